@@ -1,0 +1,1 @@
+"""Deltaic: a Delta Sharing server whose every endpoint is a function."""

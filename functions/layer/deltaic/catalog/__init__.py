@@ -1,0 +1,1 @@
+"""Shares, schemas, tables, recipients, grants, tokens, storages and leases in DynamoDB."""

@@ -1,0 +1,109 @@
+"""Decides which failures a caller can see: one tree, each class with its HTTP status and errorCode.
+
+    DeltaicError
+    ├── InvalidParameter       400  INVALID_PARAMETER_VALUE   a value is wrong: the caller can correct it
+    ├── MalformedRequest       400  MALFORMED_REQUEST         it cannot be read, or asks for what the log lacks
+    ├── UnsupportedOperation   400  UNSUPPORTED_OPERATION     not with this table; the message has the remedy
+    ├── TableUnreadable        400  RESOURCE_DOES_NOT_EXIST   log or files are broken or gone: the provider acts
+    ├── Unauthenticated        401  UNAUTHENTICATED           no valid bearer token
+    ├── PermissionDenied       403  PERMISSION_DENIED         known, but not allowed
+    ├── NotFound               404  RESOURCE_DOES_NOT_EXIST   absent or not granted, which look alike
+    ├── AlreadyExists          409  RESOURCE_ALREADY_EXISTS   administration only
+    ├── Conflict               409  CONFLICT                  administration only: somebody else holds or changed it
+    ├── TooManyRequests        429  RESOURCE_EXHAUSTED        throttled below us: clients retry
+    └── Unavailable            503  TEMPORARILY_UNAVAILABLE   a transient failure below us: clients retry
+
+A message says what was wrong and what to do, and never holds a secret: no token, no signed URL, no credential.
+Anything that is not in this tree is logged and answered as 500 INTERNAL_ERROR with an empty message. A permanent
+condition is never a 5xx, because clients retry those for minutes (PROTOCOL.md, "REST APIs": the error body).
+"""
+
+from typing import ClassVar
+
+
+class DeltaicError(Exception):
+    """The root: a failure whose `message` is safe to show to the caller."""
+
+    status: ClassVar[int] = 500
+    code: ClassVar[str] = "INTERNAL_ERROR"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class InvalidParameter(DeltaicError):
+    """A parameter has a value that cannot be accepted."""
+
+    status = 400
+    code = "INVALID_PARAMETER_VALUE"
+
+
+class MalformedRequest(DeltaicError):
+    """The request cannot be parsed, or names a version or time that the log does not have."""
+
+    status = 400
+    code = "MALFORMED_REQUEST"
+
+
+class UnsupportedOperation(DeltaicError):
+    """The table, the format or the client's capabilities rule this out; the message names the remedy."""
+
+    status = 400
+    code = "UNSUPPORTED_OPERATION"
+
+
+class TableUnreadable(DeltaicError):
+    """The log is broken, has a gap, contradicts itself, or its files are gone; the message names the cause."""
+
+    status = 400
+    code = "RESOURCE_DOES_NOT_EXIST"
+
+
+class Unauthenticated(DeltaicError):
+    """The bearer token is missing, unknown, expired or revoked."""
+
+    status = 401
+    code = "UNAUTHENTICATED"
+
+
+class PermissionDenied(DeltaicError):
+    """The caller is known but may not do this."""
+
+    status = 403
+    code = "PERMISSION_DENIED"
+
+
+class NotFound(DeltaicError):
+    """The thing does not exist for this caller; an ungranted thing looks the same."""
+
+    status = 404
+    code = "RESOURCE_DOES_NOT_EXIST"
+
+
+class AlreadyExists(DeltaicError):
+    """A thing of that name exists already."""
+
+    status = 409
+    code = "RESOURCE_ALREADY_EXISTS"
+
+
+class Conflict(DeltaicError):
+    """Somebody else holds it, changed it meanwhile, or it still has children."""
+
+    status = 409
+    code = "CONFLICT"
+
+
+class TooManyRequests(DeltaicError):
+    """A service below throttles; the client may try again."""
+
+    status = 429
+    code = "RESOURCE_EXHAUSTED"
+
+
+class Unavailable(DeltaicError):
+    """A service below failed in passing; the client may try again."""
+
+    status = 503
+    code = "TEMPORARILY_UNAVAILABLE"

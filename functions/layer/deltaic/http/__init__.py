@@ -1,0 +1,1 @@
+"""The ASGI edge: request -> use case -> response."""

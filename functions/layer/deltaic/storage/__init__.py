@@ -1,0 +1,1 @@
+"""Reading objects, signing URLs, vending credentials."""

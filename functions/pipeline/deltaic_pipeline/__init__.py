@@ -1,0 +1,1 @@
+"""The Spark jobs: publish, narrow and maintain what is shared."""

@@ -1,0 +1,1 @@
+"""The operator's side of Deltaic: command line, local running, deployment, verification."""

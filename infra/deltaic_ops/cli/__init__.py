@@ -1,0 +1,1 @@
+"""The `deltaic` command: one module per noun."""

@@ -1,0 +1,1 @@
+"""What is known of a deployed stack: its outputs, its template."""

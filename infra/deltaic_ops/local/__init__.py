@@ -1,0 +1,1 @@
+"""Running Deltaic on one machine: the embedded AWS and the local gateway."""

@@ -1,0 +1,128 @@
+"""Decides how AWS runs on this machine: one MiniStack process that enforces signatures, roles and policies."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+REGION = "us-east-1"
+ROOT_KEY_ID = "deltaicroot"
+ROOT_SECRET = "deltaic-embedded-aws"  # noqa: S105 -- the embedded AWS listens on loopback only; this is not a secret
+START_TIMEOUT_SECONDS = 60.0
+STOP_TIMEOUT_SECONDS = 20.0
+
+
+def free_port() -> int:
+    """Return a loopback port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
+    """One MiniStack process on loopback, with `AUTH=true` and its state below a folder.
+
+    Signatures and expiry of signed URLs, roles, session policies and the permissions of each function's own role are
+    enforced as AWS does. DynamoDB is written to the folder only when the process is stopped, so always stop it.
+    """
+
+    def __init__(self, state: Path, port: int = 0) -> None:
+        self.state = state
+        self.port = port or free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """The value of AWS_ENDPOINT_URL."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The ordinary AWS variables with which any AWS tool reaches this one as its administrator."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": ROOT_KEY_ID,
+            "AWS_SECRET_ACCESS_KEY": ROOT_SECRET,
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+        }
+
+    def start(self) -> Self:
+        """Start the process and return when it answers; raises RuntimeError with the log's end when it does not."""
+        self.state.mkdir(parents=True, exist_ok=True)
+        log = self.state / "ministack.log"
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
+            **self.environment,
+            "AUTH": "true",
+            "GATEWAY_PORT": str(self.port),
+            "BIND_HOST": "127.0.0.1",
+            "MINISTACK_HOST": "127.0.0.1",
+            "PERSIST_STATE": "1",
+            "STATE_DIR": str(self.state / "aws"),
+            "S3_PERSIST": "1",
+            "S3_DATA_DIR": str(self.state / "s3"),
+            "LAMBDA_EXECUTOR": "local",
+            "LOG_LEVEL": "WARNING",
+            # Functions run by the embedded AWS start `python3.x` from the PATH: ours first.
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
+        }
+        del environment["AWS_ENDPOINT_URL"]
+        with log.open("ab") as sink:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "ministack"],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        while not self._healthy():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                tail = log.read_text(errors="replace")[-2000:]
+                self.stop()
+                raise RuntimeError(f"the embedded AWS did not start on {self.endpoint}; its log ends with:\n{tail}")
+            time.sleep(0.05)
+        return self
+
+    def stop(self) -> None:
+        """Stop the process so that it writes its state; safe to call twice."""
+        process, self._process = self._process, None
+        if process is None or process.poll() is not None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(STOP_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _healthy(self) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
+        try:
+            connection.request("GET", "/_ministack/health")
+            answer = connection.getresponse()
+            return answer.status == http.client.OK and isinstance(json.loads(answer.read()), dict)
+        except (OSError, ValueError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
