@@ -1,0 +1,38 @@
+"""Decides how a stream is gzipped on the way out: igzip's fastest level, flushed so that a reader sees progress."""
+
+from collections.abc import Iterable, Iterator
+
+from isal import isal_zlib
+
+FLUSH_BYTES = 256 * 1024
+"""Raw bytes between two flushes; the first chunk is flushed at once, for it holds the protocol and metaData lines."""
+
+_GZIP_WRAPPER = 16 + isal_zlib.MAX_WBITS
+
+
+def gzip_chunks(chunks: Iterable[bytes], failed: bytes) -> Iterator[bytes]:
+    """Yield one gzip stream of `chunks`; if they raise, end it in order with `failed` as its last line, and raise."""
+    pack = isal_zlib.compressobj(level=1, wbits=_GZIP_WRAPPER)
+    pending = FLUSH_BYTES
+    try:
+        for chunk in chunks:
+            packed = pack.compress(chunk)
+            pending += len(chunk)
+            if pending >= FLUSH_BYTES:
+                packed += pack.flush(isal_zlib.Z_SYNC_FLUSH)
+                pending = 0
+            if packed:
+                yield packed
+    except Exception:
+        yield pack.compress(failed) + pack.flush()
+        raise
+    yield pack.flush()
+
+
+def end_with(chunks: Iterable[bytes], failed: bytes) -> Iterator[bytes]:
+    """Yield `chunks`; if they raise, yield `failed` as the last line, and raise."""
+    try:
+        yield from chunks
+    except Exception:
+        yield failed
+        raise

@@ -1,0 +1,112 @@
+"""Decides how an endpoint's use case becomes an ASGI app, and the app a Lambda handler.
+
+`buffered(...)` answers whole; `streamed(...)` sends while it makes. Both catch everything: an error of the tree becomes
+the protocol's error object, anything else is logged and becomes 500 INTERNAL_ERROR with an empty message.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mangum import Mangum
+
+from deltaic.errors import DeltaicError
+from deltaic.http.asgi import App, Receive, Scope, Send
+from deltaic.http.compression import end_with, gzip_chunks
+from deltaic.http.observability import logger, record
+from deltaic.http.request import Request, read_request
+from deltaic.http.response import Response, Stream, error_response
+from deltaic.settings import settings
+
+TEXT_TYPES = ["text/", "application/json", "application/x-ndjson"]
+"""Mangum answers these as text; without NDJSON among them the client would receive base64."""
+
+UseCase = Callable[[Request], Response | Stream]
+Handler = Callable[[Any, Any], Any]
+
+
+def buffered(endpoint: str, use_case: UseCase) -> Handler:
+    """Return the Lambda handler of an endpoint whose answers are small."""
+    return Mangum(application(endpoint, use_case), lifespan="off", text_mime_types=TEXT_TYPES)
+
+
+def streamed(endpoint: str, use_case: UseCase) -> Handler:
+    """Return the Lambda handler of an endpoint that streams where the deployment does (RESPONSE_STREAMING)."""
+    from deltaic.http.streaming import StreamingMangum
+
+    streams = settings().response_streaming == "enabled"
+    return StreamingMangum(application(endpoint, use_case, stream=streams), stream=streams)
+
+
+def application(endpoint: str, use_case: UseCase, *, stream: bool = False) -> App:
+    """Return the ASGI app of one endpoint.
+
+    With `stream` a Stream leaves chunk by chunk, gzipped for clients that accept it; without, it is made whole first,
+    so that a failure in the middle is still a clean error.
+    """
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        started = time.perf_counter()
+        request: Request | None = None
+        try:
+            request = await read_request(scope, receive)
+            answer = use_case(request)
+            facts: Mapping[str, object] = {}
+            if isinstance(answer, Stream) and not stream:
+                facts = answer.facts
+                answer = Response(headers=answer.headers, body=b"".join(answer.chunks))
+        except DeltaicError as error:
+            answer = error_response(error)
+            record(endpoint, request, error.status, time.perf_counter() - started, _facts(error), failed=False)
+        except Exception:
+            logger().exception("unexpected failure")
+            answer = error_response(DeltaicError(""))
+            record(endpoint, request, answer.status, time.perf_counter() - started, {}, failed=True)
+        else:
+            if isinstance(answer, Stream):
+                await _send_stream(endpoint, request, answer, send, started, gzip=_accepts_gzip(request))
+                return
+            record(endpoint, request, answer.status, time.perf_counter() - started, facts, failed=False)
+        await _send_start(send, answer.status, dict(answer.headers))
+        await send({"type": "http.response.body", "body": answer.body})
+
+    return app
+
+
+async def _send_stream(
+    endpoint: str, request: Request, stream: Stream, send: Send, started: float, *, gzip: bool
+) -> None:
+    """Send the stream; a failure of its source ends it with its `failed` line and is raised, one of `send` is raised."""
+    headers = dict(stream.headers)
+    if gzip:
+        headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
+    ending = gzip_chunks if gzip else end_with
+    await _send_start(send, 200, headers)
+    try:
+        for chunk in ending(stream.chunks, stream.failed):
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    except Exception as error:
+        logger().exception("the stream broke off")
+        record(endpoint, request, 200, time.perf_counter() - started, _facts(error), failed=True)
+        raise
+    await send({"type": "http.response.body", "body": b""})
+    record(endpoint, request, 200, time.perf_counter() - started, stream.facts, failed=False)
+
+
+async def _send_start(send: Send, status: int, headers: dict[str, str]) -> None:
+    pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": status, "headers": pairs})
+
+
+def _facts(error: Exception) -> dict[str, object]:
+    if isinstance(error, DeltaicError):
+        return {"errorCode": error.code, "error": error.message}
+    return {"error": type(error).__name__}
+
+
+def _accepts_gzip(request: Request) -> bool:
+    for offer in request.headers.get("accept-encoding", "").lower().split(","):
+        coding, _, weight = offer.partition(";")
+        if coding.strip() in {"gzip", "*"}:
+            return weight.replace(" ", "") not in {"q=0", "q=0.0", "q=0.00", "q=0.000"}
+    return False

@@ -1,0 +1,59 @@
+"""Decides what a use case is told of a request: names from the route, query, headers, body and who asks.
+
+The route has been matched and the token checked before a function runs (template.yaml is the only route table), so
+names and identity come from the API Gateway event that Mangum keeps in the ASGI scope.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, unquote
+
+from deltaic.errors import Unauthenticated
+from deltaic.http.asgi import Receive, Scope
+from deltaic.sharing.caller import Caller
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request, as its use case needs it."""
+
+    method: str
+    names: Mapping[str, str]
+    """The route's parameters (`share`, `schema`, `table`, `queryId`), URI-decoded once."""
+    query: Mapping[str, str]
+    """The query string, decoded; of a repeated parameter the last value."""
+    headers: Mapping[str, str]
+    """Lower-cased names; of a repeated header the values joined by a comma (RFC 9110, section 5.3)."""
+    body: bytes
+    caller: Caller
+    request_id: str
+
+
+async def read_request(scope: Scope, receive: Receive) -> Request:
+    """Read the whole request; raises Unauthenticated where no authorizer has spoken."""
+    event = scope["aws.event"]
+    context = event.get("requestContext") or {}
+    authorizer = context.get("authorizer") or {}
+    recipient_id, token_id = authorizer.get("recipientId"), authorizer.get("tokenId")
+    if not recipient_id or not token_id:
+        raise Unauthenticated("The request carries no bearer token.")
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in scope["headers"]:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]},{value}" if name in headers else value
+    body = bytearray()
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if not message.get("more_body"):
+            break
+    return Request(
+        method=scope["method"],
+        # API Gateway hands the path on as it was sent, so its parameters are still URI-encoded.
+        names={name: unquote(value) for name, value in (event.get("pathParameters") or {}).items()},
+        query=dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)),
+        headers=headers,
+        body=bytes(body),
+        caller=Caller(recipient_id=recipient_id, token_id=token_id),
+        request_id=context.get("requestId", ""),
+    )

@@ -1,0 +1,47 @@
+"""Decides how an answer leaves: JSON, headers alone, or NDJSON chunk by chunk; failures in the protocol's error shape.
+
+Once a 200 has begun its status cannot change. A failure after that must not end in an answer that looks whole: the
+last line is then `endStreamAction.errorMessage` where the client negotiated one, else a line that is not JSON, and the
+exception is raised again so that the stream itself is marked as failed (DESIGN.md, section 3).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from deltaic.errors import DeltaicError
+from deltaic.protocol.lines import error_body
+
+JSON = "application/json; charset=utf-8"
+NDJSON = "application/x-ndjson; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A status, headers, and a body that is known."""
+
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A 200 whose body is made while it is sent."""
+
+    headers: Mapping[str, str]
+    chunks: Iterable[bytes]
+    """Whole lines only, so that a chunk boundary is a line boundary."""
+    failed: bytes
+    """The last line to send if `chunks` raises."""
+    facts: Mapping[str, object] = field(default_factory=dict)
+    """What the log shall remember of this answer; complete when `chunks` has ended."""
+
+
+def json_response(body: bytes) -> Response:
+    """Answer 200 with one JSON document on a single line (the Python client reads the first line only)."""
+    return Response(headers={"content-type": JSON}, body=body)
+
+
+def error_response(error: DeltaicError) -> Response:
+    """Answer with the error's status and the protocol's error object."""
+    return Response(status=error.status, headers={"content-type": JSON}, body=error_body(error.code, error.message))

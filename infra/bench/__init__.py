@@ -1,0 +1,1 @@
+"""Benchmarks: what an answer costs, always beside a rival or a floor in the same run."""
