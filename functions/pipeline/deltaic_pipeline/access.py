@@ -1,0 +1,61 @@
+"""Decides how Spark reaches object storage: endpoint, region, addressing and keys, taken from AWS's variables."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+DEFAULT_REGION = "us-east-1"
+
+
+@dataclass(frozen=True, slots=True)
+class S3Access:
+    """Where S3 is and with which keys; keys left out are found by Hadoop's own chain (variables, instance role)."""
+
+    endpoint: str | None = None
+    """None: AWS S3 itself."""
+
+    region: str = DEFAULT_REGION
+    access_key_id: str | None = field(default=None, repr=False)
+    secret_access_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
+        """Read what any AWS tool reads: AWS_ENDPOINT_URL(_S3), region, keys or profile."""
+        variables = os.environ if environment is None else environment
+        region = variables.get("AWS_REGION") or variables.get("AWS_DEFAULT_REGION")
+        keys = tuple(variables.get(f"AWS_{name}") for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN"))
+        if not keys[0]:
+            # Profiles, SSO and web identity are botocore's business; Hadoop knows none of them.
+            import botocore.session
+
+            found = botocore.session.Session(profile=variables.get("AWS_PROFILE"))
+            credentials = found.get_credentials()
+            region = region or found.get_config_variable("region")
+            if credentials is not None:
+                frozen = credentials.get_frozen_credentials()
+                keys = (frozen.access_key, frozen.secret_key, frozen.token)
+        return cls(
+            endpoint=variables.get("AWS_ENDPOINT_URL_S3") or variables.get("AWS_ENDPOINT_URL") or None,
+            region=region or DEFAULT_REGION,
+            access_key_id=keys[0] or None,
+            secret_access_key=keys[1] or None,
+            session_token=keys[2] or None,
+        )
+
+    def hadoop(self) -> dict[str, str]:
+        """Return the `fs.s3a.*` settings.
+
+        Never among them: `fs.s3a.create.performance` (a second writer of a version then overwrites the first without
+        an error) and `delta.enableFastS3AListFrom` (VACUUM then deletes the table's own log).
+        """
+        settings = {"fs.s3a.endpoint.region": self.region}
+        if self.endpoint:
+            # Stores that are not AWS have no wildcard host names, so the bucket goes into the path.
+            settings |= {"fs.s3a.endpoint": self.endpoint, "fs.s3a.path.style.access": "true"}
+        if self.access_key_id and self.secret_access_key:
+            settings |= {"fs.s3a.access.key": self.access_key_id, "fs.s3a.secret.key": self.secret_access_key}
+            if self.session_token:
+                settings["fs.s3a.session.token"] = self.session_token
+        return settings

@@ -1,0 +1,162 @@
+"""Decides every Spark setting: Delta, s3a, the JVM and its traps, on this machine or on a cluster that has its own."""
+
+import os
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deltaic_pipeline.access import S3Access
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.jars import DELTA, S3A, ensure
+from deltaic_pipeline.java import bundled_runtime, find_java
+from deltaic_pipeline.machine import Machine, machine, write_once
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+
+EVERYWHERE = {
+    "spark.sql.extensions": DELTA_EXTENSION,
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    # zstd is smaller than snappy, and needs no native library that musl's presence can spoil.
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.sources.partitionOverwriteMode": "static",
+}
+"""What holds on a laptop and on EMR alike."""
+
+LOCAL = {
+    "spark.master": "local[*]",
+    "spark.driver.memory": "1g",
+    # All three listening ports stay on loopback.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    # One machine: two tasks keep two cores busy; the cluster defaults of 200, 50 and 10,000 tasks only add start-up.
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+    # Replaces the version checksum's 20 requests a commit; readers do not need the file.
+    "spark.databricks.delta.writeChecksumFile.enabled": "false",
+}
+"""One JVM, driver and executor in one. On EMR none of it applies."""
+
+TESTS = {
+    "spark.master": "local[2]",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+"""Many tiny tables: compiling queries costs more than interpreting them."""
+
+JVM = ("-XX:+UseSerialGC",)
+JVM_TESTS = (*JVM, "-XX:TieredStopAtLevel=1")
+MUSL = Path("/lib/ld-musl-x86_64.so.1")
+"""Where this file exists snappy-java takes the machine for a musl one, loads the wrong library and fails."""
+
+
+def session(
+    app: str,
+    s3: S3Access | None = None,
+    *,
+    tests: bool = False,
+    report: Callable[[str], None] = lambda _: None,
+) -> "SparkSession":
+    """Return the Spark session of a job, started if this process has none yet.
+
+    Without a cluster it finds Java, fetches the jars on the first use and runs in this process; in a driver that
+    `spark-submit` started it adds only Delta's settings and leaves master, memory, class path and credentials alone.
+    `tests` trades speed on large data for speed on many tiny tables. The JVM's memory, class path and options are
+    fixed once it runs: a second call in the same process returns the first session, pointed at `s3`.
+    Raises `PipelineError` with one line when Java, the jars or the session cannot be had.
+    """
+    here = machine()
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(app)
+    if here.launched_by_spark:
+        settings = EVERYWHERE
+    else:
+        settings = EVERYWHERE | LOCAL | (TESTS if tests else {}) | _jvm(here, tests=tests, report=report)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    try:
+        spark = builder.getOrCreate()
+    except PySparkRuntimeError as failure:
+        raise PipelineError(
+            f"Spark did not start with the Java at {os.environ.get('JAVA_HOME', 'the PATH')}: "
+            f"{failure.getCondition() or failure}; what it printed is above."
+        ) from failure
+    if s3 is not None and not here.launched_by_spark:
+        # Set inside the running JVM: on the command line every user of the machine could read the keys.
+        hadoop = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 -- pyspark has no public way in
+        for name, value in s3.hadoop().items():
+            hadoop.set(name, value)
+    _require_delta(spark)
+    return spark
+
+
+def _jvm(here: Machine, *, tests: bool, report: Callable[[str], None]) -> dict[str, str]:
+    """Prepare what has to be right before a JVM exists, and return the settings that name it."""
+    from pyspark import SparkContext
+
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001 -- the only way to ask without starting one
+        return {}
+    java = find_java(here, bundled_runtime())
+    jars = ensure((*DELTA, *S3A), here, report)
+    # pyspark starts the JVM and the Python workers from these variables; no setting replaces them.
+    os.environ["JAVA_HOME"] = str(java.home)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    options = [*(JVM_TESTS if tests else JVM), f"-Dlog4j2.configurationFile=file:{_log_configuration()}"]
+    if MUSL.exists():
+        options += [
+            f"-Dorg.xerial.snappy.lib.path={_snappy_library(here.cache).parent}",
+            "-Dorg.xerial.snappy.lib.name=libsnappyjava.so",
+        ]
+    return {
+        # The class path, not `spark.jars`: no copy into a temporary folder and no second class loader.
+        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in jars),
+        "spark.driver.extraJavaOptions": " ".join(options),
+        "spark.sql.warehouse.dir": tempfile.mkdtemp(prefix="deltaic-warehouse-"),
+    }
+
+
+def _log_configuration() -> Path:
+    return Path(__file__).with_name("log4j2.properties")
+
+
+def _snappy_library(cache: Path) -> Path:
+    """Return the glibc build of snappy, taken once out of pyspark's own jar."""
+    import pyspark
+
+    jar = next(Path(pyspark.__file__).parent.glob("jars/snappy-java-*.jar"))
+    library = cache / "native" / jar.stem / "libsnappyjava.so"
+    if not library.exists():
+        with zipfile.ZipFile(jar) as archive:
+            write_once(library, archive.read("org/xerial/snappy/native/Linux/x86_64/libsnappyjava.so"), mode=0o755)
+    return library
+
+
+def _require_delta(spark: "SparkSession") -> None:
+    """Refuse a session without Delta: Spark starts without its extension and fails much later, at the first table."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- pyspark has no public way in
+    initialize, outside_spark = True, False
+    try:
+        jvm.org.apache.spark.util.Utils.classForName(DELTA_EXTENSION, initialize, outside_spark)
+    except Py4JJavaError as absent:
+        raise PipelineError(
+            "Delta Lake is not on Spark's class path: delete the jars in the cache folder, or on EMR pass "
+            "spark.jars=/usr/share/aws/delta/lib/delta-spark.jar,/usr/share/aws/delta/lib/delta-storage.jar."
+        ) from absent
