@@ -1,0 +1,127 @@
+"""Decides what a CloudFormation value means here: short forms become long ones, parameters and conditions are resolved.
+
+Only what template.yaml uses is understood; anything else is refused by name, so that a new intrinsic cannot slip
+through unresolved and make the local gateway differ from AWS.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+NO_VALUE = object()
+_PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9:.]+)\}")
+
+
+class TemplateError(ValueError):
+    """The template uses a form that this reader does not know, or names something that it does not define."""
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML with CloudFormation's tags."""
+
+
+def _tagged(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> dict[str, Any]:
+    value: Any
+    if isinstance(node, yaml.ScalarNode):
+        value = loader.construct_scalar(node)
+        if suffix == "GetAtt":
+            value = str(value).split(".", 1)
+    elif isinstance(node, yaml.SequenceNode):
+        value = loader.construct_sequence(node, deep=True)
+    elif isinstance(node, yaml.MappingNode):
+        value = loader.construct_mapping(node, deep=True)
+    else:
+        raise TemplateError(f"!{suffix} is applied to something that is neither a scalar, a list nor a map")
+    return {suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}": value}
+
+
+_Loader.add_multi_constructor("!", _tagged)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return the document with every short form (`!Ref X`) in its long form (`{"Ref": "X"}`), nothing resolved."""
+    document = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 -- a SafeLoader with tags
+    if not isinstance(document, dict):
+        raise TemplateError(f"{path} is not a template: its root is not a map")
+    return document
+
+
+class Resolver:
+    """Resolves the intrinsics of one document for given parameters; unknown references are refused.
+
+    `names` maps `LogicalId` and `LogicalId.Attribute` to what `Ref` and `GetAtt` of it shall give.
+    """
+
+    def __init__(self, document: Mapping[str, Any], parameters: Mapping[str, str], names: Mapping[str, str]) -> None:
+        self._document = document
+        self._names = names
+        self._parameters: dict[str, Any] = {}
+        for name, declared in document.get("Parameters", {}).items():
+            value = parameters.get(name, declared.get("Default", ""))
+            if str(declared["Type"]).startswith(("CommaDelimitedList", "List<")):
+                value = [part.strip() for part in str(value).split(",")]
+            self._parameters[name] = value
+        unknown = sorted(set(parameters) - set(self._parameters))
+        if unknown:
+            raise TemplateError(f"the template has no parameter {', '.join(unknown)}")
+        self._functions: dict[str, Callable[[Any], Any]] = {
+            "Ref": self._ref,
+            "Fn::GetAtt": lambda value: self.reference(".".join(value)),
+            "Fn::Sub": self._sub,
+            "Fn::If": self._if,
+            "Fn::Join": lambda value: str(value[0]).join(str(part) for part in self(value[1])),
+            "Fn::Split": lambda value: str(self(value[1])).split(value[0]),
+            "Fn::Equals": lambda value: self(value[0]) == self(value[1]),
+            "Fn::Not": lambda value: not self(value[0]),
+            "Fn::And": lambda value: all(self(part) for part in value),
+            "Fn::Or": lambda value: any(self(part) for part in value),
+            "Condition": self.condition,
+        }
+
+    def __call__(self, value: Any) -> Any:
+        """Return the value with every intrinsic below it resolved; what is AWS::NoValue is left out."""
+        if isinstance(value, Mapping):
+            if len(value) == 1:
+                name, argument = next(iter(value.items()))
+                # A policy statement has a key named Condition too; only the one with a name in it is an intrinsic.
+                if name in self._functions and (name != "Condition" or isinstance(argument, str)):
+                    return self._functions[name](argument)
+                if str(name).startswith("Fn::"):
+                    raise TemplateError(f"{name} is not understood by this reader of templates")
+            resolved = {key: self(item) for key, item in value.items()}
+            return {key: item for key, item in resolved.items() if item is not NO_VALUE}
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            items = [self(item) for item in value]
+            return [item for item in items if item is not NO_VALUE]
+        return value
+
+    def condition(self, name: str) -> bool:
+        """Return whether the named condition holds."""
+        conditions = self._document.get("Conditions", {})
+        if name not in conditions:
+            raise TemplateError(f"the template has no condition {name}")
+        return bool(self(conditions[name]))
+
+    def reference(self, name: str) -> Any:
+        """Return what `Ref` (a bare name) or `GetAtt` (`Name.Attribute`) gives."""
+        if name == "AWS::NoValue":
+            return NO_VALUE
+        if name in self._parameters:
+            return self._parameters[name]
+        if name in self._names:
+            return self._names[name]
+        raise TemplateError(f"the template refers to {name}, for which this reader was given no name")
+
+    def _ref(self, name: str) -> Any:
+        return self.reference(name)
+
+    def _if(self, branches: Sequence[Any]) -> Any:
+        return self(branches[1] if self.condition(branches[0]) else branches[2])
+
+    def _sub(self, argument: Any) -> str:
+        text, variables = (argument, {}) if isinstance(argument, str) else (argument[0], argument[1])
+        given = {name: str(self(value)) for name, value in variables.items()}
+        return _PLACEHOLDER.sub(lambda hit: given[hit[1]] if hit[1] in given else str(self.reference(hit[1])), text)
