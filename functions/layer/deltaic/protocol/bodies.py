@@ -1,0 +1,119 @@
+"""Decides what the JSON answers say that are not NDJSON: listings, one share, credentials, errors.
+
+Each body is one line without a line feed, because the Python client parses the first line of a listing only.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deltaic.errors import DeltaicError
+
+JSON_TYPE = "application/json; charset=utf-8"
+NDJSON_TYPE = "application/x-ndjson; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class AwsCredentials:
+    """Temporary credentials for one location."""
+
+    access_key_id: str
+    secret_access_key: str
+    session_token: str
+    expiration: int
+    """Milliseconds since the epoch."""
+
+    def __repr__(self) -> str:
+        """Name the key only, so that nothing secret reaches a log."""
+        return f"AwsCredentials(access_key_id={self.access_key_id!r}, expiration={self.expiration})"
+
+
+def share_object(
+    name: str,
+    *,
+    id: str | None = None,  # noqa: A002 -- the protocol's word
+    display_name: str | None = None,
+    comment: str | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Return a Share; what is absent or empty is left out."""
+    return _present(
+        name=name, id=id, displayName=display_name, comment=comment, properties=dict(properties) if properties else None
+    )
+
+
+def schema_object(name: str, share: str) -> dict[str, Any]:
+    """Return a Schema."""
+    return {"name": name, "share": share}
+
+
+def table_object(  # noqa: PLR0913 -- the protocol's fields
+    name: str,
+    schema: str,
+    share: str,
+    *,
+    share_id: str | None = None,
+    id: str | None = None,  # noqa: A002 -- the protocol's word
+    location: str | None = None,
+    auxiliary_locations: Sequence[str] = (),
+    access_modes: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Return a Table; what is absent or empty is left out (no `accessModes` means `url` only)."""
+    return _present(
+        name=name,
+        schema=schema,
+        share=share,
+        shareId=share_id,
+        id=id,
+        location=location,
+        auxiliaryLocations=list(auxiliary_locations) or None,
+        accessModes=list(access_modes) or None,
+    )
+
+
+def listing(items: Sequence[Mapping[str, Any]], next_page_token: str | None) -> bytes:
+    """Return a page of a listing; the token is left out on the last page."""
+    body: dict[str, Any] = {"items": list(items)}
+    return encode(body if next_page_token is None else {**body, "nextPageToken": next_page_token})
+
+
+def one_share(share: Mapping[str, Any]) -> bytes:
+    """Return the body of Get Share."""
+    return encode({"share": share})
+
+
+def credentials(location: str, aws: AwsCredentials) -> bytes:
+    """Return the body of temporary table credentials."""
+    return encode(
+        {
+            "credentials": {
+                "location": location,
+                "awsTempCredentials": {
+                    "accessKeyId": aws.access_key_id,
+                    "secretAccessKey": aws.secret_access_key,
+                    "sessionToken": aws.session_token,
+                },
+                "expirationTime": aws.expiration,
+            }
+        }
+    )
+
+
+def error(failure: DeltaicError) -> bytes:
+    """Return the error body."""
+    return encode({"errorCode": failure.code, "message": failure.message})
+
+
+def internal_error() -> bytes:
+    """Return the error body of a failure that must not be shown: an empty message."""
+    return encode({"errorCode": DeltaicError.code, "message": ""})
+
+
+def encode(value: Mapping[str, Any]) -> bytes:
+    """Return ASCII JSON on a single line."""
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def _present(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None and value != ""}

@@ -1,0 +1,169 @@
+"""Decides which request each kind of token continues, and what a client is told when it does not fit.
+
+    list     the next page of a listing             one day      `invalid 'nextPageToken'`
+    page     the next page of a query or changes    three days   messages of the reference
+    refresh  new URLs for the same snapshot         one hour     messages of the reference
+
+Every token is bound to its recipient: another recipient's is as unreadable as a random text.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, TypeAlias, TypeVar
+
+import msgspec
+
+from deltaic.errors import InvalidParameter
+from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
+from deltaic.protocol.names import key
+from deltaic.protocol.parameters import shown
+from deltaic.protocol.tokens import Opened, TokenSigner
+
+LIST_TTL: Final = timedelta(days=1)
+PAGE_TTL: Final = timedelta(days=3)
+REFRESH_TTL: Final = timedelta(hours=1)
+
+Position: TypeAlias = tuple[int | str, ...]
+"""Where the next page starts, in the words of whoever plans pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The listing that a list token belongs to; share and schema in any spelling, empty where the call has none."""
+
+    recipient: str
+    call: str
+    """`shares`, `schemas`, `tables` or `all-tables`."""
+    share: str = ""
+    schema: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PageBinding:
+    """The request that a page token continues: it must be the same on every page."""
+
+    recipient: str
+    table_id: str
+    call: str
+    """`query`, `changes`, or the id of the query whose result is paged."""
+    parameters: str
+    """`tokens.checksum` of the request's `fingerprint`."""
+    response_format: ResponseFormat
+    file_id_hash: FileIdHash | None
+    """The header as sent: another scheme on a later page would give a file two ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a page token pins: the versions that the first page resolved, and where the next one starts."""
+
+    version: int
+    """The snapshot, or the first version of the range."""
+    end_version: int | None
+    """The last version of the range, inclusive; None for a snapshot."""
+    latest_version: int
+    """The table's latest version when the first page was answered."""
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """The snapshot that a refresh token answers with again."""
+
+    recipient: str
+    table_id: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class _ListClaims:
+    listing: Listing
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _PageClaims:
+    binding: PageBinding
+    page: Page
+
+
+_Claims = TypeVar("_Claims", _ListClaims, _PageClaims, Pinned)
+
+
+def seal_list_token(
+    signer: TokenSigner, listing: Listing, after: str | None, *, now: float, ttl: timedelta = LIST_TTL
+) -> str:
+    """Return the token for the items strictly after the key `after`; None starts over (`maxResults=0`)."""
+    return _seal(signer, "list", _ListClaims(_keyed(listing), after), now, ttl)
+
+
+def open_list_token(signer: TokenSigner, token: str, listing: Listing, *, now: float) -> str | None:
+    """Return the key after which the page starts; anything that does not fit raises `InvalidParameter`."""
+    opened = signer.open("list", token)
+    claims = _claims(opened, _ListClaims)
+    if opened is None or claims is None or opened.expired(now) or claims.listing != _keyed(listing):
+        raise InvalidParameter("invalid 'nextPageToken'")
+    return claims.after
+
+
+def seal_page_token(
+    signer: TokenSigner, binding: PageBinding, page: Page, *, now: float, ttl: timedelta = PAGE_TTL
+) -> str:
+    """Return the token for the page that starts at `page.position`."""
+    return _seal(signer, "page", _PageClaims(binding, page), now, ttl)
+
+
+def open_page_token(signer: TokenSigner, token: str, binding: PageBinding, *, now: float) -> Page:
+    """Return where the page starts; raises `InvalidParameter`, checks in the reference's order."""
+    opened = signer.open("page", token)
+    claims = _claims(opened, _PageClaims)
+    if opened is None or claims is None or claims.binding.recipient != binding.recipient:
+        raise InvalidParameter(f"Error decoding the page token: {shown(token)}.")
+    if opened.expired(now):
+        raise InvalidParameter("The page token has expired. Please restart the query.")
+    if claims.binding.table_id != binding.table_id:
+        raise InvalidParameter("The table specified in the page token does not match the table being queried.")
+    if claims.binding != binding:
+        raise InvalidParameter(
+            "Query parameter mismatch detected for the next page query. The query parameter cannot change when "
+            "querying the next page results."
+        )
+    return claims.page
+
+
+def seal_refresh_token(signer: TokenSigner, pinned: Pinned, *, now: float, ttl: timedelta = REFRESH_TTL) -> str:
+    """Return the token with which a client gets new URLs for the files of this very version."""
+    return _seal(signer, "refresh", pinned, now, ttl)
+
+
+def open_refresh_token(signer: TokenSigner, token: str, recipient: str, table_id: str, *, now: float) -> int:
+    """Return the version to answer with; raises `InvalidParameter`, checks in the reference's order."""
+    opened = signer.open("refresh", token)
+    claims = _claims(opened, Pinned)
+    if opened is None or claims is None or claims.recipient != recipient:
+        raise InvalidParameter(f"Error decoding refresh token: {shown(token)}.")
+    if opened.expired(now):
+        raise InvalidParameter("The refresh token has expired. Please restart the query.")
+    if claims.table_id != table_id:
+        raise InvalidParameter("The table specified in the refresh token does not match the table being queried.")
+    return claims.version
+
+
+def _keyed(listing: Listing) -> Listing:
+    return Listing(listing.recipient, listing.call, key(listing.share), key(listing.schema))
+
+
+def _seal(
+    signer: TokenSigner, kind: str, claims: _ListClaims | _PageClaims | Pinned, now: float, ttl: timedelta
+) -> str:
+    return signer.seal(kind, msgspec.to_builtins(claims), ttl=ttl, now=now)
+
+
+def _claims(opened: Opened | None, kind: type[_Claims]) -> _Claims | None:
+    """Return typed claims; a token of an earlier release, sealed with other claims, counts as unreadable."""
+    if opened is None:
+        return None
+    try:
+        return msgspec.convert(opened.claims, kind)
+    except msgspec.ValidationError:
+        return None

@@ -1,0 +1,135 @@
+"""Decides what an answer in delta format says (PROTOCOL.md, "API Response Format in Delta").
+
+The client writes `deltaProtocol`, `deltaMetadata` and `deltaSingleAction` into a Delta log of its own and reads that
+with a Delta library, so they must be valid Delta actions whose features and properties agree.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from deltaic.protocol.actions import FileAction, TableMetadata, WireDeletionVector
+from deltaic.protocol.parquet_lines import placement
+
+READER_PROPERTIES: Final = frozenset(
+    name.lower()
+    for name in (
+        "delta.columnMapping.mode",
+        "delta.columnMapping.maxColumnId",
+        "delta.enableChangeDataFeed",
+        "delta.enableDeletionVectors",
+        "delta.enableTypeWidening",
+        "delta.enableVariantShredding",
+        "delta.enableRowTracking",
+        "delta.rowTracking.materializedRowIdColumnName",
+        "delta.rowTracking.materializedRowCommitVersionColumnName",
+    )
+)
+"""The table properties, in lower case, that change how a recipient's Delta library reads; no other property leaves.
+
+In-commit timestamps stay behind: the client's own log has no commitInfo, and a library that believes the property
+looks there for the time of every commit. Lifetimes, checkpoint policy, constraints and the like are for writers, and a
+provider's own properties are nobody else's business.
+"""
+
+_TABLE_FEATURES_READER: Final = 3
+_TABLE_FEATURES_WRITER: Final = 7
+_METADATA_FIELDS: Final = (
+    "id",
+    "name",
+    "description",
+    "format",
+    "schemaString",
+    "partitionColumns",
+    "configuration",
+    "createdTime",
+)
+
+
+def protocol(action: Mapping[str, Any], version: int | None) -> dict[str, Any]:
+    """Return the wrapped protocol action with lists that agree.
+
+    Delta's protocol, "Table Features": with reader version 3 there are both lists, with writer version 7 there is
+    `writerFeatures`, and every reader feature is a writer feature too. Libraries refuse a protocol that breaks this.
+    """
+    reader, writer = int(action.get("minReaderVersion", 1)), int(action.get("minWriterVersion", 2))
+    wrapped: dict[str, Any] = {"minReaderVersion": reader, "minWriterVersion": writer}
+    reader_features = [str(name) for name in action.get("readerFeatures") or ()]
+    writer_features = [str(name) for name in action.get("writerFeatures") or ()]
+    if reader >= _TABLE_FEATURES_READER:
+        wrapped["readerFeatures"] = reader_features
+        writer_features += [name for name in reader_features if name not in writer_features]
+    if writer >= _TABLE_FEATURES_WRITER:
+        wrapped["writerFeatures"] = writer_features
+    return {"deltaProtocol": wrapped, **({} if version is None else {"version": version})}
+
+
+def metadata(table: TableMetadata) -> dict[str, Any]:
+    """Return the wrapped metaData action as logged, its properties cut down to `READER_PROPERTIES`."""
+    known = {
+        "id": table.id,
+        "name": table.name,
+        "description": table.description,
+        "format": {"provider": "parquet", "options": {}},
+        "createdTime": None,
+        **table.raw,
+        "schemaString": table.schema_string,
+        "partitionColumns": list(table.partition_columns),
+        "configuration": {
+            name: value for name, value in table.configuration.items() if name.lower() in READER_PROPERTIES
+        },
+    }
+    wrapped = {name: known[name] for name in _METADATA_FIELDS if known[name] is not None}
+    return {"deltaMetadata": wrapped, **placement(table)}
+
+
+def file(action: FileAction) -> dict[str, Any]:
+    """Return the wrapped add, remove or cdc action.
+
+    A deletion vector on storage has an id of its own: Spark fails without it. Tags are the provider's and not sent.
+    """
+    vector = action.deletion_vector
+    wrapper = {
+        "id": action.id,
+        "deletionVectorFileId": None if vector is None else vector.file_id,
+        "version": action.version,
+        "timestamp": action.timestamp,
+        "expirationTimestamp": action.expiration,
+    }
+    return {
+        **{name: value for name, value in wrapper.items() if value is not None},
+        "deltaSingleAction": _single_action(action),
+    }
+
+
+def _single_action(action: FileAction) -> dict[str, Any]:
+    place: dict[str, Any] = {
+        "path": action.url,
+        "partitionValues": dict(action.partition_values),
+        "size": action.size,
+    }
+    if action.kind == "cdf":
+        return {"cdc": {**place, "dataChange": False}}  # Delta's protocol: "should always be set to false"
+    rest: dict[str, Any] = {
+        "dataChange": action.data_change,
+        "stats": None if action.kind == "remove" else action.stats,
+        "deletionVector": None if action.deletion_vector is None else _vector(action.deletion_vector),
+        "baseRowId": action.base_row_id,
+        "defaultRowCommitVersion": action.default_row_commit_version,
+    }
+    rest = {name: value for name, value in rest.items() if value is not None}
+    if action.kind == "remove":
+        return {
+            "remove": {**place, "deletionTimestamp": action.modification_time, "extendedFileMetadata": True, **rest}
+        }
+    return {"add": {**place, "modificationTime": action.modification_time, **rest}}
+
+
+def _vector(vector: WireDeletionVector) -> dict[str, Any]:
+    content = {
+        "storageType": vector.storage_type,
+        "pathOrInlineDv": vector.path_or_inline,
+        "offset": vector.offset,
+        "sizeInBytes": vector.size_in_bytes,
+        "cardinality": vector.cardinality,
+    }
+    return {name: value for name, value in content.items() if value is not None}

@@ -1,0 +1,47 @@
+"""Decides what a table's entry in the catalog lets a request see: its history, and from which version on."""
+
+from dataclasses import dataclass
+
+from deltaic.errors import InvalidParameter
+
+
+@dataclass(frozen=True, slots=True)
+class TableGate:
+    """What the provider allows of one table."""
+
+    full_name: str
+    """`share.schema.table`, spelled as in the request."""
+    history_shared: bool
+    start_version: int
+    """The first version that recipients may see; 0 for all."""
+
+    def require_history(self) -> None:
+        """Refuse time travel, ranges and timestamps unless history is shared."""
+        if not self.history_shared:
+            raise InvalidParameter(
+                "Reading table by version or timestamp is not supported because history sharing is not enabled on "
+                f"table: {self.full_name}"
+            )
+
+    def require_changes(self) -> None:
+        """Refuse the change data feed unless history is shared."""
+        if not self.history_shared:
+            raise InvalidParameter(f"cdf is not enabled on table {self.full_name}")
+
+    def require_credentials(self) -> None:
+        """Refuse directory credentials unless history is shared, because they open the whole log."""
+        if not self.history_shared:
+            raise InvalidParameter(
+                "Temporary table credentials are not supported because history sharing is not enabled on table: "
+                f"{self.full_name}"
+            )
+
+    def check_version(self, version: int) -> None:
+        """Refuse data of a version, asked for or found by timestamp or latest, before the start version."""
+        if version < self.start_version:
+            raise InvalidParameter(f"You can only query table data since version {self.start_version}.")
+
+    def check_changes_version(self, version: int) -> None:
+        """Refuse changes that start before the start version."""
+        if version < self.start_version:
+            raise InvalidParameter(f"You can only query table changes since version {self.start_version}.")

@@ -1,0 +1,104 @@
+"""Decides what each line of an NDJSON answer says, in both formats; the plain renderer that a fast one must equal.
+
+Answers consist of ASCII lines, each one JSON object with one key, each ended by a line feed. ASCII, because the Python
+client splits the body at U+2028 and its like, which JSON leaves unescaped. Absent things are left out, never null.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, assert_never
+
+from deltaic.protocol import delta_lines, parquet_lines
+from deltaic.protocol.actions import ActionKind, FileAction, TableMetadata, WireDeletionVector, file_id
+from deltaic.protocol.capabilities import ResponseFormat
+
+__all__ = [
+    "ActionKind",
+    "EndStreamAction",
+    "FileAction",
+    "TableMetadata",
+    "WireDeletionVector",
+    "end_stream_action",
+    "file",
+    "file_id",
+    "line",
+    "metadata",
+    "protocol",
+    "query_status",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class EndStreamAction:
+    """The last line of an answer, for clients that asked for it."""
+
+    refresh_token: str | None = None
+    next_page_token: str | None = None
+    min_url_expiration: int | None = None
+    """Milliseconds at which the first of the answer's URLs dies; None without URLs."""
+    error_message: str | None = None
+    """Why the answer is not complete: the client must fail."""
+    http_status_error_code: int | None = None
+    """The status that the failure would have had; Spark retries 429 and 5xx."""
+
+
+def line(value: Mapping[str, Any]) -> bytes:
+    """Return one line: ASCII JSON without spaces, ended by a line feed."""
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
+
+
+def protocol(
+    response_format: ResponseFormat, delta_protocol: Mapping[str, Any] | None = None, *, version: int | None = None
+) -> bytes:
+    """Return the protocol line.
+
+    Args:
+        response_format: The answer's format.
+        delta_protocol: The log's protocol action; required in delta format, unused in parquet format.
+        version: Its version, only where `includeHistoricalProtocol` was asked for; delta format only.
+    """
+    match response_format:
+        case "parquet":
+            return line({"protocol": parquet_lines.PROTOCOL})
+        case "delta":
+            return line({"protocol": delta_lines.protocol(delta_protocol or {}, version)})
+    assert_never(response_format)
+
+
+def metadata(response_format: ResponseFormat, table: TableMetadata) -> bytes:
+    """Return the metaData line."""
+    match response_format:
+        case "parquet":
+            return line({"metaData": parquet_lines.metadata(table)})
+        case "delta":
+            return line({"metaData": delta_lines.metadata(table)})
+    assert_never(response_format)
+
+
+def file(response_format: ResponseFormat, action: FileAction) -> bytes:
+    """Return one file's line: `file`, `add`, `cdf` or `remove` in parquet format, always `file` in delta format."""
+    match response_format:
+        case "parquet":
+            return line({action.kind: parquet_lines.file(action)})
+        case "delta":
+            return line({"file": delta_lines.file(action)})
+    assert_never(response_format)
+
+
+def end_stream_action(end: EndStreamAction) -> bytes:
+    """Return the endStreamAction line, the same in both formats; with nothing to say it is an empty object."""
+    content = {
+        "refreshToken": end.refresh_token,
+        "nextPageToken": end.next_page_token,
+        "minUrlExpirationTimestamp": end.min_url_expiration,
+        "errorMessage": end.error_message,
+        "httpStatusErrorCode": end.http_status_error_code,
+    }
+    return line({"endStreamAction": {name: value for name, value in content.items() if value is not None}})
+
+
+def query_status(query_id: str, status: Literal["pending", "failed"], error_message: str | None = None) -> bytes:
+    """Return the only line of an answer about a query that has no result (yet)."""
+    content = {"queryId": query_id, "status": status, "errorMessage": error_message}
+    return line({"queryStatus": {name: value for name, value in content.items() if value is not None}})

@@ -1,0 +1,104 @@
+"""Decides which names and share attributes the protocol allows, and when two names are the same name.
+
+PROTOCOL.md, naming rules: at most 255 characters; no space, forward slash, ASCII control character (00-1F hex) or
+DELETE (7F hex); schemas and tables also no period, because `share.schema.table` is how clients write a table.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from deltaic.errors import InvalidParameter
+
+MAX_NAME: Final = 255
+MAX_DISPLAY_NAME: Final = 255
+MAX_COMMENT: Final = 65_536
+MAX_PROPERTIES: Final = 50
+MAX_PROPERTY_KEY: Final = 255
+MAX_PROPERTY_VALUE: Final = 1000
+
+_FORBIDDEN: Final = re.compile(r"[\x00-\x20/\x7f]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_SHOWN: Final = 60
+
+
+def check_share_name(name: str) -> str:
+    """Return `name` if a share may have it, else raise `InvalidParameter`."""
+    return _check_name("share", name)
+
+
+def check_schema_name(name: str) -> str:
+    """Return `name` if a schema may have it, else raise `InvalidParameter`."""
+    return _without_period("schema", _check_name("schema", name))
+
+
+def check_table_name(name: str) -> str:
+    """Return `name` if a table may have it, else raise `InvalidParameter`."""
+    return _without_period("table", _check_name("table", name))
+
+
+def check_recipient_name(name: str) -> str:
+    """Return `name` if a recipient may have it (the rule for shares), else raise `InvalidParameter`."""
+    return _check_name("recipient", name)
+
+
+def check_display_name(text: str) -> str:
+    """Return a share's `displayName` of at most 255 characters, else raise `InvalidParameter`."""
+    return _check_text("displayName", text, MAX_DISPLAY_NAME)
+
+
+def check_comment(text: str) -> str:
+    """Return a comment of at most 65536 characters, else raise `InvalidParameter`."""
+    return _check_text("comment", text, MAX_COMMENT)
+
+
+def check_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return a copy of at most 50 pairs, keys of 1 to 255 and values of at most 1000 characters."""
+    if len(properties) > MAX_PROPERTIES:
+        raise InvalidParameter(f"properties has {len(properties)} pairs; at most {MAX_PROPERTIES} are allowed.")
+    for name, value in properties.items():
+        if not name:
+            raise InvalidParameter("a property's key is empty; give it at least one character.")
+        _check_text("the key of a property", name, MAX_PROPERTY_KEY)
+        _check_text(f"the value of property {_quoted(name)}", value, MAX_PROPERTY_VALUE)
+    return dict(properties)
+
+
+def key(name: str) -> str:
+    """Return what two spellings of one name share: names are case-insensitive, their spelling is kept for answers."""
+    return name.lower()
+
+
+def _check_name(kind: str, name: str) -> str:
+    if not name:
+        raise InvalidParameter(f"the {kind} name is empty; give it 1 to {MAX_NAME} characters.")
+    _check_text(f"the {kind} name", name, MAX_NAME)
+    found = _FORBIDDEN.search(name)
+    if found:
+        raise InvalidParameter(
+            f"the {kind} name {_quoted(name)} holds {_character(found[0])} at position {found.start()}; "
+            "spaces, '/', control characters and DELETE are not allowed."
+        )
+    return name
+
+
+def _without_period(kind: str, name: str) -> str:
+    if "." in name:
+        raise InvalidParameter(f"the {kind} name {_quoted(name)} holds a period, which is not allowed there.")
+    return name
+
+
+def _check_text(what: str, text: str, limit: int) -> str:
+    if len(text) > limit:
+        raise InvalidParameter(f"{what} has {len(text)} characters; at most {limit} are allowed.")
+    if _SURROGATE.search(text):  # half a UTF-16 pair: it is no character and UTF-8 cannot carry it
+        raise InvalidParameter(f"{what} holds an unpaired surrogate, which is not text.")
+    return text
+
+
+def _quoted(text: str) -> str:
+    return ascii(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
+
+
+def _character(character: str) -> str:
+    return {" ": "a space", "/": "'/'", "\x7f": "DELETE"}.get(character, f"the control character {ord(character):02X}")

@@ -1,0 +1,115 @@
+"""Decides in which format a table is answered, or that this client would misread it in every format it asked for.
+
+PROTOCOL.md, "responseFormat": without a header the answer is in parquet format; a single format "the server must
+respect"; of a list, parquet may be used "if the table does not have any advanced features". So one requested format is
+honoured or refused, never swapped. Being refused is better than the silent alternative: Spark streams and change feeds
+ask for parquet outright, and would read deleted rows of a table with deletion vectors.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from deltaic.errors import UnsupportedOperation
+from deltaic.protocol.capabilities import Capabilities, ResponseFormat
+
+HARMLESS: Final = frozenset(
+    {
+        # They shape the log, which this server reads, and not what a recipient reads.
+        "v2checkpoint",
+        "vacuumprotocolcheck",
+        "checkpointprotection",
+        "incommittimestamp",
+        "domainmetadata",
+        # They bind writers only.
+        "allowcolumndefaults",
+        "appendonly",
+        "changedatafeed",
+        "checkconstraints",
+        "clustering",
+        "generatedcolumns",
+        "icebergcompatv1",
+        "icebergcompatv2",
+        "icebergcompatv3",
+        "icebergwritercompatv1",
+        "icebergwritercompatv3",
+        "identitycolumns",
+        "invariants",
+        "materializepartitioncolumns",
+        "rowtracking",
+    }
+)
+"""Features, in canonical spelling, that never refuse a client in either format."""
+
+SELF_CHECKED: Final = frozenset({"typewidening", "varianttype", "variantshredding"})
+"""Features that a delta-format client need not announce.
+
+The answer's `deltaProtocol` names them and the Delta library behind every delta-format client refuses what it cannot
+read, by name; the published Python client reads them and has never announced them. Deletion vectors and column mapping
+must be announced, as the reference demands, and so must every feature that is not named here.
+"""
+
+_DISPLAY: Final = {
+    name.lower(): name
+    for name in (
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "typeWidening",
+        "variantType",
+        "variantShredding",
+        "geospatial",
+    )
+}
+# The text that the reference's clients look for in a refusal.
+_REFUSED: Final = "Unsupported Delta Table Properties"
+
+
+def canonical(feature: str) -> str:
+    """Return the spelling in which a feature equals its preview: `typeWidening-preview` is `typewidening`."""
+    return feature.strip().lower().removesuffix("-preview").removesuffix("-dev")
+
+
+def choose_format(
+    capabilities: Capabilities, *, misread_as_parquet: Iterable[str], needed_for_delta: Iterable[str]
+) -> ResponseFormat:
+    """Return the format of the answer.
+
+    Args:
+        capabilities: What the client sent.
+        misread_as_parquet: The table's live features that a parquet-format client would misread, such as deletion
+            vectors that exist or column mapping that is on.
+        needed_for_delta: The table's live reader features, in any spelling.
+
+    Raises:
+        UnsupportedOperation: none of the requested formats can carry the table to this client; the message names the
+            features and what to ask for instead.
+    """
+    misread = _relevant(misread_as_parquet)
+    if "parquet" in capabilities.response_formats and not misread:
+        return "parquet"
+    if "delta" not in capabilities.response_formats:
+        needed = sorted(set(_relevant(needed_for_delta)) | set(misread))
+        raise UnsupportedOperation(
+            f"{_REFUSED}: the table uses {_names(misread)}, which the parquet response format cannot express. "
+            f"Ask for the delta format with the header delta-sharing-capabilities: responseformat=delta;"
+            f"readerfeatures={','.join(needed)} (Spark: option responseFormat=delta; Python: use_delta_format=True "
+            "for changes), with a client that supports it."
+        )
+    announced = {canonical(feature) for feature in capabilities.reader_features}
+    missing = [name for name in _relevant(needed_for_delta) if name not in announced and name not in SELF_CHECKED]
+    if missing:
+        raise UnsupportedOperation(
+            f"{_REFUSED}: the table uses {_names(missing)}, which this client does not list among its readerfeatures. "
+            f"Use a newer client, or, if it reads them, add readerfeatures={','.join(missing)} to the header "
+            "delta-sharing-capabilities."
+        )
+    return "delta"
+
+
+def _relevant(features: Iterable[str]) -> list[str]:
+    """Return canonical names without the harmless ones, sorted, so that messages do not vary."""
+    return sorted({canonical(feature) for feature in features} - HARMLESS)
+
+
+def _names(features: Iterable[str]) -> str:
+    return ", ".join(_DISPLAY.get(feature, feature) for feature in features)

@@ -1,0 +1,57 @@
+"""Decides how one value of a query string becomes a number or a flag, and which of repeated parameters counts."""
+
+import re
+from typing import Final
+from urllib.parse import parse_qsl
+
+from deltaic.errors import InvalidParameter, MalformedRequest
+
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+NOT_A_NUMBER: Final = "expected a number but the string didn't have the appropriate format"
+
+_INTEGER: Final = re.compile(r"[+-]?0*([0-9]{1,20})", re.ASCII)
+_MAX_FIELDS: Final = 200
+_SHOWN: Final = 100
+
+
+def from_query_string(query_string: str | bytes) -> dict[str, str]:
+    """Return the parameters of a raw query string, percent-decoded.
+
+    Of a repeated parameter the last value counts, which is also what `queryStringParameters` of an API Gateway event
+    holds. Bytes that are not UTF-8 become U+FFFD. More than 200 parameters raise `MalformedRequest`.
+    """
+    text = query_string.decode("latin-1") if isinstance(query_string, bytes) else query_string
+    try:
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS))
+    except ValueError as error:
+        raise MalformedRequest(f"the query string has more than {_MAX_FIELDS} parameters.") from error
+
+
+def integer(text: str, limit: int) -> int | None:
+    """Return the signed decimal number that `text` is, or None if it is none or lies outside `-limit - 1..limit`."""
+    match = _INTEGER.fullmatch(text)
+    if match is None:
+        return None
+    number = -int(match[1]) if text.startswith("-") else int(match[1])
+    return number if -limit - 1 <= number <= limit else None
+
+
+def number(text: str | None, limit: int) -> int | None:
+    """Return the number a parameter holds, None for an absent one; anything else raises `InvalidParameter`."""
+    if text is None:
+        return None
+    value = integer(text, limit)
+    if value is None:
+        raise InvalidParameter(NOT_A_NUMBER)
+    return value
+
+
+def flag(text: str | None) -> bool:
+    """Return whether a boolean parameter says true, in any case (Python clients send `True`); all else is false."""
+    return text is not None and text.strip().lower() == "true"
+
+
+def shown(text: str) -> str:
+    """Return what of a caller's own text an error message repeats: at most 100 characters."""
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."

@@ -1,0 +1,65 @@
+"""Decides what an answer in parquet format says (PROTOCOL.md, "API Response Format in Parquet")."""
+
+from typing import Any, Final
+
+from deltaic.protocol.actions import FileAction, TableMetadata
+
+PROTOCOL: Final = {"minReaderVersion": 1}
+"""PROTOCOL.md, "Protocol": "Currently it's always 1"."""
+
+_CHANGE_DATA_FEED: Final = "delta.enablechangedatafeed"
+
+
+def metadata(table: TableMetadata) -> dict[str, Any]:
+    """Return the Metadata object; of the table's properties only `enableChangeDataFeed` is defined for this format."""
+    return {
+        "id": table.id,
+        **_present(name=table.name, description=table.description),
+        "format": {"provider": "parquet"},
+        "schemaString": table.schema_string,
+        "partitionColumns": list(table.partition_columns),
+        "configuration": {"enableChangeDataFeed": "true"} if _serves_changes(table) else {},
+        **placement(table),
+    }
+
+
+def placement(table: TableMetadata) -> dict[str, Any]:
+    """Return the fields that both formats add to a table's metadata: version, totals and where it can be accessed."""
+    return _present(
+        version=table.version,
+        size=table.size,
+        numFiles=table.num_files,
+        location=table.location,
+        auxiliaryLocations=list(table.auxiliary_locations) or None,
+        accessModes=list(table.access_modes) or None,
+    )
+
+
+def file(action: FileAction) -> dict[str, Any]:
+    """Return the File, Add File, CDF File or Remove File object; the last two have no statistics."""
+    return {
+        "url": action.url,
+        "id": action.id,
+        "partitionValues": dict(action.partition_values),
+        "size": action.size,
+        **_present(
+            stats=action.stats if action.kind in {"file", "add"} else None,
+            version=action.version,
+            timestamp=action.timestamp,
+            expirationTimestamp=action.expiration,
+        ),
+    }
+
+
+def _serves_changes(table: TableMetadata) -> bool:
+    """Return whether the feed is on and may be read: a client takes this flag for an invitation."""
+    if not table.history_shared:
+        return False
+    return any(
+        name.lower() == _CHANGE_DATA_FEED and value.strip().lower() == "true"
+        for name, value in table.configuration.items()
+    )
+
+
+def _present(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,153 @@
+"""Decides what the small requests of the protocol mean, and names all requests for those who read them.
+
+Every request is made by its `parse`, which does the checks that need nothing but the request, in the reference's
+order. Checks that need the table are methods; call them in the order in which their docstrings number them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Self
+
+from deltaic.errors import InvalidParameter
+from deltaic.protocol.body import Body
+from deltaic.protocol.changes import ChangesRequest
+from deltaic.protocol.gates import TableGate
+from deltaic.protocol.parameters import INT32_MAX, INT64_MAX, from_query_string, number
+from deltaic.protocol.query import QueryRequest, check_max_files
+from deltaic.protocol.timestamps import Instant, format_ms, parse_instant
+
+__all__ = [
+    "ChangesRequest",
+    "CredentialsRequest",
+    "ListRequest",
+    "MetadataRequest",
+    "QueryRequest",
+    "QueryResultRequest",
+    "TableGate",
+    "VersionRequest",
+    "from_query_string",
+]
+
+MAX_RESULTS: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ListRequest:
+    """A page of shares, schemas or tables."""
+
+    max_results: int
+    """0 to 500; 0 asks for no items and a token that points to the same place."""
+    page_token: str | None
+    """A signed list token, or None for the first page (an empty one is none: answers may carry an empty one)."""
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str]) -> Self:
+        """Read `maxResults` and `pageToken`; raises `InvalidParameter`."""
+        max_results = number(query.get("maxResults"), INT32_MAX)
+        if max_results is None:
+            max_results = MAX_RESULTS
+        if not 0 <= max_results <= MAX_RESULTS:
+            raise InvalidParameter(
+                f"Acceptable values of 'maxResults' are 0 to {MAX_RESULTS}, inclusive. (Default: {MAX_RESULTS})"
+            )
+        return cls(max_results, query.get("pageToken") or None)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRequest:
+    """Query Table Version: the latest version, or the first one at or after a timestamp."""
+
+    starting_timestamp: str | None
+    """As sent; it is read by `starting_instant`, after the history gate, as the reference does."""
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str]) -> Self:
+        """Read `startingTimestamp`; nothing to refuse yet."""
+        return cls(query.get("startingTimestamp"))
+
+    def starting_instant(self, gate: TableGate) -> Instant | None:
+        """Return the moment asked for, None for the latest version (1: after the table was found).
+
+        Raises:
+            InvalidParameter: the table's history is not shared, or the text is not a timestamp.
+        """
+        if self.starting_timestamp is None:
+            return None
+        gate.require_history()
+        return parse_instant(self.starting_timestamp, "startingTimestamp")
+
+    def check_version(self, gate: TableGate, version: int) -> None:
+        """Refuse a version, found by timestamp, before the table's start version (2: after resolution)."""
+        if self.starting_timestamp is None or version >= gate.start_version:
+            return
+        instant = parse_instant(self.starting_timestamp, "startingTimestamp")
+        raise InvalidParameter(
+            f"You can only query table data since version {gate.start_version}."
+            f"The provided timestamp({format_ms(instant.floor_ms)}) corresponds to {version}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataRequest:
+    """Query Table Metadata: of the latest version, of a version, or as of a timestamp."""
+
+    version: int | None
+    timestamp: str | None
+    """As sent; `instant` reads it."""
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str]) -> Self:
+        """Read `version` and `timestamp`; raises `InvalidParameter` for both at once or a negative version."""
+        version, timestamp = number(query.get("version"), INT64_MAX), query.get("timestamp")
+        if version is not None and timestamp is not None:
+            raise InvalidParameter("Please only provide one of: version,timestamp")
+        if version is not None and version < 0:
+            raise InvalidParameter("version cannot be negative.")
+        return cls(version, timestamp)
+
+    def check_gate(self, gate: TableGate) -> None:
+        """Refuse versions and timestamps of a table whose history is not shared (1: after the table was found)."""
+        if self.version is not None or self.timestamp is not None:
+            gate.require_history()
+
+    def instant(self) -> Instant | None:
+        """Return the moment asked for, if one was; raises `InvalidParameter` (2: after the `fileidhash` header)."""
+        return None if self.timestamp is None else parse_instant(self.timestamp, "timestamp")
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResultRequest:
+    """Get Query Info: poll an asynchronous query, or fetch the next page of its result."""
+
+    max_files: int | None
+    page_token: str | None
+
+    @classmethod
+    def parse(cls, content: bytes) -> Self:
+        """Read the optional body.
+
+        Raises:
+            MalformedRequest: not JSON, or a field of the wrong type.
+            InvalidParameter: `maxFiles must be positive.`
+        """
+        body = Body.decode(content, "GetQueryInfoRequest", optional=True)
+        max_files, page_token = body.int32("maxFiles"), body.string("pageToken")
+        check_max_files(max_files)
+        return cls(max_files, page_token or None)
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialsRequest:
+    """Temporary table credentials: for the table's root, or for a location at or below one of its locations."""
+
+    location: str | None
+    """As sent; whether it belongs to the table is decided where locations are understood."""
+
+    @classmethod
+    def parse(cls, content: bytes) -> Self:
+        """Read the optional body; raises `MalformedRequest`.
+
+        The reference takes a body that is not JSON for one without a location and vends for the whole table: a
+        mistyped request must not get more than it asked for, so it is refused here.
+        """
+        return cls(Body.decode(content, "GenerateTemporaryTableCredentialRequest", optional=True).string("location"))
