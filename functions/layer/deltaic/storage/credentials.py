@@ -1,0 +1,65 @@
+"""Decides what a set of AWS credentials is and where the function's own come from."""
+
+import os
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from deltaic.errors import Unavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Keys that sign requests; never shown by `repr`, so that no log line can hold them."""
+
+    access_key_id: str
+    secret_access_key: str = field(repr=False)
+    session_token: str = field(default="", repr=False)
+    expires_at_ms: int | None = None
+    """When they end, milliseconds since the epoch; None when that cannot be known or is never."""
+
+
+def own_credentials() -> Credentials:
+    """Return the function's own credentials.
+
+    On Lambda they stand in the environment, without an expiry that could be read. Elsewhere, and after a SnapStart
+    restore (where the environment names an endpoint instead of keys), botocore finds and renews them. Raises
+    Unavailable when there are none.
+    """
+    environment = os.environ
+    if environment.get("AWS_ACCESS_KEY_ID") and environment.get("AWS_SECRET_ACCESS_KEY"):
+        return Credentials(
+            environment["AWS_ACCESS_KEY_ID"],
+            environment["AWS_SECRET_ACCESS_KEY"],
+            environment.get("AWS_SESSION_TOKEN", ""),
+        )
+    found = _botocore_session().get_credentials()
+    if found is None:
+        raise Unavailable("the server has no AWS credentials of its own: give its function a role")
+    frozen = found.get_frozen_credentials()
+    expiry = getattr(found, "_expiry_time", None)
+    return Credentials(
+        frozen.access_key or "",
+        frozen.secret_key or "",
+        frozen.token or "",
+        int(expiry.timestamp() * 1000) if expiry is not None else None,
+    )
+
+
+@cache
+def _botocore_session() -> Any:
+    import botocore.session
+
+    return botocore.session.get_session()
+
+
+def control_client(service: str, region: str, endpoint: str = "") -> Any:
+    """Return a botocore client for STS or Secrets Manager: short timeouts, few retries, clients are thread-safe."""
+    from botocore.config import Config
+
+    return _botocore_session().create_client(
+        service,
+        region_name=region,
+        endpoint_url=endpoint or None,
+        config=Config(connect_timeout=3, read_timeout=10, retries={"total_max_attempts": 3, "mode": "standard"}),
+    )

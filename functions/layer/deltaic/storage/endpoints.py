@@ -1,0 +1,95 @@
+"""Decides how one storage is reached: its scheme, host and path, for AWS S3 and for S3-compatible stores."""
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from deltaic.errors import InvalidParameter
+
+# A bucket that can be the first label of a host (Amazon S3 User Guide, "Virtual hosting of buckets").
+_HOST_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{1,61})[a-z0-9]")
+_HOST_LABELS = re.compile(r"[a-z0-9](?:[a-z0-9.-]{1,61})[a-z0-9]")
+_IPV4 = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
+_DNS_SUFFIXES = (
+    ("cn-", "amazonaws.com.cn"),
+    ("eusc-", "amazonaws.eu"),
+    ("us-iso-", "c2s.ic.gov"),
+    ("us-isob-", "sc2s.sgov.gov"),
+    ("eu-isoe-", "cloud.adc-e.uk"),
+    ("us-isof-", "csp.hci.ic.gov"),
+)
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class StorageConfig:
+    """One storage: AWS S3 in a region, or an S3-compatible store at an endpoint, and who reads it."""
+
+    region: str = "us-east-1"
+    endpoint: str = ""
+    """Where this server reaches the store; empty: AWS S3 of the region."""
+    public_endpoint: str = ""
+    """Where recipients reach it, if that differs; signed URLs name it."""
+    path_style: bool = False
+    """True: the bucket stands in the path. False: in the host, where bucket and endpoint allow it."""
+    role_arn: str = ""
+    """A role to assume for reading and signing; empty: the function's own, or the keys of `secret`."""
+    secret: str = ""
+    """Secrets Manager name or ARN of `{"accessKeyId", "secretAccessKey"}`; empty: no static keys."""
+
+
+class Origin(NamedTuple):
+    """Where a bucket answers."""
+
+    scheme: str
+    host: str
+    """Host as it is signed and sent: with the port unless it is the scheme's own."""
+    authority: str
+    """Host as it stands in URLs: with any port that the endpoint names."""
+    path: str
+    """Encoded path of the bucket's root, ending in a slash."""
+
+    @property
+    def url(self) -> str:
+        """The bucket's root, ending in a slash."""
+        return f"{self.scheme}://{self.authority}{self.path}"
+
+
+def origin(storage: StorageConfig, bucket: str, *, public: bool = True) -> Origin:
+    """Return where `bucket` answers for recipients (`public`) or for this server.
+
+    The bucket stands in the host unless path style is asked for, the name cannot be a host label, the endpoint is an
+    IP address, or (under TLS) the name has dots, which no wildcard certificate covers. AWS hosts are always regional.
+    Raises InvalidParameter for an endpoint that is not an http or https URL.
+    """
+    endpoint = (storage.public_endpoint if public else "") or storage.endpoint
+    if not endpoint:
+        endpoint = f"https://s3.{storage.region}.{_dns_suffix(storage.region)}"
+    parts = urlsplit(endpoint)
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if parts.scheme not in DEFAULT_PORTS or not parts.hostname or parts.query or parts.fragment or port == 0:
+        raise InvalidParameter(f"'{endpoint}' is not an endpoint: write https://host or http://host:port")
+    netloc = parts.netloc.rpartition("@")[2]
+    root = parts.path.rstrip("/")
+    in_host = (
+        not storage.path_style
+        and not _IPV4.fullmatch(parts.hostname)
+        and ":" not in parts.hostname
+        and (_HOST_LABEL if parts.scheme == "https" else _HOST_LABELS).fullmatch(bucket) is not None
+    )
+    authority = f"{bucket}.{netloc}" if in_host else netloc
+    signed = authority
+    if port is not None and port == DEFAULT_PORTS[parts.scheme]:
+        signed = authority.rpartition(":")[0]
+    return Origin(parts.scheme, signed.lower(), authority, f"{root}/" if in_host else f"{root}/{bucket}/")
+
+
+def _dns_suffix(region: str) -> str:
+    for beginning, suffix in _DNS_SUFFIXES:
+        if region.startswith(beginning):
+            return suffix
+    return "amazonaws.com"

@@ -1,0 +1,218 @@
+"""Decides whose credentials sign: one session of the read-only role per recipient, static keys, or the function's own.
+
+A URL dies with the session that signed it, and a role assumed from a role lives one hour at most (STS: role
+chaining). Spark takes an expiry closer than 15 minutes for "in one hour". So a session is renewed as soon as a
+quarter of its life is gone: URLs then live 45 to 60 minutes, for one STS call per recipient every 15 minutes.
+"""
+
+import hashlib
+import json
+import re
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unavailable, UnsupportedOperation
+from deltaic.storage.credentials import Credentials, control_client, own_credentials
+from deltaic.storage.endpoints import StorageConfig
+
+SESSION_SECONDS = 3600
+RENEWED_BELOW = 0.75
+"""Share of a session's life below which it is renewed."""
+USABLE_MS = 15 * 60_000
+"""A session that cannot be renewed still serves while it has this long to live."""
+SECRET_SECONDS = 300
+"""How long static keys are kept before Secrets Manager is asked again."""
+RECIPIENT_TAG = "recipient"
+"""Session tag: one Deny on `aws:PrincipalTag/recipient` in the role ends URLs that are already issued."""
+READER_SESSION = "deltaic"
+"""Session name under which this server itself reads logs with a storage's role."""
+
+_KEPT = 1000
+_THROTTLED = frozenset({"Throttling", "ThrottlingException", "RequestLimitExceeded", "TooManyRequestsException"})
+_REFUSED = frozenset(
+    {"AccessDenied", "AccessDeniedException", "InvalidClientTokenId", "SignatureDoesNotMatch", "ValidationError"}
+    | {"ResourceNotFoundException", "NoSuchEntity", "MalformedPolicyDocument", "PackedPolicyTooLarge"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    credentials: Credentials
+    renew_at: float
+
+
+class SigningSessions:
+    """Gives the credentials that sign one recipient's URLs; one per process, safe to use from several threads.
+
+    `signing_role_arn` is assumed where a storage names no role and no keys; without it the function's own credentials
+    sign. `endpoint` is where AWS is, if not AWS itself. `clock` gives seconds since the epoch; `client` makes a
+    botocore client from a service's name.
+    """
+
+    def __init__(
+        self,
+        signing_role_arn: str = "",
+        *,
+        region: str = "us-east-1",
+        endpoint: str = "",
+        clock: Callable[[], float] = time.time,
+        client: Callable[[str], Any] | None = None,
+    ) -> None:
+        self._role = signing_role_arn
+        self._endpoint = endpoint
+        self._clock = clock
+        self._client = client or (lambda service: control_client(service, region, endpoint))
+        self._clients: dict[str, Any] = {}
+        self._kept: dict[tuple[str, ...], _Kept] = {}
+        self._locks: dict[tuple[str, ...], threading.Lock] = {}
+        self._readers: dict[StorageConfig, Callable[[], Credentials]] = {}
+        self._lock = threading.Lock()
+
+    def credentials(self, recipient_id: str, storage: StorageConfig) -> Credentials:
+        """Return credentials that read `storage` in this recipient's name.
+
+        Raises TableUnreadable when the role or the keys are refused, TooManyRequests when AWS throttles, Unavailable
+        when it fails in passing.
+        """
+        self._check(storage)
+        if storage.secret:
+            return self._static_keys(storage.secret)
+        role = storage.role_arn or self._role
+        return self._session(role, recipient_id) if role else own_credentials()
+
+    def reader(self, storage: StorageConfig) -> Callable[[], Credentials]:
+        """Return a function that gives the credentials with which this server reads logs, renewed when called.
+
+        It is the same function for the same storage, so that connections can be shared by it.
+        """
+        self._check(storage)
+        if not (storage.secret or storage.role_arn):
+            return own_credentials
+
+        def read() -> Credentials:
+            return (
+                self._static_keys(storage.secret) if storage.secret else self._session(storage.role_arn, READER_SESSION)
+            )
+
+        with self._lock:
+            return self._readers.setdefault(storage, read)
+
+    def narrowed(self, recipient_id: str, storage: StorageConfig, policy: str) -> Credentials:
+        """Return a session whose rights are the role's and the session policy's together (STS, "Session policies").
+
+        Raises UnsupportedOperation where no role stands behind the storage: static keys cannot be narrowed.
+        """
+        self._check(storage)
+        role = "" if storage.secret else storage.role_arn or self._role
+        if not role:
+            raise UnsupportedOperation(
+                "credentials for directory access need a role that can be narrowed, and this table's storage has none; "
+                "read the table through pre-signed URLs (access mode 'url')"
+            )
+        return self._session(role, recipient_id, policy)
+
+    def _check(self, storage: StorageConfig) -> None:
+        # The session token stands in every URL: never sign with AWS credentials for somebody else's store.
+        if storage.endpoint and storage.endpoint != self._endpoint and not (storage.secret or storage.role_arn):
+            raise TableUnreadable("the table's storage has an endpoint but no keys: the provider must give it some")
+
+    def _session(self, role: str, recipient_id: str, policy: str = "") -> Credentials:
+        def assume() -> _Kept:
+            request: dict[str, Any] = {
+                "RoleArn": role,
+                "RoleSessionName": session_name(recipient_id),
+                "DurationSeconds": SESSION_SECONDS,
+                "Tags": [{"Key": RECIPIENT_TAG, "Value": tag_value(recipient_id)}],
+            }
+            if policy:
+                request["Policy"] = policy
+            keys = self._call("sts", "assume_role", request, "the role that reads this table")["Credentials"]
+            ends = keys["Expiration"].timestamp()
+            credentials = Credentials(
+                keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"], int(ends * 1000)
+            )
+            return _Kept(credentials, ends - RENEWED_BELOW * (ends - self._clock()))
+
+        return self._keep((role, recipient_id, policy), assume)
+
+    def _static_keys(self, secret: str) -> Credentials:
+        def read() -> _Kept:
+            answer = self._call("secretsmanager", "get_secret_value", {"SecretId": secret}, "the storage's keys")
+            try:
+                keys = json.loads(answer["SecretString"])
+                credentials = Credentials(str(keys["accessKeyId"]), str(keys["secretAccessKey"]))
+            except (KeyError, TypeError, ValueError):
+                # Without the cause: its text would hold the secret.
+                raise TableUnreadable(
+                    'the secret of the table\'s storage must be {"accessKeyId": ..., "secretAccessKey": ...}'
+                ) from None
+            return _Kept(credentials, self._clock() + SECRET_SECONDS)
+
+        return self._keep((secret,), read)
+
+    def _keep(self, key: tuple[str, ...], fetch: Callable[[], _Kept]) -> Credentials:
+        """Return what is kept under `key` while it is fresh; of several callers one fetches, the others wait."""
+        with self._lock:
+            kept = self._kept.get(key)
+            lock = self._locks.setdefault(key, threading.Lock())
+        if kept is not None and self._clock() < kept.renew_at:
+            return kept.credentials
+        with lock:
+            kept = self._kept.get(key)
+            if kept is not None and self._clock() < kept.renew_at:
+                return kept.credentials
+            try:
+                fresh = fetch()
+            except (TooManyRequests, Unavailable):
+                ends = None if kept is None else kept.credentials.expires_at_ms
+                if kept is None or (ends is not None and ends - self._clock() * 1000 < USABLE_MS):
+                    raise
+                return kept.credentials
+            with self._lock:
+                if len(self._kept) >= _KEPT:
+                    oldest = min(self._kept, key=lambda each: self._kept[each].renew_at)
+                    del self._kept[oldest]
+                    self._locks.pop(oldest, None)
+                self._kept[key] = fresh
+            return fresh.credentials
+
+    def _call(self, service: str, operation: str, request: dict[str, Any], what: str) -> Any:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            with self._lock:
+                client = self._clients.get(service) or self._clients.setdefault(service, self._client(service))
+            return getattr(client, operation)(**request)
+        except ClientError as error:
+            raise _failure(str(error.response.get("Error", {}).get("Code", "")), what) from error
+        except BotoCoreError as error:
+            raise Unavailable(f"AWS did not answer when asked for {what}; try again") from error
+
+
+def _failure(code: str, what: str) -> DeltaicError:
+    if code in _THROTTLED:
+        return TooManyRequests(f"AWS is throttling requests for {what}; try again")
+    if code in _REFUSED:
+        return TableUnreadable(f"the server may not use {what} ({code}): the provider must check its role and trust")
+    return Unavailable(f"AWS failed when asked for {what} ({code}); try again")
+
+
+def session_name(recipient_id: str) -> str:
+    """Return a RoleSessionName of the recipient's id: S3's access log shows it. Distinct ids stay distinct."""
+    return _fitted(recipient_id, r"[^\w+=,.@-]", 64)
+
+
+def tag_value(recipient_id: str) -> str:
+    """Return the value of the session tag for a recipient: the id itself, unless STS would refuse it."""
+    return _fitted(recipient_id, r"[^\w .:/=+@-]", 256)
+
+
+def _fitted(text: str, refused: str, longest: int) -> str:
+    fitted = re.sub(refused, "-", text, flags=re.ASCII)
+    if fitted == text and 2 <= len(text) <= longest:  # noqa: PLR2004 -- STS: at least two characters
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"{fitted[: longest - 13]}-{digest}"
