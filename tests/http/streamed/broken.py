@@ -1,0 +1,3 @@
+"""A function that cannot be imported."""
+
+raise RuntimeError("no settings")

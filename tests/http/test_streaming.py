@@ -1,0 +1,221 @@
+"""The streaming contract, between real processes: AWS's own client runs the function, ours is the Runtime API."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltaic_ops.local.runtime_api import Outcome, RuntimeApi, runtime_process
+
+FOLDER = Path(__file__).parent / "streamed"
+DELIMITER = b"\0" * 8
+
+
+class Reader:
+    """What reads a stream: remembers bytes and when they came; can be slow, and can leave."""
+
+    def __init__(self, *, bytes_per_second: float = 0.0, leaves_after: int | None = None) -> None:
+        self.chunks: list[bytes] = []
+        self.times: list[float] = []
+        self._pace = bytes_per_second
+        self._leaves_after = leaves_after
+
+    def __call__(self, chunk: bytes) -> None:
+        self.chunks.append(chunk)
+        self.times.append(time.monotonic())
+        if self._pace:
+            time.sleep(len(chunk) / self._pace)
+        if self._leaves_after is not None and len(self.received) > self._leaves_after:
+            raise ConnectionResetError("the reader leaves")
+
+    @property
+    def received(self) -> bytes:
+        return b"".join(self.chunks)
+
+    @property
+    def head(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.received.split(DELIMITER, 1)[0])
+        return document
+
+    @property
+    def body(self) -> bytes:
+        return self.received.split(DELIMITER, 1)[1]
+
+
+def event(path: str, method: str = "GET", query: dict[str, str] | None = None, body: str | None = None) -> Any:
+    return {
+        "resource": path,
+        "path": path,
+        "httpMethod": method,
+        "headers": {"Host": "shares.example"},
+        "multiValueHeaders": {"Host": ["shares.example"]},
+        "queryStringParameters": query,
+        "multiValueQueryStringParameters": {name: [value] for name, value in (query or {}).items()} or None,
+        "pathParameters": None,
+        "requestContext": {"requestId": "r", "identity": {"sourceIp": "127.0.0.1"}},
+        "body": body,
+        "isBase64Encoded": False,
+    }
+
+
+@pytest.fixture(scope="module")
+def runtime() -> Iterator[RuntimeApi]:
+    with runtime_process(FOLDER, {}) as api:
+        yield api
+
+
+def invoke(api: RuntimeApi, path: str, reader: Reader, seconds: float = 30.0, **request: Any) -> Outcome:
+    outcome = api.invoke(event(path, **request), sink=reader, seconds=seconds)
+    assert api.refused == []
+    return outcome
+
+
+def test_the_first_byte_arrives_long_before_the_last(runtime: RuntimeApi) -> None:
+    reader = Reader()
+    outcome = invoke(runtime, "/lines", reader)
+    assert (outcome.mode, outcome.error_type) == ("stream", "")
+    assert outcome.content_type == "application/vnd.awslambda.http-integration-response"
+    assert outcome.headers["Lambda-Runtime-Invocation-Id"]
+    assert reader.head == {
+        "statusCode": 200,
+        "headers": {"content-type": "application/x-ndjson; charset=utf-8", "delta-table-version": "3"},
+    }
+    assert reader.body == b"".join(b'{"line":%d}\n' % number for number in range(5))
+    assert len(reader.chunks) == 5
+    assert reader.times[-1] - reader.times[0] > 0.15
+
+
+def test_an_app_that_listens_for_a_disconnect_is_not_cut(runtime: RuntimeApi) -> None:
+    reader = Reader()
+    assert invoke(runtime, "/listener", reader).error_type == ""
+    assert reader.body.count(b"\n") == 5
+
+
+def test_path_query_and_body_reach_the_app(runtime: RuntimeApi) -> None:
+    reader = Reader()
+    invoke(runtime, "/echo/a%20b%25", reader, method="POST", query={"pageToken": "x y"}, body='{"limitHint":1}')
+    assert bytes.fromhex(reader.head["headers"]["x-path"]).decode() == "/echo/a b%"
+    assert reader.head["headers"]["x-query"] == "pageToken=x+y"
+    assert reader.body == b'{"limitHint":1}'
+
+
+def test_repeated_headers_and_cookies_leave_as_api_gateway_reads_them(runtime: RuntimeApi) -> None:
+    reader = Reader()
+    invoke(runtime, "/heads", reader)
+    assert reader.head["multiValueHeaders"] == {"x-two": ["a", "b"]}
+    assert reader.head["cookies"] == ["k=1", "l=2"]
+    assert "x-two" not in reader.head["headers"]
+    assert "set-cookie" not in reader.head["headers"]
+
+
+@pytest.mark.parametrize(
+    ("path", "method"), [("/empty/204", "GET"), ("/empty/304", "GET"), ("/empty", "HEAD")], ids=["204", "304", "HEAD"]
+)
+def test_an_answer_without_a_body_keeps_its_headers(runtime: RuntimeApi, path: str, method: str) -> None:
+    reader = Reader()
+    assert invoke(runtime, path, reader, method=method).error_type == ""
+    assert reader.body == b""
+    assert reader.head["headers"]["content-length"] == "7"
+
+
+def test_no_bytes_at_all_are_an_answer(runtime: RuntimeApi) -> None:
+    reader = Reader()
+    assert invoke(runtime, "/nothing", reader).mode == "stream"
+    assert (reader.head["statusCode"], reader.body) == (200, b"")
+
+
+def test_a_head_above_16_kb_is_a_clean_failure(runtime: RuntimeApi) -> None:
+    reader = Reader()
+    outcome = invoke(runtime, "/huge_head", reader)
+    assert (outcome.mode, outcome.error_type, reader.chunks) == ("error", "ValueError", [])
+
+
+def test_an_exception_before_the_first_byte_is_a_function_error(runtime: RuntimeApi) -> None:
+    reader = Reader()
+    outcome = invoke(runtime, "/raises_before", reader)
+    assert (outcome.mode, outcome.error_type, reader.chunks) == ("error", "LookupError", [])
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"), [("/raises_amid", "LookupError"), ("/stops_early", "RuntimeError")], ids=["raises", "stops"]
+)
+def test_a_failure_amid_the_stream_is_told_by_trailers(runtime: RuntimeApi, path: str, kind: str) -> None:
+    reader = Reader()
+    outcome = invoke(runtime, path, reader)
+    assert (outcome.mode, outcome.error_type) == ("stream", kind)
+    assert reader.body == b'{"line":0}\n'
+    assert b"secret-of-the-app" not in outcome.body
+
+
+def test_a_failure_after_the_answer_does_not_spoil_it(runtime: RuntimeApi) -> None:
+    reader = Reader()
+    outcome = invoke(runtime, "/raises_after", reader)
+    assert (outcome.mode, outcome.error_type, reader.body) == ("stream", "", b'{"line":0}\n')
+
+
+def test_an_event_that_is_no_request_is_tolerated(runtime: RuntimeApi) -> None:
+    outcome = runtime.invoke({"invokeCompletionStatus": "Success"}, sink=Reader())
+    assert (outcome.mode, outcome.body, runtime.refused) == ("whole", b"null", [])
+
+
+def test_a_slow_reader_holds_the_app_back_and_no_next_event_is_asked_for(runtime: RuntimeApi) -> None:
+    reader = Reader(bytes_per_second=12 * 1024 * 1024)
+    started = time.monotonic()
+    assert invoke(runtime, "/large", reader, query={"mib": "12"}).error_type == ""
+    assert len(reader.body) == 12 * 1024 * 1024
+    assert time.monotonic() - started > 0.9
+
+
+def test_a_reader_that_leaves_stops_the_app_and_the_next_invocation_works(runtime: RuntimeApi) -> None:
+    outcome = invoke(runtime, "/endless", Reader(leaves_after=1_000_000))
+    assert outcome.error_type.startswith("Lost.")
+    reader = Reader()
+    invoke(runtime, "/held", reader)
+    name, _, sent = reader.body.decode().partition(" ")
+    assert name in {"ConnectionResetError", "BrokenPipeError"}
+    assert int(sent) < 64 * 1024 * 1024
+
+
+@pytest.mark.parametrize("path", ["/busy", "/waits"])
+def test_near_the_deadline_the_stream_ends_in_order(runtime: RuntimeApi, path: str) -> None:
+    reader = Reader()
+    started = time.monotonic()
+    outcome = invoke(runtime, path, reader, seconds=2.0)
+    assert 1.2 < time.monotonic() - started < 1.9
+    assert (outcome.mode, outcome.error_type) == ("stream", "DeadlineReached")
+    assert reader.body.startswith(b"{}\n")
+    assert reader.body.endswith(b"!aborted\n")
+
+
+def test_a_thousand_mixed_invocations_are_all_answered(runtime: RuntimeApi) -> None:
+    for number in range(250):
+        for path, mode in (("/heads", "stream"), ("/raises_before", "error"), ("/raises_amid", "stream")):
+            assert invoke(runtime, path, Reader()).mode == mode, number
+        reader = Reader()
+        invoke(runtime, "/echo", reader, method="POST", body=str(number))
+        assert reader.body == str(number).encode()
+
+
+def test_a_function_that_cannot_start_says_why() -> None:
+    with runtime_process(FOLDER, {}, handler="broken.handler") as api:
+        outcome = api.invoke(event("/lines"), sink=Reader())
+    assert (outcome.mode, outcome.error_type) == ("error", "RuntimeError")
+    assert json.loads(outcome.body)["errorMessage"] == "no settings"
+
+
+@pytest.mark.parametrize("client", ["renamed_parameter", "renamed_method", "wrapped_caller"])
+def test_under_a_client_with_another_seam_the_same_bytes_leave_whole(client: str) -> None:
+    with runtime_process(FOLDER, {}, handler=f"{client}.handler") as api:
+        outcome = api.invoke(event("/lines"), sink=Reader())
+        assert (outcome.mode, outcome.content_type) == ("whole", "application/unknown")
+        head, body = outcome.body.split(DELIMITER, 1)
+        assert json.loads(head)["headers"]["delta-table-version"] == "3"
+        assert body == b"".join(b'{"line":%d}\n' % number for number in range(5))
+        # Beyond 6 MB, too: a streaming invocation has no such limit.
+        large = api.invoke(event("/large", query={"mib": "8"}), sink=Reader())
+        assert len(large.body.split(DELIMITER, 1)[1]) == 8 * 1024 * 1024
+        failed = api.invoke(event("/raises_amid"), sink=Reader())
+        assert (failed.mode, failed.error_type) == ("error", "LookupError")
+        assert api.refused == []
