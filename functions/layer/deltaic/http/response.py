@@ -9,10 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from deltaic.errors import DeltaicError
-from deltaic.protocol.lines import error_body
-
-JSON = "application/json; charset=utf-8"
-NDJSON = "application/x-ndjson; charset=utf-8"
+from deltaic.protocol import bodies
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +36,9 @@ class Stream:
 
 def json_response(body: bytes) -> Response:
     """Answer 200 with one JSON document on a single line (the Python client reads the first line only)."""
-    return Response(headers={"content-type": JSON}, body=body)
+    return Response(headers={"content-type": bodies.JSON_TYPE}, body=body)
 
 
 def error_response(error: DeltaicError) -> Response:
     """Answer with the error's status and the protocol's error object."""
-    return Response(status=error.status, headers={"content-type": JSON}, body=error_body(error.code, error.message))
+    return Response(status=error.status, headers={"content-type": bodies.JSON_TYPE}, body=bodies.error(error))

@@ -1,0 +1,36 @@
+"""Decides how the listing endpoints read their requests."""
+
+from deltaic.http.request import Request
+from deltaic.http.response import Response, json_response
+from deltaic.http.runtime import sharing
+from deltaic.protocol.requests import ListRequest
+from deltaic.sharing import listing
+
+
+def list_shares(request: Request) -> Response:
+    """GET /shares."""
+    return json_response(listing.list_shares(sharing(), request.caller, ListRequest.parse(request.query)))
+
+
+def get_share(request: Request) -> Response:
+    """GET /shares/{share}."""
+    return json_response(listing.get_share(sharing(), request.caller, request.names["share"]))
+
+
+def list_schemas(request: Request) -> Response:
+    """GET /shares/{share}/schemas."""
+    page = ListRequest.parse(request.query)
+    return json_response(listing.list_schemas(sharing(), request.caller, request.names["share"], page))
+
+
+def list_tables(request: Request) -> Response:
+    """GET /shares/{share}/schemas/{schema}/tables."""
+    page = ListRequest.parse(request.query)
+    share, schema = request.names["share"], request.names["schema"]
+    return json_response(listing.list_tables(sharing(), request.caller, share, schema, page))
+
+
+def list_all_tables(request: Request) -> Response:
+    """GET /shares/{share}/all-tables."""
+    page = ListRequest.parse(request.query)
+    return json_response(listing.list_all_tables(sharing(), request.caller, request.names["share"], page))

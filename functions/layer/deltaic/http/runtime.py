@@ -1,0 +1,40 @@
+"""Decides how a process is put together: each means is made once, at first use, from the settings."""
+
+import time
+from functools import cache
+
+from deltaic.catalog.reader import CatalogReader
+from deltaic.catalog.tokens import TokenStore
+from deltaic.protocol.tokens import TokenSigner
+from deltaic.settings import settings
+from deltaic.sharing.context import Sharing
+from deltaic.storage.credentials import control_client
+from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.sessions import SigningSessions
+
+
+@cache
+def tokens() -> TokenStore:
+    """Return the store of bearer tokens, for the authorizer."""
+    return TokenStore(settings().tokens_table)
+
+
+@cache
+def sharing() -> Sharing:
+    """Return the means of the use cases."""
+    told = settings()
+    return Sharing(
+        catalog=CatalogReader(told.catalog_table),
+        token_key=_token_signer,
+        sessions=SigningSessions(told.signing_role_arn, region=told.region, endpoint=told.endpoint_url),
+        home=StorageConfig(region=told.region, endpoint=told.endpoint_url, path_style=bool(told.endpoint_url)),
+        url_ttl=told.url_ttl,
+        clock=time.time,
+    )
+
+
+@cache
+def _token_signer() -> TokenSigner:
+    told = settings()
+    secrets = control_client("secretsmanager", told.region, told.endpoint_url)
+    return TokenSigner(secrets.get_secret_value(SecretId=told.token_key_secret)["SecretString"].encode())

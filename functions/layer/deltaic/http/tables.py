@@ -1,0 +1,65 @@
+"""Decides how the table endpoints read their requests and which answers stream."""
+
+from deltaic.http.request import Request
+from deltaic.http.response import Response, Stream
+from deltaic.http.runtime import sharing
+from deltaic.protocol.capabilities import FILE_ID_HASH_HEADER, HEADER
+from deltaic.protocol.requests import ChangesRequest, MetadataRequest, QueryRequest, VersionRequest
+from deltaic.sharing import changes, metadata, query, version
+from deltaic.sharing.answer import VERSION_HEADER, Answer
+from deltaic.sharing.caller import TableName
+
+
+def get_table_version(request: Request) -> Response:
+    """GET .../version, and HEAD of the table itself (deprecated): the version is a header, the body is empty."""
+    found = version.get_version(sharing(), request.caller, _table(request), VersionRequest.parse(request.query))
+    return Response(headers={VERSION_HEADER: str(found)})
+
+
+def get_table_metadata(request: Request) -> Response:
+    """GET .../metadata."""
+    answer = metadata.get_metadata(
+        sharing(),
+        request.caller,
+        _table(request),
+        MetadataRequest.parse(request.query),
+        request.headers.get(HEADER),
+        request.headers.get(FILE_ID_HASH_HEADER),
+    )
+    return Response(headers=answer.headers, body=b"".join(answer.chunks))
+
+
+def query_table(request: Request) -> Stream:
+    """POST .../query."""
+    return _stream(
+        query.query(
+            sharing(),
+            request.caller,
+            _table(request),
+            QueryRequest.parse(request.body),
+            request.headers.get(HEADER),
+            request.headers.get(FILE_ID_HASH_HEADER),
+        )
+    )
+
+
+def list_table_changes(request: Request) -> Stream:
+    """GET .../changes."""
+    return _stream(
+        changes.list_changes(
+            sharing(),
+            request.caller,
+            _table(request),
+            ChangesRequest.parse(request.query),
+            request.headers.get(HEADER),
+            request.headers.get(FILE_ID_HASH_HEADER),
+        )
+    )
+
+
+def _table(request: Request) -> TableName:
+    return TableName(request.names["share"], request.names["schema"], request.names["table"])
+
+
+def _stream(answer: Answer) -> Stream:
+    return Stream(headers=answer.headers, chunks=answer.chunks, failed=answer.failed, facts=answer.facts)

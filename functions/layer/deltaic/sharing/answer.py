@@ -1,0 +1,76 @@
+"""Decides what an NDJSON answer consists of: the headers that describe it, its lines, and how it ends if it breaks."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from deltaic.errors import DeltaicError
+from deltaic.protocol import bodies, lines
+from deltaic.protocol.capabilities import (
+    FILE_ID_HASH_HEADER,
+    HEADER,
+    Capabilities,
+    FileIdHash,
+    ResponseFormat,
+    file_id_hash,
+    reply,
+)
+
+VERSION_HEADER = "delta-table-version"
+
+_BROKEN = b"!aborted: the answer is not complete; ask again\n"
+"""A last line that is no JSON: the Python client takes an answer that ends cleanly in the middle for a whole one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the headers of a request ask of its answer."""
+
+    capabilities: Capabilities
+    file_id_hash: FileIdHash | None
+
+    @classmethod
+    def of(cls, capabilities: str | None, file_id_hash_: str | None) -> "Wishes":
+        """Read both headers; raises InvalidParameter."""
+        return cls(Capabilities.parse(capabilities), file_id_hash(file_id_hash_))
+
+    def scheme(self, response_format: ResponseFormat) -> FileIdHash:
+        """Return how files are named: as asked for, else as the reference names them in this format."""
+        return self.file_id_hash or response_format
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Lines in chunks, and what describes them."""
+
+    version: int
+    """The table version of the header `Delta-Table-Version`."""
+    response_format: ResponseFormat
+    wishes: Wishes
+    chunks: Iterable[bytes]
+    """Whole lines."""
+    negotiated_end: bool = False
+    """The client asked, by header, for an endStreamAction, and this kind of answer has one."""
+    facts: dict[str, object] = field(default_factory=dict)
+    """For the log; complete when `chunks` has ended."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of the 200."""
+        headers = {
+            "content-type": bodies.NDJSON_TYPE,
+            VERSION_HEADER: str(self.version),
+            HEADER: reply(self.response_format, end_stream_action=self.negotiated_end),
+        }
+        if self.wishes.file_id_hash is not None:
+            headers[FILE_ID_HASH_HEADER] = self.wishes.file_id_hash
+        return headers
+
+    @property
+    def failed(self) -> bytes:
+        """The last line if `chunks` raises: no reader can take what came before it for the whole."""
+        if not self.negotiated_end:
+            return _BROKEN
+        message = "The answer is not complete because the server failed while it was sent. Ask again."
+        return lines.end_stream_action(
+            lines.EndStreamAction(error_message=message, http_status_error_code=DeltaicError.status)
+        )

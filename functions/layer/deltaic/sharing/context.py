@@ -1,0 +1,92 @@
+"""Decides what a use case has at hand: the catalog, the tokens' key, the tables' stores, the signing sessions, the time."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from deltaic.catalog.items import Storage, Table
+from deltaic.catalog.reader import CatalogReader
+from deltaic.errors import UnsupportedOperation
+from deltaic.protocol.gates import TableGate
+from deltaic.protocol.tokens import TokenSigner
+from deltaic.sharing.caller import Caller, TableName
+from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.locations import TableLocations
+from deltaic.storage.sessions import SigningSessions
+from deltaic.storage.urls import TableUrls
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """One process's means; made once, in `http.runtime`."""
+
+    catalog: CatalogReader
+    token_key: Callable[[], TokenSigner]
+    """Makes or returns the signer of page, refresh and list tokens; asked only where a token comes or goes."""
+    sessions: SigningSessions
+    home: StorageConfig
+    """The storage of tables that name none: S3 of this region, or of the embedded AWS."""
+    url_ttl: timedelta
+    clock: Callable[[], float] = time.time
+    """Seconds since the epoch."""
+
+    @property
+    def signer(self) -> TokenSigner:
+        """Signs and opens page, refresh and list tokens."""
+        return self.token_key()
+
+    def table(self, caller: Caller, name: TableName) -> "SharedTable":
+        """Return the granted table; raises NotFound for one that does not exist or is not granted."""
+        entry = self.catalog.get_table(caller.recipient_id, name.share, name.schema, name.table)
+        storage = _config(self.catalog.get_storage(entry.storage)) if entry.storage else self.home
+        return SharedTable(
+            caller=caller,
+            entry=entry,
+            storage=storage,
+            locations=TableLocations.parse(entry.location, entry.auxiliary_locations),
+            gate=TableGate(str(name), entry.history, entry.start_version if entry.history else 0),
+        )
+
+    def urls(self, table: "SharedTable") -> TableUrls:
+        """Return what signs the table's files for this caller, from this moment on."""
+        return TableUrls(
+            table.locations,
+            table.storage,
+            self.sessions.credentials(table.caller.recipient_id, table.storage),
+            ttl=self.url_ttl,
+            now=datetime.fromtimestamp(self.clock(), UTC),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTable:
+    """A table as one recipient may see it."""
+
+    caller: Caller
+    entry: Table
+    storage: StorageConfig
+    locations: TableLocations
+    gate: TableGate
+
+    def require_url_access(self) -> None:
+        """Refuse URLs for a table that is shared by directory only.
+
+        PROTOCOL.md, access modes: a legacy client that ignores `accessModes` calls query all the same.
+        """
+        if "url" not in self.entry.access_modes:
+            raise UnsupportedOperation(
+                f"The table {self.gate.full_name} is shared by directory access only (accessModes: dir). "
+                "Use a client that asks for temporary table credentials."
+            )
+
+
+def _config(storage: Storage) -> StorageConfig:
+    return StorageConfig(
+        region=storage.region,
+        endpoint=storage.endpoint,
+        public_endpoint=storage.public_endpoint,
+        path_style=storage.path_style,
+        role_arn=storage.role_arn,
+        secret=storage.secret,
+    )

@@ -1,0 +1,113 @@
+"""Decides what a recipient sees in listings: granted shares, their schemas and tables, page by page in name order."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from deltaic.catalog.items import Schema, Share, Table
+from deltaic.protocol import bodies
+from deltaic.protocol.continuations import Listing, open_list_token, seal_list_token
+from deltaic.protocol.requests import ListRequest
+from deltaic.sharing.caller import Caller
+from deltaic.sharing.context import Sharing
+
+_Item = TypeVar("_Item", Share, Schema, Table)
+
+
+def list_shares(sharing: Sharing, caller: Caller, request: ListRequest) -> bytes:
+    """Return the page of shares granted to the caller; none at all is an empty list."""
+    page, token = _page(
+        sharing,
+        request,
+        Listing(caller.recipient_id, "shares"),
+        lambda after, limit: sharing.catalog.list_shares(caller.recipient_id, after, limit),
+        lambda share: share.key,
+    )
+    return bodies.listing([_share(share) for share in page], token)
+
+
+def get_share(sharing: Sharing, caller: Caller, share: str) -> bytes:
+    """Return one granted share; raises NotFound."""
+    return bodies.one_share(_share(sharing.catalog.get_share(caller.recipient_id, share)))
+
+
+def list_schemas(sharing: Sharing, caller: Caller, share: str, request: ListRequest) -> bytes:
+    """Return the page of the share's schemas; raises NotFound."""
+    page, token = _page(
+        sharing,
+        request,
+        Listing(caller.recipient_id, "schemas", share),
+        lambda after, limit: sharing.catalog.list_schemas(caller.recipient_id, share, after, limit),
+        lambda schema: schema.key,
+    )
+    return bodies.listing([bodies.schema_object(schema.name, schema.share) for schema in page], token)
+
+
+def list_tables(sharing: Sharing, caller: Caller, share: str, schema: str, request: ListRequest) -> bytes:
+    """Return the page of the schema's tables; raises NotFound."""
+    page, token = _page(
+        sharing,
+        request,
+        Listing(caller.recipient_id, "tables", share, schema),
+        lambda after, limit: sharing.catalog.list_tables(caller.recipient_id, share, schema, after, limit),
+        lambda table: table.key,
+    )
+    return bodies.listing([_table(table) for table in page], token)
+
+
+def list_all_tables(sharing: Sharing, caller: Caller, share: str, request: ListRequest) -> bytes:
+    """Return the page of the tables of all schemas of the share; raises NotFound."""
+    page, token = _page(
+        sharing,
+        request,
+        Listing(caller.recipient_id, "all-tables", share),
+        lambda after, limit: sharing.catalog.list_all_tables(caller.recipient_id, share, after, limit),
+        lambda table: table.key_in_share,
+    )
+    return bodies.listing([_table(table) for table in page], token)
+
+
+def _page(
+    sharing: Sharing,
+    request: ListRequest,
+    listing: Listing,
+    read: Callable[[str | None, int], Sequence[_Item]],
+    key: Callable[[_Item], str],
+) -> tuple[Sequence[_Item], str | None]:
+    """Return at most `maxResults` items and the token of the page after them; one more is read to know of it.
+
+    PROTOCOL.md, "maxResults": 0 returns no results, and the token then points to the same place.
+    """
+    now = sharing.clock()
+    after = None
+    if request.page_token is not None:
+        after = open_list_token(sharing.signer, request.page_token, listing, now=now)
+    items = read(after, request.max_results + 1)
+    if len(items) <= request.max_results:
+        return items, None
+    page = items[: request.max_results]
+    return page, seal_list_token(sharing.signer, listing, key(page[-1]) if page else after, now=now)
+
+
+def _share(share: Share) -> dict[str, object]:
+    return bodies.share_object(
+        share.name,
+        id=share.id,
+        display_name=share.display_name,
+        comment=share.comment,
+        properties=share.properties,
+    )
+
+
+def _table(table: Table) -> dict[str, object]:
+    by_directory = "dir" in table.access_modes
+    return bodies.table_object(
+        table.name,
+        table.schema_name,
+        table.share,
+        share_id=table.share_id,
+        id=table.id,
+        # Where the files lie is nobody's business but a directory reader's (PROTOCOL.md: required for `dir`).
+        location=table.location if by_directory else None,
+        auxiliary_locations=table.auxiliary_locations if by_directory else (),
+        access_modes=table.access_modes,
+    )
