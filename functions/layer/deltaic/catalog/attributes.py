@@ -1,0 +1,48 @@
+"""Decides how plain values stand in DynamoDB's attribute form; cheaper to import than boto3's serializer."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+
+def marshal(value: Any) -> dict[str, Any]:
+    """Return one value in attribute form: str, bool, int, datetime (epoch seconds), lists and mappings of these."""
+    match value:
+        case str():
+            return {"S": value}
+        case bool():
+            return {"BOOL": value}
+        case int():
+            return {"N": str(value)}
+        case datetime():
+            return {"N": str(int(value.timestamp()))}
+        case Mapping():
+            return {"M": marshal_item(value)}
+        case list() | tuple():
+            return {"L": [marshal(element) for element in value]}
+        case _:
+            raise TypeError(f"{type(value).__name__} has no attribute form")
+
+
+def marshal_item(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an item in attribute form; None means that the attribute is absent."""
+    return {name: marshal(value) for name, value in values.items() if value is not None}
+
+
+def unmarshal(attribute: Mapping[str, Any]) -> Any:
+    """Return the plain value of one attribute; every number in the tables is an integer."""
+    ((kind, value),) = attribute.items()
+    match kind:
+        case "N":
+            return int(value)
+        case "L":
+            return [unmarshal(element) for element in value]
+        case "M":
+            return unmarshal_item(value)
+        case _:
+            return value
+
+
+def unmarshal_item(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an item as plain values."""
+    return {name: unmarshal(attribute) for name, attribute in item.items()}

@@ -1,0 +1,175 @@
+"""Decides how DynamoDB is spoken to: one lazy client, bounded waiting, and no error of AWS's own let through."""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from deltaic.catalog.attributes import unmarshal_item
+from deltaic.catalog.keys import Key, Range
+from deltaic.catalog.refusals import Contended, refused
+from deltaic.errors import Conflict, TooManyRequests
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+BATCH_KEYS: Final = 100  # BatchGetItem takes no more
+_ATTEMPTS: Final = 16
+_FIRST_PAUSE_SECONDS: Final = 0.02
+_LONGEST_PAUSE_SECONDS: Final = 0.64
+_Answer = TypeVar("_Answer")
+
+Attributes = dict[str, Any]
+"""One item as plain values, its key included."""
+
+
+def connect() -> "DynamoDBClient":
+    """Return a client for what the environment names, with waits that fit inside one request of a function.
+
+    Imported here and by botocore rather than boto3: an authorizer's cold start pays for every import.
+    """
+    import botocore.session
+
+    client: DynamoDBClient = botocore.session.get_session().create_client("dynamodb", config=client_config())  # type: ignore[assignment]
+    return client
+
+
+def client_config() -> Any:
+    """Return the timeouts and retries of every catalog client: at worst some 10 s, below the gateway's 29 s."""
+    from botocore.config import Config
+
+    return Config(
+        connect_timeout=1.0,
+        read_timeout=3.0,
+        retries={"total_max_attempts": 3, "mode": "standard"},
+        max_pool_connections=16,
+        tcp_keepalive=True,
+    )
+
+
+class Dynamo:
+    """DynamoDB as the catalog uses it; safe to share between threads, connected at the first call.
+
+    Every method raises only `errors`: throttling is TooManyRequests, trouble on the way Unavailable, a refusal by AWS
+    PermissionDenied, a missing table NotFound; and `ConditionFailed`, which does not leave the catalog.
+    """
+
+    def __init__(self, connect: "Callable[[], DynamoDBClient]" = connect) -> None:
+        self._connect = connect
+        self._client: DynamoDBClient | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def client(self) -> "DynamoDBClient":
+        """The botocore client."""
+        if self._client is None:
+            with self._lock:
+                if self._client is None:
+                    self._client = _call(self._connect)
+        return self._client
+
+    def get(self, table: str, key: Key) -> Attributes | None:
+        """Return one item by a strongly consistent read, or None."""
+        client = self.client
+        answer = _call(
+            lambda: client.get_item(TableName=table, Key=_key(key), ConsistentRead=True),
+        )
+        item = answer.get("Item")
+        return None if item is None else unmarshal_item(item)
+
+    def batch_get(self, table: str, keys: Sequence[Key]) -> dict[Key, Attributes]:
+        """Return those of the items that exist, by strongly consistent reads, 100 a request.
+
+        What DynamoDB leaves unprocessed is asked for again with growing pauses; TooManyRequests when that is in vain.
+        """
+        found: dict[Key, Attributes] = {}
+        waiting = list(dict.fromkeys(keys))
+        pauses = _pauses()
+        while waiting:
+            items, left = self._batch(table, waiting[:BATCH_KEYS])
+            found.update({Key(item["pk"], item["sk"]): item for item in items})
+            waiting = left + waiting[BATCH_KEYS:]
+            if left:
+                pause = next(pauses, None)
+                if pause is None:
+                    raise TooManyRequests("the catalog is busy: try again in a moment")
+                time.sleep(pause)
+        return found
+
+    def _batch(self, table: str, keys: Sequence[Key]) -> tuple[list[Attributes], list[Key]]:
+        client = self.client
+        wanted = {table: {"Keys": [_key(key) for key in keys], "ConsistentRead": True}}
+        answer: Any = _call(lambda: client.batch_get_item(RequestItems=wanted))  # type: ignore[arg-type]
+        items = [unmarshal_item(item) for item in answer["Responses"].get(table, [])]
+        left = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
+        return items, [Key(**unmarshal_item(key)) for key in left]
+
+    def query(
+        self, table: str, stretch: Range, *, limit: int | None = None, consistent: bool = True
+    ) -> Iterator[Attributes]:
+        """Yield the items of a stretch in the byte order of their sort keys, at most `limit` of them.
+
+        DynamoDB ends a page at 1 MB or at the limit, and may name a next page that turns out to be empty: both are
+        followed or ignored here, so whoever asks for one more than he needs knows whether there is more.
+        """
+        client = self.client
+        position: dict[str, Any] = {}
+        while limit is None or limit > 0:
+            arguments: dict[str, Any] = dict(position)
+            if limit is not None:
+                arguments["Limit"] = limit
+            answer = _call(
+                lambda arguments=arguments: client.query(  # type: ignore[misc]
+                    TableName=table,
+                    KeyConditionExpression="pk = :pk AND sk BETWEEN :low AND :high",
+                    ExpressionAttributeValues={
+                        ":pk": {"S": stretch.pk},
+                        ":low": {"S": stretch.low},
+                        ":high": {"S": stretch.high},
+                    },
+                    ConsistentRead=consistent,
+                    **arguments,
+                ),
+            )
+            for item in answer["Items"]:
+                yield unmarshal_item(item)
+            if limit is not None:
+                limit -= len(answer["Items"])
+            if "LastEvaluatedKey" not in answer:
+                return
+            position = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+
+    def transact(self, writes: Iterable[Mapping[str, Any]]) -> None:
+        """Make all the writes or none; raises ConditionFailed for the first condition that did not hold.
+
+        A collision with another transaction is tried again with growing, random pauses. botocore sends the same
+        idempotency token when it repeats a request, so an answer that was lost does not look like a failed condition.
+        """
+        client = self.client
+        items: Any = list(writes)
+        for pause in _pauses():
+            try:
+                _call(lambda: client.transact_write_items(TransactItems=items))
+            except Contended:
+                time.sleep(pause)
+            else:
+                return
+        raise Conflict("others keep changing the same part of the catalog: try again in a moment")
+
+
+def _call(request: Callable[[], _Answer]) -> _Answer:
+    try:
+        return request()
+    except Exception as error:
+        raise refused(error) from error
+
+
+def _key(key: Key) -> dict[str, Any]:
+    return {"pk": {"S": key.pk}, "sk": {"S": key.sk}}
+
+
+def _pauses() -> Iterator[float]:
+    # Full jitter: the pause is anywhere below a bound that doubles, so that racing writers part.
+    for attempt in range(_ATTEMPTS):
+        yield random.uniform(0, min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**attempt))  # noqa: S311 -- spread

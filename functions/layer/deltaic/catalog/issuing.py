@@ -1,0 +1,223 @@
+"""Decides when tokens are made, shortened and revoked: at most two live ones a recipient, whoever races for them."""
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final
+
+from deltaic.catalog import keys
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.items import Recipient, Token
+from deltaic.catalog.refusals import ConditionFailed
+from deltaic.catalog.tokens import PREFIX, SECRET_BYTES, from_item, moment, to_item
+from deltaic.catalog.writes import ABSENT, check, delete, put_new, update
+from deltaic.errors import Conflict, InvalidParameter, NotFound
+
+LIVE_TOKENS: Final = 2
+DEFAULT_LIFE: Final = timedelta(days=90)
+LONGEST_LIFE: Final = timedelta(days=365)
+DEFAULT_OVERLAP: Final = timedelta(days=1)
+_ID_CHARACTERS: Final = 12
+_RACES: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedToken:
+    """A new token with its secret, which is shown once and stored nowhere."""
+
+    token: Token
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """The tokens of a recipient and the revision of the list that they are."""
+
+    revision: int | None
+    entries: list[dict[str, Any]]
+
+
+class TokenAdmin:
+    """Issues, lists, rotates and revokes tokens.
+
+    Every change of a recipient's tokens also raises the revision of its list, on the condition that it is still the
+    one that was read: two racing changes cannot both count the same live tokens. Tokens are made only for recipients
+    that exist, by a condition in the same transaction.
+    """
+
+    def __init__(
+        self,
+        catalog_table: str,
+        tokens_table: str,
+        dynamo: Dynamo | None = None,
+        *,
+        longest_life: timedelta = LONGEST_LIFE,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._catalog = catalog_table
+        self._tokens = tokens_table
+        self._dynamo = dynamo or Dynamo()
+        self._longest_life = longest_life
+        self._clock = clock
+
+    def create_token(self, recipient: Recipient, life: timedelta = DEFAULT_LIFE, *, comment: str = "") -> IssuedToken:
+        """Issue a token; raises Conflict when the recipient has two live ones, NotFound when it is gone."""
+        self._check_life(life)
+
+        def writes(listed: _Listed, issued: IssuedToken) -> list[dict[str, Any]]:
+            self._check_room(recipient, self._live(listed))
+            return self._put(issued)
+
+        return self._change(recipient, life, comment, writes)
+
+    def rotate_token(
+        self,
+        recipient: Recipient,
+        life: timedelta = DEFAULT_LIFE,
+        *,
+        overlap: timedelta = DEFAULT_OVERLAP,
+        comment: str = "",
+    ) -> IssuedToken:
+        """Issue a token and let the live ones end after `overlap`, or at their own expiry if that comes first.
+
+        With no overlap they are revoked at once. Raises Conflict when two live ones leave no room for an overlap.
+        """
+        self._check_life(life)
+        if overlap < timedelta(0):
+            raise InvalidParameter("the overlap must not be negative: use 0 to end the old tokens at once")
+
+        def writes(listed: _Listed, issued: IssuedToken) -> list[dict[str, Any]]:
+            live = self._live(listed)
+            if overlap:
+                self._check_room(recipient, live)
+            end = moment(self._clock() + overlap.total_seconds())
+            ended: list[dict[str, Any]] = []
+            for entry in live:
+                if not overlap:
+                    ended += self._alter(entry, {"revoked": True})
+                elif entry["expires"] > end.timestamp():
+                    ended += self._alter(entry, {"expires": end})
+            return self._put(issued) + ended
+
+        return self._change(recipient, life, comment, writes)
+
+    def list_tokens(self, recipient_id: str) -> list[Token]:
+        """Return the recipient's tokens, dead ones included until the table forgets them, the newest first."""
+        tokens = [from_item(entry) for entry in self._read(recipient_id).entries]
+        return sorted(tokens, key=lambda token: (token.created_at, token.id), reverse=True)
+
+    def get_token(self, recipient: Recipient, token_id: str) -> Token:
+        """Return one token; raises NotFound."""
+        return from_item(self._entry(recipient, token_id))
+
+    def revoke_token(self, recipient: Recipient, token_id: str) -> Token:
+        """End a token at once (but for the authorizer's cache of a minute); to do so twice is no error."""
+        for _ in range(_RACES):
+            entry = self._entry(recipient, token_id)
+            if entry["revoked"]:
+                return from_item(entry)
+            try:
+                self._dynamo.transact(self._alter(entry, {"revoked": True}))
+            except ConditionFailed as failed:
+                if failed.found is not None:
+                    continue  # somebody else changed it: look again
+                # It expired, and the table has forgotten one of its two places already: nobody can use it any more.
+                self._remove(keys.token_entry(recipient.id, token_id))
+            return from_item({**entry, "revoked": True})
+        raise Conflict("others keep changing this token: try again in a moment")
+
+    def remove_all(self, recipient_id: str) -> None:
+        """Delete every token of a recipient for which no more can be made."""
+        for entry in self._read(recipient_id).entries:
+            self._remove(keys.Key(entry["token_key"], "token"))
+            self._remove(keys.token_entry(recipient_id, entry["id"]))
+        self._remove(keys.token_list(recipient_id))
+
+    def _remove(self, key: keys.Key) -> None:
+        try:
+            self._dynamo.transact([delete(self._tokens, key)])
+        except ConditionFailed:
+            return
+
+    def _change(
+        self,
+        recipient: Recipient,
+        life: timedelta,
+        comment: str,
+        writes: Callable[[_Listed, IssuedToken], list[dict[str, Any]]],
+    ) -> IssuedToken:
+        for _ in range(_RACES):
+            now = self._clock()
+            secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+            token = Token(
+                # The beginning of the hash: whoever finds a token can tell by it which one to revoke.
+                id=keys.token(secret).pk.removeprefix("token/")[:_ID_CHARACTERS],
+                recipient_id=recipient.id,
+                recipient=recipient.name,
+                created_at=moment(now),
+                expires_at=moment(now + life.total_seconds()),
+                comment=comment,
+            )
+            issued = IssuedToken(token, secret)
+            listed = self._read(recipient.id)
+            try:
+                self._dynamo.transact([
+                    check(self._catalog, keys.recipient_id(recipient.id), {"state": ABSENT}),
+                    update(
+                        self._tokens,
+                        keys.token_list(recipient.id),
+                        add={"revision": 1},
+                        expect={"revision": ABSENT if listed.revision is None else listed.revision},
+                        create=True,
+                    ),
+                    *writes(listed, issued),
+                ])  # fmt: skip
+            except ConditionFailed as failed:
+                if failed.index == 0:
+                    raise NotFound(f"recipient '{recipient.name}' not found") from None
+            else:
+                return issued
+        raise Conflict(f"others keep changing the tokens of '{recipient.name}': try again in a moment")
+
+    def _put(self, issued: IssuedToken) -> list[dict[str, Any]]:
+        key = keys.token(issued.secret)
+        item = to_item(issued.token)
+        entry = keys.token_entry(issued.token.recipient_id, issued.token.id)
+        return [put_new(self._tokens, key, item), put_new(self._tokens, entry, {**item, "token_key": key.pk})]
+
+    def _alter(self, entry: dict[str, Any], assign: dict[str, Any]) -> list[dict[str, Any]]:
+        """Change a token in both its places, on the condition that it is as it was read."""
+        expect = {"revoked": False, "expires": entry["expires"]}
+        return [
+            update(self._tokens, keys.Key(entry["token_key"], "token"), assign=assign, expect=expect),
+            update(self._tokens, keys.Key(entry["pk"], entry["sk"]), assign=assign, expect=expect),
+        ]
+
+    def _read(self, recipient_id: str) -> _Listed:
+        # The revision first: whatever changes between the two reads makes the revision old.
+        item = self._dynamo.get(self._tokens, keys.token_list(recipient_id))
+        entries = list(self._dynamo.query(self._tokens, keys.token_entries(recipient_id)))
+        return _Listed(None if item is None else item["revision"], entries)
+
+    def _entry(self, recipient: Recipient, token_id: str) -> dict[str, Any]:
+        entry = self._dynamo.get(self._tokens, keys.token_entry(recipient.id, token_id))
+        if entry is None:
+            raise NotFound(f"recipient '{recipient.name}' has no token '{token_id}': list its tokens to see which")
+        return entry
+
+    def _live(self, listed: _Listed) -> list[dict[str, Any]]:
+        now = self._clock()
+        return [entry for entry in listed.entries if not entry["revoked"] and entry["expires"] > now]
+
+    def _check_room(self, recipient: Recipient, live: list[dict[str, Any]]) -> None:
+        if len(live) >= LIVE_TOKENS:
+            ids = " and ".join(sorted(entry["id"] for entry in live))
+            raise Conflict(f"'{recipient.name}' has two live tokens already, {ids}: revoke one of them first")
+
+    def _check_life(self, life: timedelta) -> None:
+        if life < timedelta(seconds=1):
+            raise InvalidParameter("a token must live for at least a second")
+        if life > self._longest_life:
+            raise InvalidParameter(f"a token may live for {self._longest_life.days} days at most: choose less")

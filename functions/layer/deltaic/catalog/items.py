@@ -1,0 +1,146 @@
+"""Decides what the catalog holds: shares, schemas, tables, recipients, grants, storages, tokens; frozen values."""
+
+from datetime import UTC, datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from deltaic.protocol import names
+
+AccessMode = Literal["url", "dir"]
+
+
+def now() -> datetime:
+    """Return the time in whole seconds, as the tables keep it."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+class Item(BaseModel):
+    """What all items share: frozen, and deaf to attributes that a later version may add."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Share(Item):
+    """A share; `id` is immutable for its life."""
+
+    name: str
+    id: str
+    display_name: str = ""
+    comment: str = ""
+    properties: dict[str, str] = Field(default_factory=dict)
+    created_at: datetime
+
+    @property
+    def key(self) -> str:
+        """The position in `list_shares`: pass it as `after`."""
+        return names.key(self.name)
+
+
+class Schema(Item):
+    """A schema of a share."""
+
+    name: str
+    share: str
+    share_id: str
+    comment: str = ""
+    """The provider's note; the protocol has no place for it."""
+
+    created_at: datetime
+
+    @property
+    def key(self) -> str:
+        """The position in `list_schemas`: pass it as `after`."""
+        return names.key(self.name)
+
+
+class Table(Item):
+    """A table entry: where the Delta table lies and what recipients may do with it."""
+
+    name: str
+    schema_name: str
+    share: str
+    id: str
+    share_id: str
+    location: str
+    auxiliary_locations: tuple[str, ...] = ()
+    access_modes: tuple[AccessMode, ...] = ("url",)
+    history: bool = False
+    """Whether versions before the latest, and the change data feed, are shared."""
+
+    start_version: int = 0
+    """The first version that is shared where history is."""
+
+    storage: str = ""
+    """Name of the storage that holds the location; empty: AWS S3, read as the function itself."""
+
+    created_at: datetime
+
+    @property
+    def key(self) -> str:
+        """The position in `list_tables`: pass it as `after`."""
+        return names.key(self.name)
+
+    @property
+    def key_in_share(self) -> str:
+        """The position in `list_all_tables`: pass it as `after`."""
+        return f"{names.key(self.schema_name)}/{names.key(self.name)}"
+
+
+class Recipient(Item):
+    """Who may read; `id` is an immutable UUID that grants, tokens and sessions refer to."""
+
+    name: str
+    id: str
+    comment: str = ""
+    properties: dict[str, str] = Field(default_factory=dict)
+    created_at: datetime
+
+
+class Grant(Item):
+    """That a recipient may read a share."""
+
+    recipient: str
+    recipient_id: str
+    share: str
+    share_id: str
+    created_at: datetime
+
+
+class Storage(Item):
+    """A place where tables lie other than AWS S3 read as the function itself."""
+
+    name: str
+    endpoint: str = ""
+    """Where the server reaches it; empty: AWS S3."""
+
+    public_endpoint: str = ""
+    """Where recipients reach it, which signed URLs name; empty: `endpoint`."""
+
+    region: str = "us-east-1"
+    path_style: bool = False
+    role_arn: str = ""
+    """The role that is assumed to read and sign; empty: the stack's own."""
+
+    secret: str = ""
+    """Secrets Manager name of its access keys, `{"accessKeyId", "secretAccessKey"}`; empty: a role's."""
+
+    created_at: datetime
+
+
+class Token(Item):
+    """A bearer token without its secret, which is stored nowhere."""
+
+    id: str
+    recipient_id: str
+    recipient: str
+    created_at: datetime
+    expires_at: datetime
+    revoked: bool = False
+    comment: str = ""
+
+    def state(self, now: datetime | None = None) -> Literal["live", "expired", "revoked"]:
+        """Return what an authorizer with no cache makes of it at `now`."""
+        if self.revoked:
+            return "revoked"
+        return "live" if self.expires_at > (now or datetime.now(UTC)) else "expired"

@@ -1,0 +1,162 @@
+"""Decides under which key each thing lies, so that every listing is one key range and every look-up one key.
+
+Names cannot contain '/' or control characters, so '/' separates and U+0000 is lower than any name's continuation.
+"""
+
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+from deltaic.protocol import names
+
+# A sort key holds 1,024 bytes of UTF-8. Two names of 255 characters of four bytes each do not fit, so each is cut to
+# this many bytes: `table/` + 500 + `/` + 500 + the U+0000 of a lower bound.
+SEGMENT_BYTES: Final = 500
+_DIGEST_CHARACTERS: Final = 64
+
+
+class Key(NamedTuple):
+    """The full primary key of one item."""
+
+    pk: str
+    sk: str
+
+
+class Range(NamedTuple):
+    """A stretch of one partition: sort keys from `low` to `high`, both inclusive."""
+
+    pk: str
+    low: str
+    high: str
+
+
+def segment(name: str) -> str:
+    """Return a name as it stands in keys: lower-cased, and at most `SEGMENT_BYTES` bytes of UTF-8.
+
+    A longer name keeps its first bytes, for the order, then a space, which no name contains, and the digest of the
+    whole. Any string is accepted, legal or not: what a recipient types must be looked up, not refused.
+    """
+    key = names.key(name)
+    encoded = key.encode("utf-8", "surrogatepass")
+    try:
+        if len(encoded) <= SEGMENT_BYTES and encoded.decode("utf-8"):
+            return key
+    except UnicodeDecodeError:
+        pass  # a lone surrogate, from a path that is not UTF-8: it has no place in a key, and no name holds one
+    head = encoded[: SEGMENT_BYTES - _DIGEST_CHARACTERS - 1].decode("utf-8", "ignore")
+    return f"{head} {sha256(encoded).hexdigest()}"
+
+
+def share(name: str) -> Key:
+    """Where a share lies."""
+    return Key("shares", f"share/{segment(name)}")
+
+
+def schema(share_name: str, name: str) -> Key:
+    """Where a schema lies."""
+    return Key(f"share/{segment(share_name)}", f"schema/{segment(name)}")
+
+
+def table(share_name: str, schema_name: str, name: str) -> Key:
+    """Where a table lies."""
+    return Key(f"share/{segment(share_name)}", f"table/{segment(schema_name)}/{segment(name)}")
+
+
+def grant(recipient_id: str, share_name: str) -> Key:
+    """Where a grant lies as its recipient sees it."""
+    return Key(f"recipient/{segment(recipient_id)}", f"grant/{segment(share_name)}")
+
+
+def grantee(share_name: str, recipient_id: str) -> Key:
+    """Where a grant lies as its share sees it."""
+    return Key(f"share/{segment(share_name)}", f"grant/{segment(recipient_id)}")
+
+
+def recipient(name: str) -> Key:
+    """Where a recipient lies."""
+    return Key("recipients", f"recipient/{segment(name)}")
+
+
+def recipient_id(identifier: str) -> Key:
+    """Where it is recorded that a recipient of this id exists."""
+    return Key(f"recipient/{segment(identifier)}", "recipient")
+
+
+def storage(name: str) -> Key:
+    """Where a storage lies."""
+    return Key("storages", f"storage/{segment(name)}")
+
+
+def lease(location: str) -> Key:
+    """Where the lease on a table location lies."""
+    # Object keys are case-sensitive and long, so it is the digest of the location that is unique.
+    return Key(f"lease/{sha256(location.encode()).hexdigest()}", "lease")
+
+
+def token(secret: str) -> Key:
+    """Where a token lies: found by whoever holds the secret, and useless to whoever reads the table."""
+    return Key(f"token/{sha256(secret.encode('utf-8', 'surrogatepass')).hexdigest()}", "token")
+
+
+def token_entry(recipient: str, token_id: str) -> Key:
+    """Where a token lies in its recipient's list."""
+    return Key(f"recipient/{segment(recipient)}", f"token/{segment(token_id)}")
+
+
+def token_list(recipient: str) -> Key:
+    """Where the revision of a recipient's list of tokens lies."""
+    return Key(f"recipient/{segment(recipient)}", "tokens")
+
+
+def shares(after: str | None = None) -> Range:
+    """All shares whose key is strictly greater than `after`."""
+    return _range("shares", "share/", after)
+
+
+def schemas(share_name: str, after: str | None = None) -> Range:
+    """The schemas of a share."""
+    return _range(f"share/{segment(share_name)}", "schema/", after)
+
+
+def tables(share_name: str, schema_name: str, after: str | None = None) -> Range:
+    """The tables of a schema."""
+    return _range(f"share/{segment(share_name)}", f"table/{segment(schema_name)}/", after)
+
+
+def all_tables(share_name: str, after: str | None = None) -> Range:
+    """The tables of a share; `after` is `<schema key>/<table key>`."""
+    pk = f"share/{segment(share_name)}"
+    if after is None:
+        return _range(pk, "table/", None)
+    schema_key, _, table_key = after.partition("/")
+    return Range(pk, f"table/{segment(schema_key)}/{segment(table_key)}\0", "table0")
+
+
+def grants(recipient: str, after: str | None = None) -> Range:
+    """The shares granted to a recipient."""
+    return _range(f"recipient/{segment(recipient)}", "grant/", after)
+
+
+def grantees(share_name: str, after: str | None = None) -> Range:
+    """The recipients that hold a share."""
+    return _range(f"share/{segment(share_name)}", "grant/", after)
+
+
+def recipients(after: str | None = None) -> Range:
+    """All recipients."""
+    return _range("recipients", "recipient/", after)
+
+
+def storages(after: str | None = None) -> Range:
+    """All storages."""
+    return _range("storages", "storage/", after)
+
+
+def token_entries(recipient: str) -> Range:
+    """The tokens of a recipient."""
+    return _range(f"recipient/{segment(recipient)}", "token/", None)
+
+
+def _range(pk: str, prefix: str, after: str | None) -> Range:
+    # '0' follows '/', so the prefix with '0' in its last place is above everything that begins with the prefix.
+    low = prefix if after is None else f"{prefix}{segment(after)}\0"
+    return Range(pk, low, f"{prefix[:-1]}0")

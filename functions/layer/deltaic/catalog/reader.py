@@ -1,0 +1,91 @@
+"""Decides what a recipient sees of the catalog: what is granted, and nothing that tells ungranted from absent."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from deltaic.catalog import keys
+from deltaic.catalog.dynamo import BATCH_KEYS, Dynamo
+from deltaic.catalog.items import Schema, Share, Storage, Table
+from deltaic.catalog.keys import Key
+from deltaic.errors import NotFound, TableUnreadable
+
+_LARGEST_PAGE: Final = 5 * BATCH_KEYS
+
+
+class CatalogReader:
+    """The catalog as the endpoints read it: GetItem, BatchGetItem and Query on one table, nothing else.
+
+    A grant is looked up in the request that looks up the thing itself, by a strongly consistent read: an ungranted
+    thing costs as many round trips as an absent one and fails with the same words, and a revoked grant is gone at
+    once. Names match without regard to case; messages repeat them as they were typed. Listings are in the order of
+    the keys (`Item.key`), strictly after `after`, at most `limit` long and shorter only at their end.
+    """
+
+    def __init__(self, table: str, dynamo: Dynamo | None = None) -> None:
+        self._table = table
+        self._dynamo = dynamo or Dynamo()
+
+    def list_shares(self, recipient_id: str, after: str | None, limit: int) -> list[Share]:
+        """Return the shares granted to the recipient, by `Share.key`."""
+        found: list[Share] = []
+        while limit > len(found):
+            asked = min(limit - len(found), _LARGEST_PAGE)
+            granted = list(self._dynamo.query(self._table, keys.grants(recipient_id, after), limit=asked))
+            wanted = [keys.share(grant["share"]) for grant in granted]
+            shares = self._dynamo.batch_get(self._table, wanted)
+            # A grant without its share is what a deletion under way leaves for a moment.
+            found += [Share.model_validate(shares[key]) for key in wanted if key in shares]
+            if len(granted) < asked:
+                break
+            after = granted[-1]["share"]
+        return found
+
+    def get_share(self, recipient_id: str, share: str) -> Share:
+        """Return one share; raises NotFound."""
+        return Share.model_validate(self._granted(recipient_id, share, keys.share(share), f"share '{share}' not found"))
+
+    def list_schemas(self, recipient_id: str, share: str, after: str | None, limit: int) -> list[Schema]:
+        """Return the schemas of a share, by `Schema.key`; raises NotFound."""
+        self._granted(recipient_id, share, keys.share(share), f"share '{share}' not found")
+        return [Schema.model_validate(item) for item in self._listed(keys.schemas(share, after), limit)]
+
+    def list_tables(self, recipient_id: str, share: str, schema: str, after: str | None, limit: int) -> list[Table]:
+        """Return the tables of a schema, by `Table.key`; raises NotFound for the share or for the schema."""
+        unknown = f"schema '{schema}' not found"
+        self._granted(recipient_id, share, keys.schema(share, schema), f"share '{share}' not found", unknown)
+        return [Table.model_validate(item) for item in self._listed(keys.tables(share, schema, after), limit)]
+
+    def list_all_tables(self, recipient_id: str, share: str, after: str | None, limit: int) -> list[Table]:
+        """Return the tables of a share, by `Table.key_in_share`; raises NotFound."""
+        self._granted(recipient_id, share, keys.share(share), f"share '{share}' not found")
+        return [Table.model_validate(item) for item in self._listed(keys.all_tables(share, after), limit)]
+
+    def get_table(self, recipient_id: str, share: str, schema: str, table: str) -> Table:
+        """Return one table; raises NotFound, in the same words whether share, schema or table is absent."""
+        unknown = (
+            f"[Share/Schema/Table] '{share}/{schema}/{table}' does not exist, "
+            "please contact your share provider for further information."
+        )
+        return Table.model_validate(self._granted(recipient_id, share, keys.table(share, schema, table), unknown))
+
+    def get_storage(self, name: str) -> Storage:
+        """Return the storage that a table names; raises TableUnreadable if it is gone."""
+        item = self._dynamo.get(self._table, keys.storage(name))
+        if item is None:
+            raise TableUnreadable("the table's storage is not in the catalog: the provider must name one that is")
+        return Storage.model_validate(item)
+
+    def _granted(
+        self, recipient_id: str, share: str, wanted: Key, unknown: str, unknown_but_granted: str | None = None
+    ) -> dict[str, Any]:
+        """Return the wanted item and see, in the same request, that its share is granted."""
+        grant = keys.grant(recipient_id, share)
+        found = self._dynamo.batch_get(self._table, [grant, wanted])
+        if grant not in found:
+            raise NotFound(unknown)
+        if wanted not in found:
+            raise NotFound(unknown_but_granted or unknown)
+        return found[wanted]
+
+    def _listed(self, stretch: keys.Range, limit: int) -> Iterator[dict[str, Any]]:
+        return self._dynamo.query(self._table, stretch, limit=limit, consistent=False)

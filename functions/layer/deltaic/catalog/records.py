@@ -1,0 +1,95 @@
+"""Decides how administration reads and changes one entry: nobody's change is lost, nothing is written half."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from deltaic.catalog import keys
+from deltaic.catalog.dynamo import Attributes, Dynamo
+from deltaic.catalog.keys import Key
+from deltaic.catalog.refusals import ConditionFailed
+from deltaic.catalog.writes import ABSENT, update
+from deltaic.errors import Conflict, InvalidParameter, NotFound
+from deltaic.protocol import names
+
+_RACES: Final = 50
+DELETING: Final = "deleting"
+"""The `state` of an entry whose deletion has begun: nothing can be made below it any more."""
+
+Change = Callable[[Attributes], Mapping[str, Any]]
+"""From the attributes as they stand to those that change; None removes one."""
+
+
+class Records:
+    """What the administration of every kind of entry rests on."""
+
+    def __init__(self, catalog_table: str, tokens_table: str, dynamo: Dynamo | None = None) -> None:
+        self._catalog = catalog_table
+        self._tokens = tokens_table
+        self._dynamo = dynamo or Dynamo()
+
+    def _existing(self, key: Key, missing: str) -> Attributes:
+        """Return an entry, one whose deletion has begun included; raises NotFound with the message `missing`."""
+        item = self._dynamo.get(self._catalog, key)
+        if item is None:
+            raise NotFound(missing)
+        return item
+
+    def _present(self, key: Key, missing: str) -> Attributes:
+        """Return an entry whose deletion has not begun."""
+        item = self._existing(key, missing)
+        if "state" in item:
+            raise NotFound(f"{missing}: its deletion was begun and not finished, so delete it again")
+        return item
+
+    def _all(self, stretch: keys.Range) -> Iterator[Attributes]:
+        return self._dynamo.query(self._catalog, stretch)
+
+    def _change(
+        self,
+        key: Key,
+        missing: str,
+        change: Change,
+        also: Callable[[Attributes, Mapping[str, Any]], list[dict[str, Any]]] = lambda _before, _after: [],
+    ) -> Attributes:
+        """Change an entry, and what `also` says in the same transaction, unless it was changed in between: then again.
+
+        A condition of `also` that does not hold is raised as ConditionFailed, counted from 1.
+        """
+        for _ in range(_RACES):
+            item = self._present(key, missing)
+            assign = change(item)
+            revision = item.get("revision", ABSENT)
+            try:
+                self._dynamo.transact([
+                    update(
+                        self._catalog,
+                        key,
+                        assign=assign,
+                        add={"revision": 1},
+                        expect={"revision": revision, "state": ABSENT, "created_at": item["created_at"]},
+                    ),
+                    *also(item, assign),
+                ])  # fmt: skip
+            except ConditionFailed as failed:
+                if failed.index > 0:
+                    raise
+            else:
+                return {name: value for name, value in {**item, **assign}.items() if value is not None}
+        raise Conflict("others keep changing this entry: try again in a moment")
+
+
+def merged_properties(
+    before: Mapping[str, str], add: Mapping[str, str] | None, remove: tuple[str, ...]
+) -> dict[str, str]:
+    """Return properties with some removed and then some added; raises InvalidParameter beyond the protocol's limits."""
+    kept = {name: value for name, value in before.items() if name not in remove}
+    return names.check_properties({**kept, **(add or {})})
+
+
+def checked_id(identifier: str) -> str:
+    """Return a UUID in its canonical spelling; raises InvalidParameter."""
+    try:
+        return str(UUID(identifier))
+    except ValueError:
+        raise InvalidParameter(f"'{identifier}' is not a UUID: leave it out to get a new one") from None

@@ -1,0 +1,115 @@
+"""Decides what AWS's failures are called here, so that no error of botocore's leaves the catalog."""
+
+from typing import Any, Final
+
+from deltaic.catalog.attributes import unmarshal_item
+from deltaic.errors import InvalidParameter, NotFound, PermissionDenied, TooManyRequests, Unavailable
+
+_THROTTLED: Final = frozenset({
+    "LimitExceededException",
+    "ProvisionedThroughputExceeded",
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "SlowDown",
+    "ThrottledException",
+    "Throttling",
+    "ThrottlingError",
+    "ThrottlingException",
+    "TooManyRequestsException",
+})  # fmt: skip
+_CONTENDED: Final = frozenset({
+    "TransactionConflict",
+    "TransactionConflictException",
+    "TransactionInProgressException",
+})  # fmt: skip
+_REFUSED: Final = frozenset({
+    "AccessDenied",
+    "AccessDeniedException",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "IncompleteSignature",
+    "IncompleteSignatureException",
+    "InvalidClientTokenId",
+    "InvalidSignatureException",
+    "MissingAuthenticationToken",
+    "MissingAuthenticationTokenException",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+})  # fmt: skip
+_SERVER_ERROR: Final = 500
+
+
+class ConditionFailed(Exception):
+    """A condition did not hold, so nothing was written; `index` tells which of the writes had it."""
+
+    def __init__(self, index: int, found: dict[str, Any] | None) -> None:
+        super().__init__(f"the condition of write {index} did not hold")
+        self.index = index
+        self.found = found
+        """The item as it stands, where the write asked for it."""
+
+
+class Contended(Exception):
+    """Another transaction touched the same item at the same moment: try again."""
+
+
+def refused(error: Exception) -> Exception:
+    """Return what the catalog raises for an exception out of botocore; any other exception comes back as it is."""
+    # Imported here: it is loaded already wherever botocore could have raised, and nobody else should pay for it.
+    from botocore import exceptions
+
+    match error:
+        case exceptions.ClientError():
+            return _answered(error)
+        case (
+            exceptions.NoCredentialsError()
+            | exceptions.PartialCredentialsError()
+            | exceptions.CredentialRetrievalError()
+            | exceptions.TokenRetrievalError()
+            | exceptions.SSOError()
+        ):
+            return PermissionDenied("there are no usable AWS credentials: set AWS_PROFILE or the AWS variables")
+        case exceptions.HTTPClientError() | exceptions.ConnectionError() | exceptions.IncompleteReadError():
+            return Unavailable("AWS cannot be reached: try again, and check AWS_ENDPOINT_URL and the region")
+        case exceptions.BotoCoreError():
+            return InvalidParameter(f"AWS cannot be asked this way: {error}")
+        case _:
+            return error
+
+
+def _answered(error: Any) -> Exception:
+    code = error.response.get("Error", {}).get("Code", "")
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if code == "TransactionCanceledException":
+        return _cancelled(error.response.get("CancellationReasons", []))
+    return _named(code, error.response.get("Error", {}).get("Message", ""), status, error.operation_name)
+
+
+def _cancelled(reasons: list[dict[str, Any]]) -> Exception:
+    codes = [reason.get("Code", "None") for reason in reasons]
+    if "ConditionalCheckFailed" in codes:
+        index = codes.index("ConditionalCheckFailed")
+        item = reasons[index].get("Item")
+        return ConditionFailed(index, unmarshal_item(item) if item else None)
+    if _CONTENDED.intersection(codes):
+        return Contended("TransactionConflict")
+    for reason in reasons:
+        if reason.get("Code", "None") != "None":
+            return _named(reason["Code"], reason.get("Message") or "", 0, "TransactWriteItems")
+    return Unavailable("the catalog did not take the change: try again in a moment")
+
+
+def _named(code: str, message: str, status: int, operation: str) -> Exception:
+    if code in _CONTENDED:
+        return Contended(code)
+    if code in _THROTTLED:
+        return TooManyRequests("the catalog is busy: try again in a moment")
+    if code in _REFUSED:
+        return PermissionDenied(f"AWS refused {operation} ({code}): check the credentials and the role's policy")
+    if code == "ResourceNotFoundException":
+        return NotFound("the catalog's tables do not exist here: deploy the stack, or name the tables that it made")
+    if "Item size" in message:
+        return InvalidParameter("it is larger than the 400 KB of one catalog entry: shorten the comment or properties")
+    if status >= _SERVER_ERROR or code in {"InternalServerError", "ServiceUnavailable", "InternalFailure"}:
+        return Unavailable("the catalog failed in passing: try again in a moment")
+    return InvalidParameter(f"AWS did not accept {operation} ({code}): {message}")

@@ -1,0 +1,82 @@
+"""Decides how schemas come, change and go: each belongs to one share, and its tables hold it in place."""
+
+from collections.abc import Iterator
+
+from deltaic.catalog import keys
+from deltaic.catalog.items import Schema, Share, Table, now
+from deltaic.catalog.records import DELETING
+from deltaic.catalog.refusals import ConditionFailed
+from deltaic.catalog.table_entries import TableAdmin
+from deltaic.catalog.writes import ABSENT, delete, put_new, update
+from deltaic.errors import AlreadyExists, Conflict, NotFound
+from deltaic.protocol import names
+
+
+class SchemaAdmin(TableAdmin):
+    """Makes, lists, changes and deletes schemas. A share counts its schemas, so that it knows when it is empty."""
+
+    def create_schema(self, share: str, name: str, *, comment: str = "") -> Schema:
+        """Make a schema in a share; raises NotFound for the share, AlreadyExists, InvalidParameter."""
+        names.check_schema_name(name)
+        parent = Share.model_validate(self._present(keys.share(share), f"share '{share}' not found"))
+        schema = Schema(
+            name=name,
+            share=parent.name,
+            share_id=parent.id,
+            comment=names.check_comment(comment),
+            created_at=now(),
+        )
+        try:
+            self._dynamo.transact([
+                put_new(self._catalog, keys.schema(share, name), {**schema.model_dump(), "tables": 0}),
+                update(
+                    self._catalog,
+                    keys.share(share),
+                    add={"schemas": 1},
+                    expect={"id": parent.id, "state": ABSENT},
+                ),
+            ])  # fmt: skip
+        except ConditionFailed as failed:
+            if failed.index == 1:
+                raise NotFound(f"share '{share}' not found") from None
+            raise AlreadyExists(f"there is a schema '{parent.name}.{name}' already: choose another name") from None
+        return schema
+
+    def list_schemas(self, share: str) -> Iterator[Schema]:
+        """Yield the schemas of a share, in the order of their names; raises NotFound."""
+        self._present(keys.share(share), f"share '{share}' not found")
+        return (Schema.model_validate(item) for item in self._all(keys.schemas(share)))
+
+    def update_schema(self, share: str, name: str, *, comment: str | None = None) -> Schema:
+        """Change the provider's note; raises NotFound, InvalidParameter."""
+        assign = {} if comment is None else {"comment": names.check_comment(comment)}
+        missing = f"schema '{share}.{name}' not found"
+        return Schema.model_validate(self._change(keys.schema(share, name), missing, lambda _: assign))
+
+    def delete_schema(self, share: str, name: str, *, force: bool = False) -> Schema:
+        """Delete a schema; one with tables only by force, and them with it. Raises NotFound, Conflict.
+
+        From the first step of a forced deletion on no table can be made in it. What was interrupted is finished by
+        doing it again.
+        """
+        key = keys.schema(share, name)
+        missing = f"schema '{share}.{name}' not found"
+        schema = Schema.model_validate(self._existing(key, missing))
+        same = {"share_id": schema.share_id, "created_at": schema.created_at}
+        try:
+            if force:
+                self._dynamo.transact([update(self._catalog, key, assign={"state": DELETING}, expect=same)])
+                for item in list(self._all(keys.tables(share, name))):
+                    self._remove_table(Table.model_validate(item))
+            self._dynamo.transact([
+                delete(self._catalog, key, {**same, "tables": 0}),
+                update(self._catalog, keys.share(share), add={"schemas": -1}, expect={"id": schema.share_id}),
+            ])  # fmt: skip
+        except ConditionFailed as failed:
+            left = (failed.found or {}).get("tables", 0)
+            if failed.index == 0 and left:
+                raise Conflict(
+                    f"schema '{schema.share}.{schema.name}' has {left} table(s): delete them first, or force it"
+                ) from None
+            raise NotFound(missing) from None  # somebody else deleted it at the same moment
+        return schema

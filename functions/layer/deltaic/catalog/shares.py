@@ -1,0 +1,101 @@
+"""Decides how shares come, change and go: the name is unique, the id is for ever, and schemas hold it in place."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from uuid import uuid4
+
+from deltaic.catalog import keys
+from deltaic.catalog.dynamo import Attributes
+from deltaic.catalog.grants import GrantAdmin
+from deltaic.catalog.items import Share, now
+from deltaic.catalog.records import DELETING, checked_id, merged_properties
+from deltaic.catalog.refusals import ConditionFailed
+from deltaic.catalog.schemas import SchemaAdmin
+from deltaic.catalog.writes import delete, put_new, update
+from deltaic.errors import AlreadyExists, Conflict, NotFound
+from deltaic.protocol import names
+
+
+class ShareAdmin(GrantAdmin, SchemaAdmin):
+    """Makes, lists, changes and deletes shares."""
+
+    def create_share(
+        self,
+        name: str,
+        *,
+        display_name: str = "",
+        comment: str = "",
+        properties: Mapping[str, str] | None = None,
+        share_id: str | None = None,
+    ) -> Share:
+        """Make a share with an id of its own, or with the id that it had elsewhere (a UUID).
+
+        Raises AlreadyExists, InvalidParameter.
+        """
+        share = Share(
+            name=names.check_share_name(name),
+            id=str(uuid4()) if share_id is None else checked_id(share_id),
+            display_name=names.check_display_name(display_name),
+            comment=names.check_comment(comment),
+            properties=names.check_properties(properties or {}),
+            created_at=now(),
+        )
+        try:
+            self._dynamo.transact([put_new(self._catalog, keys.share(name), {**share.model_dump(), "schemas": 0})])
+        except ConditionFailed:
+            raise AlreadyExists(f"there is a share '{name}' already: choose another name, or update it") from None
+        return share
+
+    def list_shares(self) -> Iterator[Share]:
+        """Yield all shares, in the order of their names."""
+        return (Share.model_validate(item) for item in self._all(keys.shares()) if "state" not in item)
+
+    def update_share(
+        self,
+        name: str,
+        *,
+        display_name: str | None = None,
+        comment: str | None = None,
+        add_properties: Mapping[str, str] | None = None,
+        remove_properties: tuple[str, ...] = (),
+    ) -> Share:
+        """Change what is given and keep the rest, the id above all; raises NotFound, InvalidParameter."""
+
+        def change(item: Attributes) -> dict[str, Any]:
+            assign: dict[str, Any] = {}
+            if display_name is not None:
+                assign["display_name"] = names.check_display_name(display_name)
+            if comment is not None:
+                assign["comment"] = names.check_comment(comment)
+            assign["properties"] = merged_properties(item["properties"], add_properties, remove_properties)
+            return assign
+
+        return Share.model_validate(self._change(keys.share(name), f"share '{name}' not found", change))
+
+    def delete_share(self, name: str, *, force: bool = False) -> Share:
+        """Delete a share and its grants; one with schemas only by force, and them with it. Raises NotFound, Conflict.
+
+        From the first step on nothing can be made in it and it cannot be granted. What was interrupted is finished by
+        doing it again.
+        """
+        key = keys.share(name)
+        missing = f"share '{name}' not found"
+        share = Share.model_validate(self._existing(key, missing))
+        same = {"id": share.id}
+        empty = {**same, "schemas": 0}
+        try:
+            self._dynamo.transact([
+                update(self._catalog, key, assign={"state": DELETING}, expect=same if force else empty),
+            ])  # fmt: skip
+            # The grants first: for recipients the share is gone at once, not piece by piece.
+            for grant in list(self._grants(keys.grantees(name))):
+                self._remove_grant(grant)
+            for item in list(self._all(keys.schemas(name))):
+                self.delete_schema(name, item["name"], force=True)
+            self._dynamo.transact([delete(self._catalog, key, empty)])
+        except ConditionFailed as failed:
+            left = (failed.found or {}).get("schemas", 0)
+            if left and not force:
+                raise Conflict(f"share '{share.name}' has {left} schema(s): delete them first, or force it") from None
+            raise NotFound(missing) from None  # somebody else deleted it at the same moment
+        return share

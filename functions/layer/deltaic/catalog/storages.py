@@ -1,0 +1,187 @@
+"""Decides how storages come, change and go: where tables lie outside AWS S3, and where their access keys are kept."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from deltaic.catalog import keys
+from deltaic.catalog.items import Storage, now
+from deltaic.catalog.records import Records
+from deltaic.catalog.refusals import ConditionFailed, refused
+from deltaic.catalog.writes import delete, put_new
+from deltaic.errors import AlreadyExists, Conflict, InvalidParameter, NotFound
+from deltaic.protocol import names
+
+if TYPE_CHECKING:
+    from mypy_boto3_secretsmanager import SecretsManagerClient
+
+SECRET_PREFIX: Final = "deltaic/storage/"  # noqa: S105 -- where secrets lie, not one
+# What Secrets Manager allows in a name (CreateSecret, "Name"), but for the slash, which separates here.
+_NAME: Final = re.compile(r"[A-Za-z0-9_+=.@-]{1,100}")
+_REGION: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
+_ROLE: Final = re.compile(r"arn:[a-z-]+:iam::[0-9]{12}:role/[A-Za-z0-9_+=,.@/-]{1,512}")
+
+
+@dataclass(frozen=True, slots=True)
+class AccessKeys:
+    """The keys of an S3-compatible store; never in the catalog."""
+
+    access_key_id: str
+    secret_access_key: str = field(repr=False)
+
+
+def connect_secrets() -> "SecretsManagerClient":
+    """Return a Secrets Manager client for what the environment names."""
+    import botocore.session
+
+    from deltaic.catalog.dynamo import client_config
+
+    client: SecretsManagerClient = botocore.session.get_session().create_client(
+        "secretsmanager", config=client_config()
+    )  # type: ignore[assignment]
+    return client
+
+
+class StorageAdmin(Records):
+    """Makes, lists, changes and deletes storages."""
+
+    secrets: "Callable[[], SecretsManagerClient]" = staticmethod(connect_secrets)
+
+    def create_storage(  # noqa: PLR0913 -- what a storage holds
+        self,
+        name: str,
+        *,
+        endpoint: str = "",
+        public_endpoint: str = "",
+        region: str = "us-east-1",
+        path_style: bool = False,
+        role_arn: str = "",
+        access_keys: AccessKeys | None = None,
+    ) -> Storage:
+        """Make a storage; its access keys go to Secrets Manager. Raises AlreadyExists, InvalidParameter."""
+        if not _NAME.fullmatch(name):
+            raise InvalidParameter(f"'{name}' cannot name a storage: use up to 100 letters, digits and _ + = . @ -")
+        storage = Storage(
+            name=name,
+            endpoint=_checked_endpoint(endpoint),
+            public_endpoint=_checked_endpoint(public_endpoint),
+            region=_checked_region(region),
+            path_style=path_style,
+            role_arn=_checked_role(role_arn),
+            secret="" if access_keys is None else SECRET_PREFIX + names.key(name),
+            created_at=now(),
+        )
+        key = keys.storage(name)
+        try:
+            self._dynamo.transact([put_new(self._catalog, key, {**storage.model_dump(), "tables": 0})])
+        except ConditionFailed:
+            raise AlreadyExists(f"there is a storage '{name}' already: choose another name, or update it") from None
+        if access_keys is not None:
+            try:
+                self._keep(storage.secret, access_keys)
+            except Exception:
+                self._dynamo.transact([delete(self._catalog, key)])
+                raise
+        return storage
+
+    def get_storage(self, name: str) -> Storage:
+        """Return a storage, which never holds the keys; raises NotFound."""
+        return Storage.model_validate(self._present(keys.storage(name), f"storage '{name}' not found"))
+
+    def list_storages(self) -> Iterator[Storage]:
+        """Yield all storages, in the order of their names."""
+        return (Storage.model_validate(item) for item in self._all(keys.storages()))
+
+    def update_storage(  # noqa: PLR0913 -- what a storage holds
+        self,
+        name: str,
+        *,
+        endpoint: str | None = None,
+        public_endpoint: str | None = None,
+        region: str | None = None,
+        path_style: bool | None = None,
+        role_arn: str | None = None,
+        access_keys: AccessKeys | None = None,
+    ) -> Storage:
+        """Change what is given and keep the rest; raises NotFound, InvalidParameter."""
+        assign: dict[str, Any] = {}
+        if endpoint is not None:
+            assign["endpoint"] = _checked_endpoint(endpoint)
+        if public_endpoint is not None:
+            assign["public_endpoint"] = _checked_endpoint(public_endpoint)
+        if region is not None:
+            assign["region"] = _checked_region(region)
+        if path_style is not None:
+            assign["path_style"] = path_style
+        if role_arn is not None:
+            assign["role_arn"] = _checked_role(role_arn)
+        if access_keys is not None:
+            assign["secret"] = SECRET_PREFIX + names.key(self.get_storage(name).name)
+            self._keep(assign["secret"], access_keys)
+        missing = f"storage '{name}' not found"
+        return Storage.model_validate(self._change(keys.storage(name), missing, lambda _: assign))
+
+    def delete_storage(self, name: str) -> Storage:
+        """Delete a storage that no table lies in, and its access keys; raises NotFound, Conflict."""
+        storage = self.get_storage(name)
+        try:
+            self._dynamo.transact([delete(self._catalog, keys.storage(name), {"tables": 0})])
+        except ConditionFailed as failed:
+            left = (failed.found or {}).get("tables", 0)
+            if not left:
+                raise NotFound(f"storage '{name}' not found") from None
+            raise Conflict(f"{left} table(s) lie in storage '{storage.name}': delete or move them first") from None
+        if storage.secret:
+            self._forget(storage.secret)
+        return storage
+
+    def _keep(self, secret: str, access_keys: AccessKeys) -> None:
+        if not access_keys.access_key_id or not access_keys.secret_access_key:
+            raise InvalidParameter("access keys come in pairs: give both the id and the secret")
+        value = json.dumps({
+            "accessKeyId": access_keys.access_key_id,
+            "secretAccessKey": access_keys.secret_access_key,
+        })  # fmt: skip
+        try:
+            client = self.secrets()
+            try:
+                client.create_secret(Name=secret, SecretString=value, Description="Access keys of a Deltaic storage")
+            except client.exceptions.ResourceExistsException:
+                client.put_secret_value(SecretId=secret, SecretString=value)
+        except Exception as error:
+            raise refused(error) from error
+
+    def _forget(self, secret: str) -> None:
+        try:
+            client = self.secrets()
+            try:
+                # At once: whoever gives up a storage means it, and a new one of that name must find its place free.
+                client.delete_secret(SecretId=secret, ForceDeleteWithoutRecovery=True)
+            except client.exceptions.ResourceNotFoundException:
+                return
+        except Exception as error:
+            raise refused(error) from error
+
+
+def _checked_endpoint(endpoint: str) -> str:
+    parts = urlsplit(endpoint)
+    if endpoint and (parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment):
+        raise InvalidParameter(f"'{endpoint}' is not an endpoint: write http://host:port or https://host")
+    if "@" in parts.netloc:
+        raise InvalidParameter("an endpoint must not hold credentials: give access keys instead")
+    return endpoint.rstrip("/")
+
+
+def _checked_region(region: str) -> str:
+    if not _REGION.fullmatch(region):
+        raise InvalidParameter(f"'{region}' is not a region: write, for example, us-east-1")
+    return region
+
+
+def _checked_role(role_arn: str) -> str:
+    if role_arn and not _ROLE.fullmatch(role_arn):
+        raise InvalidParameter(f"'{role_arn}' is not a role: write arn:aws:iam::<account>:role/<name>")
+    return role_arn

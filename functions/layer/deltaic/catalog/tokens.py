@@ -1,0 +1,57 @@
+"""Decides whose a bearer token is, or that it is nobody's: one read by the hash of the token."""
+
+import re
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from deltaic.catalog import keys
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.items import Token
+from deltaic.errors import Unauthenticated
+
+PREFIX: Final = "dlt_"
+"""By this, secret scanners recognise a token that was published."""
+
+SECRET_BYTES: Final = 32
+_SECRET: Final = re.compile(r"dlt_[A-Za-z0-9_-]{43}")
+_REFUSAL: Final = "the bearer token is unknown, expired or revoked: ask your share provider for a new profile"
+
+
+class TokenStore:
+    """The tokens as the authorizer reads them: GetItem on one table, nothing else."""
+
+    def __init__(self, table: str, dynamo: Dynamo | None = None, clock: Callable[[], float] = time.time) -> None:
+        self._table = table
+        self._dynamo = dynamo or Dynamo()
+        self._clock = clock
+
+    def authenticate(self, bearer: str) -> Token:
+        """Return the live token whose secret this is (without the word `Bearer`).
+
+        One strongly consistent read, so that a revocation holds from its next read on. Raises Unauthenticated, in the
+        same words whether the token is unknown, expired or revoked. What cannot be a token is not looked up: the
+        form of a token is public, so this tells a stranger nothing.
+        """
+        item = self._dynamo.get(self._table, keys.token(bearer)) if _SECRET.fullmatch(bearer) else None
+        # Deletion of expired items lags by days (DynamoDB time to live), so the expiry is compared here.
+        if item is None or item.get("revoked") is not False or item["expires"] <= self._clock():
+            raise Unauthenticated(_REFUSAL)
+        return from_item(item)
+
+
+def from_item(item: dict[str, Any]) -> Token:
+    """Return a stored token."""
+    return Token.model_validate({**item, "expires_at": item["expires"]})
+
+
+def to_item(token: Token) -> dict[str, Any]:
+    """Return how a token is stored; its secret is nowhere in it."""
+    item = token.model_dump()
+    return {**item, "expires": item.pop("expires_at")}
+
+
+def moment(seconds: float) -> datetime:
+    """Return a time in whole seconds, as the table keeps it."""
+    return datetime.fromtimestamp(int(seconds), UTC)

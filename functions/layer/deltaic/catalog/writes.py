@@ -1,0 +1,104 @@
+"""Decides how one write of a transaction is spelled: placeholders for every name, and a condition on every write."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from deltaic.catalog.attributes import marshal, marshal_item
+from deltaic.catalog.keys import Key
+
+
+class Absent:
+    """The type of `ABSENT`."""
+
+
+ABSENT: Final = Absent()
+"""In a condition: the attribute does not exist."""
+
+Condition = Mapping[str, Any]
+"""Attribute names and the values that they must have."""
+
+
+def put_new(table: str, key: Key, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Write an item that must not exist yet."""
+    return {
+        "Put": {
+            "TableName": table,
+            "Item": marshal_item({"pk": key.pk, "sk": key.sk, **attributes}),
+            "ConditionExpression": "attribute_not_exists(pk)",
+        }
+    }
+
+
+def check(table: str, key: Key, expect: Condition | None = None) -> dict[str, Any]:
+    """Write nothing, but fail the transaction unless the item exists and is as expected."""
+    return {"ConditionCheck": _Expression(expect).arguments(table, key)}
+
+
+def delete(table: str, key: Key, expect: Condition | None = None) -> dict[str, Any]:
+    """Delete an item, which must exist and be as expected."""
+    return {"Delete": _Expression(expect).arguments(table, key)}
+
+
+def update(  # noqa: PLR0913 -- the parts of one update expression
+    table: str,
+    key: Key,
+    *,
+    assign: Mapping[str, Any] | None = None,
+    remove: tuple[str, ...] = (),
+    add: Mapping[str, int] | None = None,
+    expect: Condition | None = None,
+    create: bool = False,
+) -> dict[str, Any]:
+    """Change attributes of an item, which must exist (unless `create`) and be as expected.
+
+    A None in `assign` removes the attribute. `add` counts up or down.
+    """
+    expression = _Expression(expect, exists=not create)
+    assigned = {name: value for name, value in (assign or {}).items() if value is not None}
+    removed = [name for name, value in (assign or {}).items() if value is None] + list(remove)
+    parts = []
+    if assigned:
+        places = [f"{expression.name(name)} = {expression.value(value)}" for name, value in assigned.items()]
+        parts.append(f"SET {', '.join(places)}")
+    if removed:
+        parts.append(f"REMOVE {', '.join(expression.name(name) for name in removed)}")
+    if add:
+        places = [f"{expression.name(name)} {expression.value(value)}" for name, value in add.items()]
+        parts.append(f"ADD {', '.join(places)}")
+    return {"Update": {**expression.arguments(table, key), "UpdateExpression": " ".join(parts)}}
+
+
+class _Expression:
+    """The names and values of one write, each behind a placeholder, since half of English is a reserved word."""
+
+    def __init__(self, expect: Condition | None, *, exists: bool = True) -> None:
+        self._names: dict[str, str] = {}
+        self._values: dict[str, Any] = {}
+        terms = ["attribute_exists(pk)"] if exists else []
+        for name, value in (expect or {}).items():
+            if value is ABSENT:
+                terms.append(f"attribute_not_exists({self.name(name)})")
+            else:
+                terms.append(f"{self.name(name)} = {self.value(value)}")
+        self._condition = " AND ".join(terms)
+
+    def name(self, name: str) -> str:
+        place = f"#{name}"
+        self._names[place] = name
+        return place
+
+    def value(self, value: Any) -> str:
+        place = f":v{len(self._values)}"
+        self._values[place] = marshal(value)
+        return place
+
+    def arguments(self, table: str, key: Key) -> dict[str, Any]:
+        arguments: dict[str, Any] = {"TableName": table, "Key": marshal_item(key._asdict())}
+        if self._condition:
+            arguments["ConditionExpression"] = self._condition
+            arguments["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+        if self._names:
+            arguments["ExpressionAttributeNames"] = self._names
+        if self._values:
+            arguments["ExpressionAttributeValues"] = self._values
+        return arguments
