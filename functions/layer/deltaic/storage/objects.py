@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 from deltaic.delta.store import LogFile
@@ -24,7 +25,13 @@ LOG = "_delta_log"
 
 _PAGE = 1000
 _ANSWER = TypeVar("_ANSWER")
-_LISTED = re.compile(r"_delta_log/([^/]+)$")
+# What obstore says of an answer that it has no class for, from the debug form of its error.
+_STATUS = re.compile(r"Status \{\s*status: (\d{3}),")
+_REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.BAD_REQUEST})
+_OTHER_REGION = re.compile(r"AuthorizationHeaderMalformed|PermanentRedirect|IllegalLocationConstraint")
+_RANGE = re.compile(r"InvalidRange|StartTooLarge|range \S+ .*exceeds|Wanted range")
+# No range of an empty object can be satisfied: S3 answers 416, MiniStack a range that ends before it starts.
+_EMPTY = re.compile(r"status: 416,|\"bytes 0--1/0\"")
 _THROTTLED = re.compile(r"SlowDown|429 Too Many|503 Slow|RequestLimitExceeded|ThrottlingException|TooManyRequests")
 
 
@@ -72,8 +79,6 @@ class ObjectTableStore:
                     if not name or "/" in name or name <= start_after or _is_folder(name, meta["size"]):
                         continue
                     yield LogFile(name, meta["size"], _milliseconds(meta["last_modified"]))
-        except FileNotFoundError as error:
-            raise TableUnreadable(f"the bucket '{root.bucket}' does not exist: the provider must correct it") from error
         except Exception as error:
             raise self._failure(error, ObjectName(root.bucket, folder)) from error
 
@@ -123,6 +128,8 @@ class ObjectTableStore:
             answer = obstore.get(self._store(name.bucket), name.key, options={"range": {"suffix": length}})
             return bytes(answer.bytes()), int(answer.meta["size"])
         except Exception as error:
+            if _EMPTY.search(str(error)):
+                return b"", 0
             raise self._failure(error, name, path) from error
 
     async def _get_all(self, paths: Sequence[str]) -> list[bytes]:
@@ -166,29 +173,33 @@ class ObjectTableStore:
 
     def _failure(self, error: Exception, name: ObjectName, path: str = "") -> Exception:
         """Say what a failure of the store means for the reader; never quotes the store, which may quote requests."""
-        from obstore.exceptions import GenericError, InvalidPathError, PermissionDeniedError, UnauthenticatedError
+        from obstore.exceptions import InvalidPathError, PermissionDeniedError, UnauthenticatedError
 
         if isinstance(error, DeltaicError):
             return error
         shown = f"s3://{name.bucket}/{name.key}"
-        if isinstance(error, FileNotFoundError):
-            return FileNotFoundError(path)
-        if isinstance(error, PermissionDeniedError | UnauthenticatedError):
-            return TableUnreadable(
-                f"the server may not read {shown}: the provider must give it access to the bucket '{name.bucket}' "
-                "(the stack's parameter DataBuckets, or the role or keys of the table's storage)"
-            )
         text = str(error)
-        if _THROTTLED.search(text):
+        answered = _STATUS.search(text)
+        status = int(answered[1]) if answered else 0
+        if isinstance(error, FileNotFoundError) or status == HTTPStatus.NOT_FOUND:
+            if path:
+                return FileNotFoundError(path)
+            return TableUnreadable(f"the bucket '{name.bucket}' does not exist: the provider must correct the location")
+        if _THROTTLED.search(text) or status == HTTPStatus.TOO_MANY_REQUESTS:
             return TooManyRequests(f"the storage of this table is throttling requests to '{name.bucket}'; try again")
         if isinstance(error, InvalidPathError):
             return TableUnreadable(f"{shown} is not a path that this server can read")
-        if isinstance(error, GenericError) and "416 Range Not Satisfiable" in text:
+        if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or _RANGE.search(text):
             return TableUnreadable(f"{shown} is shorter than the log says")
-        if isinstance(error, GenericError) and ("redirect" in text or "AuthorizationHeaderMalformed" in text):
+        if "redirect" in text or _OTHER_REGION.search(text):
             return TableUnreadable(
                 f"the bucket '{name.bucket}' is not in region {self._storage.region}: the provider must register its "
                 "storage with the right region (deltaic storage create --region)"
+            )
+        if isinstance(error, PermissionDeniedError | UnauthenticatedError) or status in _REFUSED:
+            return TableUnreadable(
+                f"the server may not read {shown}: the provider must give it access to the bucket '{name.bucket}' "
+                "(the stack's parameter DataBuckets, or the role or keys of the table's storage)"
             )
         return Unavailable(f"the storage of this table failed to answer for {shown}; try again")
 
@@ -201,7 +212,7 @@ def coalesce(ranges: Sequence[tuple[int, int]], near: int = NEAR, largest: int =
             continue
         if merged:
             first, last = merged[-1]
-            if start <= last or (start - last <= near and end - first <= largest):
+            if start < last or (start - last <= near and end - first <= largest):
                 merged[-1] = (first, max(last, end))
                 continue
         merged.append((start, end))

