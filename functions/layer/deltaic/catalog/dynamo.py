@@ -10,6 +10,7 @@ from deltaic.catalog.attributes import unmarshal_item
 from deltaic.catalog.keys import Key, Range
 from deltaic.catalog.refusals import Contended, refused
 from deltaic.errors import Conflict, TooManyRequests
+from deltaic.settings import settings
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -31,7 +32,9 @@ def connect() -> "DynamoDBClient":
     """
     import botocore.session
 
-    client: DynamoDBClient = botocore.session.get_session().create_client("dynamodb", config=client_config())  # type: ignore[assignment]
+    session = botocore.session.get_session()
+    region = session.get_config_variable("region") or settings().region  # botocore does not know AWS_REGION
+    client: DynamoDBClient = session.create_client("dynamodb", region_name=region, config=client_config())  # type: ignore[assignment]
     return client
 
 

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from deltaic.catalog import keys
+from deltaic.catalog.dynamo import client_config
 from deltaic.catalog.items import Storage, now
 from deltaic.catalog.records import Records
 from deltaic.catalog.refusals import ConditionFailed, refused
 from deltaic.catalog.writes import delete, put_new
 from deltaic.errors import AlreadyExists, Conflict, InvalidParameter, NotFound
 from deltaic.protocol import names
+from deltaic.settings import settings
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
@@ -37,11 +39,9 @@ def connect_secrets() -> "SecretsManagerClient":
     """Return a Secrets Manager client for what the environment names."""
     import botocore.session
 
-    from deltaic.catalog.dynamo import client_config
-
-    client: SecretsManagerClient = botocore.session.get_session().create_client(
-        "secretsmanager", config=client_config()
-    )  # type: ignore[assignment]
+    session = botocore.session.get_session()
+    region = session.get_config_variable("region") or settings().region
+    client: SecretsManagerClient = session.create_client("secretsmanager", region_name=region, config=client_config())  # type: ignore[assignment]
     return client
 
 
