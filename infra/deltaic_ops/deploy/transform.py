@@ -1,0 +1,51 @@
+"""Decides what CloudFormation will make of template.yaml: SAM's own transform, run offline."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from deltaic_ops.deploy.intrinsics import Resolver, read
+from deltaic_ops.deploy.template import TEMPLATE
+
+_BASIC_EXECUTION = "AWSLambdaBasicExecutionRole"
+_PSEUDO_PARAMETERS = {
+    "AWS::Region": "us-east-1",
+    "AWS::Partition": "aws",
+    "AWS::AccountId": "000000000000",
+    "AWS::StackName": "deltaic",
+    "AWS::URLSuffix": "amazonaws.com",
+}
+
+
+def transformed(path: Path = TEMPLATE, parameters: Mapping[str, str] | None = None) -> dict[str, dict[str, Any]]:
+    """Return the resources that CloudFormation would create, by logical id, their `Properties` resolved.
+
+    Parameters, conditions and pseudo parameters are resolved; a reference to a resource stays visible as
+    `${LogicalId}` or `${LogicalId.Attribute}`. Raises samtranslator's InvalidDocumentException for what SAM refuses.
+    """
+    import boto3
+    from samtranslator.parser.parser import Parser
+    from samtranslator.translator.translator import Translator
+
+    # SAM warns about usage metrics of its own that nobody publishes.
+    logging.getLogger("samtranslator").setLevel(logging.ERROR)
+    given = dict(parameters or {})
+    session = boto3.Session(region_name=_PSEUDO_PARAMETERS["AWS::Region"])
+    policies = {_BASIC_EXECUTION: f"arn:aws:iam::aws:policy/service-role/{_BASIC_EXECUTION}"}
+    translator = Translator(policies, Parser(), boto_session=session)
+    document = translator.translate(_packaged(read(path)), parameter_values={**_PSEUDO_PARAMETERS, **given})
+    resolve = Resolver(document, given, _PSEUDO_PARAMETERS, symbolic=True)
+    return {
+        logical_id: {**resource, "Properties": resolve(resource.get("Properties", {}))}
+        for logical_id, resource in document["Resources"].items()
+    }
+
+
+def _packaged(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the document as `sam package` leaves it: code lies in S3, and only there does the transform take it."""
+    for logical_id, resource in document["Resources"].items():
+        for key in ("CodeUri", "ContentUri"):
+            if key in resource.get("Properties", {}):
+                resource["Properties"][key] = f"s3://packaged/{logical_id}"
+    return document

@@ -1,0 +1,142 @@
+"""The map holds: template routes, endpoint folders and events name the same things, in both streaming modes."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltaic_ops.deploy.template import ROOT, Route, load_template
+from deltaic_ops.deploy.transform import transformed
+
+ENDPOINTS = sorted(path.parent.name for path in (ROOT / "functions" / "api").glob("*/app.py"))
+MODES = ["enabled", "disabled"]
+TABLE = "/shares/{share}/schemas/{schema}/tables/{table}"
+
+# PROTOCOL.md, "REST APIs": what a client may ask for, and which folder answers.
+PROTOCOL = {
+    ("GET", "/shares"): "list_shares",
+    ("GET", "/shares/{share}"): "get_share",
+    ("GET", "/shares/{share}/schemas"): "list_schemas",
+    ("GET", "/shares/{share}/schemas/{schema}/tables"): "list_tables",
+    ("GET", "/shares/{share}/all-tables"): "list_all_tables",
+    ("HEAD", TABLE): "get_table_version",
+    ("GET", f"{TABLE}/version"): "get_table_version",
+    ("GET", f"{TABLE}/metadata"): "get_table_metadata",
+    ("POST", f"{TABLE}/query"): "query_table",
+    ("GET", f"{TABLE}/changes"): "list_table_changes",
+}
+PARAMETER = re.compile(r"\{\w+\}")
+STREAMED = {"query_table", "list_table_changes"}
+
+
+@pytest.fixture(scope="module", params=MODES)
+def mode(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def body(mode: str) -> dict[str, Any]:
+    """Return the API that CloudFormation would create."""
+    api: dict[str, Any] = transformed(parameters={"ResponseStreaming": mode})["Api"]["Properties"]["Body"]
+    return api
+
+
+def deployed_routes(body: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    return {
+        (method.upper(), path): operation
+        for path, methods in body["paths"].items()
+        for method, operation in methods.items()
+    }
+
+
+def test_every_route_of_the_protocol_leads_to_its_folder(mode: str) -> None:
+    template = load_template(parameters={"ResponseStreaming": mode})
+    found = {(route.method, route.path): template.functions[route.function].code.name for route in template.routes}
+    assert found == PROTOCOL
+
+
+def test_the_reader_finds_what_sam_deploys(mode: str, body: dict[str, Any]) -> None:
+    template = load_template(parameters={"ResponseStreaming": mode})
+    deployed = {
+        Route(
+            method,
+            path,
+            re.findall(r"functions/\$\{(\w+)\.Arn\}/", operation["x-amazon-apigateway-integration"]["uri"])[0],
+            streamed=operation["x-amazon-apigateway-integration"].get("responseTransferMode") == "STREAM",
+        )
+        for (method, path), operation in deployed_routes(body).items()
+    }
+    assert set(template.routes) == deployed
+
+
+def test_streaming_is_switched_by_the_parameter_alone(mode: str, body: dict[str, Any]) -> None:
+    for route, operation in deployed_routes(body).items():
+        integration = operation["x-amazon-apigateway-integration"]
+        streams = mode == "enabled" and PROTOCOL[route] in STREAMED
+        version, action = ("2021-11-15", "response-streaming-invocations") if streams else ("2015-03-31", "invocations")
+        assert re.fullmatch(
+            rf"arn:aws:apigateway:us-east-1:lambda:path/{version}/functions/\$\{{\w+\.Arn\}}/{action}",
+            integration["uri"],
+        )
+        assert (integration["type"], integration["httpMethod"]) == ("aws_proxy", "POST")
+        assert integration.get("responseTransferMode", "BUFFERED") == ("STREAM" if streams else "BUFFERED")
+        assert integration.get("timeoutInMillis", 29000) == (900000 if streams else 29000)
+
+
+def test_no_route_is_open(body: dict[str, Any]) -> None:
+    assert {json.dumps(operation.get("security")) for operation in deployed_routes(body).values()} == {
+        '[{"Bearer": []}]'
+    }
+    assert body["components"]["securitySchemes"]["Bearer"]["x-amazon-apigateway-authorizer"]["type"] == "token"
+
+
+def test_the_gateway_may_call_every_function_it_routes_to(mode: str) -> None:
+    resources = transformed(parameters={"ResponseStreaming": mode})
+    allowed = {
+        (said["Properties"]["SourceArn"].split("/", 2)[2], said["Properties"]["FunctionName"])
+        for said in resources.values()
+        if said["Type"] == "AWS::Lambda::Permission" and "/authorizers/" not in said["Properties"]["SourceArn"]
+    }
+    assert allowed == {
+        (route.method + PARAMETER.sub("*", route.path), f"${{{route.function}}}") for route in load_template().routes
+    }
+
+
+def test_every_folder_is_a_function_of_the_template() -> None:
+    folders = {function.code.resolve() for function in load_template().functions.values()}
+    assert folders == {ROOT / "functions" / "api" / name for name in ENDPOINTS} | {ROOT / "functions" / "authorizer"}
+
+
+def test_every_function_has_one_event() -> None:
+    assert sorted(path.stem for path in (ROOT / "events").glob("*.json")) == sorted([*ENDPOINTS, "authorizer"])
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_an_event_is_what_the_gateway_sends_for_a_route_of_its_function(endpoint: str) -> None:
+    event = json.loads((ROOT / "events" / f"{endpoint}.json").read_text())
+    assert PROTOCOL[event["httpMethod"], event["resource"]] == endpoint
+    filled = event["resource"]
+    for name, value in (event["pathParameters"] or {}).items():
+        filled = filled.replace(f"{{{name}}}", value)
+    assert event["path"] == filled
+    context = event["requestContext"]
+    assert context["path"] == f"/{context['stage']}{filled}"
+    assert (context["httpMethod"], context["resourcePath"]) == (event["httpMethod"], event["resource"])
+    assert set(context["authorizer"]) >= {"recipientId", "tokenId"}
+    assert event["multiValueHeaders"] == {name: [value] for name, value in event["headers"].items()}
+    assert load_template().authorizer.validation.search(event["headers"]["Authorization"])
+
+
+def test_the_authorizers_event_is_one_of_a_token_authorizer() -> None:
+    event = json.loads((ROOT / "events" / "authorizer.json").read_text())
+    assert event["type"] == "TOKEN"
+    assert load_template().authorizer.validation.search(event["authorizationToken"])
+    assert re.fullmatch(r"arn:aws:execute-api:[\w-]+:\d{12}:\w+/delta-sharing/GET/shares", event["methodArn"])
+
+
+def test_the_top_level_is_fixed() -> None:
+    allowed = {"pyproject.toml", "README.md", "template.yaml", "functions", "infra", "tests", "events"}
+    present = {path.name for path in Path(ROOT).iterdir() if not path.name.startswith(".")}
+    assert allowed <= present
+    assert present - allowed <= {"uv.lock", "LICENSE", "dist"}

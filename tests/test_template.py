@@ -1,0 +1,273 @@
+"""The template is valid and grants no function more than it uses."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltaic import errors
+from deltaic_ops.deploy.template import ROOT, TEMPLATE, load_template
+from deltaic_ops.deploy.transform import transformed
+
+LOGS = "arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"
+BUCKETS = {"DataBuckets": "arn:aws:s3:::lake,arn:aws:s3:::raw"}
+OBJECTS = ["arn:aws:s3:::lake/*", "arn:aws:s3:::raw/*"]
+LISTINGS = ["ListShares", "GetShare", "ListSchemas", "ListTables", "ListAllTables"]
+READERS = ["GetTableVersion", "GetTableMetadata", "QueryTable", "ListTableChanges"]
+SIGNERS = ["QueryTable", "ListTableChanges"]
+PAGED = ["ListShares", "ListSchemas", "ListTables", "ListAllTables", "QueryTable", "ListTableChanges"]
+FUNCTIONS = ["Authorizer", *LISTINGS, *READERS]
+STORAGE_SECRETS = "arn:aws:secretsmanager:us-east-1:000000000000:secret:deltaic/storage/*"
+
+
+@pytest.fixture(scope="module")
+def resources() -> dict[str, dict[str, Any]]:
+    return transformed(parameters=BUCKETS)
+
+
+def several(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def statements(resources: dict[str, dict[str, Any]], function: str) -> Iterator[dict[str, Any]]:
+    """Yield what a function's role may do, from every place that says so; its log lines aside."""
+    role = resources[function]["Properties"]["Role"].removeprefix("${").removesuffix(".Arn}")
+    said = resources[role]["Properties"]
+    documents = [policy["PolicyDocument"] for policy in said.get("Policies", [])]
+    documents += [
+        resources[arn[2:-1]]["Properties"]["PolicyDocument"] for arn in said["ManagedPolicyArns"] if arn != LOGS
+    ]
+    documents += [
+        other["Properties"]["PolicyDocument"]
+        for other in resources.values()
+        if other["Type"] == "AWS::IAM::Policy" and f"${{{role}}}" in other["Properties"]["Roles"]
+    ]
+    for document in documents:
+        yield from document["Statement"]
+
+
+def granted(resources: dict[str, dict[str, Any]], function: str) -> set[tuple[str, str]]:
+    return {
+        (action, resource)
+        for statement in statements(resources, function)
+        for action in several(statement["Action"])
+        for resource in several(statement["Resource"])
+    }
+
+
+def keys(resources: dict[str, dict[str, Any]], function: str) -> dict[str, list[str]]:
+    """Return the partition keys that each DynamoDB action is bound to."""
+    return {
+        action: statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
+        for statement in statements(resources, function)
+        for action in several(statement["Action"])
+        if action.startswith("dynamodb:")
+    }
+
+
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+def test_sam_and_cfn_lint_accept_the_template(mode: str, tmp_path: Path) -> None:
+    # `sam validate` knows only the defaults of parameters.
+    text = TEMPLATE.read_text()
+    assert text.count("    Default: enabled\n") == 1
+    copy = tmp_path / "template.yaml"
+    copy.write_text(text.replace("    Default: enabled\n", f"    Default: {mode}\n"))
+    run = subprocess.run(
+        [str(Path(sys.executable).parent / "sam"), "validate", "--lint", "--region", "us-east-1", "-t", str(copy)],
+        env={**os.environ, "SAM_CLI_TELEMETRY": "0"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_each_function_has_a_role_of_its_own(resources: dict[str, dict[str, Any]]) -> None:
+    found = {name: said["Properties"] for name, said in resources.items() if said["Type"] == "AWS::Lambda::Function"}
+    assert sorted(found) == sorted(FUNCTIONS)
+    assert {name: said["Role"] for name, said in found.items()} == {name: f"${{{name}Role.Arn}}" for name in FUNCTIONS}
+
+
+def test_the_authorizer_reads_tokens_and_nothing_else(resources: dict[str, dict[str, Any]]) -> None:
+    assert granted(resources, "Authorizer") == {("dynamodb:GetItem", "${Tokens.Arn}")}
+    assert keys(resources, "Authorizer") == {"dynamodb:GetItem": ["token/*"]}
+
+
+@pytest.mark.parametrize("function", [*LISTINGS, *READERS])
+def test_no_endpoint_reads_tokens_or_writes(resources: dict[str, dict[str, Any]], function: str) -> None:
+    database = {grant for grant in granted(resources, function) if grant[0].startswith("dynamodb:")}
+    assert {resource for _, resource in database} == {"${Catalog.Arn}"}
+    assert {action for action, _ in database} <= {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"}
+
+
+@pytest.mark.parametrize("function", [*LISTINGS, *READERS])
+def test_no_endpoint_reads_what_is_the_administrators(resources: dict[str, dict[str, Any]], function: str) -> None:
+    bound = keys(resources, function)
+    for partition in ("recipients", "lease/s3:", "token/ab"):
+        assert not [action for action, allowed in bound.items() if any(fnmatchcase(partition, key) for key in allowed)]
+    assert all("storages" not in allowed for allowed in bound.values()) == (function in LISTINGS)
+
+
+@pytest.mark.parametrize("function", ["Authorizer", *LISTINGS])
+def test_what_reads_no_table_has_no_s3(resources: dict[str, dict[str, Any]], function: str) -> None:
+    assert not [grant for grant in granted(resources, function) if grant[0].startswith(("s3:", "sts:", "kms:"))]
+
+
+@pytest.mark.parametrize("function", READERS)
+def test_what_reads_tables_reads_the_data_buckets_only(resources: dict[str, dict[str, Any]], function: str) -> None:
+    assert {grant for grant in granted(resources, function) if grant[0].startswith("s3:")} == {
+        ("s3:ListBucket", "arn:aws:s3:::lake"),
+        ("s3:ListBucket", "arn:aws:s3:::raw"),
+        ("s3:GetObject", OBJECTS[0]),
+        ("s3:GetObject", OBJECTS[1]),
+    }
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_only_what_signs_assumes_the_signing_role(resources: dict[str, dict[str, Any]], function: str) -> None:
+    assumed = {grant for grant in granted(resources, function) if grant[0].startswith("sts:")}
+    signing = {("sts:AssumeRole", "${SigningRole.Arn}"), ("sts:TagSession", "${SigningRole.Arn}")}
+    assert assumed == (signing if function in SIGNERS else set())
+    assert ("SIGNING_ROLE_ARN" in load_template().functions[function].environment) == (function in SIGNERS)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_secrets_are_read_where_they_are_used(resources: dict[str, dict[str, Any]], function: str) -> None:
+    secrets = {resource for action, resource in granted(resources, function) if action.startswith("secretsmanager:")}
+    expected = ({"${TokenKey}"} if function in PAGED else set()) | ({STORAGE_SECRETS} if function in READERS else set())
+    assert secrets == expected
+    assert ("TOKEN_KEY_SECRET" in load_template().functions[function].environment) == (function in PAGED)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_no_wildcard_stands_for_actions_or_for_all_resources(
+    resources: dict[str, dict[str, Any]], function: str
+) -> None:
+    for action, resource in granted(resources, function):
+        assert "*" not in action
+        assert resource != "*"
+
+
+def test_the_signing_role_reads_shared_files_for_one_named_recipient(resources: dict[str, dict[str, Any]]) -> None:
+    role = resources["SigningRole"]["Properties"]
+    [policy] = role["Policies"]
+    assert policy["PolicyDocument"]["Statement"] == [
+        {"Effect": "Allow", "Action": "s3:GetObject", "Resource": OBJECTS},
+    ]
+    [trust] = role["AssumeRolePolicyDocument"]["Statement"]
+    assert trust["Principal"] == {"AWS": [f"${{{function}Role.Arn}}" for function in SIGNERS]}
+    assert trust["Condition"]["StringLike"] == {"aws:RequestTag/recipient": "?*"}
+
+
+def test_keys_and_storage_roles_are_used_only_where_they_are_named() -> None:
+    key, role = "arn:aws:kms:us-east-1:000000000000:key/1", "arn:aws:iam::111111111111:role/lake"
+    resources = transformed(parameters={**BUCKETS, "DataKeys": key, "StorageRoles": role})
+    for function in FUNCTIONS:
+        grants = granted(resources, function)
+        assert (("kms:Decrypt", key) in grants) == (function in READERS)
+        assert (("sts:AssumeRole", role) in grants) == (function in READERS)
+    [policy] = resources["SigningRole"]["Properties"]["Policies"]
+    assert [key] in [statement["Resource"] for statement in policy["PolicyDocument"]["Statement"]]
+
+
+def test_the_tables_survive_the_stack_and_can_be_restored(resources: dict[str, dict[str, Any]]) -> None:
+    for name in ("Catalog", "Tokens"):
+        said = resources[name]
+        assert (said["DeletionPolicy"], said["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
+        assert said["Properties"]["BillingMode"] == "PAY_PER_REQUEST"
+        assert said["Properties"]["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+        assert said["Properties"]["SSESpecification"] == {"SSEEnabled": True}
+
+
+def test_the_tables_are_keyed_as_the_catalog_says() -> None:
+    from deltaic.catalog import tables
+
+    for table in load_template().tables.values():
+        assert table.request["KeySchema"] == [
+            {"AttributeName": tables.PARTITION_KEY, "KeyType": "HASH"},
+            {"AttributeName": tables.SORT_KEY, "KeyType": "RANGE"},
+        ]
+    assert {name: table.ttl_attribute for name, table in load_template().tables.items()} == {
+        "Catalog": None,
+        "Tokens": tables.EXPIRY,
+    }
+
+
+def test_every_log_group_forgets(resources: dict[str, dict[str, Any]]) -> None:
+    groups = {name: said for name, said in resources.items() if said["Type"] == "AWS::Logs::LogGroup"}
+    assert {said["Properties"]["RetentionInDays"] for said in groups.values()} == {30}
+    for function in FUNCTIONS:
+        assert resources[function]["Properties"]["LoggingConfig"]["LogGroup"][2:-1] in groups
+
+
+def test_the_gateways_own_answers_are_errors_of_the_protocol() -> None:
+    def below(kind: type[errors.DeltaicError]) -> Iterator[type[errors.DeltaicError]]:
+        yield kind
+        for child in kind.__subclasses__():
+            yield from below(child)
+
+    codes = {kind.code for kind in below(errors.DeltaicError)}
+    answers = load_template().gateway_responses
+    for name, answer in answers.items():
+        body = json.loads(answer.body)
+        assert set(body) == {"errorCode", "message"}, name
+        assert body["errorCode"] in codes, name
+        assert answer.headers["Content-Type"] == "application/json; charset=utf-8", name
+    expected = {
+        "UNAUTHORIZED": (401, "UNAUTHENTICATED"),
+        "ACCESS_DENIED": (403, "PERMISSION_DENIED"),
+        "MISSING_AUTHENTICATION_TOKEN": (404, "RESOURCE_DOES_NOT_EXIST"),
+        "THROTTLED": (429, "RESOURCE_EXHAUSTED"),
+        "DEFAULT_4XX": (404, "RESOURCE_DOES_NOT_EXIST"),
+        "DEFAULT_5XX": (500, "INTERNAL_ERROR"),
+    }
+    assert {name: (answers[name].status, json.loads(answers[name].body)["errorCode"]) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "accepted"),
+    [
+        pytest.param("Bearer dlt_abc-DEF", True, id="as the clients send it"),
+        pytest.param("bearer dlt_abc", True, id="lower case"),
+        pytest.param("Bearer abc==", True, id="padding"),
+        pytest.param("Bearer", False, id="no token"),
+        pytest.param("Bearer ", False, id="empty token"),
+        pytest.param("Basic YTpi", False, id="another scheme"),
+        pytest.param("Bearer a b", False, id="two words"),
+        pytest.param("Bearer a\u00e9", False, id="not a token character"),
+    ],
+)
+def test_what_is_no_bearer_token_does_not_reach_the_authorizer(value: str, accepted: bool) -> None:
+    assert bool(load_template().authorizer.validation.search(value)) == accepted
+
+
+def test_the_authorizers_answer_is_kept_for_a_minute() -> None:
+    assert load_template().authorizer.ttl == 60
+
+
+def test_streaming_functions_get_no_new_runtime_by_surprise(resources: dict[str, dict[str, Any]]) -> None:
+    for function in SIGNERS:
+        assert resources[function]["Properties"]["RuntimeManagementConfig"] == {"UpdateRuntimeOn": "FunctionUpdate"}
+
+
+def test_the_prefix_is_the_protocols_and_ends_the_endpoint() -> None:
+    template = load_template(parameters={"Prefix": "open"})
+    assert template.prefix == "open"
+    assert template.outputs["Endpoint"].endswith("/open")
+
+
+def test_the_layers_requirements_are_those_of_the_lock_file() -> None:
+    lock = (ROOT / "uv.lock").read_text()
+    locked = dict(re.findall(r'^name = "([^"]+)"\nversion = "([^"]+)"', lock, re.MULTILINE))
+    pinned = re.findall(
+        r"^([a-z0-9-]+)==([^ ]+)", (ROOT / "functions/layer/requirements.txt").read_text(), re.MULTILINE
+    )
+    assert pinned
+    assert {name: locked[name] for name, _ in pinned} == dict(pinned)
