@@ -21,7 +21,7 @@ def from_query_string(query_string: str | bytes) -> dict[str, str]:
     Of a repeated parameter the last value counts, which is also what `queryStringParameters` of an API Gateway event
     holds. Bytes that are not UTF-8 become U+FFFD. More than 200 parameters raise `MalformedRequest`.
     """
-    text = query_string.decode("latin-1") if isinstance(query_string, bytes) else query_string
+    text = query_string.decode("utf-8", "replace") if isinstance(query_string, bytes) else query_string
     try:
         return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS))
     except ValueError as error:

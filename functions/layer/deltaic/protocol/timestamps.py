@@ -69,7 +69,7 @@ def format_ms(milliseconds: int) -> str:
     except OverflowError:  # 9999-12-31 with a negative offset lies in the year 10000
         return f"{milliseconds} ms since 1970"
     fraction = f"{moment.microsecond // 1000:03d}".rstrip("0") or "0"
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{fraction}".rjust(21, "0")
+    return f"{moment.year:04d}-{moment:%m-%d %H:%M:%S}.{fraction}"
 
 
 def before_earliest(milliseconds: int, earliest_version: int, earliest_ms: int) -> str:

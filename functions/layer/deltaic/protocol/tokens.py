@@ -8,6 +8,7 @@ need no escaping in a query string, because Spark appends them as they are.
 import base64
 import hashlib
 import hmac
+import json
 import math
 from binascii import Error as BadBase64
 from collections.abc import Mapping
@@ -75,8 +76,8 @@ class TokenSigner:
 
 def checksum(parameters: Mapping[str, object]) -> str:
     """Return a short digest of request parameters; equal for equal parameters, whatever their order."""
-    canonical = msgspec.json.encode(parameters, order="sorted")
-    return _encode(hashlib.sha256(canonical).digest()[:16])
+    canonical = json.dumps(parameters, sort_keys=True)  # ASCII: a client may send half a UTF-16 pair
+    return _encode(hashlib.sha256(canonical.encode()).digest()[:16])
 
 
 def _encode(content: bytes) -> str:

@@ -1,0 +1,95 @@
+"""Proves the naming rules and the limits of a share's attributes."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from deltaic.errors import InvalidParameter
+from deltaic.protocol import names
+from hypothesis import given
+from hypothesis import strategies as st
+
+CHECKS = {
+    "share": names.check_share_name,
+    "schema": names.check_schema_name,
+    "table": names.check_table_name,
+    "recipient": names.check_recipient_name,
+}
+ALL_CHECKS = pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS.keys())
+
+
+@ALL_CHECKS
+@pytest.mark.parametrize(
+    "name",
+    ["vaccine_share", "Vaccine-2024", "a", "x" * 255, "ünï", "名前", "per%cent", "a+b=c", "\u00a0", "\u2028"],
+    ids=ascii,
+)
+def test_allowed_names_come_back_as_they_are(check: Callable[[str], str], name: str) -> None:
+    assert check(name) == name
+
+
+@ALL_CHECKS
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("", "is empty"),
+        ("x" * 256, "256 characters; at most 255"),
+        ("a b", "a space at position 1"),
+        ("a/b", "'/' at position 1"),
+        ("a\x00", "the control character 00"),
+        ("a\x1f", "the control character 1F"),
+        ("\n", "the control character 0A"),
+        ("a\x7f", "DELETE"),
+        ("\ud800", "unpaired surrogate"),
+    ],
+    ids=["empty", "long", "space", "slash", "nul", "us", "newline", "delete", "surrogate"],
+)
+def test_forbidden_names_are_refused_with_the_reason(check: Callable[[str], str], name: str, says: str) -> None:
+    with pytest.raises(InvalidParameter, match=re.escape(says)):
+        check(name)
+
+
+def test_a_period_is_for_shares_only() -> None:
+    assert names.check_share_name("acme.share") == "acme.share"
+    for check in (names.check_schema_name, names.check_table_name):
+        with pytest.raises(InvalidParameter, match="holds a period"):
+            check("a.b")
+
+
+def test_names_that_differ_in_case_have_one_key() -> None:
+    assert names.key("sHare1") == names.key("Share1") == "share1"
+
+
+def test_share_attributes_are_accepted_up_to_their_limits() -> None:
+    assert names.check_display_name("x" * 255) == "x" * 255
+    assert names.check_comment("x" * 65_536) == "x" * 65_536
+    full = {f"{number:02d}".ljust(255, "k"): "v" * 1000 for number in range(50)}
+    assert names.check_properties(full) == full
+
+
+@pytest.mark.parametrize(
+    ("refused", "says"),
+    [
+        (lambda: names.check_display_name("x" * 256), "displayName has 256 characters; at most 255"),
+        (lambda: names.check_comment("x" * 65_537), "comment has 65537 characters; at most 65536"),
+        (lambda: names.check_properties({str(i): "" for i in range(51)}), "51 pairs; at most 50"),
+        (lambda: names.check_properties({"": "v"}), "key is empty"),
+        (lambda: names.check_properties({"k" * 256: "v"}), "the key of a property has 256"),
+        (lambda: names.check_properties({"owner": "v" * 1001}), "the value of property 'owner' has 1001"),
+    ],
+    ids=["display name", "comment", "pairs", "empty key", "key", "value"],
+)
+def test_share_attributes_beyond_their_limits_are_refused(refused: Callable[[], object], says: str) -> None:
+    with pytest.raises(InvalidParameter, match=re.escape(says)):
+        refused()
+
+
+@given(st.text(max_size=300))
+def test_a_name_is_accepted_exactly_when_the_protocol_allows_it(name: str) -> None:
+    lawful = 0 < len(name) <= 255 and not any(c in " /\x7f" or ord(c) < 0x20 or 0xD800 <= ord(c) < 0xE000 for c in name)
+    if lawful:
+        assert names.check_share_name(name) == name
+        return
+    with pytest.raises(InvalidParameter) as refusal:
+        names.check_share_name(name)
+    assert refusal.value.message.isascii()
