@@ -1,0 +1,150 @@
+"""Decides how the template's functions run in this process: each handler loaded once, each call in its caller's thread.
+
+One process has one `os.environ`, so it runs the functions of one template with one set of parameters, and the
+environment is set before the first of them is loaded (`Functions` checks it): `deltaic.settings.settings()` reads it
+once, at a function's import or first call, and is right for all of them.
+"""
+
+import asyncio
+import importlib.util
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from deltaic_ops.deploy.template import Function
+from deltaic_ops.local.http_server import Exchange, Header
+from deltaic_ops.local.proxy_event import ACCOUNT, read_prelude
+
+Handler = Callable[[dict[str, Any], Any], Any]
+Head = Callable[[int, list[Header]], None]
+
+
+class LocalContext:
+    """The context that Lambda hands to a handler."""
+
+    identity = None
+    client_context = None
+    function_version = "$LATEST"
+
+    def __init__(self, function: Function, request_id: str) -> None:
+        self.aws_request_id = request_id
+        self.function_name = function.name
+        self.memory_limit_in_mb = function.memory
+        self.invoked_function_arn = f"arn:aws:lambda:us-east-1:{ACCOUNT}:function:{function.name}"
+        self.log_group_name = f"/aws/lambda/{function.name}"
+        self.log_stream_name = "local"
+        self._deadline = time.monotonic() + function.timeout
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Return how long the function may still run."""
+        return max(int((self._deadline - time.monotonic()) * 1000), 0)
+
+
+class StreamingContext(LocalContext):
+    """The context of a function whose route streams: it takes the answer that would go to the Runtime API."""
+
+    def __init__(self, function: Function, request_id: str, exchange: Exchange, head: Head) -> None:
+        super().__init__(function, request_id)
+        self.stream = ClientStream(exchange, head)
+
+    async def open_response_stream(self) -> "ClientStream":
+        """Return where the answer goes: the bytes that Lambda would be sent, prelude first."""
+        return self.stream
+
+
+class ClientStream:
+    """A ResponseStream (deltaic.http.runtime_stream) that ends in the client's socket."""
+
+    def __init__(self, exchange: Exchange, head: Head) -> None:
+        self._exchange = exchange
+        self._head = head
+        self._received = b""
+        self._started = False
+
+    async def write(self, data: bytes, *, last: bool = False) -> None:
+        """Send what the function has made, at the client's pace; raises OSError once the client has left."""
+        self.take(data)
+        if last and self._started:
+            self._exchange.end()
+
+    def take(self, data: bytes) -> None:
+        """Read the prelude, then pass bytes on."""
+        if not self._started:
+            self._received += data
+            found = read_prelude(self._received)
+            if found is None:
+                return
+            status, headers, data = found
+            self._started = True
+            self._head(status, headers)
+        self._exchange.send(data)
+
+    async def fail(self, error_type: str) -> None:  # noqa: ARG002 -- the function has logged it
+        """Break the answer off: the client must not take it for a whole one."""
+        self._exchange.abort()
+
+    async def accepted(self) -> None:
+        """Nothing is buffered here, so there is nothing to wait for."""
+
+
+class Functions:
+    """The template's functions, loaded when first called (or by `load_all`)."""
+
+    def __init__(self, functions: Mapping[str, Function], environment: Mapping[str, str]) -> None:
+        missing = [name for name, value in environment.items() if os.environ.get(name) != value]
+        if missing:
+            raise RuntimeError(f"the functions' environment must be set before they are loaded: {', '.join(missing)}")
+        self._functions = functions
+        self._handlers: dict[str, Handler] = {}
+        self._locks = {logical_id: threading.Lock() for logical_id in functions}
+
+    def __getitem__(self, logical_id: str) -> Function:
+        return self._functions[logical_id]
+
+    def call(self, logical_id: str, event: dict[str, Any], context: LocalContext) -> Any:
+        """Run the handler in this thread, which gets an event loop of its own; raises what the handler raises."""
+        with _event_loop():
+            return self._handler(logical_id)(event, context)
+
+    def load_all(self) -> None:
+        """Load every handler, so that the first request need not wait; raises what a module raises."""
+        with _event_loop():
+            for logical_id in self._functions:
+                self._handler(logical_id)
+
+    def _handler(self, logical_id: str) -> Handler:
+        with self._locks[logical_id]:
+            if logical_id not in self._handlers:
+                function = self._functions[logical_id]
+                module, _, name = function.handler.rpartition(".")
+                self._handlers[logical_id] = getattr(_load(logical_id, function, module), name)
+            return self._handlers[logical_id]
+
+
+@contextmanager
+def _event_loop() -> Iterator[None]:
+    """Give this thread an event loop, as the main thread has one on Lambda: Mangum runs its app on it."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        yield
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+def _load(logical_id: str, function: Function, module: str) -> ModuleType:
+    """Import a function's module under a name of its own: every folder has an `app.py`."""
+    name = f"deltaic_function_{logical_id}"
+    spec = importlib.util.spec_from_file_location(name, function.code / f"{module}.py")
+    if spec is None or spec.loader is None:
+        raise RuntimeError(f"{function.code} has no {module}.py")
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[name] = loaded
+    spec.loader.exec_module(loaded)
+    return loaded

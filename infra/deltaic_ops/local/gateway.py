@@ -1,0 +1,164 @@
+"""Decides how API Gateway behaves on this machine: template.yaml's routes, authorizer, functions and error answers.
+
+It is not a second router: what is served, by which function, behind which authorizer, and what the gateway itself
+answers, all stand in the template. A request goes: stage, route, authorizer, function, answer.
+"""
+
+import gzip
+import logging
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from deltaic_ops.deploy.template import GatewayResponse, Template
+from deltaic_ops.local.authorizer import Refused, TokenAuthorizer
+from deltaic_ops.local.functions import Functions, LocalContext, StreamingContext
+from deltaic_ops.local.http_server import BodyTooLarge, ClientLeft, Exchange, Header, HttpServer
+from deltaic_ops.local.proxy_event import (
+    ACCOUNT,
+    API_ID,
+    Answer,
+    BadRequest,
+    Call,
+    MalformedAnswer,
+    proxy_event,
+    read_answer,
+)
+from deltaic_ops.local.routes import Match, RouteTable
+
+logger = logging.getLogger(__name__)
+
+OWN_STATUS = {
+    "ACCESS_DENIED": 403,
+    "AUTHORIZER_CONFIGURATION_ERROR": 500,
+    "AUTHORIZER_FAILURE": 500,
+    "BAD_REQUEST_BODY": 400,
+    "INTEGRATION_TIMEOUT": 504,
+    "MISSING_AUTHENTICATION_TOKEN": 403,
+    "REQUEST_TOO_LARGE": 413,
+    "UNAUTHORIZED": 401,
+}
+"""What API Gateway answers where the template gives no status."""
+
+BAD_GATEWAY = 502
+SERVER_ERROR = 500
+
+
+class Gateway:
+    """The template's API on one loopback port, below its stage; use it as a context manager."""
+
+    def __init__(
+        self,
+        template: Template,
+        functions: Functions,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        binary_media_types: Sequence[str] = (),
+    ) -> None:
+        self._template = template
+        self._functions = functions
+        self._routes = RouteTable(template.routes)
+        self._authorizer = TokenAuthorizer(template.authorizer, self._ask_authorizer)
+        self._binary = any(kind == "*/*" for kind in binary_media_types)
+        self._server = HttpServer(self._handle, host, port)
+
+    @property
+    def endpoint(self) -> str:
+        """What a profile names as endpoint."""
+        host, port = self._server.address
+        return f"http://{host}:{port}/{self._template.prefix}"
+
+    def __enter__(self) -> Self:
+        self._server.__enter__()
+        threading.Thread(target=self._functions.load_all, name="load functions", daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._server.__exit__(*error)
+
+    def _handle(self, exchange: Exchange) -> None:
+        request_id = str(uuid.uuid4())
+        try:
+            self._serve(exchange, request_id)
+        except Refused as refused:
+            self._respond_with(exchange, refused.kind, request_id)
+        except BodyTooLarge:
+            self._respond_with(exchange, "REQUEST_TOO_LARGE", request_id)
+        except BadRequest:
+            self._respond_with(exchange, "BAD_REQUEST_BODY", request_id)
+        except ClientLeft:
+            raise
+        except Exception:
+            logger.exception("the function failed or its answer is malformed")
+            if exchange.begun:
+                exchange.abort()
+            else:
+                self._respond_with(exchange, "DEFAULT_5XX", request_id, own_status=BAD_GATEWAY)
+
+    def _serve(self, exchange: Exchange, request_id: str) -> None:
+        sent = urlsplit(exchange.target) if exchange.target.startswith("http") else None
+        target = exchange.target if sent is None else f"{sent.path}?{sent.query}"
+        raw_path, _, query = target.partition("?")
+        stage = f"/{self._template.prefix}"
+        path = raw_path.removeprefix(stage)
+        match = self._routes.match(exchange.method, path) if raw_path.startswith(f"{stage}/") else None
+        if match is None:
+            raise Refused("MISSING_AUTHENTICATION_TOKEN")
+        arn = f"arn:aws:execute-api:us-east-1:{ACCOUNT}:{API_ID}{stage}/{exchange.method}{path}"
+        context = self._authorizer.authorize(exchange.header(self._authorizer.header), arn)
+        event = proxy_event(exchange, Call(match, self._template.prefix, path, query, context, request_id))
+        if match.route.streamed:
+            self._stream(exchange, match, event, request_id)
+        else:
+            self._buffer(exchange, match, event, request_id)
+
+    def _buffer(self, exchange: Exchange, match: Match, event: dict[str, Any], request_id: str) -> None:
+        function = self._functions[match.route.function]
+        said = self._functions.call(match.route.function, event, LocalContext(function, request_id))
+        answer = self._compressed(exchange, read_answer(said, decodes_base64=self._binary))
+        exchange.respond(answer.status, [*answer.headers, *_ids(event, request_id)], answer.body)
+
+    def _stream(self, exchange: Exchange, match: Match, event: dict[str, Any], request_id: str) -> None:
+        def head(status: int, headers: list[Header]) -> None:
+            exchange.start(status, [*headers, *_ids(event, request_id)])
+
+        function = self._functions[match.route.function]
+        context = StreamingContext(function, request_id, exchange, head)
+        said = self._functions.call(match.route.function, event, context)
+        if isinstance(said, bytes) and not exchange.begun:
+            context.stream.take(said)  # the same bytes, whole
+            exchange.end()
+        if not exchange.begun:
+            raise MalformedAnswer("the function of a streamed route did not stream")
+
+    def _ask_authorizer(self, event: dict[str, Any]) -> Any:
+        logical_id = self._template.authorizer.function
+        context = LocalContext(self._functions[logical_id], str(uuid.uuid4()))
+        return self._functions.call(logical_id, event, context)
+
+    def _compressed(self, exchange: Exchange, answer: Answer) -> Answer:
+        least = self._template.minimum_compression_size
+        accepted = (exchange.header("accept-encoding") or "").lower()
+        encoded = any(name.lower() == "content-encoding" for name, _ in answer.headers)
+        if least is None or len(answer.body) < least or encoded or "gzip" not in accepted:
+            return answer
+        body = gzip.compress(answer.body, compresslevel=1, mtime=0)
+        return Answer(answer.status, [*answer.headers, ("Content-Encoding", "gzip")], body)
+
+    def _respond_with(self, exchange: Exchange, kind: str, request_id: str, own_status: int | None = None) -> None:
+        """Answer as the template's GatewayResponses say, or as API Gateway does without."""
+        own = own_status or OWN_STATUS[kind]
+        fallback = "DEFAULT_5XX" if own >= SERVER_ERROR else "DEFAULT_4XX"
+        known: Mapping[str, GatewayResponse] = self._template.gateway_responses
+        said = known.get(kind) or known.get(fallback)
+        if said is None:
+            said = GatewayResponse(None, {"Content-Type": "application/json"}, '{"message":null}')
+        headers = [*said.headers.items(), ("x-amzn-RequestId", request_id)]
+        exchange.respond(said.status or own, headers, said.body.encode())
+
+
+def _ids(event: Mapping[str, Any], request_id: str) -> list[Header]:
+    return [("x-amzn-RequestId", request_id), ("X-Amzn-Trace-Id", event["headers"]["X-Amzn-Trace-Id"])]

@@ -1,0 +1,48 @@
+"""Decides which of the template's routes a request takes, on the path as it was sent."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from deltaic_ops.deploy.template import Route
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A route and the values of its parameters, still URI-encoded, as API Gateway hands them on."""
+
+    route: Route
+    parameters: Mapping[str, str]
+
+
+class RouteTable:
+    """The template's routes; a static segment goes before a parameter, a slash at the end does not count."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._routes = [(route, _segments(route.path)) for route in routes]
+        self._routes.sort(key=lambda known: [segment.startswith("{") for segment in known[1]])
+
+    def match(self, method: str, path: str) -> Match | None:
+        """Return the route of a method and raw path below the stage, or None."""
+        sent = _segments(path)
+        for route, segments in self._routes:
+            if route.method == method and len(segments) == len(sent):
+                parameters = _parameters(segments, sent)
+                if parameters is not None:
+                    return Match(route, parameters)
+        return None
+
+
+def _segments(path: str) -> list[str]:
+    return path.removeprefix("/").removesuffix("/").split("/")
+
+
+def _parameters(segments: list[str], sent: list[str]) -> dict[str, str] | None:
+    parameters = {}
+    for known, value in zip(segments, sent, strict=True):
+        if not value:
+            return None
+        if known.startswith("{"):
+            parameters[known[1:-1]] = value
+        elif known != value:
+            return None
+    return parameters

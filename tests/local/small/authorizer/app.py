@@ -1,0 +1,26 @@
+"""An authorizer whose token says what it answers; its context counts its calls."""
+
+from itertools import count
+from typing import Any
+
+CALLS = count(1)
+
+
+def handler(event: dict[str, Any], _: Any) -> Any:
+    token = event["authorizationToken"].removeprefix("Bearer ")
+    number = next(CALLS)
+    every = event["methodArn"].split("/")[0] + "/small/*/*"
+    allow = {"Action": "execute-api:Invoke", "Effect": "Allow", "Resource": [every]}
+    deny = {"Action": "execute-api:*", "Effect": "Deny", "Resource": every.replace("/*/*", "/GET/echo/fixed")}
+    statements = {"narrow": [{**allow, "Resource": event["methodArn"]}], "deny": [allow, deny], "silent": []}
+    if token == "unknown":
+        raise Exception("Unauthorized")  # noqa: TRY002 -- the message that API Gateway knows
+    if token == "broken":
+        raise RuntimeError("no table")
+    if token == "malformed":
+        return {"principalId": "alice"}
+    return {
+        "principalId": "alice",
+        "policyDocument": {"Version": "2012-10-17", "Statement": statements.get(token, [allow])},
+        "context": {"recipientId": token, "calls": number, "first": number == 1},
+    }

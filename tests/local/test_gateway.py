@@ -1,0 +1,283 @@
+"""The local gateway over real sockets: it behaves as API Gateway does with the same template."""
+
+import gzip
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from deltaic_ops.deploy.template import load_template
+from deltaic_ops.local.functions import Functions
+from deltaic_ops.local.gateway import Gateway
+
+TEMPLATE = Path(__file__).parent / "small" / "template.yaml"
+
+
+def serve(**parameters: str) -> Gateway:
+    template = load_template(TEMPLATE, parameters)
+    return Gateway(template, Functions(template.functions, template.environment))
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[Gateway]:
+    with serve() as running:
+        yield running
+
+
+@pytest.fixture
+def client(gateway: Gateway) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=gateway.endpoint, headers={"Authorization": "Bearer alice"}, trust_env=False) as ready:
+        yield ready
+
+
+def raw(gateway: Gateway, target: str, *, method: str = "GET") -> tuple[int, bytes]:
+    """Send a target exactly as it is written: HTTP libraries normalise it."""
+    host, port = gateway.endpoint.split("/")[2].split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as sock:
+        head = f"{method} {target} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer alice\r\nConnection: close\r\n\r\n"
+        sock.sendall(head.encode("ascii"))
+        received = b"".join(iter(lambda: sock.recv(65_536), b""))
+    head_bytes, _, body = received.partition(b"\r\n\r\n")
+    return int(head_bytes.split(b" ")[1]), body
+
+
+def test_the_event_is_a_rest_proxy_event(client: httpx.Client) -> None:
+    answer = client.get(
+        "/echo/a", params=[("x", "1 2"), ("x", "3"), ("y", "")], headers=[("X-Two", "a"), ("X-Two", "b")]
+    )
+    known = answer.json()
+    event = known["event"]
+    assert (event["resource"], event["httpMethod"], event["path"]) == ("/echo/{name}", "GET", "/echo/a")
+    assert event["pathParameters"] == {"name": "a"}
+    assert event["queryStringParameters"] == {"x": "3", "y": ""}
+    assert event["multiValueQueryStringParameters"] == {"x": ["1 2", "3"], "y": [""]}
+    assert event["multiValueHeaders"]["X-Two"] == ["a", "b"]
+    assert event["headers"]["X-Two"] == "b"
+    assert (event["body"], event["isBase64Encoded"]) == (None, False)
+    context = event["requestContext"]
+    assert (context["stage"], context["path"], context["resourcePath"]) == ("small", "/small/echo/a", "/echo/{name}")
+    assert context["authorizer"]["recipientId"] == "alice"
+    assert context["authorizer"]["principalId"] == "alice"
+    assert context["identity"]["sourceIp"] == "127.0.0.1"
+    assert context["requestId"] == known["request_id"] == answer.headers["x-amzn-RequestId"]
+    assert 28_000 < known["left"] <= 29_000
+
+
+@pytest.mark.parametrize(
+    "segment",
+    ["a%20b", "a%2Fb", "100%25", "%C3%A9", "a+b=c", "..", "%2e%2e", "a;b", "%7Bname%7D"],
+    ids=["space", "slash", "percent", "unicode", "plus", "dots", "encoded dots", "semicolon", "braces"],
+)
+def test_path_and_parameters_arrive_as_they_were_sent(gateway: Gateway, segment: str) -> None:
+    status, body = raw(gateway, f"/small/echo/{segment}")
+    event = json.loads(body)["event"]
+    assert status == 200
+    assert event["path"] == f"/echo/{segment}"
+    assert event["pathParameters"] == {"name": segment}
+    assert event["requestContext"]["path"] == f"/small/echo/{segment}"
+
+
+def test_a_fixed_segment_goes_before_a_parameter(client: httpx.Client) -> None:
+    assert client.get("/echo/fixed").json()["event"]["resource"] == "/echo/fixed"
+    assert client.get("/echo/fixed/").json()["event"]["resource"] == "/echo/fixed"
+
+
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [
+        ("GET", "/small/nowhere"),
+        ("GET", "/small/echo"),
+        ("GET", "/small/echo/"),
+        ("GET", "/small/echo/a/b"),
+        ("PUT", "/small/echo/a"),
+        ("HEAD", "/small/echo/a"),
+        ("GET", "/other/echo/a"),
+        ("GET", "/echo/a"),
+        ("GET", "/"),
+        ("GET", "/smaller/echo/a"),
+    ],
+    ids=lambda value: value,
+)
+def test_an_unknown_route_is_404_in_the_templates_shape(gateway: Gateway, method: str, target: str) -> None:
+    status, body = raw(gateway, target, method=method)
+    assert status == 404
+    if method != "HEAD":
+        assert json.loads(body) == {"errorCode": "RESOURCE_DOES_NOT_EXIST", "message": "no route"}
+
+
+def test_a_head_route_has_headers_and_no_body(client: httpx.Client) -> None:
+    answer = client.head("/tables/a%20b")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["delta-table-version"] == "7"
+    assert bytes.fromhex(answer.headers["x-table"]).decode() == "a b"
+    assert answer.headers["x-amzn-Remapped-www-authenticate"] == "Basic"
+    assert "www-authenticate" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("token", "status", "code"),
+    [
+        (None, 401, "UNAUTHENTICATED"),
+        ("", 401, "UNAUTHENTICATED"),
+        ("Basic YWxpY2U=", 401, "UNAUTHENTICATED"),
+        ("Bearer UPPER", 401, "UNAUTHENTICATED"),
+        ("Bearer unknown", 401, "UNAUTHENTICATED"),
+        ("Bearer broken", 500, "INTERNAL_ERROR"),
+        ("Bearer malformed", 500, "INTERNAL_ERROR"),
+    ],
+    ids=["none", "empty", "other scheme", "invalid", "unknown", "authorizer fails", "no policy"],
+)
+def test_a_token_that_is_not_accepted_ends_at_the_gateway(
+    gateway: Gateway, token: str | None, status: int, code: str
+) -> None:
+    answer = httpx.get(f"{gateway.endpoint}/echo/a", headers={} if token is None else {"Authorization": token})
+    assert (answer.status_code, answer.json()["errorCode"]) == (status, code)
+    assert answer.headers["content-type"] == "application/json; charset=utf-8"
+    assert ("www-authenticate" in answer.headers) is (status == 401)
+
+
+def test_policies_are_obeyed_also_from_the_cache(gateway: Gateway) -> None:
+    def ask(token: str, path: str) -> int:
+        return httpx.get(gateway.endpoint + path, headers={"Authorization": f"Bearer {token}"}).status_code
+
+    assert [ask("deny", "/echo/a"), ask("deny", "/echo/fixed")] == [200, 403]
+    assert ask("silent", "/echo/a") == 403
+    # A policy for one method only, cached, refuses the next route: the trap that allow_all_routes avoids.
+    assert [ask("narrow", "/echo/a"), ask("narrow", "/echo/b")] == [200, 403]
+
+
+def calls(gateway: Gateway, token: str) -> int:
+    answer = httpx.get(f"{gateway.endpoint}/echo/a", headers={"Authorization": f"Bearer {token}"})
+    return int(answer.json()["event"]["requestContext"]["authorizer"]["calls"])
+
+
+def test_a_verdict_is_kept_for_its_token_and_time() -> None:
+    with serve(Ttl="1") as gateway:
+        first, other, again = calls(gateway, "one"), calls(gateway, "two"), calls(gateway, "one")
+        assert first == again != other
+        time.sleep(1.1)
+        assert calls(gateway, "one") > other
+
+
+def test_without_a_time_to_live_every_request_asks() -> None:
+    with serve(Ttl="0") as gateway:
+        assert calls(gateway, "one") < calls(gateway, "one")
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        "raise",
+        {"statusCode": 200, "extra": 1},
+        {"body": {"a": 1}},
+        None,
+        {"headers": {"x": ["a"]}},
+        {"body": "x", "repeat": 6_400_000},
+    ],
+    ids=["raises", "extra key", "body no string", "null", "header list", "above 6 MB"],
+)
+def test_an_answer_that_lambda_or_the_gateway_refuses_is_502(client: httpx.Client, wanted: Any) -> None:
+    answer = client.post("/answer", content=json.dumps(wanted))
+    assert (answer.status_code, answer.json()) == (502, {"errorCode": "INTERNAL_ERROR", "message": ""})
+    assert "secret-of-the-function" not in answer.text
+
+
+def test_answers_are_sent_by_the_proxy_rules(client: httpx.Client) -> None:
+    answer = client.post(
+        "/answer", json={"multiValueHeaders": {"X-A": ["1", "2"]}, "headers": {"X-A": "0", "X-B": "3"}}
+    )
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers.get_list("x-a") == ["1", "2"]
+    assert answer.headers["x-b"] == "3"
+    assert answer.headers["content-type"] == "application/json"
+    # Base64 without binary media types reaches the client as letters.
+    assert client.post("/answer", json={"body": "eA==", "isBase64Encoded": True}).text == "eA=="
+
+
+def test_large_buffered_answers_are_compressed_for_those_who_accept_it(client: httpx.Client) -> None:
+    wanted = {"body": "x", "repeat": 2000}
+    packed = client.post("/answer", json=wanted)
+    assert (packed.headers["content-encoding"], packed.text) == ("gzip", "x" * 2000)
+    plain = client.post("/answer", json=wanted, headers={"Accept-Encoding": "identity"})
+    assert "content-encoding" not in plain.headers
+    assert "content-encoding" not in client.post("/answer", json={"body": "x"}).headers
+
+
+def test_a_packed_request_is_unpacked(client: httpx.Client) -> None:
+    body = client.post("/echo/a", content=gzip.compress(b"{}"), headers={"Content-Encoding": "gzip"}).json()
+    assert body["event"]["body"] == "{}"
+    assert client.post("/echo/a", content=b"no gzip", headers={"Content-Encoding": "gzip"}).status_code == 400
+
+
+def test_a_request_above_10_mb_is_413(client: httpx.Client) -> None:
+    assert client.post("/echo/a", content=b"x" * 11_000_000).status_code == 413
+
+
+def test_a_streams_first_byte_arrives_long_before_its_last(client: httpx.Client) -> None:
+    with client.stream("POST", "/lines/slow", content=b"{}\n") as answer:
+        assert answer.headers.get_list("x-two") == ["a", "b"]
+        assert answer.headers["x-amzn-RequestId"]
+        times = [time.monotonic() for _ in answer.iter_lines()]
+    assert len(times) == 20
+    assert times[-1] - times[0] > 0.25
+
+
+def test_whole_bytes_of_a_streaming_function_are_the_same_answer(client: httpx.Client) -> None:
+    streamed, whole = client.post("/lines/many", content=b"{}\n"), client.post("/lines/whole", content=b"{}\n")
+    assert streamed.content == whole.content == b"{}\n" * 40_000
+    assert streamed.headers["content-type"] == whole.headers["content-type"] == "application/x-ndjson"
+
+
+def test_a_stream_that_fails_is_seen_to_be_broken(client: httpx.Client) -> None:
+    with pytest.raises(httpx.RemoteProtocolError):
+        client.post("/lines/fails", content=b"{}\n")
+
+
+@pytest.mark.parametrize("kind", ["late", "plain"])
+def test_a_stream_that_never_begins_is_a_clean_error(client: httpx.Client, kind: str) -> None:
+    answer = client.post(f"/lines/{kind}", content=b"{}\n")
+    assert (answer.status_code, answer.json()["errorCode"]) == (502, "INTERNAL_ERROR")
+
+
+def test_a_reader_that_leaves_stops_the_function(client: httpx.Client) -> None:
+    with client.stream("POST", "/lines/endless", content=b"x" * 100) as answer:
+        next(answer.iter_raw())
+    deadline = time.monotonic() + 5
+    while (answer := client.post("/lines/stopped")).status_code != 200 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert int(answer.content) > 0
+
+
+def test_concurrent_answers_are_not_mixed_up(gateway: Gateway) -> None:
+    barrier = threading.Barrier(8)
+
+    def ask(number: int) -> bool:
+        line = b"%d\n" % number
+        with httpx.Client(base_url=gateway.endpoint, headers={"Authorization": f"Bearer r{number}"}) as client:
+            barrier.wait()
+            for _ in range(5):
+                if client.post("/lines/many", content=line).content != line * 40_000:
+                    return False
+                event = client.get(f"/echo/{number}").json()["event"]
+                if event["requestContext"]["authorizer"]["recipientId"] != f"r{number}":
+                    return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(ask, range(8)))
+
+
+def test_it_listens_on_loopback_only(gateway: Gateway) -> None:
+    assert gateway.endpoint.startswith("http://127.0.0.1:")
+
+
+def test_functions_whose_environment_is_not_set_are_not_loaded() -> None:
+    template = load_template(TEMPLATE)
+    with pytest.raises(RuntimeError, match="SMALL_TABLE"):
+        Functions(template.functions, {"SMALL_TABLE": "t"})
