@@ -1,0 +1,180 @@
+"""Decides how a checkpoint is read: as parts in a fixed order, and its protocol and metadata by few requests.
+
+Classic, multi-part and v2 checkpoints differ only in where their parts are listed. Delta protocol, "V2 Spec": the
+top-level file names sidecars, which hold the adds and removes; a classic name may hold a v2 checkpoint too.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+from urllib.parse import unquote
+
+import msgspec
+import pyarrow as pa
+
+from deltaic.delta.actions import Add, Metadata, Protocol, Sidecar, metadata_of, protocol_of
+from deltaic.delta.commits import metadata_in, protocol_in, slices
+from deltaic.delta.parquet import Cursor, ParquetFile
+from deltaic.delta.paths import LOG, SIDECARS, Checkpoint
+from deltaic.delta.replay import batch_of
+from deltaic.delta.rows import child
+from deltaic.delta.store import TableStore
+from deltaic.delta.unreadable import reading
+
+_ROWS: Final = 65536
+
+
+class _ManifestLine(msgspec.Struct, gc=False):
+    """One line of a v2 checkpoint in JSON."""
+
+    add: Add | None = None
+    sidecar: Sidecar | None = None
+    meta_data: msgspec.Raw = msgspec.field(name="metaData", default_factory=msgspec.Raw)
+    protocol: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+
+
+_manifest: Final = msgspec.json.Decoder(_ManifestLine)
+
+
+@dataclass
+class ParquetPart:
+    """A Parquet file that may hold add rows."""
+
+    store: TableStore
+    path: str
+    size: int | None
+    """Bytes, where the log tells."""
+
+    @cached_property
+    def file(self) -> ParquetFile:
+        """The file with its footer, opened when first asked for; TableUnreadable when it is missing or corrupt."""
+        with reading(self.path):
+            return ParquetFile(self.store, self.path, self.size)
+
+    def actions(self, *kinds: str) -> dict[str, list[dict[str, Any]]]:
+        """Return all actions of these kinds as plain values; only for kinds that are few."""
+        found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
+        with reading(self.path):
+            leaves = self.file.leaves(*kinds)
+            groups = [
+                group
+                for group in range(self.file.footer.num_row_groups)
+                if any(self.file.values(group, leaf) != 0 for leaf in leaves)
+            ]
+            if not groups:
+                return found
+            cursor = Cursor(self.file)
+            cursor.prefetch(groups, leaves)
+            for group in groups:
+                for batch in cursor.batches(group, leaves, _ROWS):
+                    for kind in kinds:
+                        column = child(batch, kind)
+                        if column is not None and column.null_count < len(column):
+                            found[kind] += column.drop_null().to_pylist()
+        return found
+
+
+@dataclass(frozen=True)
+class LinesPart:
+    """The adds that stand in a JSON manifest itself."""
+
+    files: pa.RecordBatch
+
+
+Part = ParquetPart | LinesPart
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    parts: tuple[Part, ...]
+    protocol: Protocol | None
+    metadata: Metadata | None
+
+
+@dataclass
+class CheckpointReader:
+    """One checkpoint; reads nothing before it is asked, and nothing twice."""
+
+    store: TableStore
+    checkpoint: Checkpoint
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """Everything that may hold add rows, in an order that depends on nothing but the checkpoint."""
+        if self._manifest is not None:
+            return self._manifest.parts
+        sidecars = [
+            _sidecar(self.store, str(action["path"]), action.get("sizeInBytes"))
+            for part in self._top
+            for action in (part.actions("sidecar")["sidecar"] if self._may_name_sidecars(part) else ())
+            if action.get("path")
+        ]
+        return (*self._top, *sidecars)
+
+    @cached_property
+    def head(self) -> tuple[Protocol | None, Metadata | None]:
+        """The protocol and the metadata of the checkpoint, None for what it lacks."""
+        if self._manifest is not None:
+            return self._manifest.protocol, self._manifest.metadata
+        protocol: Protocol | None = None
+        metadata: Metadata | None = None
+        for part in self._top:
+            found = part.actions("protocol", "metaData")
+            for action in found["protocol"]:
+                if action.get("minReaderVersion") is not None:
+                    protocol = protocol_of(action, part.path)
+            for action in found["metaData"]:
+                if action.get("id") is not None or action.get("schemaString") is not None:
+                    metadata = metadata_of(_plain_metadata(action), part.path)
+            if protocol is not None and metadata is not None:
+                break
+        for part in self._top:
+            part.file.forget()
+        return protocol, metadata
+
+    @cached_property
+    def _top(self) -> tuple[ParquetPart, ...]:
+        return tuple(ParquetPart(self.store, LOG + file.name, file.size) for file in self.checkpoint.files)
+
+    @cached_property
+    def _manifest(self) -> _Manifest | None:
+        path = LOG + self.checkpoint.files[0].name
+        if not path.endswith(".json"):
+            return None
+        with reading(path):
+            content = self.store.get(path)
+        protocol: Protocol | None = None
+        metadata: Metadata | None = None
+        adds: list[Add] = []
+        sidecars: list[Part] = []
+        for piece in slices(content):
+            with reading(path):
+                lines = _manifest.decode_lines(piece)
+            for line in lines:
+                if line.add is not None:
+                    adds.append(line.add)
+                elif line.sidecar is not None:
+                    sidecars.append(_sidecar(self.store, line.sidecar.path, line.sidecar.size_in_bytes))
+                elif line.meta_data:
+                    metadata = metadata_in(line.meta_data, path) or metadata
+                elif line.protocol:
+                    protocol = protocol_in(line.protocol, path) or protocol
+        own: list[Part] = [LinesPart(batch_of(adds))] if adds else []
+        return _Manifest((*own, *sidecars), protocol, metadata)
+
+    def _may_name_sidecars(self, part: ParquetPart) -> bool:
+        # A multi-part checkpoint is never of the v2 kind, so its parts need not be opened to look for sidecars.
+        return len(self.checkpoint.files) == 1 and bool(part.file.leaves("sidecar"))
+
+
+def _sidecar(store: TableStore, path: str, size: int | None) -> ParquetPart:
+    """Delta protocol, "Sidecar File Information": a name below `_sidecars/`, or an absolute URI; URI-encoded."""
+    absolute = ":/" in path or path.startswith("/")
+    return ParquetPart(store, path if absolute else SIDECARS + unquote(path), size)
+
+
+def _plain_metadata(action: dict[str, Any]) -> dict[str, Any]:
+    """Turn Arrow's maps, which are lists of pairs, into objects."""
+    encoding = dict(action.get("format") or {})
+    encoding["options"] = dict(encoding.get("options") or ())
+    return action | {"format": encoding, "configuration": dict(action.get("configuration") or ())}

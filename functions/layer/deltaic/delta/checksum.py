@@ -1,0 +1,68 @@
+"""Decides whether a version checksum can be believed, and what it saves: protocol, metadata and totals by one request.
+
+Delta protocol, "Version Checksum File Schema". A checksum that lacks a required field, counts anything but one
+protocol and one metaData, or cannot be read is treated as absent: readers must work without it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from deltaic.delta.actions import Metadata, Protocol, metadata_of, protocol_of
+from deltaic.delta.paths import LOG
+from deltaic.delta.store import LogFile, TableStore
+from deltaic.errors import TableUnreadable
+
+
+class Totals(NamedTuple):
+    """How many files a version has, and their bytes."""
+
+    num_files: int
+    size_in_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Checksum:
+    """What a usable `N.crc` says."""
+
+    protocol: Protocol
+    metadata: Metadata
+    totals: Totals
+    in_commit_timestamp: int | None
+    deletion_vectors: int | None
+    """How many live files have a deletion vector; None where it does not say."""
+
+
+class _Record(msgspec.Struct, rename="camel"):
+    num_files: int
+    table_size_bytes: int
+    num_metadata: int
+    num_protocol: int
+    metadata: dict[str, Any]
+    protocol: dict[str, Any]
+    in_commit_timestamp_opt: int | None = None
+    num_deletion_vectors_opt: int | None = None
+
+
+_record: Final = msgspec.json.Decoder(_Record)
+
+
+def read_checksum(store: TableStore, file: LogFile | None) -> Checksum | None:
+    """Read a version checksum; None when there is none or it is not to be believed."""
+    if file is None:
+        return None
+    path = LOG + file.name
+    try:
+        record = _record.decode(store.get(path))
+        if record.num_metadata != 1 or record.num_protocol != 1 or min(record.num_files, record.table_size_bytes) < 0:
+            return None
+        return Checksum(
+            protocol_of(record.protocol, path),
+            metadata_of(record.metadata, path),
+            Totals(record.num_files, record.table_size_bytes),
+            record.in_commit_timestamp_opt,
+            record.num_deletion_vectors_opt,
+        )
+    except (FileNotFoundError, msgspec.MsgspecError, ValueError, TableUnreadable):
+        return None

@@ -1,0 +1,129 @@
+"""Decides which tables can be read, and which of a table's features a client must know of.
+
+Delta protocol, "Table Features" and "Valid Feature Names in Table Features". Only reader features count: a writer
+feature changes nothing for those who read.
+"""
+
+import json
+from typing import Any, Final
+
+from deltaic.delta.actions import Metadata, Protocol
+from deltaic.errors import TableUnreadable, UnsupportedOperation
+
+COLUMN_MAPPING: Final = "columnMapping"
+DELETION_VECTORS: Final = "deletionVectors"
+TIMESTAMP_NTZ: Final = "timestampNtz"
+TYPE_WIDENING: Final = "typeWidening"
+VARIANT: Final = "variantType"
+VARIANT_SHREDDING: Final = "variantShredding"
+
+LOG_ONLY: Final = frozenset({"v2Checkpoint", "vacuumProtocolCheck"})
+"""Reader features that only concern whoever reads the log, which is this server: no client needs to know of them."""
+
+_PREVIEWS: Final = {
+    "typeWidening-preview": TYPE_WIDENING,
+    "variantType-preview": VARIANT,
+    "variantShredding-preview": VARIANT_SHREDDING,
+}
+_DATA: Final = frozenset({COLUMN_MAPPING, DELETION_VECTORS, TIMESTAMP_NTZ, TYPE_WIDENING, VARIANT, VARIANT_SHREDDING})
+
+PARQUET_MISREADS: Final = frozenset({COLUMN_MAPPING, DELETION_VECTORS})
+"""Live features that make a client of the parquet format return wrong rows or wrong columns."""
+
+_CATALOG: Final = frozenset({"catalogManaged", "catalogOwned-preview", "catalogOwned"})
+_READABLE: Final = _DATA | LOG_ONLY | _PREVIEWS.keys()
+_NAMED_READER_VERSION: Final = 3
+_MAPPING_READER_VERSION: Final = 2
+
+
+def check_readable(protocol: Protocol) -> None:
+    """Raise UnsupportedOperation, naming the feature, for a table that this server cannot read right.
+
+    Raises TableUnreadable for a protocol that contradicts itself (features are listed exactly from version 3 on).
+    """
+    version, features = protocol.min_reader_version, protocol.reader_features
+    if version > _NAMED_READER_VERSION:
+        raise UnsupportedOperation(
+            f"The table needs reader version {version} of the Delta protocol; this server reads up to version "
+            f"{_NAMED_READER_VERSION}. Ask the provider for a table without it."
+        )
+    if version == _NAMED_READER_VERSION and features is None:
+        raise TableUnreadable("the table's log contradicts itself: reader version 3 without a list of reader features")
+    if version < _NAMED_READER_VERSION and features:
+        raise TableUnreadable(
+            f"the table's log contradicts itself: reader version {version} with reader features "
+            f"{', '.join(sorted(features))}"
+        )
+    for feature in features or ():
+        if feature in _CATALOG:
+            raise UnsupportedOperation(
+                f"The table is managed by a catalog (table feature '{feature}'), whose commits this server cannot see "
+                "yet. Ask the provider to share a table without that feature."
+            )
+    unknown = sorted(set(features or ()) - _READABLE)
+    if unknown:
+        raise UnsupportedOperation(
+            f"The table requires reader features that this server does not support: {', '.join(unknown)}. Ask the "
+            "provider to share a table without them."
+        )
+
+
+def supported_features(protocol: Protocol) -> frozenset[str]:
+    """Return the reader features that a table of this protocol may use, previews under their final names."""
+    if protocol.min_reader_version < _MAPPING_READER_VERSION:
+        return frozenset()
+    if protocol.min_reader_version == _MAPPING_READER_VERSION:
+        return frozenset({COLUMN_MAPPING})
+    return frozenset(_PREVIEWS.get(name, name) for name in protocol.reader_features or ())
+
+
+def live_features(protocol: Protocol, metadata: Metadata, *, has_deletion_vectors: bool = False) -> frozenset[str]:
+    """Return the reader features that are in use here: what a client has to know to read this version right.
+
+    Log-only features are never among them. Deletion vectors are in use when the table property says that writers may
+    add them, or when a file has one (`has_deletion_vectors`, see Snapshot).
+    """
+    supported = supported_features(protocol)
+    configuration = metadata.configuration
+    live = set()
+    # A mapping that the protocol does not carry is obeyed all the same: files named physically are read wrongly else.
+    if configuration.get("delta.columnMapping.mode", "none").lower() != "none":
+        live.add(COLUMN_MAPPING)
+    enabled = configuration.get("delta.enableDeletionVectors", "false").lower() == "true"
+    if has_deletion_vectors or (enabled and DELETION_VECTORS in supported):
+        live.add(DELETION_VECTORS)
+    types, widened = _schema_marks(metadata)
+    if "timestamp_ntz" in types:
+        live.add(TIMESTAMP_NTZ)
+    if "variant" in types:
+        live.add(VARIANT)
+        if VARIANT_SHREDDING in supported:
+            live.add(VARIANT_SHREDDING)
+    if widened:
+        live.add(TYPE_WIDENING)
+    return frozenset(live)
+
+
+def change_data_enabled(metadata: Metadata) -> bool:
+    """Tell whether commits under this metadata record change data."""
+    return metadata.configuration.get("delta.enableChangeDataFeed", "false").lower() == "true"
+
+
+def _schema_marks(metadata: Metadata) -> tuple[frozenset[str], bool]:
+    """Return the primitive types of the schema, and whether any column's type was ever widened."""
+    try:
+        schema = json.loads(metadata.schema_string)
+    except ValueError as broken:
+        raise TableUnreadable("the table's log cannot be read: metaData has a schemaString that is no JSON") from broken
+    types: set[str] = set()
+    widened = False
+    todo: list[Any] = [schema]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, str):
+            types.add(item)
+        elif isinstance(item, dict):
+            todo += [item[key] for key in ("type", "elementType", "keyType", "valueType") if key in item]
+            todo += item.get("fields") or ()
+            widened = widened or "delta.typeChanges" in (item.get("metadata") or {})
+    return frozenset(types), widened

@@ -1,0 +1,124 @@
+"""Decides what a file name below `_delta_log/` means; every name that is not listed here means nothing to a reader.
+
+Delta protocol, "File Types": commits, checkpoints (classic, multi-part, v2), log compaction files, version checksums
+and the last-checkpoint hint. Staged commits, vacuum records and half-written files are other people's business.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from deltaic.delta.store import LogFile
+
+LOG: Final = "_delta_log/"
+"""The folder of the log, below the table's root."""
+
+SIDECARS: Final = LOG + "_sidecars/"
+"""The folder of v2 checkpoints' sidecar files (Delta protocol, "Sidecar Files")."""
+
+LAST_CHECKPOINT: Final = LOG + "_last_checkpoint"
+"""The hint that saves listing a long log; it may be stale, wrong or absent."""
+
+_VERSIONED: Final = re.compile(
+    r"""(?P<version>\d{20})\.(?:
+        (?P<commit>json)
+      | (?P<checksum>crc)
+      | (?P<end>\d{20})\.compacted\.json
+      | checkpoint\.(?:
+            (?P<classic>parquet)
+          | (?P<part>\d{10})\.(?P<parts>\d{10})\.parquet
+          | (?P<unique>[^.]+)\.(?P<form>json|parquet)
+        )
+    )""",
+    re.VERBOSE | re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One table version's own file, `N.json`, or a log compaction file `x.y.compacted.json` that stands for several."""
+
+    start: int
+    end: int
+    file: LogFile
+
+    @property
+    def path(self) -> str:
+        """Path below the table's root."""
+        return LOG + self.file.name
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The complete top-level files of one checkpoint, in part order.
+
+    `rank` orders checkpoints of one version: classic below multi-part below v2; the highest is read. Any would do,
+    because all describe the same version.
+    """
+
+    version: int
+    rank: int
+    files: tuple[LogFile, ...]
+
+    @property
+    def identity(self) -> str:
+        """Name this very checkpoint: it changes when the checkpoint is rewritten, split or replaced."""
+        text = "".join(f"{file.name}\n{file.size}\n{file.modified}\n" for file in self.files)
+        return f"{self.version}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What one listing of a log says, by kind; checkpoints are complete and ordered by (version, rank)."""
+
+    commits: dict[int, Commit]
+    compactions: tuple[Commit, ...]
+    checkpoints: tuple[Checkpoint, ...]
+    checksums: dict[int, LogFile]
+
+    @property
+    def latest(self) -> int | None:
+        """The newest version that a commit or a complete checkpoint makes; None for an empty log."""
+        newest = [*self.commits] + [checkpoint.version for checkpoint in self.checkpoints[-1:]]
+        return max(newest, default=None)
+
+
+def version_prefix(version: int) -> str:
+    """Return what every name of this version starts with; as `start_after` it lists this version and all later."""
+    return f"{version:020d}"
+
+
+def read_listing(files: Iterable[LogFile], *, until: int | None = None) -> Listing:
+    """Sort a listing (in name order) into kinds, reading no further than version `until`."""
+    commits: dict[int, Commit] = {}
+    compactions: list[Commit] = []
+    checksums: dict[int, LogFile] = {}
+    whole: list[Checkpoint] = []
+    parts: dict[tuple[int, int], dict[int, LogFile]] = {}
+    for file in files:
+        match = _VERSIONED.fullmatch(file.name)
+        if match is None:
+            continue
+        version = int(match["version"])
+        if until is not None and version > until:
+            break
+        if match["commit"]:
+            commits[version] = Commit(version, version, file)
+        elif match["checksum"]:
+            checksums[version] = file
+        elif match["end"]:
+            compactions.append(Commit(version, int(match["end"]), file))
+        elif match["classic"]:
+            whole.append(Checkpoint(version, 0, (file,)))
+        elif match["unique"]:
+            whole.append(Checkpoint(version, 2, (file,)))
+        else:
+            parts.setdefault((version, int(match["parts"])), {})[int(match["part"])] = file
+    for (version, count), found in parts.items():
+        # Delta protocol, "Multi-part checkpoint": parts are written one by one, so some may be missing.
+        if found.keys() == set(range(1, count + 1)):
+            whole.append(Checkpoint(version, 1, tuple(found[part] for part in range(1, count + 1))))
+    whole.sort(key=lambda checkpoint: (checkpoint.version, checkpoint.rank, len(checkpoint.files), checkpoint.files))
+    return Listing(commits, tuple(compactions), tuple(whole), checksums)

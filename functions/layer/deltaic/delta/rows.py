@@ -1,0 +1,81 @@
+"""Decides how the `add` rows of a checkpoint become batches of FILE_SCHEMA, whatever types their writer chose."""
+
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaic.delta.files import DELETION_VECTOR, FILE_SCHEMA
+
+OUTPUT_LEAVES: Final = tuple(f"add.{field.name}" for field in FILE_SCHEMA)
+"""The columns of a checkpoint that a file list needs."""
+
+
+def add_paths(add: pa.StructArray) -> tuple[pa.StringArray, pa.BooleanArray | None]:
+    """Return the paths of the rows and which rows are adds; None for all. The path of another row means nothing.
+
+    Writers differ in whether the fields of an absent struct are null or, declared required, empty.
+    """
+    paths = _as(child(add, "path"), pa.string(), len(add))
+    present = add.is_valid() if add.null_count else None
+    return paths, both(present, paths.is_valid() if paths.null_count else None)
+
+
+def child(parent: Any, name: str) -> Any:
+    """Return a field of a StructArray or a column of a RecordBatch; None when it is absent."""
+    if isinstance(parent, pa.StructArray):
+        at = parent.type.get_field_index(name)
+        return parent.field(at) if at >= 0 else None
+    at = parent.schema.get_field_index(name)
+    return parent.column(at) if at >= 0 else None
+
+
+def partition_values(add: pa.StructArray) -> pa.MapArray:
+    """Return the partition values of the rows as `map<string,string>`."""
+    return _as(child(add, "partitionValues"), FILE_SCHEMA.field("partitionValues").type, len(add))
+
+
+def deletion_vectors(add: pa.StructArray) -> pa.StructArray | None:
+    """Return the rows' DELETION_VECTOR; None when no row has one."""
+    vector = child(add, "deletionVector")
+    if vector is None or vector.null_count == len(vector):
+        return None
+    kind = child(vector, "storageType")
+    # Some writers write an absent vector as a struct of nulls.
+    if kind is None or kind.null_count == len(kind):
+        return None
+    fields = [_as(child(vector, field.name), field.type, len(vector)) for field in DELETION_VECTOR]
+    absent = pc.or_(pc.is_null(kind), pc.is_null(vector))
+    return pa.StructArray.from_arrays(fields, fields=list(DELETION_VECTOR), mask=absent)
+
+
+def file_batch(add: pa.StructArray, paths: pa.StringArray, vectors: pa.StructArray | None) -> pa.RecordBatch:
+    """Return the rows as FILE_SCHEMA; `paths` and `vectors` are passed in because replay has made them already."""
+    columns: list[Any] = []
+    for field in FILE_SCHEMA:
+        if field.name == "path":
+            columns.append(paths)
+        elif field.name == "deletionVector":
+            columns.append(pa.nulls(len(add), DELETION_VECTOR) if vectors is None else vectors)
+        else:
+            columns.append(_as(child(add, field.name), field.type, len(add)))
+    return pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)
+
+
+def replace_column(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:
+    """Return the batch with one column exchanged."""
+    at = batch.schema.get_field_index(name)
+    return batch.set_column(at, batch.schema.field(at), column)
+
+
+def both(first: pa.BooleanArray | None, second: pa.BooleanArray | None) -> pa.BooleanArray | None:
+    """Return the conjunction of two masks, where None means all true."""
+    if first is None or second is None:
+        return second if first is None else first
+    return pc.and_(first, second)
+
+
+def _as(array: pa.Array | None, wanted: pa.DataType, length: int) -> Any:
+    if array is None:
+        return pa.nulls(length, wanted)
+    return array if array.type == wanted else array.cast(wanted)

@@ -1,0 +1,154 @@
+"""Decides which files of the log make a version: the newest complete checkpoint, and every commit after it.
+
+Guarantees of a Segment: its checkpoint is complete and not newer than the version; its commits start right after the
+checkpoint (or at 0), follow each other without a gap up to the version, and contain nothing twice. The hint
+`_last_checkpoint` only saves listing: a stale, corrupt, wrong or missing one changes no answer.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from deltaic.delta.paths import LAST_CHECKPOINT, LOG, Checkpoint, Commit, Listing, read_listing, version_prefix
+from deltaic.delta.store import LogFile, TableStore
+from deltaic.errors import DeltaicError, MalformedRequest, TableUnreadable
+
+_LOOK_BACK: Final = 1000
+"""How many versions back a listing starts that looks for the checkpoint of an older version: one page of S3."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The files that make one version."""
+
+    version: int
+    checkpoint: Checkpoint | None
+    commits: tuple[Commit, ...]
+    """Ascending; a log compaction file stands for the commits that it covers."""
+    checksum: LogFile | None
+    """`N.crc` of the version, if there is one."""
+    own: LogFile | None
+    """`N.json` of the version; None where only the checkpoint is left."""
+
+    @property
+    def identity(self) -> str:
+        """Name the checkpoint that this segment stands on; empty when it stands on none."""
+        return self.checkpoint.identity if self.checkpoint else ""
+
+
+class _Hint(msgspec.Struct):
+    version: int
+
+
+_NO_START: Final = (
+    f"table files missing: {LOG}{version_prefix(0)}.json: the log has neither its first commit nor a whole checkpoint"
+)
+_hint: Final = msgspec.json.Decoder(_Hint)
+
+
+class _NoBase(Exception):
+    """No checkpoint and no commit 0 to start from, in what was listed."""
+
+
+def find_segment(store: TableStore, version: int | None = None, *, base: str | None = None) -> Segment:
+    """Find the files that make `version`, or the latest one.
+
+    `base` asks for the segment that stands on the very checkpoint of that identity ("" for none), as a page token
+    pins it. Raises MalformedRequest for a version that the log does not have and for a base that is gone,
+    TableUnreadable for an empty log and for a gap. Requests: the hint and one listing, or one listing.
+    """
+    if version is not None and base is not None:
+        return _find_pinned(store, version, base)
+    try:
+        return _find(store, version)
+    except TableUnreadable:
+        # A commit that lands on the border of two pages of a listing can look like a gap: look again before saying so.
+        return _find(store, version)
+
+
+def read_hint(store: TableStore) -> int:
+    """Return the version of the checkpoint that `_last_checkpoint` names; 0 when it says nothing useful."""
+    try:
+        return max(_hint.decode(store.get(LAST_CHECKPOINT)).version, 0)
+    except (FileNotFoundError, msgspec.MsgspecError, ValueError):
+        return 0
+
+
+def _find(store: TableStore, version: int | None) -> Segment:
+    start = read_hint(store) if version is None else max(version - _LOOK_BACK, 0)
+    listing = read_listing(store.list_log(version_prefix(start) if start else ""), until=version)
+    if start and not listing.checkpoints:
+        listing = read_listing(store.list_log(), until=version)
+    if version is None:
+        if listing.latest is None:
+            raise TableUnreadable("table files missing: the table has no Delta log (_delta_log/ is empty or absent)")
+        try:
+            return _segment(listing, listing.latest)
+        except _NoBase as truncated:
+            raise TableUnreadable(_NO_START) from truncated
+    if listing.latest is not None and version > listing.latest:
+        raise _no_such_version(version, listing.latest)
+    try:
+        return _segment(listing, version)
+    except _NoBase as truncated:
+        raise _truncated(version, read_listing(store.list_log())) from truncated
+
+
+def _find_pinned(store: TableStore, version: int, base: str) -> Segment:
+    first = base.partition("-")[0]
+    listing = read_listing(store.list_log(version_prefix(int(first)) if first.isdecimal() else ""), until=version)
+    checkpoint = next((found for found in listing.checkpoints if found.identity == base), None)
+    if base and checkpoint is None:
+        raise MalformedRequest(
+            "The table's checkpoint has been replaced since the first page of this query. Please restart the query."
+        )
+    try:
+        return _assemble(listing, version, checkpoint)
+    except (_NoBase, TableUnreadable) as gone:
+        raise MalformedRequest(
+            "The table's log has been cleaned up since the first page of this query. Please restart the query."
+        ) from gone
+
+
+def _segment(listing: Listing, version: int) -> Segment:
+    checkpoint = next((found for found in reversed(listing.checkpoints) if found.version <= version), None)
+    return _assemble(listing, version, checkpoint)
+
+
+def _assemble(listing: Listing, version: int, checkpoint: Checkpoint | None) -> Segment:
+    longest = {one.start: one for one in sorted(listing.compactions, key=lambda one: one.end) if one.end <= version}
+    commits: list[Commit] = []
+    at = checkpoint.version + 1 if checkpoint else 0
+    while at <= version:
+        # Delta protocol, "Log Compaction Files": x.y.compacted.json stands for the commits x to y.
+        found = longest.get(at) or listing.commits.get(at)
+        if found is None and at == 0:
+            raise _NoBase
+        if found is None:
+            raise TableUnreadable(
+                f"table files missing: {LOG}{version_prefix(at)}.json: the log has a gap, so version {version} of the "
+                "table cannot be read"
+            )
+        commits.append(found)
+        at = found.end + 1
+    own = listing.commits.get(version)
+    return Segment(version, checkpoint, tuple(commits), listing.checksums.get(version), own.file if own else None)
+
+
+def _no_such_version(version: int, latest: int) -> MalformedRequest:
+    return MalformedRequest(
+        f"Cannot load table version {version} as it does not exist. The latest available version is {latest}."
+    )
+
+
+def _truncated(version: int, whole: Listing) -> DeltaicError:
+    """Say why a version cannot be made, given the whole listing."""
+    if whole.latest is not None and version > whole.latest:
+        return _no_such_version(version, whole.latest)
+    if whole.checkpoints:
+        return MalformedRequest(
+            f"Cannot load table version {version} as the transaction log has been truncated due to manual deletion or "
+            f"the log/checkpoint retention policy. The earliest available version is {whole.checkpoints[0].version}."
+        )
+    return TableUnreadable(_NO_START)

@@ -1,0 +1,117 @@
+"""Decides what statistics look like as JSON when a checkpoint has them only as a struct: as Spark would have written.
+
+Delta protocol, "Per-file Statistics". Column names stay physical. Dates and timestamps are ISO text (timestamps cut to
+milliseconds, with `Z` unless they are without time zone), decimals numbers with all their digits, NaN and infinities
+strings; a null field is left out.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_PLAIN_FROM: Final = 1e-3
+_PLAIN_BELOW: Final = 1e7
+
+
+def json_statistics(stats: pa.StructArray) -> pa.StringArray:
+    """Return one JSON string per row; null where the struct is null. Meant for rows that are emitted: some us a row."""
+    render = _renderer(stats.type)
+    if render is None:
+        return pa.nulls(len(stats), pa.string())
+    rendered = render(stats)
+    valid = stats.is_valid().to_pylist()
+    return pa.array([text if ok else None for text, ok in zip(rendered, valid, strict=True)], pa.string())
+
+
+_Renderer = Callable[[Any], list[str | None]]
+
+
+def _renderer(kind: pa.DataType) -> _Renderer | None:
+    """Return what renders a column of this type as JSON fragments; None for types that statistics leave out."""
+    if pa.types.is_struct(kind):
+        return _struct_renderer(kind)
+    if pa.types.is_timestamp(kind):
+        suffix = "Z" if kind.tz else ""
+        return lambda column: _quoted(_milliseconds(column), suffix)
+    if pa.types.is_date(kind):
+        return lambda column: _quoted(column.cast(pa.string()))
+    if pa.types.is_decimal(kind):
+        return _decimals
+    if pa.types.is_floating(kind):
+        return _floats
+    if pa.types.is_boolean(kind):
+        return lambda column: [None if v is None else "true" if v else "false" for v in column.to_pylist()]
+    if pa.types.is_integer(kind):
+        return lambda column: [None if v is None else str(v) for v in column.to_pylist()]
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return lambda column: [None if v is None else json.dumps(v, ensure_ascii=False) for v in column.to_pylist()]
+    # Binary, arrays, maps and variants have no bounds in Spark's JSON; without bounds a file is kept.
+    return None
+
+
+def _struct_renderer(kind: pa.StructType) -> _Renderer | None:
+    fields = [(json.dumps(f.name, ensure_ascii=False) + ":", i, _renderer(f.type)) for i, f in enumerate(kind)]
+    known = [(name, index, render) for name, index, render in fields if render is not None]
+
+    def render_struct(column: pa.StructArray) -> list[str | None]:
+        children = [[None if v is None else name + v for v in render(column.field(at))] for name, at, render in known]
+        valid = column.is_valid().to_pylist()
+        rows = zip(*children, strict=True) if children else ((),) * len(column)
+        return [
+            "{" + ",".join([part for part in row if part is not None]) + "}" if ok else None
+            for row, ok in zip(rows, valid, strict=True)
+        ]
+
+    return render_struct
+
+
+def _milliseconds(column: pa.Array) -> pa.StringArray:
+    # Spark cuts both bounds down to milliseconds; readers of `maxValues` know that.
+    return pc.strftime(_floor(column), format="%Y-%m-%dT%H:%M:%S")
+
+
+def _floor(column: pa.Array) -> pa.Array:
+    zone = column.type.tz
+    whole = pc.floor_temporal(column, 1, unit="millisecond") if column.type.unit != "s" else column
+    # Without a zone strftime needs no time zone database; the instants are UTC already.
+    return whole.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("ms")) if zone else whole.cast(pa.timestamp("ms"))
+
+
+def _quoted(column: pa.StringArray, suffix: str = "") -> list[str | None]:
+    return [None if value is None else f'"{value}{suffix}"' for value in column.to_pylist()]
+
+
+def _decimals(column: pa.Array) -> list[str | None]:
+    return [None if value is None else format(value, "f") for value in column.to_pylist()]
+
+
+def _floats(column: pa.Array) -> list[str | None]:
+    # Arrow gives the shortest digits of the column's own precision, which float32 needs.
+    digits = column.cast(pa.string()).to_pylist()
+    return [None if text is None else _java_number(text) for text in digits]
+
+
+def _java_number(text: str) -> str:
+    """Write shortest digits as Java's Double.toString does, which is what Spark's JSON has."""
+    value = float(text)
+    if value != value:  # noqa: PLR0124 -- NaN is the number that differs from itself
+        return '"NaN"'
+    if value in (float("inf"), float("-inf")):
+        return '"Infinity"' if value > 0 else '"-Infinity"'
+    mantissa, _, exponent = text.lower().partition("e")
+    sign = "-" if mantissa.startswith("-") else ""
+    whole, _, fraction = mantissa.lstrip("+-").partition(".")
+    digits = (whole + fraction).lstrip("0")
+    if not digits:
+        return sign + "0.0"
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
+    digits = digits.rstrip("0") or "0"
+    if _PLAIN_FROM <= abs(value) < _PLAIN_BELOW:
+        if point <= 0:
+            return f"{sign}0.{'0' * -point}{digits}"
+        padded = digits.ljust(point, "0")
+        return f"{sign}{padded[:point]}.{padded[point:] or '0'}"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"

@@ -1,0 +1,27 @@
+"""Decides how a file of the log that cannot be read is reported: TableUnreadable, naming the file and the cause."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+import pyarrow as pa
+
+from deltaic.errors import TableUnreadable
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Turn whatever reading the file `name` raises about its contents or absence into TableUnreadable.
+
+    Failures of the store (throttling, refusal, anything passing) are `deltaic.errors` already and go through.
+    """
+    try:
+        yield
+    except FileNotFoundError as missing:
+        # The reference server's text, which clients' tests look for, and then which file.
+        raise TableUnreadable(f"table files missing: {name}") from missing
+    except msgspec.MsgspecError as broken:
+        raise TableUnreadable(f"the table's log cannot be read: {name} holds broken JSON: {broken}") from broken
+    except (pa.ArrowException, OSError, ValueError) as broken:
+        first = str(broken).partition("\n")[0]
+        raise TableUnreadable(f"the table's log cannot be read: {name} is corrupt: {first}") from broken
