@@ -58,7 +58,9 @@ TESTS = {
 """Many tiny tables: compiling queries costs more than interpreting them."""
 
 JVM = ("-XX:+UseSerialGC",)
-JVM_TESTS = (*JVM, "-XX:TieredStopAtLevel=1")
+JVM_BRIEF = (*JVM, "-XX:TieredStopAtLevel=1")
+"""For a session of a minute or two: the optimizing compiler would be paid for and not used. 20 million rows written
+with it take 57 s of processor time, and 100 s without."""
 MUSL = Path("/lib/ld-musl-x86_64.so.1")
 """Where this file exists snappy-java takes the machine for a musl one, loads the wrong library and fails."""
 
@@ -68,13 +70,14 @@ def session(
     s3: S3Access | None = None,
     *,
     tests: bool = False,
+    brief: bool = False,
     report: Callable[[str], None] = lambda _: None,
 ) -> "SparkSession":
     """Return the Spark session of a job, started if this process has none yet.
 
     Without a cluster it finds Java, fetches the jars on the first use and runs in this process; in a driver that
     `spark-submit` started it adds only Delta's settings and leaves master, memory, class path and credentials alone.
-    `tests` trades speed on large data for speed on many tiny tables. The JVM's memory, class path and options are
+    `brief` trades speed on large data for an earlier end of a small job, `tests` even more for many tiny tables. The JVM's memory, class path and options are
     fixed once it runs: a second call in the same process returns the first session, pointed at `s3`.
     Raises `PipelineError` with one line when Java, the jars or the session cannot be had.
     """
@@ -86,7 +89,7 @@ def session(
     if here.launched_by_spark:
         settings = EVERYWHERE
     else:
-        settings = EVERYWHERE | LOCAL | (TESTS if tests else {}) | _jvm(here, tests=tests, report=report)
+        settings = EVERYWHERE | LOCAL | (TESTS if tests else {}) | _jvm(here, brief=brief or tests, report=report)
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
@@ -105,7 +108,7 @@ def session(
     return spark
 
 
-def _jvm(here: Machine, *, tests: bool, report: Callable[[str], None]) -> dict[str, str]:
+def _jvm(here: Machine, *, brief: bool, report: Callable[[str], None]) -> dict[str, str]:
     """Prepare what has to be right before a JVM exists, and return the settings that name it."""
     from pyspark import SparkContext
 
@@ -117,7 +120,7 @@ def _jvm(here: Machine, *, tests: bool, report: Callable[[str], None]) -> dict[s
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    options = [*(JVM_TESTS if tests else JVM), f"-Dlog4j2.configurationFile=file:{_log_configuration()}"]
+    options = [*(JVM_BRIEF if brief else JVM), f"-Dlog4j2.configurationFile=file:{_log_configuration()}"]
     if MUSL.exists():
         options += [
             f"-Dorg.xerial.snappy.lib.path={_snappy_library(here.cache).parent}",

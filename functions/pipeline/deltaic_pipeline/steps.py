@@ -1,0 +1,107 @@
+"""Decides how a job shows what it does: named steps with their time, and the tasks of Spark that are done meanwhile."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TASK_POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a job does at this moment, or has just done."""
+
+    text: str
+    detail: str = ""
+    seconds: float | None = None
+    """None while it runs, then how long it took."""
+
+    failed: bool = False
+
+
+Progress = Callable[[Step], None]
+"""Called when a step begins, when its detail changes and when it ends; possibly from another thread."""
+
+
+def silent(_: Step) -> None:
+    """Show nothing."""
+
+
+@contextmanager
+def step(progress: Progress, text: str) -> Iterator[Callable[[str], None]]:
+    """Run a block as one step; the value it gives is called with what to show beside the text."""
+    began = time.monotonic()
+    detail = ""
+
+    def tell(more: str) -> None:
+        nonlocal detail
+        detail = more
+        progress(Step(text, detail))
+
+    progress(Step(text))
+    try:
+        yield tell
+    except BaseException:
+        progress(Step(text, detail, time.monotonic() - began, failed=True))
+        raise
+    progress(Step(text, detail, time.monotonic() - began))
+
+
+@contextmanager
+def tasks_shown(spark: "SparkSession", group: str, tell: Callable[[str], None]) -> Iterator[None]:
+    """Tell, while the block runs, how many tasks of the job group's running stages are done."""
+    done = threading.Event()
+    tracker = spark.sparkContext.statusTracker()
+
+    def watch() -> None:
+        while not done.wait(TASK_POLL_SECONDS):
+            jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+            running = [stage for job in jobs if job and job.status == "RUNNING" for stage in job.stageIds]
+            stages = [stage for stage in map(tracker.getStageInfo, running) if stage and stage.numActiveTasks]
+            if stages and not done.is_set():
+                tell(f"{sum(s.numCompletedTasks for s in stages)} of {sum(s.numTasks for s in stages)} tasks")
+
+    thread = threading.Thread(target=watch, name="spark-tasks", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def terminal() -> Progress:
+    """Return a progress for people: a line a step on stderr, with a spinner where stderr is a terminal."""
+    if not sys.stderr.isatty():
+        return _plain
+    try:
+        from rich.console import Console
+    except ImportError:  # a cluster's Python has no rich, and no terminal either
+        return _plain
+    console = Console(stderr=True, highlight=False)
+    status = console.status("")
+
+    def show(now: Step) -> None:
+        if now.seconds is None:
+            status.update(f"{now.text} [dim]{now.detail}[/dim]")
+            status.start()
+            return
+        status.stop()
+        mark = "[red]failed[/red]" if now.failed else "[green]ok[/green]"
+        console.print(f"{mark} {now.text} [dim]{now.detail} ({now.seconds:.1f} s)[/dim]")
+
+    return show
+
+
+def _plain(now: Step) -> None:
+    if now.seconds is not None:
+        mark = "failed" if now.failed else "ok"
+        detail = f" {now.detail}" if now.detail else ""
+        print(f"{mark} {now.text}{detail} ({now.seconds:.1f} s)", file=sys.stderr, flush=True)
