@@ -7,55 +7,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
-from deltaic.storage.credentials import Credentials
-from deltaic.storage.endpoints import StorageConfig
 from deltaic_ops.local.embedded import EmbeddedAws, free_port
+from storage.stores import Store, made
 
 SEAWEED_PORTS = (
     *("master.port", "master.port.grpc", "volume.port", "volume.port.grpc", "filer.port", "filer.port.grpc"),
     *("s3.port.grpc", "s3.port.iceberg", "s3.port.lance"),
 )
-
-
-@dataclass(frozen=True)
-class Store:
-    """A running object store and its administrator's keys."""
-
-    storage: StorageConfig
-    credentials: Credentials
-    bucket: str
-
-    def reader(self) -> Credentials:
-        return self.credentials
-
-    @property
-    def client(self) -> Any:
-        """A boto3 client of the store."""
-        return boto3.client(
-            "s3",
-            endpoint_url=self.storage.endpoint,
-            region_name=self.storage.region,
-            aws_access_key_id=self.credentials.access_key_id,
-            aws_secret_access_key=self.credentials.secret_access_key,
-            config=Config(signature_version="s3v4", s3={"addressing_style": "path"}),
-        )
-
-    def put(self, key: str, body: bytes) -> None:
-        self.client.put_object(Bucket=self.bucket, Key=key, Body=body)
-
-
-def made(endpoint: str, key_id: str, secret: str) -> Store:
-    """Make a bucket in a store that has just started."""
-    store = Store(StorageConfig(endpoint=endpoint, path_style=True), Credentials(key_id, secret), "storage-tests")
-    store.client.create_bucket(Bucket=store.bucket)
-    return store
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,7 @@ keys = st.lists(
     st.text(
         st.one_of(
             st.sampled_from("/%+= ~._-&?#:@!$'()*,;[]\"\\"),
-            st.characters(min_codepoint=0x20, max_codepoint=0x10FFFF, exclude_categories=("Cs",)),
+            st.characters(min_codepoint=0x20, max_codepoint=0x10FFFF, exclude_categories=["Cs"]),
         ),
         min_size=1,
         max_size=40,

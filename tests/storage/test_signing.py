@@ -44,7 +44,7 @@ STORAGES = {
     "public-endpoint": StorageConfig(endpoint="http://10.0.0.1:8333", public_endpoint="https://s3.example.com"),
 }
 
-_SESSION = botocore.session.get_session()
+_SESSION: Any = botocore.session.get_session()
 _CLIENTS: dict[tuple[StorageConfig, Credentials], Any] = {}
 
 

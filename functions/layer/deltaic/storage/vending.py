@@ -1,0 +1,129 @@
+"""Decides what a recipient with directory access may do itself: read and list below one location, for an hour at most.
+
+The read-only role is assumed in the recipient's name and narrowed by a session policy: what both allow holds. The
+policy is built as JSON, and IAM's wildcards in a folder's name are written so that they stand for themselves.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from deltaic.errors import InvalidParameter
+from deltaic.storage.credentials import Credentials
+from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.locations import Location, TableLocations
+from deltaic.storage.sessions import SigningSessions
+
+OUTSIDE = "The requested location must be the same as or under this table's configured storage location."
+
+# IAM User Guide, "Policy variables": ${*}, ${?} and ${$} are these characters themselves.
+_LITERAL = str.maketrans({"*": "${*}", "?": "${?}", "$": "${$}"})
+
+
+@dataclass(frozen=True, slots=True)
+class TableCredentials:
+    """Temporary credentials for one location; they end when STS says so."""
+
+    location: Location
+    credentials: Credentials
+
+    @property
+    def expires_at_ms(self) -> int:
+        """When they end, milliseconds since the epoch."""
+        return self.credentials.expires_at_ms or 0
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        """The answer's JSON (PROTOCOL.md, "Generate Temporary Table Credential")."""
+        return {
+            "credentials": {
+                "location": self.location.uri,
+                "awsTempCredentials": {
+                    "accessKeyId": self.credentials.access_key_id,
+                    "secretAccessKey": self.credentials.secret_access_key,
+                    "sessionToken": self.credentials.session_token,
+                },
+                "expirationTime": self.expires_at_ms,
+            }
+        }
+
+
+def vend(
+    sessions: SigningSessions, recipient_id: str, storage: StorageConfig, locations: TableLocations, requested: str = ""
+) -> TableCredentials:
+    """Return credentials for the table's root, or for the `requested` location at or below one of the table's.
+
+    Raises InvalidParameter for a location that is not the table's, UnsupportedOperation for a storage without a role,
+    and what the sessions raise.
+    """
+    location = requested_location(locations, requested)
+    policy = session_policy(location, _partition(storage.region))
+    return TableCredentials(location, sessions.narrowed(recipient_id, storage, policy))
+
+
+def requested_location(locations: TableLocations, requested: str = "") -> Location:
+    """Return the location that a request means: the root, or one at or below the root or an auxiliary location.
+
+    s3, s3a and s3n are the same; repeated slashes and dot segments are followed before the comparison, so that
+    neither a sibling (`table1x`) nor `..` gets out. Raises InvalidParameter for anything else.
+    """
+    if not requested:
+        return locations.root
+    scheme, separator, rest = requested.partition("://")
+    bucket, _, path = rest.partition("/")
+    segments: list[str] = []
+    for segment in path.split("/"):
+        if segment == "..":
+            if not segments:
+                raise InvalidParameter(OUTSIDE)
+            segments.pop()
+        elif segment not in {"", "."}:
+            segments.append(segment)
+    try:
+        location = Location.parse(f"{scheme}{separator}{bucket}/{'/'.join(segments)}")
+    except InvalidParameter:
+        raise InvalidParameter(OUTSIDE) from None
+    if not any(each.contains(location) for each in locations):
+        raise InvalidParameter(OUTSIDE)
+    return location
+
+
+def session_policy(location: Location, partition: str = "aws") -> str:
+    """Return the session policy that allows reading and listing below `location` and nothing else.
+
+    Listing without the folder's last slash is not allowed: it would name siblings that begin alike. Decryption is
+    allowed through S3 alone, and only where the role allows it too.
+    """
+    bucket = f"arn:{partition}:s3:::{location.bucket}"
+    below = f"{location.key_prefix.translate(_LITERAL)}*"
+    listing: dict[str, Any] = {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": bucket}
+    if location.prefix:
+        listing["Condition"] = {"StringLike": {"s3:prefix": below}}
+    statements: list[dict[str, Any]] = [
+        {"Effect": "Allow", "Action": "s3:GetObject", "Resource": f"{bucket}/{below}"},
+        listing,
+        {
+            "Effect": "Allow",
+            "Action": "kms:Decrypt",
+            "Resource": "*",
+            "Condition": {"StringLike": {"kms:ViaService": "s3.*"}},
+        },
+    ]
+    return json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
+
+
+def _partition(region: str) -> str:
+    """Return the partition that a region's ARNs name."""
+    beginning = re.match(r"(cn|us-gov|us-isob|us-isof|us-iso|eu-isoe|eusc)-", region)
+    names = {
+        "cn": "aws-cn",
+        "us-gov": "aws-us-gov",
+        "us-iso": "aws-iso",
+        "us-isob": "aws-iso-b",
+        "us-isof": "aws-iso-f",
+        "eu-isoe": "aws-iso-e",
+        "eusc": "aws-eusc",
+    }
+    return names[beginning[1]] if beginning else "aws"

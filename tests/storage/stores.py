@@ -1,0 +1,43 @@
+"""A running object store, as the storage tests see it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from deltaic.storage.credentials import Credentials
+from deltaic.storage.endpoints import StorageConfig
+
+
+@dataclass(frozen=True)
+class Store:
+    """A running object store and its administrator's keys."""
+
+    storage: StorageConfig
+    credentials: Credentials
+    bucket: str
+
+    def reader(self) -> Credentials:
+        return self.credentials
+
+    @property
+    def client(self) -> Any:
+        """A boto3 client of the store."""
+        return boto3.client(
+            "s3",
+            endpoint_url=self.storage.endpoint,
+            region_name=self.storage.region,
+            aws_access_key_id=self.credentials.access_key_id,
+            aws_secret_access_key=self.credentials.secret_access_key,
+            config=Config(signature_version="s3v4", s3={"addressing_style": "path"}),
+        )
+
+    def put(self, key: str, body: bytes) -> None:
+        self.client.put_object(Bucket=self.bucket, Key=key, Body=body)
+
+
+def made(endpoint: str, key_id: str, secret: str) -> Store:
+    """Make a bucket in a store that has just started."""
+    store = Store(StorageConfig(endpoint=endpoint, path_style=True), Credentials(key_id, secret), "storage-tests")
+    store.client.create_bucket(Bucket=store.bucket)
+    return store

@@ -1,0 +1,304 @@
+"""Signing in a recipient's name: one session each, renewed early, and cut off by one statement."""
+
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unavailable, UnsupportedOperation
+from deltaic.storage.credentials import Credentials
+from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.locations import TableLocations
+from deltaic.storage.sessions import SigningSessions, session_name, tag_value
+from deltaic.storage.urls import TableUrls
+from hypothesis import given
+from hypothesis import strategies as st
+from storage.stores import Store
+from storage.test_round_trip import fetch
+
+ROLE = "arn:aws:iam::000000000000:role/reader"
+START = 1_770_000_000.0
+AWS = StorageConfig()
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Sts:
+    """STS and Secrets Manager by their contract: numbered keys, an hour of life, any failure that is asked for."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.asked: list[dict[str, Any]] = []
+        self.fails: Exception | None = None
+        self.secret = json.dumps({"accessKeyId": "static", "secretAccessKey": "keys"})
+
+    def __call__(self, service: str) -> "Sts":
+        assert service in {"sts", "secretsmanager"}
+        return self
+
+    def _answer(self, request: dict[str, Any]) -> int:
+        self.asked.append(request)
+        if self.fails:
+            raise self.fails
+        return len(self.asked)
+
+    def assume_role(self, **request: Any) -> dict[str, Any]:
+        number = self._answer(request)
+        ends = datetime.fromtimestamp(self.clock.now + request["DurationSeconds"], UTC)
+        keys = {"AccessKeyId": f"key-{number}", "SecretAccessKey": "s", "SessionToken": "t", "Expiration": ends}
+        return {"Credentials": keys}
+
+    def get_secret_value(self, **request: Any) -> dict[str, Any]:
+        self._answer(request)
+        return {"SecretString": self.secret}
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def sts(clock: Clock) -> Sts:
+    return Sts(clock)
+
+
+@pytest.fixture
+def sessions(clock: Clock, sts: Sts) -> SigningSessions:
+    return SigningSessions(ROLE, clock=clock, client=sts)
+
+
+def test_a_session_is_the_recipients(sessions: SigningSessions, sts: Sts) -> None:
+    sessions.credentials("alice", AWS)
+    assert sts.asked == [
+        {
+            "RoleArn": ROLE,
+            "RoleSessionName": "alice",
+            "DurationSeconds": 3600,
+            "Tags": [{"Key": "recipient", "Value": "alice"}],
+        }
+    ]
+
+
+def test_a_session_is_kept_per_recipient_and_role(sessions: SigningSessions) -> None:
+    other = StorageConfig(role_arn="arn:aws:iam::000000000000:role/other")
+    alice = sessions.credentials("alice", AWS)
+    assert sessions.credentials("alice", AWS) is alice
+    assert sessions.credentials("bob", AWS) != alice
+    assert sessions.credentials("alice", other) != alice
+
+
+def test_every_url_lives_at_least_45_minutes(sessions: SigningSessions, clock: Clock, sts: Sts) -> None:
+    for minute in range(0, 240, 5):
+        clock.now = START + minute * 60
+        ends = sessions.credentials("alice", AWS).expires_at_ms
+        assert ends is not None
+        assert ends / 1000 - clock.now >= 45 * 60
+    assert len(sts.asked) == 16
+
+
+def client_error(code: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": "secret-detail"}}, "AssumeRole")
+
+
+@pytest.mark.parametrize(
+    ("failure", "raised"),
+    [
+        pytest.param(client_error("AccessDenied"), TableUnreadable, id="refused"),
+        pytest.param(client_error("ResourceNotFoundException"), TableUnreadable, id="no-secret"),
+        pytest.param(client_error("Throttling"), TooManyRequests, id="throttled"),
+        pytest.param(client_error("InternalFailure"), Unavailable, id="aws-fails"),
+        pytest.param(EndpointConnectionError(endpoint_url="https://sts"), Unavailable, id="no-answer"),
+    ],
+)
+@pytest.mark.parametrize("storage", [AWS, StorageConfig(secret="keys")], ids=["role", "secret"])
+def test_failures_are_named(
+    sessions: SigningSessions, sts: Sts, storage: StorageConfig, failure: Exception, raised: type[DeltaicError]
+) -> None:
+    sts.fails = failure
+    with pytest.raises(raised) as caught:
+        sessions.credentials("alice", storage)
+    assert "secret-detail" not in caught.value.message
+
+
+def test_a_session_outlives_a_short_failure_of_sts(sessions: SigningSessions, sts: Sts, clock: Clock) -> None:
+    kept = sessions.credentials("alice", AWS)
+    sts.fails = client_error("InternalFailure")
+    clock.now += 44 * 60
+    assert sessions.credentials("alice", AWS) is kept
+    clock.now += 2 * 60
+    with pytest.raises(Unavailable):
+        sessions.credentials("alice", AWS)
+    sts.fails = None
+    assert sessions.credentials("alice", AWS) != kept
+
+
+def test_a_revoked_trust_ends_a_session_at_its_renewal(sessions: SigningSessions, sts: Sts, clock: Clock) -> None:
+    sessions.credentials("alice", AWS)
+    sts.fails = client_error("AccessDenied")
+    clock.now += 20 * 60
+    with pytest.raises(TableUnreadable):
+        sessions.credentials("alice", AWS)
+
+
+def test_threads_that_ask_together_start_one_session(sessions: SigningSessions, sts: Sts) -> None:
+    barrier = threading.Barrier(8)
+
+    def ask(_: int) -> Credentials:
+        barrier.wait()
+        return sessions.credentials("alice", AWS)
+
+    with ThreadPoolExecutor(8) as threads:
+        assert len(set(threads.map(ask, range(8)))) == 1
+    assert len(sts.asked) == 1
+
+
+def test_many_recipients_do_not_fill_the_memory(sessions: SigningSessions, sts: Sts) -> None:
+    for number in range(1200):
+        sessions.credentials(f"recipient-{number}", AWS)
+    assert len(sessions._kept) == len(sessions._locks) == 1000
+    sessions.credentials("recipient-1199", AWS)
+    assert len(sts.asked) == 1200
+
+
+def test_static_keys_are_read_again_after_a_while(sessions: SigningSessions, sts: Sts, clock: Clock) -> None:
+    storage = StorageConfig(endpoint="https://store.example.com", secret="deltaic/storage/minio")
+    assert sessions.credentials("alice", storage) == Credentials("static", "keys")
+    assert sessions.reader(storage)() is sessions.credentials("bob", storage)
+    assert sts.asked == [{"SecretId": "deltaic/storage/minio"}]
+    sts.secret = json.dumps({"accessKeyId": "rotated", "secretAccessKey": "keys"})
+    clock.now += 301
+    assert sessions.credentials("alice", storage).access_key_id == "rotated"
+
+
+@pytest.mark.parametrize("secret", ["not json: hunter2", '{"accessKeyId":"hunter2"}', '"hunter2"', "[]"])
+def test_a_secret_of_another_form_is_not_shown(sessions: SigningSessions, sts: Sts, secret: str) -> None:
+    sts.secret = secret
+    with pytest.raises(TableUnreadable, match="accessKeyId") as caught:
+        sessions.credentials("alice", StorageConfig(secret="x"))
+    assert "hunter2" not in caught.value.message
+    assert caught.value.__cause__ is None
+
+
+def test_our_session_is_never_used_for_somebody_elses_store(sessions: SigningSessions, sts: Sts) -> None:
+    foreign = StorageConfig(endpoint="https://store.example.com")
+    for ask in (
+        lambda: sessions.credentials("alice", foreign),
+        lambda: sessions.reader(foreign),
+        lambda: sessions.narrowed("alice", foreign, "{}"),
+    ):
+        with pytest.raises(TableUnreadable, match="no keys"):
+            ask()
+    assert sts.asked == []
+
+
+def test_a_storage_keeps_its_reader(sessions: SigningSessions) -> None:
+    storage = StorageConfig(role_arn=ROLE)
+    assert sessions.reader(storage) is sessions.reader(StorageConfig(role_arn=ROLE))
+    assert sessions.reader(storage)().access_key_id == "key-1"
+
+
+def test_static_keys_cannot_be_narrowed(sessions: SigningSessions, clock: Clock, sts: Sts) -> None:
+    with pytest.raises(UnsupportedOperation, match="role"):
+        sessions.narrowed("alice", StorageConfig(secret="x"), "{}")
+    with pytest.raises(UnsupportedOperation, match="role"):
+        SigningSessions(clock=clock, client=sts).narrowed("alice", AWS, "{}")
+
+
+@given(st.text(max_size=300), st.text(max_size=300))
+def test_names_are_what_sts_takes_and_stay_distinct(first: str, second: str) -> None:
+    assert (session_name(first) == session_name(second)) is (first == second)
+    assert (tag_value(first) == tag_value(second)) is (first == second)
+    name, value = session_name(first), tag_value(first)
+    assert 2 <= len(name) <= 64
+    assert all(character.isascii() and (character.isalnum() or character in "_+=,.@-") for character in name)
+    assert len(value) <= 256
+
+
+# ------------------------------------------------------------------------------------------ against the embedded AWS
+
+
+@pytest.fixture
+def role(aws_session: boto3.Session, ministack: Store) -> Iterator[str]:
+    """Return a role of its own that reads the tests' bucket."""
+    iam = aws_session.client("iam", endpoint_url=ministack.storage.endpoint)
+    name = f"reader-{uuid4().hex[:8]}"
+    trust = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": ["sts:AssumeRole", "sts:TagSession"]}
+    read = [
+        {"Effect": "Allow", "Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{ministack.bucket}/*"},
+        {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": f"arn:aws:s3:::{ministack.bucket}"},
+    ]
+    made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=document(trust))
+    iam.put_role_policy(RoleName=name, PolicyName="read", PolicyDocument=document(*read))
+    yield made["Role"]["Arn"]
+    for policy in iam.list_role_policies(RoleName=name)["PolicyNames"]:
+        iam.delete_role_policy(RoleName=name, PolicyName=policy)
+    iam.delete_role(RoleName=name)
+
+
+def document(*statements: dict[str, Any]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": statements})
+
+
+@pytest.fixture
+def live(ministack: Store, role: str, monkeypatch: pytest.MonkeyPatch) -> SigningSessions:
+    """Return sessions over the embedded AWS, as a function with administrator's credentials in its environment."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ministack.credentials.access_key_id)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", ministack.credentials.secret_access_key)
+    return SigningSessions(role, endpoint=ministack.storage.endpoint)
+
+
+def urls(live: SigningSessions, store: Store, recipient: str) -> TableUrls:
+    credentials = live.credentials(recipient, store.storage)
+    locations = TableLocations.parse(f"s3://{store.bucket}/session-table")
+    return TableUrls(locations, store.storage, credentials, ttl=timedelta(hours=1))
+
+
+def test_a_session_signs_and_one_statement_cuts_it_off(
+    aws_session: boto3.Session, live: SigningSessions, ministack: Store, role: str
+) -> None:
+    ministack.put("session-table/d=1/a b.parquet", b"data")
+    alice = urls(live, ministack, "alice").url("d=1/a%20b.parquet")
+    bob = urls(live, ministack, "bob").url("d=1/a%20b.parquet")
+    assert [fetch(alice), fetch(bob)] == [(200, b"data"), (200, b"data")]
+    assert "X-Amz-Security-Token=" in alice
+
+    deny = {
+        "Effect": "Deny",
+        "Action": "*",
+        "Resource": "*",
+        "Condition": {"StringEquals": {"aws:PrincipalTag/recipient": "alice"}},
+    }
+    iam = aws_session.client("iam", endpoint_url=ministack.storage.endpoint)
+    iam.put_role_policy(RoleName=role.rpartition("/")[2], PolicyName="cut-off", PolicyDocument=document(deny))
+    assert fetch(alice)[0] == 403
+    assert fetch(bob) == (200, b"data")
+
+
+def test_a_recipients_url_ends_with_its_session(live: SigningSessions, ministack: Store) -> None:
+    credentials = live.credentials("carol", ministack.storage)
+    announced = urls(live, ministack, "carol").expires_at_ms
+    assert credentials.expires_at_ms is not None
+    assert credentials.expires_at_ms - 2000 <= announced <= credentials.expires_at_ms
+
+
+def test_a_role_that_may_not_be_assumed_is_named(live: SigningSessions, ministack: Store) -> None:
+    absent = StorageConfig(
+        endpoint=ministack.storage.endpoint, path_style=True, role_arn="arn:aws:iam::000000000000:role/absent"
+    )
+    with pytest.raises(TableUnreadable, match="role"):
+        live.credentials("alice", absent)

@@ -1,0 +1,124 @@
+"""Directory access: a session policy that holds for one location, whatever its name."""
+
+import json
+from datetime import timedelta
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+from deltaic.errors import InvalidParameter
+from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.locations import Location, TableLocations
+from deltaic.storage.sessions import SigningSessions
+from deltaic.storage.signing import UrlSigner
+from deltaic.storage.vending import TableCredentials, requested_location, session_policy, vend
+from storage.stores import Store
+from storage.test_round_trip import fetch
+from storage.test_sessions import live, role
+
+__all__ = ["live", "role"]
+
+LOCATIONS = TableLocations.parse("s3://lake/tables/table1", ["s3://other/clone"])
+
+
+@pytest.mark.parametrize(
+    ("requested", "uri"),
+    [
+        ("", "s3://lake/tables/table1"),
+        ("s3://lake/tables/table1", "s3://lake/tables/table1"),
+        ("s3a://lake/tables/table1/", "s3://lake/tables/table1"),
+        ("s3n://lake//tables///table1/_delta_log", "s3://lake/tables/table1/_delta_log"),
+        ("s3://lake/tables/x/../table1/./d=1", "s3://lake/tables/table1/d=1"),
+        ("s3://other/clone/d=1", "s3://other/clone/d=1"),
+    ],
+)
+def test_a_location_of_the_table_is_taken(requested: str, uri: str) -> None:
+    assert requested_location(LOCATIONS, requested).uri == uri
+
+
+@pytest.mark.parametrize(
+    "requested",
+    [
+        *("s3://lake/tables/table1x", "s3://lake/tables", "s3://lake", "s3://other", "s3://third/tables/table1"),
+        *("s3://lake/tables/table1/../table2", "s3://lake/tables/table1/../../..", "s3://lake/../../x"),
+        *("gs://lake/tables/table1", "file:///tables/table1", "tables/table1", "s3://", "%%%", "s3://lake/tables/t\n"),
+    ],
+)
+def test_another_location_is_refused(requested: str) -> None:
+    with pytest.raises(InvalidParameter, match="same as or under this table's configured storage location"):
+        requested_location(LOCATIONS, requested)
+
+
+def test_the_policy_is_for_one_folder() -> None:
+    policy = json.loads(session_policy(Location("lake", "tables/table1")))
+    read, listing, decrypt = policy["Statement"]
+    assert read == {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::lake/tables/table1/*"}
+    assert listing["Resource"] == "arn:aws:s3:::lake"
+    assert listing["Condition"] == {"StringLike": {"s3:prefix": "tables/table1/*"}}
+    assert decrypt["Condition"] == {"StringLike": {"kms:ViaService": "s3.*"}}
+
+
+def test_a_name_cannot_widen_the_policy() -> None:
+    policy = json.loads(session_policy(Location("lake", 't*/a?b/${aws:username}/"}]}'), "aws-cn"))
+    read, listing, _ = policy["Statement"]
+    literal = 't${*}/a${?}b/${$}{aws:username}/"}]}/*'
+    assert read["Resource"] == f"arn:aws-cn:s3:::lake/{literal}"
+    assert listing["Condition"]["StringLike"]["s3:prefix"] == literal
+
+
+@pytest.fixture
+def vended(live: SigningSessions, ministack: Store) -> TableCredentials:
+    for key in ("vended/own/d=1/a b.parquet", "vended/own2/secret", "vended/secret"):
+        ministack.put(key, b"data")
+    locations = TableLocations.parse(f"s3://{ministack.bucket}/vended/own")
+    return vend(live, "alice", ministack.storage, locations)
+
+
+def test_the_answer_is_the_protocols(vended: TableCredentials, ministack: Store) -> None:
+    answer = vended.body["credentials"]
+    assert answer["location"] == f"s3://{ministack.bucket}/vended/own"
+    assert set(answer["awsTempCredentials"]) == {"accessKeyId", "secretAccessKey", "sessionToken"}
+    assert answer["expirationTime"] == vended.credentials.expires_at_ms
+    json.dumps(vended.body)
+
+
+def test_the_session_reads_its_folder_and_nothing_else(vended: TableCredentials, ministack: Store) -> None:
+    keys = vended.credentials
+    client = boto3.client(
+        "s3",
+        endpoint_url=ministack.storage.endpoint,
+        region_name="us-east-1",
+        aws_access_key_id=keys.access_key_id,
+        aws_secret_access_key=keys.secret_access_key,
+        aws_session_token=keys.session_token,
+        config=Config(s3={"addressing_style": "path"}),
+    )
+    bucket = ministack.bucket
+    assert client.get_object(Bucket=bucket, Key="vended/own/d=1/a b.parquet")["Body"].read() == b"data"
+    listed = client.list_objects_v2(Bucket=bucket, Prefix="vended/own/")
+    assert [each["Key"] for each in listed["Contents"]] == ["vended/own/d=1/a b.parquet"]
+    for refused in (
+        lambda: client.get_object(Bucket=bucket, Key="vended/own2/secret"),
+        lambda: client.get_object(Bucket=bucket, Key="vended/secret"),
+        lambda: client.list_objects_v2(Bucket=bucket, Prefix="vended/own"),
+        lambda: client.list_objects_v2(Bucket=bucket),
+        lambda: client.put_object(Bucket=bucket, Key="vended/own/new", Body=b""),
+        lambda: client.delete_object(Bucket=bucket, Key="vended/own/d=1/a b.parquet"),
+    ):
+        with pytest.raises(ClientError, match="AccessDenied"):
+            refused()
+
+
+def test_a_url_signed_with_vended_keys_is_bound_to_the_folder(vended: TableCredentials, ministack: Store) -> None:
+    signer = UrlSigner(
+        vended.credentials, ministack.storage, Location(ministack.bucket, "vended"), ttl=timedelta(hours=1)
+    )
+    assert fetch(signer.url("own/d=1/a b.parquet")) == (200, b"data")
+    assert fetch(signer.url("own2/secret"))[0] == 403
+
+
+def test_partitions_follow_the_region() -> None:
+    assert '"arn:aws:s3:::b/*"' in session_policy(Location("b", ""))
+    assert '"Condition"' not in json.dumps(json.loads(session_policy(Location("b", "")))["Statement"][:2])
+    assert StorageConfig(region="cn-north-1").region == "cn-north-1"
