@@ -105,6 +105,8 @@ _METADATA_ORDER: Final = (
     "configuration",
     "createdTime",
 )
+_READER_WITH_FEATURES: Final = 3
+_WRITER_WITH_FEATURES: Final = 7
 _PROTOCOL_ORDER: Final = ("minReaderVersion", "minWriterVersion", "readerFeatures", "writerFeatures")
 
 
@@ -152,11 +154,13 @@ def metadata_of(action: dict[str, Any], where: str) -> Metadata:
 def protocol_of(action: dict[str, Any], where: str) -> Protocol:
     """Read a `protocol` action given as plain JSON values; raises TableUnreadable naming `where` it stands."""
     try:
+        reader = int(action.get("minReaderVersion") or 1)
+        writer = int(action.get("minWriterVersion") or 1)
         plain: dict[str, Any] = {
-            "minReaderVersion": int(action.get("minReaderVersion") or 1),
-            "minWriterVersion": int(action.get("minWriterVersion") or 1),
-            "readerFeatures": _features(action.get("readerFeatures")),
-            "writerFeatures": _features(action.get("writerFeatures")),
+            "minReaderVersion": reader,
+            "minWriterVersion": writer,
+            "readerFeatures": _features(action.get("readerFeatures"), reader, _READER_WITH_FEATURES),
+            "writerFeatures": _features(action.get("writerFeatures"), writer, _WRITER_WITH_FEATURES),
         }
     except (TypeError, ValueError, AttributeError) as broken:
         raise TableUnreadable(f"the table's log cannot be read: {where} has a broken protocol: {broken!r}") from broken
@@ -169,8 +173,11 @@ def protocol_of(action: dict[str, Any], where: str) -> Protocol:
     )
 
 
-def _features(names: list[Any] | None) -> tuple[str, ...] | None:
-    return None if names is None else tuple(str(name) for name in names)
+def _features(names: list[Any] | None, version: int, named_from: int) -> tuple[str, ...] | None:
+    """Return a feature list in one order; an empty list where there should be none is none."""
+    if names is None or (not names and version < named_from):
+        return None
+    return tuple(sorted({str(name) for name in names}))
 
 
 def _without_nulls(values: dict[str, str | None]) -> dict[str, str]:

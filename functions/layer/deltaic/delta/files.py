@@ -21,6 +21,7 @@ FILE_SCHEMA = pa.schema(
         pa.field("partitionValues", pa.map_(pa.string(), pa.string())),
         pa.field("size", pa.int64()),
         pa.field("modificationTime", pa.int64()),
+        # Always true: a checkpoint does not keep what the commit said, and a whole version is all new data.
         pa.field("dataChange", pa.bool_()),
         # The JSON string of the log, or one rebuilt from typed statistics; null when there is none.
         pa.field("stats", pa.string()),

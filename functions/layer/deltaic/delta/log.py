@@ -1,5 +1,9 @@
 """Decides how a table's log is entered: one object per table, from which versions, times and changes are asked."""
 
+from collections.abc import Iterator
+
+from deltaic.delta.changes import CommitChanges, read_changes, require_change_data
+from deltaic.delta.history import History
 from deltaic.delta.scan import Position
 from deltaic.delta.segment import find_segment
 from deltaic.delta.snapshot import Snapshot
@@ -13,7 +17,7 @@ class DeltaLog:
         self._store = store
 
     def latest_version(self) -> int:
-        """Return the newest version, by one listing; raises TableUnreadable for an empty or broken log."""
+        """Return the newest version, by the hint and one listing; raises TableUnreadable for a broken log."""
         return find_segment(self._store).version
 
     def snapshot(self, version: int | None = None, *, at: Position | None = None) -> Snapshot:
@@ -25,3 +29,19 @@ class DeltaLog:
         """
         base = at.base if at is not None and version is not None else None
         return Snapshot(self._store, find_segment(self._store, version, base=base))
+
+    def version_at_or_before(self, timestamp: int) -> int:
+        """Return the version that was current at `timestamp` (ms since the epoch); see History."""
+        return History(self._store).version_at_or_before(timestamp)
+
+    def version_at_or_after(self, timestamp: int) -> int:
+        """Return the first version that was committed at or after `timestamp` (ms since the epoch); see History."""
+        return History(self._store).version_at_or_after(timestamp)
+
+    def commits(self, start: int, end: int) -> Iterator[CommitChanges]:
+        """Return the commits `start` to `end`, both included, in order; see read_changes."""
+        return read_changes(self._store, start, end)
+
+    def require_change_data(self, start: int, end: int) -> None:
+        """Raise InvalidParameter, naming the version, if the range has one that did not record change data."""
+        require_change_data(self._store, self.snapshot(start).metadata, start, end)

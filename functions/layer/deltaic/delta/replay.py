@@ -175,7 +175,7 @@ def batch_of(adds: Sequence[Add]) -> pa.RecordBatch:
         [list(text_map(add.partition_values).items()) for add in adds],
         [add.size for add in adds],
         [add.modification_time for add in adds],
-        [add.data_change for add in adds],
+        [True] * len(adds),
         [None if add.stats is None else text(add.stats) for add in adds],
         [None if add.tags is None else list(text_map(add.tags).items()) for add in adds],
         vectors,

@@ -67,6 +67,16 @@ def find_segment(store: TableStore, version: int | None = None, *, base: str | N
         return _find(store, version)
 
 
+def segment_of(listing: Listing) -> Segment:
+    """Choose the files of the latest version from a listing that reaches back far enough; raises TableUnreadable."""
+    if listing.latest is None:
+        raise TableUnreadable("table files missing: the table has no Delta log (_delta_log/ is empty or absent)")
+    try:
+        return _segment(listing, listing.latest)
+    except _NoBase as truncated:
+        raise TableUnreadable(_NO_START) from truncated
+
+
 def read_hint(store: TableStore) -> int:
     """Return the version of the checkpoint that `_last_checkpoint` names; 0 when it says nothing useful."""
     try:
@@ -81,12 +91,7 @@ def _find(store: TableStore, version: int | None) -> Segment:
     if start and not listing.checkpoints:
         listing = read_listing(store.list_log(), until=version)
     if version is None:
-        if listing.latest is None:
-            raise TableUnreadable("table files missing: the table has no Delta log (_delta_log/ is empty or absent)")
-        try:
-            return _segment(listing, listing.latest)
-        except _NoBase as truncated:
-            raise TableUnreadable(_NO_START) from truncated
+        return segment_of(listing)
     if listing.latest is not None and version > listing.latest:
         raise _no_such_version(version, listing.latest)
     try:

@@ -29,6 +29,11 @@ from deltaic.errors import MalformedRequest, TableUnreadable
 BATCH_ROWS: Final = 4096
 
 
+def records_in_commit_timestamps(metadata: Metadata) -> bool:
+    """Tell whether commits carry their own time (Delta protocol, "In-Commit Timestamps")."""
+    return metadata.configuration.get("delta.enableInCommitTimestamps", "false").lower() == "true"
+
+
 class Snapshot:
     """One version of a table."""
 
@@ -64,7 +69,7 @@ class Snapshot:
         own = self._segment.own
         if self._checksum is not None and self._checksum.in_commit_timestamp is not None:
             return self._checksum.in_commit_timestamp
-        if own is not None and self.metadata.configuration.get("delta.enableInCommitTimestamps", "").lower() == "true":
+        if own is not None and records_in_commit_timestamps(self.metadata):
             path = LOG + own.name
             with reading(path):
                 return in_commit_timestamp(self._store.get(path), path)

@@ -1,0 +1,199 @@
+"""Decides what a commit changed: which of its actions a reader of changes must see, in log order.
+
+Delta protocol, "Reader Requirements for AddCDCFile": a commit that has cdc actions is read from those alone. A MERGE
+that touched no row may rewrite files all the same; it changed nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from deltaic.delta.actions import Add, AddCdcFile, Metadata, Protocol, Remove, metadata_of, protocol_of
+from deltaic.delta.commits import slices
+from deltaic.delta.features import change_data_enabled
+from deltaic.delta.history import increasing
+from deltaic.delta.paths import LOG, Commit, read_listing, version_prefix
+from deltaic.delta.store import TableStore
+from deltaic.delta.unreadable import reading
+from deltaic.errors import InvalidParameter, MalformedRequest, TableUnreadable
+
+_LOOK_BACK: Final = 100
+"""Versions before a range that make its file times increase, as the reference does."""
+_WINDOW_COMMITS: Final = 32
+_WINDOW_BYTES: Final = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """An add, remove or cdc action."""
+
+    action: Add | Remove | AddCdcFile
+    raw: bytes
+    """The action as the JSON object of the log, unaltered."""
+
+
+Change = FileChange | Metadata | Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class CommitChanges:
+    """One commit: its version, its time (ms since the epoch) and its actions in log order."""
+
+    version: int
+    timestamp: int
+    actions: tuple[Change, ...]
+    merged_nothing: bool
+
+    @property
+    def metadata(self) -> Metadata | None:
+        """The metadata that this commit sets, if any."""
+        return next((action for action in reversed(self.actions) if isinstance(action, Metadata)), None)
+
+    @property
+    def protocol(self) -> Protocol | None:
+        """The protocol that this commit sets, if any."""
+        return next((action for action in reversed(self.actions) if isinstance(action, Protocol)), None)
+
+    def data(self) -> list[Change]:
+        """Return what a stream of the table sees: adds and removes that change data; metadata and protocol too."""
+        return [action for action in self.actions if not isinstance(action, FileChange) or _changes_data(action)]
+
+    def change_data(self) -> list[Change]:
+        """Return what the change feed sees: cdc files where there are any, else as `data`; metadata and protocol too."""
+        recorded = any(_is_cdc(action) for action in self.actions)
+        if not recorded and not self.merged_nothing:
+            return self.data()
+        return [action for action in self.actions if not isinstance(action, FileChange) or _is_cdc(action)]
+
+
+class _Line(msgspec.Struct, gc=False):
+    add: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+    remove: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+    cdc: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+    meta_data: msgspec.Raw = msgspec.field(name="metaData", default_factory=msgspec.Raw)
+    protocol: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+    commit_info: msgspec.Raw = msgspec.field(name="commitInfo", default_factory=msgspec.Raw)
+
+
+_lines: Final = msgspec.json.Decoder(_Line)
+_add: Final = msgspec.json.Decoder(Add)
+_remove: Final = msgspec.json.Decoder(Remove)
+_cdc: Final = msgspec.json.Decoder(AddCdcFile)
+_plain: Final = msgspec.json.Decoder(dict[str, Any])
+
+
+def read_changes(store: TableStore, start: int, end: int) -> Iterator[CommitChanges]:
+    """Return the commits `start` to `end`, both included, ascending and without a gap, fetched a window at a time.
+
+    The listing is done before this returns. Raises MalformedRequest for a range past the latest version,
+    TableUnreadable for a commit that is missing or broken, naming it.
+    """
+    first = max(start - _LOOK_BACK, 0)
+    after = version_prefix(first) if first else ""
+    listing = read_listing(store.list_log(after), until=end)
+    latest = listing.latest
+    for version in range(start, end + 1):
+        if version not in listing.commits:
+            if latest is None or version > latest:
+                raise MalformedRequest(f"Cannot load table version {version} as it does not exist.")
+            raise TableUnreadable(f"table files missing: {LOG}{version_prefix(version)}.json")
+    known = sorted(listing.commits)
+    times = dict(zip(known, increasing([listing.commits[version].file for version in known]), strict=True))
+    commits = [listing.commits[version] for version in range(start, end + 1)]
+    return _read(store, commits, times)
+
+
+def require_change_data(store: TableStore, enabled_before: Metadata, start: int, end: int) -> None:
+    """Raise InvalidParameter if some version of the range did not record change data.
+
+    `enabled_before` is the metadata of version `start`. The message names the range and the first such version.
+    """
+    off = None if change_data_enabled(enabled_before) else start
+    if off is None and end > start:
+        off = next(
+            (
+                commit.version
+                for commit in read_changes(store, start + 1, end)
+                if commit.metadata is not None and not change_data_enabled(commit.metadata)
+            ),
+            None,
+        )
+    if off is not None:
+        raise InvalidParameter(
+            f"Error getting change data for range [{start}, {end}] as change data was not recorded for version [{off}]"
+        )
+
+
+def commit_changes(content: bytes, path: str, version: int, file_time: int) -> CommitChanges:
+    """Read one commit; its in-commit timestamp, where it has one, counts for more than the time of its file."""
+    actions: list[Change] = []
+    timestamp = file_time
+    merged_nothing = False
+    for piece in slices(content):
+        with reading(path):
+            lines = _lines.decode_lines(piece)
+        for line in lines:
+            with reading(path):
+                actions += _actions(line, path)
+                if info := _raw(line.commit_info):
+                    about = _plain.decode(info)
+                    own = about.get("inCommitTimestamp")
+                    timestamp = own if isinstance(own, int) else timestamp
+                    merged_nothing = merged_nothing or _merged_nothing(about)
+    return CommitChanges(version, timestamp, tuple(actions), merged_nothing)
+
+
+def _read(store: TableStore, commits: Sequence[Commit], times: dict[int, int]) -> Iterator[CommitChanges]:
+    for window in _windows(commits):
+        paths = [commit.path for commit in window]
+        with reading(paths[0]):
+            contents = store.get_many(paths)
+        for commit, content in zip(window, contents, strict=True):
+            yield commit_changes(content, commit.path, commit.start, times[commit.start])
+
+
+def _windows(commits: Sequence[Commit]) -> Iterator[list[Commit]]:
+    window: list[Commit] = []
+    held = 0
+    for commit in commits:
+        if window and (len(window) == _WINDOW_COMMITS or held + commit.file.size > _WINDOW_BYTES):
+            yield window
+            window, held = [], 0
+        window.append(commit)
+        held += commit.file.size
+    if window:
+        yield window
+
+
+def _actions(line: _Line, path: str) -> Iterator[Change]:
+    if raw := _raw(line.add):
+        yield FileChange(_add.decode(raw), raw)
+    if raw := _raw(line.remove):
+        yield FileChange(_remove.decode(raw), raw)
+    if raw := _raw(line.cdc):
+        yield FileChange(_cdc.decode(raw), raw)
+    if raw := _raw(line.meta_data):
+        yield metadata_of(_plain.decode(raw), path)
+    if raw := _raw(line.protocol):
+        yield protocol_of(_plain.decode(raw), path)
+
+
+def _raw(value: msgspec.Raw) -> bytes:
+    raw = bytes(value)
+    return b"" if raw == b"null" else raw
+
+
+def _is_cdc(action: Change) -> bool:
+    return isinstance(action, FileChange) and isinstance(action.action, AddCdcFile)
+
+
+def _changes_data(change: FileChange) -> bool:
+    return not isinstance(change.action, AddCdcFile) and change.action.data_change is not False
+
+
+def _merged_nothing(info: dict[str, Any]) -> bool:
+    metrics = info.get("operationMetrics") or {}
+    counts = [metrics.get(f"numTargetRows{kind}") for kind in ("Inserted", "Updated", "Deleted")]
+    return info.get("operation") == "MERGE" and all(str(count) == "0" for count in counts)

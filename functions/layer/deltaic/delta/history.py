@@ -1,0 +1,144 @@
+"""Decides when a version was committed, and which version a time means.
+
+Delta protocol, "In-Commit Timestamps": where they are enabled, the commit's own time counts, from the enablement
+version on. Before that, and everywhere else, the time of the commit file counts, made strictly increasing: a version
+is at least one millisecond later than the one before.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from deltaic.delta.actions import Metadata
+from deltaic.delta.commits import in_commit_timestamp
+from deltaic.delta.paths import LOG, Listing, read_listing
+from deltaic.delta.segment import segment_of
+from deltaic.delta.snapshot import Snapshot, records_in_commit_timestamps
+from deltaic.delta.store import LogFile, TableStore
+from deltaic.delta.unreadable import reading
+from deltaic.errors import MalformedRequest, TableUnreadable
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def increasing(files: Sequence[LogFile]) -> list[int]:
+    """Return the times of commit files (in version order) made strictly increasing, in ms since the epoch."""
+    times: list[int] = []
+    for file in files:
+        times.append(file.modified if not times else max(file.modified, times[-1] + 1))
+    return times
+
+
+def shown(timestamp: int) -> str:
+    """Write a time as the reference's messages do, in UTC: `2000-01-01 00:00:00.0`."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=timestamp)
+    except OverflowError:
+        return f"{timestamp} ms"
+    fraction = f"{moment.microsecond // 1000:03d}".rstrip("0") or "0"
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{fraction}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Versions whose times are known, or looked up one by one, in strictly increasing order."""
+
+    versions: Sequence[int]
+    time_of: Callable[[int], int]
+    """The time of the version at an index of `versions`."""
+
+    def first_not_before(self, timestamp: int) -> int:
+        """Return the index of the first version whose time is at or after `timestamp`; the length when none is."""
+        low, high = 0, len(self.versions)
+        while low < high:
+            middle = (low + high) // 2
+            if self.time_of(middle) < timestamp:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+
+class History:
+    """The times of the versions that can be read, as one listing shows them."""
+
+    def __init__(self, store: TableStore) -> None:
+        self._store = store
+        listing = read_listing(store.list_log())
+        latest = Snapshot(store, segment_of(listing))
+        readable = _readable_versions(listing)
+        if not readable:
+            raise TableUnreadable("table files missing: no commit file is left, so no version has a time")
+        since = _enablement_version(latest.metadata)
+        by_file = readable if since is None else [version for version in readable if version < since]
+        own = [] if since is None else [version for version in readable if version >= since]
+        times = increasing([listing.commits[version].file for version in by_file])
+        self._known: dict[int, int] = {}
+        self._listing = listing
+        self._stretches = [_Stretch(by_file, times.__getitem__), _Stretch(own, lambda at: self._own_time(own[at]))]
+        self._stretches = [stretch for stretch in self._stretches if stretch.versions]
+
+    def version_at_or_after(self, timestamp: int) -> int:
+        """Return the first version committed at or after `timestamp` (ms since the epoch), exact matches included.
+
+        Raises MalformedRequest when the time is after the last commit.
+        """
+        for stretch in self._stretches:
+            if (at := stretch.first_not_before(timestamp)) < len(stretch.versions):
+                return stretch.versions[at]
+        raise self._after_latest(timestamp)
+
+    def version_at_or_before(self, timestamp: int) -> int:
+        """Return the last version committed at or before `timestamp` (ms since the epoch), exact matches included.
+
+        Raises MalformedRequest when the time is before the first readable commit or after the last commit.
+        """
+        last = self._stretches[-1]
+        if timestamp > last.time_of(len(last.versions) - 1):
+            raise self._after_latest(timestamp)
+        for stretch in reversed(self._stretches):
+            if (at := stretch.first_not_before(timestamp + 1)) > 0:
+                return stretch.versions[at - 1]
+        first = self._stretches[0]
+        earliest = shown(first.time_of(0))
+        raise MalformedRequest(
+            f"The provided timestamp ({shown(timestamp)}) is before the earliest available version "
+            f"{first.versions[0]} ({earliest}). Please use a timestamp greater than or equal to {earliest}."
+        )
+
+    def _after_latest(self, timestamp: int) -> MalformedRequest:
+        last = self._stretches[-1]
+        latest = shown(last.time_of(len(last.versions) - 1))
+        return MalformedRequest(
+            f"The provided timestamp ({shown(timestamp)}) is after the latest available version "
+            f"{last.versions[-1]} ({latest}). Please use a timestamp less than or equal to {latest}."
+        )
+
+    def _own_time(self, version: int) -> int:
+        if version not in self._known:
+            path = LOG + self._listing.commits[version].file.name
+            with reading(path):
+                content = self._store.get(path)
+            self._known[version] = in_commit_timestamp(content, path)
+        return self._known[version]
+
+
+def _readable_versions(listing: Listing) -> list[int]:
+    """Return the versions that can be read and still have their commit file, ascending and without a gap at the end."""
+    starts = [checkpoint.version for checkpoint in listing.checkpoints]
+    first = 0 if 0 in listing.commits else min(starts, default=0)
+    return [version for version in sorted(listing.commits) if version >= first]
+
+
+def _enablement_version(metadata: Metadata) -> int | None:
+    """Return the first version with an in-commit timestamp; None where they are off."""
+    if not records_in_commit_timestamps(metadata):
+        return None
+    text = metadata.configuration.get("delta.inCommitTimestampEnablementVersion", "0")
+    try:
+        return int(text)
+    except ValueError as broken:
+        raise TableUnreadable(
+            f"the table's log contradicts itself: delta.inCommitTimestampEnablementVersion is '{text}'"
+        ) from broken
