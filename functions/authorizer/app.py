@@ -10,7 +10,6 @@ from aws_lambda_powertools.utilities.data_classes.api_gateway_authorizer_event i
     APIGatewayAuthorizerResponse,
     APIGatewayAuthorizerTokenEvent,
 )
-
 from deltaic.errors import Unauthenticated
 from deltaic.http.runtime import tokens
 
@@ -20,9 +19,8 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:  # noqa: 
     request = APIGatewayAuthorizerTokenEvent(event)
     scheme, _, secret = request.authorization_token.partition(" ")
     try:
-        if scheme.lower() != "bearer":
-            raise Unauthenticated("The Authorization header must be `Bearer <token>` (RFC 6750, section 2.1).")
-        token = tokens().authenticate(secret.strip())
+        # RFC 6750, section 2.1: `Bearer <token>`; anything else is no token.
+        token = tokens().authenticate(secret.strip() if scheme.lower() == "bearer" else "")
     except Unauthenticated:
         # API Gateway knows this very message, and only this one, as a 401.
         raise Exception("Unauthorized") from None  # noqa: TRY002 -- the message is the interface

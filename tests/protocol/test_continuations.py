@@ -26,7 +26,7 @@ NOW = 1_700_000_000.0
 DAY = 86_400
 SIGNER = TokenSigner(b"k" * 32)
 LISTING = Listing("alice", "tables", "Share7", "Schema1")
-BINDING = PageBinding("alice", "table-1", "query", "checksum", "delta", None)
+BINDING = PageBinding("alice", "table-1", "query", "checksum", ("delta",), None)
 PAGE = Page(version=3, end_version=None, latest_version=5, position=("part-00000.parquet", 7))
 INVALID = r"^invalid 'nextPageToken'$"
 
@@ -91,7 +91,7 @@ MISMATCH = (
         ({"table_id": "table-2", "parameters": "other"}, OTHER_TABLE),
         ({"parameters": "other"}, MISMATCH),
         ({"call": "changes"}, MISMATCH),
-        ({"response_format": "parquet"}, MISMATCH),
+        ({"response_formats": ("parquet",)}, MISMATCH),
         ({"file_id_hash": "delta"}, MISMATCH),
     ],
     ids=str,

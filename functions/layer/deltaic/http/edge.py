@@ -4,22 +4,19 @@
 the protocol's error object, anything else is logged and becomes 500 INTERNAL_ERROR with an empty message.
 """
 
-import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from http import HTTPStatus
 from typing import Any
-
-from mangum import Mangum
 
 from deltaic.errors import DeltaicError
 from deltaic.http.asgi import App, Receive, Scope, Send
 from deltaic.http.compression import end_with, gzip_chunks
-from deltaic.http.observability import logger, record
+from deltaic.http.observability import Exchange, logger
 from deltaic.http.request import Request, read_request
 from deltaic.http.response import Response, Stream, error_response
+from deltaic.http.streaming import StreamingMangum
 from deltaic.settings import settings
-
-TEXT_TYPES = ["text/", "application/json", "application/x-ndjson"]
-"""Mangum answers these as text; without NDJSON among them the client would receive base64."""
 
 UseCase = Callable[[Request], Response | Stream]
 Handler = Callable[[Any, Any], Any]
@@ -27,13 +24,11 @@ Handler = Callable[[Any, Any], Any]
 
 def buffered(endpoint: str, use_case: UseCase) -> Handler:
     """Return the Lambda handler of an endpoint whose answers are small."""
-    return Mangum(application(endpoint, use_case), lifespan="off", text_mime_types=TEXT_TYPES)
+    return StreamingMangum(application(endpoint, use_case), stream=False)
 
 
 def streamed(endpoint: str, use_case: UseCase) -> Handler:
     """Return the Lambda handler of an endpoint that streams where the deployment does (RESPONSE_STREAMING)."""
-    from deltaic.http.streaming import StreamingMangum
-
     streams = settings().response_streaming == "enabled"
     return StreamingMangum(application(endpoint, use_case, stream=streams), stream=streams)
 
@@ -46,10 +41,10 @@ def application(endpoint: str, use_case: UseCase, *, stream: bool = False) -> Ap
     """
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        started = time.perf_counter()
-        request: Request | None = None
+        exchange = Exchange(endpoint)
         try:
             request = await read_request(scope, receive)
+            exchange = replace(exchange, request=request)
             answer = use_case(request)
             facts: Mapping[str, object] = {}
             if isinstance(answer, Stream) and not stream:
@@ -57,40 +52,38 @@ def application(endpoint: str, use_case: UseCase, *, stream: bool = False) -> Ap
                 answer = Response(headers=answer.headers, body=b"".join(answer.chunks))
         except DeltaicError as error:
             answer = error_response(error)
-            record(endpoint, request, error.status, time.perf_counter() - started, _facts(error), failed=False)
-        except Exception:
+            exchange.record(error.status, _facts(error))
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the caller gets the protocol's error object
             logger().exception("unexpected failure")
             answer = error_response(DeltaicError(""))
-            record(endpoint, request, answer.status, time.perf_counter() - started, {}, failed=True)
+            exchange.record(answer.status, _facts(error), failed=True)
         else:
             if isinstance(answer, Stream):
-                await _send_stream(endpoint, request, answer, send, started, gzip=_accepts_gzip(request))
+                await _send_stream(exchange, answer, send, gzip=_accepts_gzip(request))
                 return
-            record(endpoint, request, answer.status, time.perf_counter() - started, facts, failed=False)
+            exchange.record(answer.status, facts)
         await _send_start(send, answer.status, dict(answer.headers))
         await send({"type": "http.response.body", "body": answer.body})
 
     return app
 
 
-async def _send_stream(
-    endpoint: str, request: Request, stream: Stream, send: Send, started: float, *, gzip: bool
-) -> None:
-    """Send the stream; a failure of its source ends it with its `failed` line and is raised, one of `send` is raised."""
+async def _send_stream(exchange: Exchange, stream: Stream, send: Send, *, gzip: bool) -> None:
+    """Send the stream; a failure of its source ends it with its `failed` line; both failures are raised."""
     headers = dict(stream.headers)
     if gzip:
         headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
     ending = gzip_chunks if gzip else end_with
-    await _send_start(send, 200, headers)
+    await _send_start(send, HTTPStatus.OK, headers)
     try:
         for chunk in ending(stream.chunks, stream.failed):
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     except Exception as error:
         logger().exception("the stream broke off")
-        record(endpoint, request, 200, time.perf_counter() - started, _facts(error), failed=True)
+        exchange.record(HTTPStatus.OK, _facts(error), failed=True)
         raise
     await send({"type": "http.response.body", "body": b""})
-    record(endpoint, request, 200, time.perf_counter() - started, stream.facts, failed=False)
+    exchange.record(HTTPStatus.OK, stream.facts)
 
 
 async def _send_start(send: Send, status: int, headers: dict[str, str]) -> None:

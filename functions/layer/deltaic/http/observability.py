@@ -4,7 +4,9 @@ The log line is the audit record (who asked for which table, what was answered);
 tokens never enter it. Metrics leave as CloudWatch EMF; set POWERTOOLS_METRICS_DISABLED=true where nobody reads them.
 """
 
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 
 from aws_lambda_powertools import Logger
@@ -21,26 +23,34 @@ def logger() -> Logger:
     return Logger(service="deltaic")
 
 
-def record(
-    endpoint: str, request: Request | None, status: int, seconds: float, facts: Mapping[str, object], *, failed: bool
-) -> None:
-    """Write the request's log line and metrics; `facts` is what the use case wants remembered (version, files)."""
-    line: dict[str, object] = {"endpoint": endpoint, "status": status, "milliseconds": round(seconds * 1000, 1)}
-    if request is not None:
-        line |= {
-            "requestId": request.request_id,
-            "recipientId": request.caller.recipient_id,
-            "tokenId": request.caller.token_id,
-            "names": dict(request.names),
-            "userAgent": request.headers.get("user-agent", ""),
-        }
-    line |= facts
-    if failed:
-        logger().error("request failed", extra=line)
-    else:
-        logger().info("request", extra=line)
-    metrics = EphemeralMetrics(namespace=NAMESPACE, service="deltaic")
-    metrics.add_dimension("endpoint", endpoint)
-    metrics.add_metric("Latency", MetricUnit.Milliseconds, seconds * 1000)
-    metrics.add_metric("Failures", MetricUnit.Count, int(failed))
-    metrics.flush_metrics()
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request under way."""
+
+    endpoint: str
+    request: Request | None = None
+    """None until it has been read."""
+    began: float = field(default_factory=time.perf_counter)
+
+    def record(self, status: int, facts: Mapping[str, object], *, failed: bool = False) -> None:
+        """Write the request's log line and metrics; `facts` is what the use case wants remembered (version, files)."""
+        milliseconds = round((time.perf_counter() - self.began) * 1000, 1)
+        line: dict[str, object] = {"endpoint": self.endpoint, "status": status, "milliseconds": milliseconds}
+        if self.request is not None:
+            line |= {
+                "requestId": self.request.request_id,
+                "recipientId": self.request.caller.recipient_id,
+                "tokenId": self.request.caller.token_id,
+                "names": dict(self.request.names),
+                "userAgent": self.request.headers.get("user-agent", ""),
+            }
+        line |= facts
+        if failed:
+            logger().error("request failed", extra=line)
+        else:
+            logger().info("request", extra=line)
+        metrics = EphemeralMetrics(namespace=NAMESPACE, service="deltaic")
+        metrics.add_dimension("endpoint", self.endpoint)
+        metrics.add_metric("Latency", MetricUnit.Milliseconds, milliseconds)
+        metrics.add_metric("Failures", MetricUnit.Count, int(failed))
+        metrics.flush_metrics()

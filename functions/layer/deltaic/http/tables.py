@@ -6,7 +6,7 @@ from deltaic.http.runtime import sharing
 from deltaic.protocol.capabilities import FILE_ID_HASH_HEADER, HEADER
 from deltaic.protocol.requests import ChangesRequest, MetadataRequest, QueryRequest, VersionRequest
 from deltaic.sharing import changes, metadata, query, version
-from deltaic.sharing.answer import VERSION_HEADER, Answer
+from deltaic.sharing.answer import VERSION_HEADER, Answer, AskedHeaders
 from deltaic.sharing.caller import TableName
 
 
@@ -23,8 +23,7 @@ def get_table_metadata(request: Request) -> Response:
         request.caller,
         _table(request),
         MetadataRequest.parse(request.query),
-        request.headers.get(HEADER),
-        request.headers.get(FILE_ID_HASH_HEADER),
+        _asked(request),
     )
     return Response(headers=answer.headers, body=b"".join(answer.chunks))
 
@@ -37,8 +36,7 @@ def query_table(request: Request) -> Stream:
             request.caller,
             _table(request),
             QueryRequest.parse(request.body),
-            request.headers.get(HEADER),
-            request.headers.get(FILE_ID_HASH_HEADER),
+            _asked(request),
         )
     )
 
@@ -51,14 +49,17 @@ def list_table_changes(request: Request) -> Stream:
             request.caller,
             _table(request),
             ChangesRequest.parse(request.query),
-            request.headers.get(HEADER),
-            request.headers.get(FILE_ID_HASH_HEADER),
+            _asked(request),
         )
     )
 
 
 def _table(request: Request) -> TableName:
     return TableName(request.names["share"], request.names["schema"], request.names["table"])
+
+
+def _asked(request: Request) -> AskedHeaders:
+    return AskedHeaders(request.headers.get(HEADER), request.headers.get(FILE_ID_HASH_HEADER))
 
 
 def _stream(answer: Answer) -> Stream:

@@ -48,7 +48,8 @@ class PageBinding:
     """`query`, `changes`, or the id of the query whose result is paged."""
     parameters: str
     """`tokens.checksum` of the request's `fingerprint`."""
-    response_format: ResponseFormat
+    response_formats: tuple[ResponseFormat, ...]
+    """Those asked for: with the version pinned, the same ones choose the same format again."""
     file_id_hash: FileIdHash | None
     """The header as sent: another scheme on a later page would give a file two ids."""
 

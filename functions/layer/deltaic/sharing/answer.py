@@ -1,6 +1,6 @@
 """Decides what an NDJSON answer consists of: the headers that describe it, its lines, and how it ends if it breaks."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from deltaic.errors import DeltaicError
@@ -14,11 +14,26 @@ from deltaic.protocol.capabilities import (
     file_id_hash,
     reply,
 )
+from deltaic.protocol.continuations import PageBinding
+from deltaic.protocol.tokens import checksum
+from deltaic.sharing.context import SharedTable
 
 VERSION_HEADER = "delta-table-version"
 
 _BROKEN = b"!aborted: the answer is not complete; ask again\n"
 """A last line that is no JSON: the Python client takes an answer that ends cleanly in the middle for a whole one."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedHeaders:
+    """The headers of a request that shape its answer, as sent; each endpoint reads them when it is their turn."""
+
+    capabilities: str | None
+    file_id_hash: str | None
+
+    def wishes(self) -> "Wishes":
+        """Read both; raises InvalidParameter."""
+        return Wishes(Capabilities.parse(self.capabilities), file_id_hash(self.file_id_hash))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +43,16 @@ class Wishes:
     capabilities: Capabilities
     file_id_hash: FileIdHash | None
 
-    @classmethod
-    def of(cls, capabilities: str | None, file_id_hash_: str | None) -> "Wishes":
-        """Read both headers; raises InvalidParameter."""
-        return cls(Capabilities.parse(capabilities), file_id_hash(file_id_hash_))
+    def binding(self, table: SharedTable, call: str, parameters: Mapping[str, object]) -> PageBinding:
+        """Return what a page token of this request is bound to."""
+        return PageBinding(
+            recipient=table.caller.recipient_id,
+            table_id=table.entry.id,
+            call=call,
+            parameters=checksum(parameters),
+            response_formats=self.capabilities.response_formats,
+            file_id_hash=self.file_id_hash,
+        )
 
     def scheme(self, response_format: ResponseFormat) -> FileIdHash:
         """Return how files are named: as asked for, else as the reference names them in this format."""

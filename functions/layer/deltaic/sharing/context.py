@@ -1,4 +1,4 @@
-"""Decides what a use case has at hand: the catalog, the tokens' key, the tables' stores, the signing sessions, the time."""
+"""Decides what a use case has at hand: the catalog, the keys, the stores, the time."""
 
 import time
 from collections.abc import Callable
@@ -45,7 +45,7 @@ class Sharing:
             entry=entry,
             storage=storage,
             locations=TableLocations.parse(entry.location, entry.auxiliary_locations),
-            gate=TableGate(str(name), entry.history, entry.start_version if entry.history else 0),
+            gate=TableGate(str(name), entry.history, entry.start_version),
         )
 
     def urls(self, table: "SharedTable") -> TableUrls:

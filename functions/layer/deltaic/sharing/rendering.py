@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import md5, sha256
+from itertools import pairwise
 from typing import Any, Final
 
 import orjson
@@ -45,9 +46,7 @@ def _chunk(batch: Any, urls: TableUrls, style: FileStyle) -> bytes:
     tails = _tails(batch, texts, urls, style)
     paths = urls.relative(raw_paths)
     if paths is None:
-        return b"".join(
-            head + urls.url(text).encode() + tail for text, tail in zip(texts, tails, strict=True)
-        )
+        return b"".join(head + urls.url(text).encode() + tail for text, tail in zip(texts, tails, strict=True))
     return urls.signer.lines(head, paths, tails)
 
 
@@ -102,7 +101,7 @@ def partition_values(column: Any) -> list[bytes]:
     offsets: list[int] = column.offsets.to_pylist()
     known: dict[tuple[str | None, ...], bytes] = {}
     answer: list[bytes] = []
-    for start, end in zip(offsets, offsets[1:], strict=False):
+    for start, end in pairwise(offsets):
         entry = (*keys[start:end], *items[start:end])
         encoded = known.get(entry)
         if encoded is None:
@@ -127,7 +126,7 @@ def _ascii_json(value: Any) -> bytes:
 
 
 def _row_tracking(batch: Any) -> list[bytes]:
-    """Return `,"baseRowId":..,"defaultRowCommitVersion":..` for each row, nothing where the table does not track rows."""
+    """Return `,"baseRowId":..,"defaultRowCommitVersion":..` for each row, nothing where rows are not tracked."""
     first, second = batch.column("baseRowId"), batch.column("defaultRowCommitVersion")
     if first.null_count == second.null_count == batch.num_rows:
         return [b""] * batch.num_rows

@@ -1,0 +1,28 @@
+"""Decides what is told of a table without its files: the protocol and metaData lines of one version."""
+
+from deltaic.protocol.requests import MetadataRequest
+from deltaic.sharing.answer import Answer, AskedHeaders
+from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.context import Sharing
+from deltaic.sharing.snapshots import find, head_lines, negotiate, open_log
+
+
+def get_metadata(
+    sharing: Sharing, caller: Caller, name: TableName, request: MetadataRequest, headers: AskedHeaders
+) -> Answer:
+    """Return both lines (PROTOCOL.md, "Query Table Metadata"), at the latest version, a version, or as of a time.
+
+    The start version gates metadata too: a schema before it is history that is not shared.
+    """
+    table = sharing.table(caller, name)
+    request.check_gate(table.gate)
+    wishes = headers.wishes()
+    snapshot = find(open_log(sharing, table), request.version, request.instant())
+    table.gate.check_version(snapshot.version)
+    response_format = negotiate(snapshot, wishes)
+    return Answer(
+        version=snapshot.version,
+        response_format=response_format,
+        wishes=wishes,
+        chunks=[head_lines(table, snapshot, response_format)],
+    )

@@ -1,0 +1,147 @@
+"""Decides what a query answers: the files of a snapshot, pruned, limited and paged; ranges go to `changes`."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from deltaic.delta.files import FileFilter
+from deltaic.delta.snapshot import Snapshot
+from deltaic.protocol import lines
+from deltaic.protocol.continuations import Page as PageClaims
+from deltaic.protocol.continuations import (
+    PageBinding,
+    Pinned,
+    open_page_token,
+    open_refresh_token,
+    seal_page_token,
+    seal_refresh_token,
+)
+from deltaic.protocol.requests import QueryRequest
+from deltaic.sharing import changes
+from deltaic.sharing.answer import Answer, AskedHeaders, Wishes
+from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.context import SharedTable, Sharing
+from deltaic.sharing.page import Page, start_of
+from deltaic.sharing.rendering import FileStyle, render
+from deltaic.sharing.snapshots import find, head_lines, negotiate, open_log
+from deltaic.storage.urls import TableUrls
+
+
+def query(sharing: Sharing, caller: Caller, name: TableName, request: QueryRequest, headers: AskedHeaders) -> Answer:
+    """Answer POST .../query (PROTOCOL.md, "Read Data from a Table"); what can be refused is refused before a line."""
+    wishes = headers.wishes()
+    table = sharing.table(caller, name)
+    table.require_url_access()
+    request.check_gate(table.gate)
+    if request.is_range:
+        return changes.query_range(sharing, table, request, wishes)
+    return _SnapshotQuery(sharing, table, request, wishes).answer()
+
+
+@dataclass(frozen=True, slots=True)
+class _SnapshotQuery:
+    sharing: Sharing
+    table: SharedTable
+    request: QueryRequest
+    wishes: Wishes
+
+    def answer(self) -> Answer:
+        claims = self._page_claims()
+        log = open_log(self.sharing, self.table)
+        start, rows_before = start_of(claims.position if claims else None)
+        if claims is not None:
+            snapshot = log.snapshot(claims.version, at=start)
+        elif self.request.refresh_token is not None:
+            snapshot = log.snapshot(self._refreshed_version(self.request.refresh_token))
+        else:
+            snapshot = find(log, self.request.version, self.request.instant())
+        self.table.gate.check_version(snapshot.version)
+        response_format = negotiate(snapshot, self.wishes)
+        style = FileStyle(
+            response_format,
+            self.wishes.scheme(response_format),
+            version=snapshot.version if self.request.time_travels else None,
+            timestamp=snapshot.timestamp if self.request.time_travels else None,
+        )
+        page = Page(
+            snapshot.scan(self._filter(snapshot), start=start),
+            limit=self.request.limit_hint,
+            max_files=self.request.max_files,
+            rows_before=rows_before,
+        )
+        urls = self.sharing.urls(self.table)
+        facts: dict[str, object] = {"version": snapshot.version, "format": response_format}
+        body = self._lines(snapshot, page, urls, style, facts)
+        # The head and the first files are made before the 200 begins: what is wrong with a log shows up there.
+        first = list(_take(body, 2))
+        return Answer(
+            version=snapshot.version,
+            response_format=response_format,
+            wishes=self.wishes,
+            chunks=chain(first, body),
+            negotiated_end=self.wishes.capabilities.include_end_stream_action,
+            facts=facts,
+        )
+
+    def _lines(
+        self, snapshot: Snapshot, page: Page, urls: TableUrls, style: FileStyle, facts: dict[str, object]
+    ) -> Iterator[bytes]:
+        yield head_lines(self.table, snapshot, style.response_format)
+        for files in page:
+            yield from render(files, urls, style)
+        facts["files"] = page.files
+        if self.request.opts_into_end_stream or self.wishes.capabilities.include_end_stream_action:
+            yield self._end(snapshot, page, urls)
+
+    def _end(self, snapshot: Snapshot, page: Page, urls: TableUrls) -> bytes:
+        now = self.sharing.clock()
+        next_token = refresh_token = None
+        if page.next is not None:
+            claims = PageClaims(snapshot.version, None, snapshot.version, page.next)
+            next_token = seal_page_token(self.sharing.signer, self._binding(), claims, now=now)
+        if self.request.include_refresh_token:
+            pinned = Pinned(self.table.caller.recipient_id, self.table.entry.id, snapshot.version)
+            refresh_token = seal_refresh_token(self.sharing.signer, pinned, now=now)
+        return lines.end_stream_action(
+            lines.EndStreamAction(
+                refresh_token=refresh_token,
+                next_page_token=next_token,
+                min_url_expiration=urls.expires_at_ms if page.files else None,
+            )
+        )
+
+    def _filter(self, snapshot: Snapshot) -> FileFilter | None:
+        """Return what prunes; hints are hints, so what cannot be understood keeps every file."""
+        if not self.request.predicate_hints and not self.request.json_predicate_hints:
+            return None
+        # Most queries carry no hints: they do not pay for the parsers' imports.
+        from deltaic.delta.skipping import Skipper
+        from deltaic.protocol import predicates
+
+        wanted = predicates.combine(
+            predicates.parse_sql(self.request.predicate_hints),
+            predicates.parse_json(self.request.json_predicate_hints or ""),
+        )
+        return None if wanted is None else Skipper(wanted, snapshot.metadata)
+
+    def _page_claims(self) -> PageClaims | None:
+        if self.request.page_token is None:
+            return None
+        return open_page_token(self.sharing.signer, self.request.page_token, self._binding(), now=self.sharing.clock())
+
+    def _refreshed_version(self, token: str) -> int:
+        return open_refresh_token(
+            self.sharing.signer,
+            token,
+            self.table.caller.recipient_id,
+            self.table.entry.id,
+            now=self.sharing.clock(),
+        )
+
+    def _binding(self) -> PageBinding:
+        return self.wishes.binding(self.table, "query", self.request.fingerprint)
+
+
+def _take(source: Iterable[bytes], count: int) -> Iterator[bytes]:
+    for _, item in zip(range(count), source, strict=False):
+        yield item
