@@ -1,0 +1,161 @@
+"""What a recipient sees: what is granted, in order, and nothing that tells ungranted from absent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltaic.errors import NotFound, TableUnreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from deltaic.catalog.reader import CatalogReader
+
+    from tests.catalog.conftest import Catalog
+
+LOCATION = "s3://bucket/some/table"
+UNKNOWN = "does not exist, please contact your share provider for further information."
+
+
+@pytest.fixture
+def alice(catalog: Catalog) -> str:
+    """Return the id of a recipient that holds share `Mine`, with two schemas; `Other` is not granted to it."""
+    admin = catalog.admin
+    for share in ("Mine", "Other"):
+        admin.create_share(share)
+        for schema in ("B", "a"):
+            admin.create_schema(share, schema)
+            for table in ("t2", "T1"):
+                admin.create_table(share, schema, table, LOCATION)
+    recipient = admin.create_recipient("alice")
+    admin.create_grant("alice", "mine")
+    return recipient.id
+
+
+def test_listings_hold_what_is_granted_in_the_order_of_the_keys(catalog: Catalog, alice: str) -> None:
+    reader = catalog.reader
+    assert [share.name for share in reader.list_shares(alice, None, 501)] == ["Mine"]
+    assert [schema.name for schema in reader.list_schemas(alice, "MINE", None, 501)] == ["a", "B"]
+    assert [table.name for table in reader.list_tables(alice, "mine", "A", None, 501)] == ["T1", "t2"]
+    everything = reader.list_all_tables(alice, "mine", None, 501)
+    assert [f"{table.schema_name}.{table.name}" for table in everything] == ["a.T1", "a.t2", "B.T1", "B.t2"]
+    assert {(table.share, table.location) for table in everything} == {("Mine", LOCATION)}
+
+
+def test_a_stranger_sees_an_empty_server(catalog: Catalog, alice: str) -> None:
+    assert catalog.reader.list_shares(f"{alice}x", None, 501) == []
+
+
+def test_look_ups_ignore_case_and_answer_the_original_spelling(catalog: Catalog, alice: str) -> None:
+    found = catalog.reader.get_table(alice, "mINE", "b", "t1")
+    assert (found.share, found.schema_name, found.name) == ("Mine", "B", "T1")
+    assert catalog.reader.get_share(alice, "mine").name == "Mine"
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        pytest.param(lambda r, a, s: r.get_share(a, s), "share '{share}' not found", id="share"),
+        pytest.param(lambda r, a, s: r.list_schemas(a, s, None, 9), "share '{share}' not found", id="schemas"),
+        pytest.param(lambda r, a, s: r.list_tables(a, s, "A", None, 9), "share '{share}' not found", id="tables"),
+        pytest.param(lambda r, a, s: r.list_all_tables(a, s, None, 9), "share '{share}' not found", id="all-tables"),
+        pytest.param(
+            lambda r, a, s: r.get_table(a, s, "A", "T1"), f"[Share/Schema/Table] '{{share}}/A/T1' {UNKNOWN}", id="table"
+        ),
+    ],
+)
+def test_ungranted_cannot_be_told_from_absent(
+    catalog: Catalog, alice: str, ask: Callable[[CatalogReader, str, str], object], message: str
+) -> None:
+    requests: list[str] = []
+    events: Any = catalog.dynamo.client.meta.events
+
+    def count(request: Any, **_: Any) -> None:
+        requests.append(request.headers["X-Amz-Target"])
+
+    events.register("before-send.dynamodb", count)
+    costs = []
+    try:
+        for share in ("OTHER", "Nowhere"):
+            requests.clear()
+            with pytest.raises(NotFound) as refusal:
+                ask(catalog.reader, alice, share)
+            assert refusal.value.message == message.format(share=share)
+            costs.append(list(requests))
+    finally:
+        events.unregister("before-send.dynamodb", count)
+    assert costs[0] == costs[1]
+    assert len(costs[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        pytest.param(lambda r, a: r.list_tables(a, "mine", "No", None, 9), "schema 'No' not found", id="schema"),
+        pytest.param(lambda r, a: r.get_table(a, "mine", "No", "t1"), f"'mine/No/t1' {UNKNOWN}", id="table-schema"),
+        pytest.param(lambda r, a: r.get_table(a, "mine", "a", "No"), f"'mine/a/No' {UNKNOWN}", id="table"),
+    ],
+)
+def test_what_a_granted_share_lacks_is_named(
+    catalog: Catalog, alice: str, ask: Callable[[CatalogReader, str], object], message: str
+) -> None:
+    with pytest.raises(NotFound) as refusal:
+        ask(catalog.reader, alice)
+    assert refusal.value.message.endswith(message)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["", " ", "mine/a", "/", "mine\0", "\ud800", "x" * 5000, "\U0001f600" * 600, "mine0", "ßß", "mine/../mine"],
+    ids=ascii,
+)
+def test_whatever_is_typed_as_a_name_is_not_found(catalog: Catalog, alice: str, typed: str) -> None:
+    reader = catalog.reader
+    for ask in (
+        lambda: reader.get_share(alice, typed),
+        lambda: reader.list_schemas(alice, typed, None, 9),
+        lambda: reader.list_tables(alice, "mine", typed, None, 9),
+        lambda: reader.get_table(alice, "mine", "a", typed),
+        lambda: reader.get_table(alice, "mine", typed, "t1"),
+        lambda: reader.get_table(alice, typed, "a", "t1"),
+        lambda: reader.get_share(typed, "mine"),
+    ):
+        with pytest.raises(NotFound):
+            ask()
+    assert reader.list_shares(typed, None, 9) == []
+
+
+def test_a_grant_that_outlives_its_share_for_a_moment_does_not_end_the_listing(catalog: Catalog, alice: str) -> None:
+    for name in ("m1", "m2", "m3", "m4"):
+        catalog.admin.create_share(name)
+        catalog.admin.create_grant("alice", name)
+    for name in ("m1", "m2"):
+        catalog.dynamo.client.delete_item(
+            TableName=catalog.catalog_table, Key={"pk": {"S": "shares"}, "sk": {"S": f"share/{name}"}}
+        )
+    assert [share.name for share in catalog.reader.list_shares(alice, None, 3)] == ["m3", "m4", "Mine"]
+    assert [share.name for share in catalog.reader.list_shares(alice, "m1", 1)] == ["m3"]
+
+
+def test_a_listing_goes_on_beyond_one_megabyte(catalog: Catalog, alice: str) -> None:
+    comment = "\U0001f600" * 65_000
+    for number in range(6):
+        catalog.admin.create_schema("mine", f"wide{number}", comment=comment)
+    assert len(catalog.reader.list_schemas(alice, "mine", None, 501)) == 8
+
+
+def test_more_shares_than_one_batch_holds(catalog: Catalog) -> None:
+    alice = catalog.admin.create_recipient("alice").id
+    for number in range(105):
+        catalog.admin.create_share(f"s{number:03}")
+        catalog.admin.create_grant("alice", f"s{number:03}")
+    names = [share.name for share in catalog.reader.list_shares(alice, None, 501)]
+    assert names == [f"s{number:03}" for number in range(105)]
+
+
+def test_the_storage_of_a_table_is_found_or_the_table_is_unreadable(catalog: Catalog) -> None:
+    made = catalog.admin.create_storage("MinIO", endpoint="http://minio:9000")
+    assert catalog.reader.get_storage("minio") == made
+    with pytest.raises(TableUnreadable):
+        catalog.reader.get_storage("other")

@@ -1,0 +1,196 @@
+"""Tokens: who a bearer is, and that revoked, expired and invented ones are nobody, in the same words."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import pytest
+from deltaic.catalog import tables
+from deltaic.errors import Conflict, InvalidParameter, NotFound, Unauthenticated
+
+if TYPE_CHECKING:
+    from deltaic.catalog.items import Recipient
+
+    from tests.catalog.conftest import Catalog
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def alice(catalog: Catalog) -> Recipient:
+    return catalog.admin.create_recipient("alice")
+
+
+def in_days(days: float) -> float:
+    return time.time() + days * DAY
+
+
+def test_a_token_says_who_bears_it(catalog: Catalog, alice: Recipient) -> None:
+    issued = catalog.issuing().create_token(alice, comment="laptop")
+    token = catalog.tokens().authenticate(issued.secret)
+    assert token == issued.token
+    assert (token.recipient_id, token.recipient, token.comment) == (alice.id, "alice", "laptop")
+    assert token.expires_at - token.created_at == timedelta(days=90)
+
+
+def test_the_secret_is_stored_nowhere_and_shown_by_no_repr(catalog: Catalog, alice: Recipient) -> None:
+    issued = catalog.issuing().create_token(alice)
+    assert len(issued.secret) == 47
+    assert issued.secret.startswith("dlt_")
+    assert issued.secret not in repr(issued)
+    digest = sha256(issued.secret.encode()).hexdigest()
+    assert digest.startswith(issued.token.id)
+    stored = str(catalog.items())
+    assert issued.secret not in stored
+    assert f"token/{digest}" in stored
+
+
+@pytest.mark.parametrize(
+    "bearer",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("dlt_", id="prefix-only"),
+        pytest.param("dlt_" + "A" * 43, id="invented"),
+        pytest.param("dlt_" + "A" * 44, id="too-long"),
+        pytest.param("dlt_" + "A" * 42 + "\n", id="newline"),
+        pytest.param("dlt_" + "\ud800" * 43, id="surrogate"),
+        pytest.param("x" * 100_000, id="huge"),
+        pytest.param("../token", id="path"),
+    ],
+)
+def test_what_is_no_token_is_nobody(catalog: Catalog, alice: Recipient, bearer: str) -> None:
+    catalog.issuing().create_token(alice)
+    with pytest.raises(Unauthenticated):
+        catalog.tokens().authenticate(bearer)
+
+
+def test_every_refusal_reads_the_same(catalog: Catalog, alice: Recipient) -> None:
+    admin = catalog.issuing()
+    revoked = admin.create_token(alice)
+    admin.revoke_token(alice, revoked.token.id)
+    expired = admin.create_token(alice)
+    refusals = set()
+    for bearer, days in ((revoked.secret, 0), (expired.secret, 91), ("dlt_" + "A" * 43, 0)):
+        with pytest.raises(Unauthenticated) as refusal:
+            catalog.tokens(lambda days=days: in_days(days)).authenticate(bearer)  # type: ignore[misc]
+        refusals.add(refusal.value.message)
+    assert len(refusals) == 1
+
+
+@pytest.mark.parametrize(("seconds", "live"), [(-1, True), (0, False), (1, False)], ids=["before", "at", "after"])
+def test_a_token_ends_at_its_expiry_to_the_second(catalog: Catalog, alice: Recipient, seconds: int, live: bool) -> None:
+    issued = catalog.issuing().create_token(alice, timedelta(hours=1))
+    moment = issued.token.expires_at.timestamp() + seconds
+    store = catalog.tokens(lambda: moment)
+    if live:
+        assert store.authenticate(issued.secret).id == issued.token.id
+    else:
+        with pytest.raises(Unauthenticated):
+            store.authenticate(issued.secret)
+
+
+def test_revoking_is_immediate_repeatable_and_hits_one_token(catalog: Catalog, alice: Recipient) -> None:
+    admin = catalog.issuing()
+    first, second = admin.create_token(alice), admin.create_token(alice)
+    assert admin.revoke_token(alice, first.token.id).revoked
+    assert admin.revoke_token(alice, first.token.id).revoked
+    with pytest.raises(Unauthenticated):
+        catalog.tokens().authenticate(first.secret)
+    assert catalog.tokens().authenticate(second.secret).id == second.token.id
+    with pytest.raises(NotFound, match="has no token"):
+        admin.revoke_token(alice, "nothing")
+
+
+def test_tokens_are_listed_by_recipient_with_their_states(catalog: Catalog, alice: Recipient) -> None:
+    admin = catalog.issuing()
+    bob = catalog.admin.create_recipient("bob")
+    admin.create_token(bob)
+    revoked = admin.create_token(alice).token
+    admin.revoke_token(alice, revoked.id)
+    live = admin.create_token(alice).token
+    states = {token.id: token.state() for token in admin.list_tokens(alice.id)}
+    assert states == {revoked.id: "revoked", live.id: "live"}
+    assert live.state(live.expires_at) == "expired"
+    assert admin.get_token(alice, live.id) == live
+    assert len(admin.list_tokens(bob.id)) == 1
+
+
+def test_two_live_tokens_and_no_third(catalog: Catalog, alice: Recipient) -> None:
+    admin = catalog.issuing()
+    first = admin.create_token(alice)
+    second = admin.create_token(alice)
+    with pytest.raises(Conflict, match=f"(?=.*{first.token.id})(?=.*{second.token.id})"):
+        admin.create_token(alice)
+    admin.revoke_token(alice, first.token.id)
+    admin.create_token(alice)
+
+
+def test_an_expired_token_makes_room(catalog: Catalog, alice: Recipient) -> None:
+    for _ in range(2):
+        catalog.issuing().create_token(alice)
+    later = catalog.issuing(lambda: in_days(91))
+    issued = later.create_token(alice)
+    assert catalog.tokens().authenticate(issued.secret).id == issued.token.id
+
+
+def test_rotation_overlaps_and_can_only_shorten(catalog: Catalog, alice: Recipient) -> None:
+    admin = catalog.issuing()
+    old = admin.create_token(alice, timedelta(days=10))
+    new = admin.rotate_token(alice, timedelta(days=20), overlap=timedelta(days=2))
+    for bearer in (old, new):
+        assert catalog.tokens().authenticate(bearer.secret).id == bearer.token.id
+    ends = admin.get_token(alice, old.token.id).expires_at - old.token.created_at
+    assert timedelta(days=2) <= ends < timedelta(days=2, minutes=1)
+    with pytest.raises(Unauthenticated):
+        catalog.tokens(lambda: in_days(2.01)).authenticate(old.secret)
+    assert catalog.tokens(lambda: in_days(2.01)).authenticate(new.secret).id == new.token.id
+
+    # The old one has a day left when the next rotation offers it five.
+    later = catalog.issuing(lambda: in_days(3))
+    later.rotate_token(alice, overlap=timedelta(days=30))
+    assert admin.get_token(alice, new.token.id).expires_at == new.token.expires_at
+
+
+def test_rotation_with_two_live_tokens_needs_room_or_no_overlap(catalog: Catalog, alice: Recipient) -> None:
+    admin = catalog.issuing()
+    old = [admin.create_token(alice) for _ in range(2)]
+    with pytest.raises(Conflict, match="revoke one"):
+        admin.rotate_token(alice)
+    new = admin.rotate_token(alice, overlap=timedelta(0))
+    for issued in old:
+        with pytest.raises(Unauthenticated):
+            catalog.tokens().authenticate(issued.secret)
+    assert catalog.tokens().authenticate(new.secret).id == new.token.id
+
+
+@pytest.mark.parametrize("life", [timedelta(0), timedelta(days=-1), timedelta(days=366)], ids=str)
+def test_a_life_out_of_bounds_is_refused(catalog: Catalog, alice: Recipient, life: timedelta) -> None:
+    with pytest.raises(InvalidParameter):
+        catalog.issuing().create_token(alice, life)
+    with pytest.raises(InvalidParameter):
+        catalog.issuing().rotate_token(alice, life)
+    with pytest.raises(InvalidParameter):
+        catalog.issuing().rotate_token(alice, overlap=timedelta(seconds=-1))
+    assert catalog.issuing().list_tokens(alice.id) == []
+
+
+def test_the_table_forgets_tokens_by_the_attribute_that_is_checked(catalog: Catalog, alice: Recipient) -> None:
+    issued = catalog.issuing().create_token(alice)
+    described = catalog.dynamo.client.describe_time_to_live(TableName=catalog.tokens_table)
+    assert described["TimeToLiveDescription"]["AttributeName"] == tables.EXPIRY
+    expected = {"N": str(int(issued.token.expires_at.timestamp()))}
+    tokens = [item for item in catalog.items() if tables.EXPIRY in item]
+    assert [item[tables.EXPIRY] for item in tokens] == [expected, expected]
+
+
+def test_a_token_that_the_table_forgot_in_one_place_can_be_revoked(catalog: Catalog, alice: Recipient) -> None:
+    issued = catalog.issuing().create_token(alice)
+    catalog.dynamo.client.delete_item(
+        TableName=catalog.tokens_table,
+        Key={"pk": {"S": f"token/{sha256(issued.secret.encode()).hexdigest()}"}, "sk": {"S": "token"}},
+    )
+    assert catalog.issuing().revoke_token(alice, issued.token.id).revoked
+    assert catalog.issuing().list_tokens(alice.id) == []
