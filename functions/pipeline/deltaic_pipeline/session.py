@@ -77,8 +77,9 @@ def session(
 
     Without a cluster it finds Java, fetches the jars on the first use and runs in this process; in a driver that
     `spark-submit` started it adds only Delta's settings and leaves master, memory, class path and credentials alone.
-    `brief` trades speed on large data for an earlier end of a small job, `tests` even more for many tiny tables. The JVM's memory, class path and options are
-    fixed once it runs: a second call in the same process returns the first session, pointed at `s3`.
+    `brief` trades speed on large data for an earlier end of a small job, `tests` even more for many tiny tables. The
+    JVM's memory, class path and options are fixed once it runs: a second call in the same process returns the first
+    session, pointed at `s3`.
     Raises `PipelineError` with one line when Java, the jars or the session cannot be had.
     """
     here = machine()

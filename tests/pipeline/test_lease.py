@@ -1,0 +1,134 @@
+"""One writer per table: others wait or are refused by name, and a job that lost its lease acknowledges nothing."""
+
+import threading
+import time
+from datetime import timedelta
+
+import boto3
+import pytest
+from deltaic.catalog import tables
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.leases import Leases
+from deltaic.errors import Conflict, Unavailable
+from deltaic_ops.local.embedded import EmbeddedAws
+from deltaic_pipeline.failures import LeaseLost
+from deltaic_pipeline.lease import hold, holder_name
+
+LOCATION = "s3://lake/patients"
+SHORT = timedelta(seconds=0.9)
+
+
+@pytest.fixture(scope="module")
+def dynamo(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Dynamo:
+    client = aws_session.client("dynamodb", endpoint_url=embedded_aws.endpoint)
+    tables.create(client, "lease-catalog", "lease-tokens")
+    return Dynamo(lambda: client)
+
+
+@pytest.fixture
+def leases(dynamo: Dynamo) -> Leases:
+    return Leases("lease-catalog", dynamo)
+
+
+class Unreachable:
+    """Leases whose renewals fail in passing from some moment on."""
+
+    def __init__(self, inner: Leases) -> None:
+        self.acquire = inner.acquire
+        self.release = inner.release
+        self._inner = inner
+        self.failing = False
+
+    def renew(self, location: str, holder: str, ttl: timedelta) -> None:
+        if self.failing:
+            raise Unavailable("the catalog does not answer")
+        self._inner.renew(location, holder, ttl)
+
+
+def test_a_second_writer_is_refused_and_told_by_whom(leases: Leases) -> None:
+    holder = holder_name("first")
+    with hold(leases, LOCATION, holder), pytest.raises(Conflict) as refusal, hold(leases, LOCATION, "second"):
+        pytest.fail("two writers hold one lease")
+    assert holder in refusal.value.message
+    assert LOCATION in refusal.value.message
+
+
+def test_another_spelling_of_the_location_is_the_same_table(leases: Leases) -> None:
+    with hold(leases, LOCATION, "first"), pytest.raises(Conflict), hold(leases, "s3a://lake/patients/", "second"):
+        pytest.fail("two writers hold one lease")
+
+
+def test_a_second_writer_waits_until_the_first_is_done(leases: Leases) -> None:
+    order: list[str] = []
+    waited: list[str] = []
+    taken = threading.Event()
+
+    def first() -> None:
+        with hold(leases, LOCATION, "first"):
+            taken.set()
+            time.sleep(0.5)
+            order.append("first done")
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    taken.wait(5)
+    with hold(leases, LOCATION, "second", wait=timedelta(seconds=20), waiting=waited.append):
+        order.append("second in")
+    thread.join()
+    assert order == ["first done", "second in"]
+    assert "first" in waited[0]
+
+
+def test_the_lease_of_a_dead_writer_passes_on_when_its_time_is_over(leases: Leases) -> None:
+    leases.acquire(LOCATION, "dead", SHORT)
+    began = time.monotonic()
+    with hold(leases, LOCATION, "next", wait=timedelta(seconds=20)):
+        assert time.monotonic() - began > 0.5
+
+
+def test_a_lease_is_renewed_for_as_long_as_the_job_runs(leases: Leases) -> None:
+    with hold(leases, LOCATION, "long", ttl=SHORT) as held:
+        time.sleep(2 * SHORT.total_seconds())
+        with pytest.raises(Conflict):
+            leases.acquire(LOCATION, "other", SHORT)
+        held.confirm()
+    leases.acquire(LOCATION, "other", SHORT)
+    leases.release(LOCATION, "other")
+
+
+def test_a_lease_that_cannot_be_renewed_stops_the_job_before_another_can_have_it(leases: Leases) -> None:
+    unreachable = Unreachable(leases)
+    ttl = timedelta(seconds=3)
+    stopped = threading.Event()
+    with hold(unreachable, LOCATION, "cut off", ttl=ttl) as held:
+        held.on_loss(stopped.set)
+        unreachable.failing = True
+        assert stopped.wait(10)
+        with pytest.raises(Conflict, match="cut off"):  # nobody else can write yet
+            leases.acquire(LOCATION, "eager", ttl)
+        with pytest.raises(LeaseLost, match="could not be renewed in time"):
+            held.confirm()
+
+
+def test_a_stolen_lease_stops_the_job_and_acknowledges_nothing(leases: Leases) -> None:
+    stopped = threading.Event()
+    with hold(leases, LOCATION, "robbed", ttl=timedelta(seconds=3)) as held:
+        held.on_loss(stopped.set)
+        leases.release(LOCATION, "robbed")
+        leases.acquire(LOCATION, "thief", timedelta(seconds=30))
+        with pytest.raises(LeaseLost, match="thief"):
+            held.confirm()
+        assert stopped.is_set()
+    with pytest.raises(Conflict, match="thief"):  # letting go did not take it from the new holder
+        leases.acquire(LOCATION, "other", SHORT)
+    leases.release(LOCATION, "thief")
+
+
+def test_an_action_given_after_the_loss_is_called_at_once(leases: Leases) -> None:
+    with hold(leases, LOCATION, "late") as held:
+        leases.release(LOCATION, "late")
+        with pytest.raises(LeaseLost):
+            held.confirm()
+        called: list[bool] = []
+        held.on_loss(lambda: called.append(True))
+        assert called == [True]
