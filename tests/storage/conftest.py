@@ -8,10 +8,13 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
+import boto3
 import pytest
+from deltaic.storage.sessions import SigningSessions
 from deltaic_ops.local.embedded import EmbeddedAws, free_port
-from storage.stores import Store, made
+from storage.stores import Store, document, made
 
 SEAWEED_PORTS = (
     *("master.port", "master.port.grpc", "volume.port", "volume.port.grpc", "filer.port", "filer.port.grpc"),
@@ -95,3 +98,28 @@ def store(request: pytest.FixtureRequest) -> Store:
     """Return each store in turn."""
     found: Store = request.getfixturevalue(request.param)
     return found
+
+
+@pytest.fixture
+def role(aws_session: boto3.Session, ministack: Store) -> Iterator[str]:
+    """Return a role of its own that reads the tests' bucket."""
+    iam = aws_session.client("iam", endpoint_url=ministack.storage.endpoint)
+    name = f"reader-{uuid4().hex[:8]}"
+    trust = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": ["sts:AssumeRole", "sts:TagSession"]}
+    bucket = f"arn:aws:s3:::{ministack.bucket}"
+    read = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": f"{bucket}/*"}
+    listing = {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": bucket}
+    made_role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=document(trust))
+    iam.put_role_policy(RoleName=name, PolicyName="read", PolicyDocument=document(read, listing))
+    yield made_role["Role"]["Arn"]
+    for policy in iam.list_role_policies(RoleName=name)["PolicyNames"]:
+        iam.delete_role_policy(RoleName=name, PolicyName=policy)
+    iam.delete_role(RoleName=name)
+
+
+@pytest.fixture
+def live(ministack: Store, role: str, monkeypatch: pytest.MonkeyPatch) -> SigningSessions:
+    """Return sessions over the embedded AWS, as a function with administrator's credentials in its environment."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ministack.credentials.access_key_id)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", ministack.credentials.secret_access_key)
+    return SigningSessions(role, endpoint=ministack.storage.endpoint)

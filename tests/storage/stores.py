@@ -1,6 +1,8 @@
 """A running object store, as the storage tests see it."""
 
+import json
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import boto3
@@ -23,14 +25,7 @@ class Store:
     @property
     def client(self) -> Any:
         """A boto3 client of the store."""
-        return boto3.client(
-            "s3",
-            endpoint_url=self.storage.endpoint,
-            region_name=self.storage.region,
-            aws_access_key_id=self.credentials.access_key_id,
-            aws_secret_access_key=self.credentials.secret_access_key,
-            config=Config(signature_version="s3v4", s3={"addressing_style": "path"}),
-        )
+        return _client(self)
 
     def put(self, key: str, body: bytes) -> None:
         self.client.put_object(Bucket=self.bucket, Key=key, Body=body)
@@ -41,3 +36,20 @@ def made(endpoint: str, key_id: str, secret: str) -> Store:
     store = Store(StorageConfig(endpoint=endpoint, path_style=True), Credentials(key_id, secret), "storage-tests")
     store.client.create_bucket(Bucket=store.bucket)
     return store
+
+
+def document(*statements: dict[str, Any]) -> str:
+    """Write an IAM policy."""
+    return json.dumps({"Version": "2012-10-17", "Statement": statements})
+
+
+@cache
+def _client(store: Store) -> Any:
+    return boto3.client(
+        "s3",
+        endpoint_url=store.storage.endpoint,
+        region_name=store.storage.region,
+        aws_access_key_id=store.credentials.access_key_id,
+        aws_secret_access_key=store.credentials.secret_access_key,
+        config=Config(signature_version="s3v4", s3={"addressing_style": "path"}),
+    )

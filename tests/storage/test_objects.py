@@ -6,13 +6,16 @@ import itertools
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from urllib.parse import parse_qsl, urlsplit
 
+import obstore
 import pytest
 from deltaic.errors import TableUnreadable, TooManyRequests, Unavailable
 from deltaic.storage.credentials import Credentials
-from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.endpoints import StorageConfig, origin
 from deltaic.storage.locations import TableLocations
-from deltaic.storage.objects import LARGEST, NEAR, ObjectTableStore, coalesce
+from deltaic.storage.objects import LARGEST, NEAR, ObjectTableStore, _connection, coalesce
 from hypothesis import given
 from hypothesis import strategies as st
 from storage.stores import Store
@@ -43,6 +46,7 @@ def test_lists_and_reads_below_any_root(store: Store, root: str) -> None:
         store.put(f"{root}/_delta_log/{version:020}.json", f"commit {version}".encode())
     store.put(f"{root}2/_delta_log/{9:020}.json", b"a sibling")
     objects = table(store, root)
+    assert [file.name for file in objects.list_log(f"{0:020}.json")] == [f"{v:020}.json" for v in (1, 2)]
     assert [(file.name, file.size) for file in objects.list_log()] == [(f"{v:020}.json", 8) for v in range(3)]
     assert objects.get(f"_delta_log/{1:020}.json") == b"commit 1"
     assert objects.get_many([f"_delta_log/{v:020}.json" for v in (2, 0, 1)]) == [b"commit 2", b"commit 0", b"commit 1"]
@@ -70,6 +74,16 @@ def test_a_folder_marker_of_a_subfolder_is_no_file(ministack: Store) -> None:
     ministack.put("markers/_delta_log/_sidecars/", b"")
     ministack.put(f"markers/_delta_log/{0:020}.json", b"{}")
     assert [file.name for file in table(ministack, "markers").list_log()] == [f"{0:020}.json"]
+
+
+def test_a_failure_to_get_credentials_keeps_its_class(ministack: Store) -> None:
+    def throttled() -> Credentials:
+        raise TooManyRequests("AWS is throttling")
+
+    objects = ObjectTableStore(TableLocations.parse("s3://bucket/t"), ministack.storage, throttled)
+    for read in (lambda: list(objects.list_log()), lambda: objects.get("x"), lambda: objects.get_many(["x", "y"])):
+        with pytest.raises(TooManyRequests):
+            read()
 
 
 def test_an_absent_log_is_empty_and_an_absent_object_is_named(store: Store) -> None:
@@ -187,35 +201,85 @@ def test_a_large_run_is_read_in_parts() -> None:
     assert coalesce([(n * column, (n + 1) * column) for n in range(8)]) == [(0, LARGEST), (LARGEST, 2 * LARGEST)]
 
 
-class _Failing(http.server.BaseHTTPRequestHandler):
-    """Answers every request as the bucket's name says: `answer-503-SlowDown`."""
+class _Scripted(http.server.BaseHTTPRequestHandler):
+    """A store by the letter: it lists `server.keys` in pages as S3 does, or fails as the bucket's name says."""
+
+    server: "Scripted"
 
     def do_GET(self) -> None:
-        _, status, code = self.path.split("/")[1].split("?")[0].split("-")
-        self.server.requests.append(self.path)  # type: ignore[attr-defined]
-        code = {"slow": "SlowDown", "internal": "InternalError", "region": "AuthorizationHeaderMalformed"}.get(
-            code, code
+        parts = urlsplit(self.path)
+        bucket = parts.path.split("/")[1]
+        self.server.requests.append(self.path)
+        if bucket.startswith("answer-"):
+            _, status, code = bucket.split("-")
+            code = {"slow": "SlowDown", "region": "AuthorizationHeaderMalformed"}.get(code, code)
+            self.answer(int(status), f"<Error><Code>{code}</Code><Message>secret-detail</Message></Error>")
+            return
+        query = dict(parse_qsl(parts.query))
+        after = query.get("continuation-token") or query.get("start-after", "")
+        found = sorted(key for key in self.server.keys if key.startswith(query["prefix"]) and key > after)
+        entries = "".join(
+            f"<Contents><Key>{key}</Key><Size>2</Size><LastModified>2026-02-03T04:05:06.007Z</LastModified></Contents>"
+            for key in found[:1000]
         )
-        body = f"<Error><Code>{code}</Code><Message>secret-detail</Message></Error>".encode()
-        self.send_response(int(status))
-        self.send_header("Content-Length", str(len(body)))
+        more = f"<NextContinuationToken>{found[999]}</NextContinuationToken>" if len(found) > 1000 else ""
+        self.answer(200, f"<ListBucketResult>{entries}{more}</ListBucketResult>")
+
+    def answer(self, status: int, text: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
         self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(text.encode())
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the base class names it
         pass
 
 
-@pytest.fixture(scope="module")
-def failing() -> Iterator[http.server.ThreadingHTTPServer]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Failing)
-    server.requests = []  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever)
+class Scripted(http.server.ThreadingHTTPServer):
+    """The server, with what it holds and what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Scripted)
+        self.keys: list[str] = []
+        self.requests: list[str] = []
+
+    def objects(self, bucket: str) -> ObjectTableStore:
+        """Return a table's objects, which are not there until `keys` says so."""
+        storage = StorageConfig(endpoint=f"http://127.0.0.1:{self.server_port}", path_style=True)
+        return ObjectTableStore(TableLocations.parse(f"s3://{bucket}/t"), storage, lambda: Credentials("a", "b"))
+
+
+@pytest.fixture
+def scripted() -> Iterator[Scripted]:
+    server = Scripted()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield server
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+COMMITS = [f"{version:020}.json" for version in range(2500)]
+
+
+def test_a_long_log_is_listed_in_pages(scripted: Scripted) -> None:
+    scripted.keys = [f"t/_delta_log/{name}" for name in COMMITS]
+    objects = scripted.objects("bucket")
+    assert [file.name for file in objects.list_log()] == COMMITS
+    assert objects.requests_made == len(scripted.requests) == 3
+    assert [file.name for file in objects.list_log(COMMITS[2490])] == COMMITS[2491:]
+    assert objects.requests_made == len(scripted.requests) == 4
+    assert next(objects.list_log()).modified == 1_770_091_506_007
+
+
+def test_a_large_subfolder_is_not_listed_through(scripted: Scripted) -> None:
+    names = [*COMMITS[:3], "_last_checkpoint", "zz"]
+    inner = [f"_sidecars/{number:05}.parquet" for number in range(9000)] + ["_staged_commits/x.json"]
+    scripted.keys = [f"t/_delta_log/{name}" for name in names + inner]
+    objects = scripted.objects("bucket")
+    assert [file.name for file in objects.list_log()] == names
+    assert objects.requests_made == len(scripted.requests) == 2
 
 
 @pytest.mark.parametrize(
@@ -231,15 +295,52 @@ def failing() -> Iterator[http.server.ThreadingHTTPServer]:
         pytest.param("answer-404-nothing", FileNotFoundError, id="not-found"),
     ],
 )
-def test_failures_of_the_store(failing: http.server.ThreadingHTTPServer, bucket: str, raised: type[Exception]) -> None:
-    storage = StorageConfig(endpoint=f"http://127.0.0.1:{failing.server_port}", path_style=True)
-    objects = ObjectTableStore(TableLocations.parse(f"s3://{bucket}/t"), storage, lambda: Credentials("a", "b"))
+def test_failures_of_the_store(scripted: Scripted, bucket: str, raised: type[Exception]) -> None:
+    objects = scripted.objects(bucket)
     for read in (lambda: objects.get("x"), lambda: objects.get_ranges("x", [(0, 4)]), lambda: objects.get_tail("x", 4)):
         with pytest.raises(raised) as caught:
             read()
         assert "secret-detail" not in str(caught.value)
     with pytest.raises(TableUnreadable if raised is FileNotFoundError else raised):
         list(objects.list_log())
+
+
+def test_a_failing_store_is_asked_again_but_not_for_long(scripted: Scripted) -> None:
+    with pytest.raises(Unavailable):
+        scripted.objects("answer-500-internal").get("x")
+    assert len(scripted.requests) == 4
+
+
+@pytest.mark.parametrize("region", ["us-east-1", "eu-central-1", "cn-north-1"])
+@pytest.mark.parametrize("endpoint", ["", "https://gateway.example.com/s3", "https://store.example.com:8443"])
+@pytest.mark.parametrize("path_style", [True, False], ids=["path", "host"])
+@pytest.mark.parametrize("bucket", ["bucket", "my.bucket"])
+def test_objects_are_read_where_urls_point(region: str, endpoint: str, path_style: bool, bucket: str) -> None:
+    storage = StorageConfig(region=region, endpoint=endpoint, path_style=path_style)
+    store = _connection(bucket, storage, lambda: Credentials("a", "b"))
+    url = obstore.sign(store, "GET", "t/x", timedelta(minutes=1))
+    assert url.partition("?")[0] == f"{origin(storage, bucket).url}t/x"
+
+
+def test_the_environment_does_not_lead_elsewhere(ministack: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    # obstore reads these by itself; what the storage says must win.
+    for name, value in {
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+        "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9",
+        "AWS_ACCESS_KEY_ID": "other",
+        "AWS_SECRET_ACCESS_KEY": "other",
+        "AWS_SESSION_TOKEN": "other",
+        "AWS_REGION": "eu-west-3",
+        "AWS_BUCKET": "other",
+        "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true",
+        "AWS_SKIP_SIGNATURE": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    ministack.put("environment/_delta_log/x", b"data")
+    locations = TableLocations.parse(f"s3://{ministack.bucket}/environment")
+    objects = ObjectTableStore(locations, ministack.storage, lambda: ministack.credentials)
+    assert objects.get("_delta_log/x") == b"data"
+    assert [file.name for file in objects.list_log()] == ["x"]
 
 
 def test_nobody_listening_is_unavailable() -> None:

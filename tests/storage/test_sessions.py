@@ -2,11 +2,9 @@
 
 import json
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import uuid4
 
 import boto3
 import pytest
@@ -19,7 +17,7 @@ from deltaic.storage.sessions import SigningSessions, session_name, tag_value
 from deltaic.storage.urls import TableUrls
 from hypothesis import given
 from hypothesis import strategies as st
-from storage.stores import Store
+from storage.stores import Store, document
 from storage.test_round_trip import fetch
 
 ROLE = "arn:aws:iam::000000000000:role/reader"
@@ -227,39 +225,6 @@ def test_names_are_what_sts_takes_and_stay_distinct(first: str, second: str) -> 
     assert 2 <= len(name) <= 64
     assert all(character.isascii() and (character.isalnum() or character in "_+=,.@-") for character in name)
     assert len(value) <= 256
-
-
-# ------------------------------------------------------------------------------------------ against the embedded AWS
-
-
-@pytest.fixture
-def role(aws_session: boto3.Session, ministack: Store) -> Iterator[str]:
-    """Return a role of its own that reads the tests' bucket."""
-    iam = aws_session.client("iam", endpoint_url=ministack.storage.endpoint)
-    name = f"reader-{uuid4().hex[:8]}"
-    trust = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": ["sts:AssumeRole", "sts:TagSession"]}
-    read = [
-        {"Effect": "Allow", "Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{ministack.bucket}/*"},
-        {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": f"arn:aws:s3:::{ministack.bucket}"},
-    ]
-    made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=document(trust))
-    iam.put_role_policy(RoleName=name, PolicyName="read", PolicyDocument=document(*read))
-    yield made["Role"]["Arn"]
-    for policy in iam.list_role_policies(RoleName=name)["PolicyNames"]:
-        iam.delete_role_policy(RoleName=name, PolicyName=policy)
-    iam.delete_role(RoleName=name)
-
-
-def document(*statements: dict[str, Any]) -> str:
-    return json.dumps({"Version": "2012-10-17", "Statement": statements})
-
-
-@pytest.fixture
-def live(ministack: Store, role: str, monkeypatch: pytest.MonkeyPatch) -> SigningSessions:
-    """Return sessions over the embedded AWS, as a function with administrator's credentials in its environment."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ministack.credentials.access_key_id)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", ministack.credentials.secret_access_key)
-    return SigningSessions(role, endpoint=ministack.storage.endpoint)
 
 
 def urls(live: SigningSessions, store: Store, recipient: str) -> TableUrls:

