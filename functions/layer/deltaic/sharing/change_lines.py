@@ -51,10 +51,8 @@ class ChangeLines:
                 expiration=self.urls.expires_at_ms,
                 modification_time=_time(action, commit),
                 deletion_vector=None if vector is None else self._vector(vector),
-                base_row_id=None if isinstance(action, AddCdcFile) else action.base_row_id,
-                default_row_commit_version=None
-                if isinstance(action, AddCdcFile)
-                else action.default_row_commit_version,
+                base_row_id=tracked.base_row_id if tracked else None,
+                default_row_commit_version=tracked.default_row_commit_version if tracked else None,
             ),
         )
 
