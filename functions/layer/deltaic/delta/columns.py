@@ -1,0 +1,107 @@
+"""Decides which column of the table a name means: case-insensitive, nested, and physical under column mapping."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from deltaic.delta.values import ColumnType, column_type
+
+
+class TableMetadata(Protocol):
+    """What pruning needs of a table's `metaData` action."""
+
+    @property
+    def schema_string(self) -> str:
+        """The schema as JSON."""
+        ...
+
+    @property
+    def partition_columns(self) -> Sequence[str]:
+        """Logical names."""
+        ...
+
+    @property
+    def configuration(self) -> Mapping[str, str]:
+        """Table properties."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A column as statistics and partition values name it: by its physical path."""
+
+    path: tuple[str, ...]
+    type: ColumnType
+    is_partition: bool
+
+
+class Columns:
+    """The columns of one table; a schema that cannot be read has none."""
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        mode = (metadata.configuration or {}).get("delta.columnMapping.mode", "none")
+        self._mapped = mode.lower() in {"name", "id"}
+        self._partitions = {name.lower() for name in metadata.partition_columns or ()}
+        try:
+            schema = json.loads(metadata.schema_string)
+        except (ValueError, TypeError, RecursionError):
+            schema = None
+        self._fields = _fields(schema)
+
+    def find(self, path: tuple[str, ...]) -> TableColumn | None:
+        """Return the one column of that name; None when there is none, several, or its values follow other rules."""
+        found = self._walk(path)
+        # JSON hints have one name only, in which dots are levels where no column has the dots in its name.
+        if found is None and len(path) == 1 and "." in path[0] and not _named(self._fields, path[0]):
+            return self._walk(tuple(path[0].split(".")))
+        return found
+
+    def _walk(self, path: tuple[str, ...]) -> TableColumn | None:
+        fields, physical = self._fields, []
+        field: Mapping[str, Any] = {}
+        for name in path:
+            matches = _named(fields, name)
+            if len(matches) != 1:
+                return None
+            field = matches[0]
+            physical.append(self._physical(field))
+            fields = _fields(field.get("type"))
+        type_ = _type(field)
+        if type_ is None:
+            return None
+        return TableColumn(tuple(physical), type_, len(path) == 1 and path[0].lower() in self._partitions)
+
+    def _physical(self, field: Mapping[str, Any]) -> str:
+        name = _metadata(field).get("delta.columnMapping.physicalName") if self._mapped else None
+        return name if isinstance(name, str) else str(field["name"])
+
+
+def _metadata(field: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = field.get("metadata")
+    return found if isinstance(found, dict) else {}
+
+
+def _fields(type_: Any) -> list[Mapping[str, Any]]:
+    fields = type_.get("fields") if isinstance(type_, dict) and type_.get("type") == "struct" else None
+    if not isinstance(fields, list):
+        return []
+    return [field for field in fields if isinstance(field, dict) and isinstance(field.get("name"), str)]
+
+
+def _named(fields: list[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]]:
+    return [field for field in fields if field["name"].lower() == name.lower()]
+
+
+def _type(field: Mapping[str, Any]) -> ColumnType | None:
+    """Return a leaf's type; None for structs, which have no statistics of their own."""
+    type_, metadata = field.get("type"), _metadata(field)
+    if isinstance(type_, str):
+        padded = str(metadata.get("__CHAR_VARCHAR_TYPE_STRING", "")).lower().startswith("char")
+        if type_ == "string" and (padded or "__COLLATIONS" in metadata):
+            # char(n) compares padded, a collation by its own order: such a string can be tested for null only.
+            return ColumnType("string by other rules")
+        return column_type(type_)
+    if isinstance(type_, dict) and type_.get("type") in {"array", "map"}:
+        return ColumnType(type_["type"])
+    return None

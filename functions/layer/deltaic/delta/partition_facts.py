@@ -1,0 +1,124 @@
+"""Decides what a file's partition values say about its partition columns: one point, or null, or nothing.
+
+Delta protocol, "Partition Value Serialization". A table has few distinct values, so they are looked at once each and
+the answers spread over the files.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaic.delta.bounds import Facts
+from deltaic.delta.values import MAX_PRECISION, Axis, ColumnType, partition_point
+
+
+class Absent(Enum):
+    """A partition column that a file's map does not name, which says nothing."""
+
+    ABSENT = 0
+
+
+Raw: TypeAlias = str | Absent | None
+_HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+
+
+class Encoded(NamedTuple):
+    """One partition column of many files: file `i` has `distinct[indices[i]]`."""
+
+    distinct: list[Raw]
+    indices: Any
+
+
+def encode(maps: Any, name: str) -> Encoded:
+    """Return the values that a `map<string,string>` array has for one key."""
+    values = _values(maps, name)
+    if values is None:
+        return _encode_slowly(maps, name)
+    encoded = values.dictionary_encode()
+    distinct: list[Raw] = encoded.dictionary.to_pylist()
+    indices = encoded.indices
+    if indices.null_count:
+        indices = indices.fill_null(len(distinct))
+        distinct.append(None)
+    return Encoded(distinct, indices)
+
+
+def _values(maps: Any, name: str) -> Any | None:
+    """Return the key's values, one a file; None where some file has no map, not this key, or has it twice."""
+    count = len(maps)
+    if maps.null_count or not count:
+        return None
+    offsets = maps.offsets
+    start, end = offsets[0].as_py(), offsets[count].as_py()
+    keys, items = maps.keys.slice(start, end - start), maps.items.slice(start, end - start)
+    named = pc.equal(keys, name)
+    if named.true_count != count:
+        return None
+    if len(keys) == count:
+        sizes = pc.min_max(pc.subtract(offsets.slice(1), offsets.slice(0, count)))
+        return items if sizes["min"].as_py() == 1 else None
+    parents = pc.list_parent_indices(pa.ListArray.from_arrays(pc.subtract(offsets, start), keys))
+    holders = pc.filter(parents, named)
+    # In ascending order already: as many as there are files, and none twice, means one each.
+    if pc.any(pc.equal(holders.slice(1), holders.slice(0, count - 1))).as_py():
+        return None
+    return pc.filter(items, named)
+
+
+def _encode_slowly(maps: Any, name: str) -> Encoded:
+    places: dict[Raw, int] = {}
+    indices = []
+    for pairs in maps.to_pylist():
+        raw = dict(pairs or ()).get(name, Absent.ABSENT)
+        indices.append(places.setdefault(raw, len(places)))
+    return Encoded(list(places), pa.array(indices, pa.int32()))
+
+
+def facts(raws: Sequence[Raw], type_: ColumnType) -> Facts:
+    """Return what partition values say about a column of that type."""
+    lows: list[Any] = []
+    highs: list[Any] = []
+    may_be_null, is_null = [], []
+    for raw in raws:
+        null, text = _null_and_text(raw, type_)
+        point = None if text is None else partition_point(text, type_)
+        lows.append(point and point[0])
+        highs.append(point and point[1])
+        unreadable = isinstance(raw, Absent) or (text is not None and point is None)
+        may_be_null.append(null or unreadable)
+        is_null.append(null and text is None)
+    low, high = _array(lows, type_), _array(highs, type_)
+    # NaN has no point, so nothing is known of it: it passes every test already.
+    return Facts(low, high, pa.array(may_be_null, pa.bool_()), pa.array(is_null, pa.bool_()), may_be_nan=False)
+
+
+def _null_and_text(raw: Raw, type_: ColumnType) -> tuple[bool, str | None]:
+    """Return whether the value may be null, and the text that it may be otherwise.
+
+    An empty string is null by the protocol; Spark's own reader, and its name for null in folders, may be a string.
+    """
+    if isinstance(raw, Absent):
+        return False, None
+    if raw is None:
+        return True, None
+    if raw in {"", _HIVE_NULL}:
+        return True, raw if type_.axis in {Axis.TEXT, None} else None
+    return False, raw
+
+
+def _array(values: list[Any], type_: ColumnType) -> Any | None:
+    kinds = {
+        Axis.WHOLE: pa.int64(),
+        Axis.DOUBLE: pa.float64(),
+        Axis.TEXT: pa.string(),
+        Axis.DECIMAL: pa.decimal128(MAX_PRECISION, type_.scale),
+    }
+    if type_.axis is None:
+        return None
+    try:
+        return pa.array(values, kinds[type_.axis])
+    except (pa.ArrowInvalid, OverflowError):  # a value that the type does not hold
+        return None

@@ -1,0 +1,147 @@
+"""Decides what a file's statistics say about its columns, typed (`stats_parsed`) or as JSON.
+
+Delta protocol, "Per-file Statistics". A column without a minimum has no lower bound, one whose maximum may have been
+cut has a wider upper bound, and statistics that cannot be read say nothing. Wide bounds (`tightBounds` false) hold as
+they are, and their null counts are used only where they are zero or all.
+"""
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaic.delta.bounds import Facts, Verdict
+from deltaic.delta.columns import TableColumn
+from deltaic.delta.stored_bounds import from_json, from_typed, json_type
+from deltaic.delta.values import Axis
+
+LOWER: Final = "minValues"
+UPPER: Final = "maxValues"
+NULLS: Final = "nullCount"
+ROWS: Final = "numRecords"
+
+
+def named_leaves(schema: Any, columns: Sequence[TableColumn]) -> list[str]:
+    """Name the leaves of `stats_parsed` that tell something about the columns; none when there is none."""
+    named = [(part, column.path) for column in columns for part in (LOWER, UPPER, NULLS)]
+    found = [".".join((part, *path)) for part, path in named if _has(schema, (part, *path))]
+    if not found:
+        return []
+    return [*found, ROWS] if _has(schema, (ROWS,)) else found
+
+
+def _has(schema: Any, path: tuple[str, ...]) -> bool:
+    for name in path:
+        if not pa.types.is_struct(schema) or schema.get_field_index(name) < 0:
+            return False
+        schema = schema.field(name).type
+    return not pa.types.is_nested(schema)
+
+
+def from_structs(structs: Any, columns: Sequence[TableColumn]) -> dict[TableColumn, Facts]:
+    """Return what typed statistics say, a value a file."""
+
+    def leaf(part: str, *path: str) -> Any | None:
+        return pc.struct_field(structs, [part, *path]) if _has(structs.type, (part, *path)) else None
+
+    found = {}
+    for column in columns:
+        low, high = leaf(LOWER, *column.path), leaf(UPPER, *column.path)
+        low = None if low is None else from_typed(low, column.type, upper=False)
+        high = None if high is None else from_typed(high, column.type, upper=True)
+        found[column] = _facts(column, low, high, _whole(leaf(NULLS, *column.path)), _whole(leaf(ROWS)))
+    return found
+
+
+def _whole(array: Any | None) -> Any | None:
+    return array.cast(pa.int64()) if array is not None and pa.types.is_integer(array.type) else None
+
+
+def _facts(column: TableColumn, low: Any, high: Any, nulls: Any, rows: Any) -> Facts:
+    may_be_null: Verdict = True
+    is_null: Verdict = False
+    if nulls is not None:
+        may_be_null = pc.not_equal(nulls, 0).fill_null(True)  # noqa: FBT003 -- Arrow's signature
+        if rows is not None:
+            is_null = pc.equal(nulls, rows).fill_null(False)  # noqa: FBT003 -- Arrow's signature
+            for bound in (low, high):
+                is_null = is_null if bound is None else pc.and_(is_null, pc.is_null(bound))
+    return Facts(low, high, may_be_null, is_null, column.type.axis is Axis.DOUBLE)
+
+
+class JsonStatistics:
+    """Reads from statistics in JSON what concerns some columns, and skips over the rest."""
+
+    def __init__(self, columns: Sequence[TableColumn]) -> None:
+        self._columns = columns
+        self._getters: dict[TableColumn, str] = {}
+        bounds = self._struct([(column.path, json_type(column.type)) for column in columns])
+        counts = self._struct([(column.path, int) for column in columns])
+        fields = [("rows", int | None, None)]
+        fields += [
+            (name, type_, msgspec.field(default_factory=type_))
+            for name, type_ in (("lower", bounds), ("upper", bounds), ("nulls", counts))
+        ]
+        whole = msgspec.defstruct(
+            "Statistics",
+            fields,
+            gc=False,
+            rename={"rows": ROWS, "lower": LOWER, "upper": UPPER, "nulls": NULLS},
+        )
+        self._nothing = whole()
+        self._decode = msgspec.json.Decoder(whole).decode
+
+    def _struct(self, paths: list[tuple[tuple[str, ...], Any]]) -> Any:
+        """Build the type of `minValues` and its like for the columns, nested as they are."""
+        groups: dict[str, list[tuple[tuple[str, ...], Any]]] = {}
+        for path, type_ in paths:
+            groups.setdefault(path[0], []).append((path[1:], type_))
+        fields: list[Any] = []
+        rename = {}
+        for position, (name, inner) in enumerate(groups.items()):
+            field = f"f{position}"
+            rename[field] = name
+            if inner[0][0]:
+                nested = self._struct(inner)
+                fields.append((field, nested, msgspec.field(default_factory=nested)))
+            else:
+                fields.append((field, inner[0][1] | None, None))
+        return msgspec.defstruct("Values", fields, gc=False, rename=rename)
+
+    def facts(self, texts: Any) -> dict[TableColumn, Facts]:
+        """Return what the statistics say, a value a file; a text that is null or unreadable says nothing."""
+        decode, nothing = self._decode, self._nothing
+        read: list[Any] = []
+        for text in texts.to_pylist():
+            try:
+                read.append(nothing if text is None else decode(text))
+            except (msgspec.MsgspecError, UnicodeError, RecursionError):
+                read.append(nothing)
+        rows = _counts([statistics.rows for statistics in read])
+        return {column: self._column(column, read, rows) for column in self._columns}
+
+    def _column(self, column: TableColumn, read: list[Any], rows: Any) -> Facts:
+        path = self._path(column)
+        low = from_json(list(map(attrgetter(f"lower.{path}"), read)), column.type, upper=False)
+        high = from_json(list(map(attrgetter(f"upper.{path}"), read)), column.type, upper=True)
+        nulls = _counts(list(map(attrgetter(f"nulls.{path}"), read)))
+        return _facts(column, low, high, nulls, rows)
+
+    def _path(self, column: TableColumn) -> str:
+        if column not in self._getters:
+            parts, columns = [], [other.path for other in self._columns]
+            for depth, name in enumerate(column.path):
+                siblings = dict.fromkeys(path[depth] for path in columns if path[:depth] == column.path[:depth])
+                parts.append(f"f{list(siblings).index(name)}")
+            self._getters[column] = ".".join(parts)
+        return self._getters[column]
+
+
+def _counts(values: list[int | None]) -> Any | None:
+    try:
+        return pa.array(values, pa.int64())
+    except OverflowError:
+        return None

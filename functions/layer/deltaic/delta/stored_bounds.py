@@ -1,0 +1,178 @@
+"""Decides how a minimum or a maximum as writers store it becomes a bound that holds.
+
+Maxima of strings may be cut, with or without something appended; timestamps, dates and numbers come as JSON text of
+several makes. A bound that cannot be read is null: it bounds nothing.
+"""
+
+from collections.abc import Callable
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from math import inf
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaic.delta.values import (
+    ANY_ZONE,
+    MAX_PRECISION,
+    MICROSECONDS_A_DAY,
+    Axis,
+    ColumnType,
+    days,
+    microseconds,
+    single,
+)
+
+_CUT: Final = 32
+"""Characters at which Spark cuts strings by default; nobody is known to cut sooner without appending something."""
+_APPENDED: Final = ("\ufffd", "\U0010ffff", "?")
+"""What writers append to a cut maximum, and what became of half a surrogate pair before it."""
+_LAST: Final = 0x10FFFF
+_SURROGATES: Final = range(0xD800, 0xE000)
+_EXACTLY: Final = Context(prec=200)
+
+
+def json_type(type_: ColumnType) -> Any:
+    """Return what a bound of that type is decoded as: decimals never go through a double."""
+    if type_.name in {"date", "timestamp", "timestamp_ntz"}:
+        return str
+    if type_.name == "boolean":
+        return bool
+    kinds: dict[Axis | None, Any] = {
+        Axis.WHOLE: int,
+        Axis.DECIMAL: Decimal,
+        Axis.DOUBLE: float | str,
+        Axis.TEXT: str,
+        None: Any,
+    }
+    return kinds[type_.axis]
+
+
+def above(maximum: str) -> str | None:
+    """Return a string that no value exceeds, given a maximum that may be cut; None when there is none.
+
+    Spark keeps 32 characters and appends U+FFFD (older) or the last code point, after half a surrogate pair where the
+    cut fell into one: not always an upper bound in the order of UTF-8. So every value that begins like the maximum is
+    allowed.
+    """
+    if len(maximum) < _CUT and not maximum.endswith(_APPENDED):
+        return maximum
+    begin = maximum.rstrip("".join(_APPENDED))
+    while begin and ord(begin[-1]) == _LAST:
+        begin = begin[:-1]
+    if not begin:
+        return None
+    following = ord(begin[-1]) + 1
+    return begin[:-1] + chr(_SURROGATES.stop if following in _SURROGATES else following)
+
+
+def from_json(values: list[Any], type_: ColumnType, *, upper: bool) -> Any | None:
+    """Return bounds on the type's axis from values as JSON has them; None when they bound nothing."""
+    if type_.axis is None:
+        return None
+    if type_.axis is Axis.TEXT:
+        return pa.array([None if v is None else above(v) for v in values] if upper else values, pa.string())
+    if type_.axis is Axis.DOUBLE:
+        numbers = [v if type(v) is not str else _named(v) for v in values]
+        return pa.array([single(v) if v else v for v in numbers] if type_.name == "float" else numbers, pa.float64())
+    if type_.axis is Axis.DECIMAL:
+        return _decimals(values, type_.scale, upper=upper)
+    return _wholes(values, type_, upper=upper)
+
+
+def _named(text: str) -> float | None:
+    return {"Infinity": inf, "-Infinity": -inf}.get(text)
+
+
+def _decimals(values: list[Any], scale: int, *, upper: bool) -> Any:
+    kind = pa.decimal128(MAX_PRECISION, scale)
+    try:
+        return pa.array(values, kind)
+    except pa.ArrowInvalid:  # more digits than the type has: a writer that went through a double
+        return pa.array([_rounded(value, scale, upper=upper) for value in values], kind)
+
+
+def _rounded(value: Decimal | None, scale: int, *, upper: bool) -> Decimal | None:
+    if value is None or not value.is_finite() or value.adjusted() >= MAX_PRECISION - scale - 1:
+        return None
+    return value.quantize(Decimal(1).scaleb(-scale), ROUND_CEILING if upper else ROUND_FLOOR, _EXACTLY)
+
+
+def _wholes(values: list[Any], type_: ColumnType, *, upper: bool) -> Any | None:
+    if type_.name in {"date", "timestamp", "timestamp_ntz"}:
+        kind = {"date": pa.date32(), "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us")}
+        try:
+            return _as_whole(pa.array(values, pa.string()).cast(kind[type_.name]))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+            read = days if type_.name == "date" else _moment(type_.name, upper=upper)
+            return pa.array([read(v) if v else None for v in values], pa.int64())
+    try:
+        array = pa.array(values, pa.bool_() if type_.name == "boolean" else pa.int64())
+    except OverflowError:
+        return None
+    return array.cast(pa.int64())
+
+
+def _moment(type_: str, *, upper: bool) -> Callable[[str], int | None]:
+    def read(text: str) -> int | None:
+        found = microseconds(text)
+        if found is None:
+            return None
+        moment, zoned = found
+        spread = 0 if zoned == (type_ == "timestamp") else ANY_ZONE
+        if len(text) <= len("YYYY-MM-DD") and upper:  # a date: the column was widened, or its times were cut
+            spread += MICROSECONDS_A_DAY
+        return moment + spread if upper else moment - spread
+
+    return read
+
+
+def _as_whole(array: Any) -> Any:
+    if pa.types.is_date32(array.type):
+        array = array.cast(pa.int32())
+    return array.cast(pa.int64())
+
+
+def from_typed(array: Any, type_: ColumnType, *, upper: bool) -> Any | None:
+    """Return bounds on the type's axis from a leaf of typed statistics; None when its type says nothing of use.
+
+    The leaf may be narrower than the column, where the column was widened since.
+    """
+    try:
+        return _typed(array, type_, upper=upper)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        return None
+
+
+def _typed(array: Any, type_: ColumnType, *, upper: bool) -> Any | None:
+    found = array.type
+    if type_.axis is Axis.TEXT and (pa.types.is_string(found) or pa.types.is_large_string(found)):
+        return _typed_texts(array.cast(pa.string())) if upper else array.cast(pa.string())
+    if type_.axis is Axis.DOUBLE and (pa.types.is_floating(found) or pa.types.is_integer(found)):
+        numbers = array.cast(pa.float64(), safe=False)
+        if type_.name == "float":
+            numbers = numbers.cast(pa.float32(), safe=False).cast(pa.float64())
+        return pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.float64()), numbers)
+    if type_.axis is Axis.DECIMAL and (pa.types.is_decimal(found) or pa.types.is_integer(found)):
+        return array.cast(pa.decimal128(MAX_PRECISION, type_.scale))
+    if type_.name == "boolean" and pa.types.is_boolean(found):
+        return array.cast(pa.int64())
+    if type_.name in {"byte", "short", "integer", "long"} and pa.types.is_integer(found):
+        return array.cast(pa.int64())
+    if type_.name == "date" and pa.types.is_date32(found):
+        return _as_whole(array)
+    if type_.name == "timestamp_ntz" and pa.types.is_date32(found):
+        return _as_whole(array.cast(pa.timestamp("us")))
+    if type_.name in {"timestamp", "timestamp_ntz"} and pa.types.is_timestamp(found) and found.unit in {"us", "ms"}:
+        # Nanoseconds may come from INT96, where far dates have wrapped around.
+        return _as_whole(array.cast(pa.timestamp("us", found.tz)))
+    return None
+
+
+def _typed_texts(array: Any) -> Any:
+    doubted = pc.greater_equal(pc.utf8_length(array), _CUT)
+    for end in _APPENDED:
+        doubted = pc.or_(doubted, pc.ends_with(array, end))
+    if not doubted.true_count:
+        return array
+    return pa.array([None if value is None else above(value) for value in array.to_pylist()], pa.string())

@@ -1,0 +1,168 @@
+"""Decides how text becomes a value that can be compared: column types, literals, partition values, dates and times.
+
+Every value of a column lies on one of four axes. What a text cannot say for certain becomes an interval (a time
+without a zone) or nothing at all: pruning then keeps the file.
+"""
+
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from enum import Enum
+from math import inf, isnan
+from typing import Final
+
+
+class Axis(Enum):
+    """How values are held and ordered."""
+
+    WHOLE = "whole"
+    """int64: integers, booleans (0, 1), dates (days since the epoch), timestamps (microseconds since the epoch)."""
+    DECIMAL = "decimal"
+    DOUBLE = "double"
+    TEXT = "text"
+    """By code point, which is the byte order of UTF-8."""
+
+
+MICROSECONDS_A_DAY: Final = 86_400_000_000
+ANY_ZONE: Final = 18 * 3_600_000_000
+"""Microseconds by which local time may differ from UTC, either way: what Java allows as an offset."""
+
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+INTEGER_BITS: Final = {"byte": 7, "short": 15, "integer": 31, "long": 63}
+_DECIMAL_TYPE: Final = re.compile(r"decimal\( *([0-9]{1,2}) *, *([0-9]{1,2}) *\)")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}")
+_DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
+_DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_TIMESTAMP: Final = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?:[T ]([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9])(?:\.([0-9]{1,6}))?)? ?"
+    r"(Z|UTC|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
+)
+_NOT_FINITE: Final = {"inf": inf, "infinity": inf, "+infinity": inf, "-infinity": -inf, "-inf": -inf}
+MAX_PRECISION: Final = 38
+MAX_TEXT: Final = 128
+"""Characters of a number, date or time that are worth parsing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnType:
+    """A type of a Delta schema; names without an axis (binary, array, variant) can be tested for null only."""
+
+    name: str
+    precision: int = 0
+    scale: int = 0
+
+    @property
+    def axis(self) -> Axis | None:
+        """Where values lie; None when they cannot be compared."""
+        if self.name in {"integer", "long", "short", "byte", "boolean", "date", "timestamp", "timestamp_ntz"}:
+            return Axis.WHOLE
+        return {"decimal": Axis.DECIMAL, "float": Axis.DOUBLE, "double": Axis.DOUBLE, "string": Axis.TEXT}.get(
+            self.name
+        )
+
+
+def column_type(name: str) -> ColumnType:
+    """Read a primitive type's name as it stands in a schema."""
+    found = _DECIMAL_TYPE.fullmatch(name)
+    if found:
+        precision, scale = int(found[1]), int(found[2])
+        return ColumnType("decimal", precision, scale) if scale <= precision <= MAX_PRECISION else ColumnType("?")
+    return ColumnType("decimal", 10, 0) if name == "decimal" else ColumnType(name)
+
+
+def integer(text: str) -> int | None:
+    """Read an integer of any size."""
+    return int(text) if _INTEGER.fullmatch(text) else None
+
+
+def exact(text: str) -> Decimal | None:
+    """Read a decimal number without going through binary floating point."""
+    return Decimal(text) if len(text) <= MAX_TEXT and _DECIMAL.fullmatch(text) else None
+
+
+def double(text: str) -> float | None:
+    """Read a number or a named infinity; None for NaN, which no interval holds."""
+    if len(text) <= MAX_TEXT and _DECIMAL.fullmatch(text):
+        return float(text)
+    return _NOT_FINITE.get(text.lower())
+
+
+def single(value: float) -> float | None:
+    """Round to the nearest float of 32 bits; None where it does not fit."""
+    if isnan(value):
+        return None
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError:
+        return None
+
+
+def boolean(text: str) -> int | None:
+    """Read true or false, whatever the case, as 1 or 0."""
+    return {"true": 1, "false": 0}.get(text.lower())
+
+
+def days(text: str) -> int | None:
+    """Read `YYYY-MM-DD` as days since the epoch; years 1 to 9999."""
+    found = _DATE.fullmatch(text)
+    if found is None:
+        return None
+    try:
+        return date(int(found[1]), int(found[2]), int(found[3])).toordinal() - _EPOCH
+    except ValueError:
+        return None
+
+
+def microseconds(text: str) -> tuple[int, bool] | None:
+    """Read a date or a date and time as microseconds since the epoch, and whether it names its offset from UTC.
+
+    Without an offset the number is that of the same wall clock in UTC. At most six digits of a second.
+    """
+    found = _TIMESTAMP.fullmatch(text)
+    day = days(found[1]) if found else None
+    if found is None or day is None:
+        return None
+    seconds = int(found[2] or 0) * 3600 + int(found[3] or 0) * 60 + int(found[4] or 0)
+    instant = day * MICROSECONDS_A_DAY + seconds * 1_000_000 + int((found[5] or "0").ljust(6, "0"))
+    zone = found[6]
+    if zone is None or zone in {"Z", "UTC"}:
+        return instant, zone is not None
+    offset = (int(zone[1:3]) * 60 + int(zone[3:].lstrip(":") or 0)) * 60_000_000
+    return (instant + (offset if zone[0] == "-" else -offset), True) if offset <= ANY_ZONE else None
+
+
+Value = int | Decimal | float | str
+
+
+def partition_point(text: str, type_: ColumnType) -> tuple[Value, Value] | None:
+    """Read a partition value as the least and the greatest value that it can stand for; None when it is unreadable.
+
+    Delta protocol, "Partition Value Serialization". A timestamp without a zone is one of whoever wrote it.
+    """
+    point: Value | None
+    if type_.name in INTEGER_BITS:
+        point = integer(text)
+    elif type_.name in {"timestamp", "timestamp_ntz"}:
+        moment = microseconds(text)
+        if moment is None:
+            return None
+        spread = 0 if moment[1] == (type_.name == "timestamp") else ANY_ZONE
+        return moment[0] - spread, moment[0] + spread
+    elif type_.name == "float":
+        wide = double(text)
+        point = None if wide is None else single(wide)
+    else:
+        if type_.name == "string":
+            return text, text
+        readers: dict[str, Callable[[str], Value | None]] = {
+            "boolean": boolean,
+            "date": days,
+            "decimal": exact,
+            "double": double,
+        }
+        point = readers[type_.name](text) if type_.name in readers else None
+    return None if point is None else (point, point)

@@ -1,0 +1,107 @@
+"""Decides what a query predicate is, whichever language it was written in: one tree of frozen nodes.
+
+`protocol.predicates` parses SQL and JSON hints into it; `delta.skipping` asks of each file whether it may hold a row
+for which the tree is true. The meaning is SQL's three-valued logic, where only true selects a row. Type names are those
+of a Delta schema: boolean, byte, short, integer, long, float, double, decimal(p,s), string, date, timestamp,
+timestamp_ntz, binary.
+"""
+
+from dataclasses import dataclass
+from typing import Literal as OneOf
+from typing import TypeAlias
+
+Operator: TypeAlias = OneOf["=", "<>", "<", "<=", ">", ">=", "<=>"]
+"""`<=>` is null-safe equality: null equals null, and the answer is never null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column by its logical name, nested ones by one element a level; names match whatever their case.
+
+    `type` is what the predicate says that the column is, None where it says nothing. An element may hold dots that
+    were meant as levels: JSON hints have one name only.
+    """
+
+    path: tuple[str, ...]
+    type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant as text that is still to be read as `type`; no text means null, whatever the type."""
+
+    text: str | None
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """A column's value, converted to another type."""
+
+    operand: Column
+    type: str
+
+
+Operand: TypeAlias = Column | Cast | Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`left operator right`, in the order in which it was written."""
+
+    operator: Operator
+    left: Operand
+    right: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """Equality with any of `values`; null as SQL has it."""
+
+    operand: Operand
+    values: tuple[Literal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StartsWith:
+    """The string begins with `prefix`, case-sensitively."""
+
+    operand: Column
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """The operand is null; never null itself."""
+
+    operand: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All children, by three-valued logic."""
+
+    children: tuple["Expression", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Any child, by three-valued logic."""
+
+    children: tuple["Expression", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The opposite; of null, null."""
+
+    operand: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A part that was not understood: it may be true, false or null for any row, and so may its opposite."""
+
+
+Expression: TypeAlias = Column | Literal | Comparison | In | StartsWith | IsNull | And | Or | Not | Unknown
+"""A column or a literal stands alone where it is boolean."""

@@ -1,0 +1,183 @@
+"""Decides what a `jsonPredicateHints` text means as an expression; what it cannot read selects everything.
+
+PROTOCOL.md, "JSON predicates for Filtering": hints are best effort, so nothing here raises. A node that is not
+understood becomes Unknown, and what stands beside it still prunes.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from deltaic.expressions import (
+    And,
+    Column,
+    Comparison,
+    Expression,
+    In,
+    IsNull,
+    Literal,
+    Not,
+    Operator,
+    Or,
+    StartsWith,
+    Unknown,
+)
+
+MAX_BYTES: Final = 1 << 20
+MAX_DEPTH: Final = 100
+
+_TYPES: Final = {
+    "bool": "boolean",
+    "int": "integer",
+    "long": "long",
+    "string": "string",
+    "date": "date",
+    "float": "float",
+    "double": "double",
+    "timestamp": "timestamp",
+}
+# The last two are not in the protocol; clients that have them mean what their names say.
+_COMPARISONS: Final[dict[str, Operator]] = {
+    "equal": "=",
+    "lessThan": "<",
+    "lessThanOrEqual": "<=",
+    "greaterThan": ">",
+    "greaterThanOrEqual": ">=",
+    "notEqual": "<>",
+    "equalNullSafe": "<=>",
+}
+_PAIR: Final = 2
+
+
+class _Misread(Exception):
+    """The node does not have the shape that its op requires."""
+
+
+class _TooDeep(Exception):
+    """The tree is deeper than any client builds."""
+
+
+def parse_json(hint: str) -> Expression | None:
+    """Return the predicate, or None when the hint filters nothing: empty, over 1 MiB, over 100 levels, or not JSON."""
+    if not hint.strip() or len(hint) > MAX_BYTES:
+        return None
+    try:
+        text = hint.encode()
+        if len(text) > MAX_BYTES:
+            return None
+        return _node(msgspec.json.decode(text), 1)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError, _TooDeep):
+        return None
+
+
+def _node(node: Any, depth: int) -> Expression:
+    if depth > MAX_DEPTH:
+        raise _TooDeep
+    if not isinstance(node, dict):
+        return Unknown()
+    op = node.get("op")
+    read = _READERS.get(op) if isinstance(op, str) else None
+    if read is None:
+        return Unknown()
+    try:
+        return read(node, depth)
+    except _Misread:
+        return Unknown()
+
+
+def _children(node: dict[str, Any], *counts: int) -> list[Any]:
+    children = node.get("children")
+    if not isinstance(children, list) or (counts and len(children) not in counts):
+        raise _Misread
+    return children
+
+
+def _leaf(node: Any) -> Column | Literal:
+    op = node.get("op") if isinstance(node, dict) else None
+    if op == "column":
+        return _column(node, 0)
+    if op == "literal":
+        return _literal(node, 0)
+    raise _Misread
+
+
+def _type(node: dict[str, Any]) -> str | None:
+    name = node.get("valueType")
+    if name is None:
+        return None
+    if not isinstance(name, str) or name.lower() not in _TYPES:
+        raise _Misread
+    return _TYPES[name.lower()]
+
+
+def _column(node: dict[str, Any], _: int) -> Column:
+    name = node.get("name")
+    if not isinstance(name, str) or not name:
+        raise _Misread
+    return Column((name,), _type(node))
+
+
+def _literal(node: dict[str, Any], _: int) -> Literal:
+    value, type_ = node.get("value"), _type(node)
+    # "value" is a string on the wire; a bare JSON scalar has one reading too, but null may be an absent value.
+    if isinstance(value, bool):
+        value = "true" if value else "false"
+    elif isinstance(value, int):
+        value = str(value)
+    if not isinstance(value, str) or type_ is None:
+        raise _Misread
+    return Literal(value, type_)
+
+
+def _comparison(node: dict[str, Any], _: int) -> Expression:
+    left, right = _children(node, _PAIR)
+    return Comparison(_COMPARISONS[node["op"]], _leaf(left), _leaf(right))
+
+
+def _is_null(node: dict[str, Any], _: int) -> Expression:
+    (operand,) = _children(node, 1)
+    return IsNull(_leaf(operand))
+
+
+def _in(node: dict[str, Any], _: int) -> Expression:
+    operand, *values = map(_leaf, _children(node))
+    literals = tuple(value for value in values if isinstance(value, Literal))
+    if not literals or len(literals) < len(values):
+        raise _Misread
+    return In(operand, literals)
+
+
+def _starts_with(node: dict[str, Any], _: int) -> Expression:
+    column, prefix = map(_leaf, _children(node, _PAIR))
+    if not isinstance(column, Column) or not isinstance(prefix, Literal) or prefix.text is None:
+        raise _Misread
+    return StartsWith(column, prefix.text) if prefix.type == "string" else Unknown()
+
+
+def _and(node: dict[str, Any], depth: int) -> Expression:
+    children = tuple(_node(child, depth + 1) for child in _children(node))
+    return And(children) if children else Unknown()
+
+
+def _or(node: dict[str, Any], depth: int) -> Expression:
+    children = tuple(_node(child, depth + 1) for child in _children(node))
+    return Or(children) if children else Unknown()
+
+
+def _not(node: dict[str, Any], depth: int) -> Expression:
+    (operand,) = _children(node, 1)
+    return Not(_node(operand, depth + 1))
+
+
+_READERS: Final[dict[str, Callable[[dict[str, Any], int], Expression]]] = {
+    **dict.fromkeys(_COMPARISONS, _comparison),
+    "column": _column,
+    "literal": _literal,
+    "isNull": _is_null,
+    "in": _in,
+    "startsWith": _starts_with,
+    "and": _and,
+    "or": _or,
+    "not": _not,
+}

@@ -1,0 +1,115 @@
+"""Decides what a literal of a parsed SQL tree means: its text and the type that Spark gives it.
+
+Imported by `sql_tree` alone, after the parser. What would round, wrap or depend on a configuration is misread.
+"""
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+from sqlglot import exp
+
+from deltaic.expressions import Literal
+
+_TYPES: Final = {
+    "BOOLEAN": "boolean",
+    "TINYINT": "byte",
+    "SMALLINT": "short",
+    "INT": "integer",
+    "BIGINT": "long",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "TEXT": "string",
+    "DATE": "date",
+    "TIMESTAMP": "timestamp",
+    "TIMESTAMPTZ": "timestamp",
+    "TIMESTAMPLTZ": "timestamp",
+    "TIMESTAMPNTZ": "timestamp_ntz",
+}
+_INTEGERS: Final = {"byte": 7, "short": 15, "integer": 31, "long": 63}
+_MAX_PRECISION: Final = 38
+_NULL: Final = Literal(None, "string")
+
+Trust = Callable[[Any], bool]
+"""The test of a string literal that is false where it may mean something else."""
+
+
+class Misread(Exception):
+    """The node has no meaning here."""
+
+
+def only(node: Any, *known: str) -> None:
+    """Refuse a node with an argument that is not known, which may turn its meaning around."""
+    if any(value for name, value in node.args.items() if name not in known):
+        raise Misread
+
+
+def type_name(node: Any) -> str:
+    """Return the name that a Delta schema has for a type."""
+    name = node.this.name
+    arguments = [int(str(argument.this.this)) for argument in node.expressions]
+    if name == "DECIMAL":
+        precision, scale = (*arguments, 10, 0)[:2] if not arguments else (*arguments, 0)[:2]
+        return f"decimal({precision},{scale})"
+    if arguments or name not in _TYPES:
+        raise Misread
+    return _TYPES[name]
+
+
+def literal(node: Any, trusted: Trust) -> Literal:
+    """Return the constant that a node is; Misread when it is anything else, or one that is not trusted."""
+    if isinstance(node, exp.Paren):
+        return literal(node.this, trusted)
+    if isinstance(node, exp.Null):
+        return _NULL
+    if isinstance(node, exp.Boolean):
+        return Literal("true" if node.this else "false", "boolean")
+    if isinstance(node, exp.Neg):
+        number = literal(node.this, trusted)
+        if number.text is None or number.text.startswith("-") or not _is_number(number.type):
+            raise Misread
+        return Literal("-" + number.text, number.type)
+    if isinstance(node, exp.Cast):
+        only(node, "this", "to", "safe")
+        return _cast(literal(node.this, trusted), type_name(node.to))
+    if isinstance(node, exp.Literal) and (not node.is_string or trusted(node)):
+        return Literal(str(node.this), "string") if node.is_string else _number(str(node.this))
+    raise Misread
+
+
+def _is_number(type_: str) -> bool:
+    return type_ in _INTEGERS or type_ in {"float", "double"} or type_.startswith("decimal")
+
+
+def _number(text: str) -> Literal:
+    """Type a number as Spark does: integer or long if it fits, double with an exponent, else decimal."""
+    if "e" in text.lower():
+        return Literal(text, "double")
+    if not text.isascii() or not text.replace(".", "", 1).isdigit():
+        raise Misread
+    digits = Decimal(text).as_tuple()
+    scale = -int(digits.exponent)
+    precision = max(len(digits.digits), scale)
+    if "." not in text:
+        for type_ in ("integer", "long"):
+            if abs(int(text)) < 1 << _INTEGERS[type_]:
+                return Literal(text, type_)
+    if precision > _MAX_PRECISION:
+        raise Misread
+    return Literal(text, f"decimal({precision},{scale})")
+
+
+def _cast(literal: Literal, type_: str) -> Literal:
+    """Convert a literal where that keeps its value; what would round, wrap or depend on a configuration is misread."""
+    if literal.text is None or literal.type == type_:
+        return Literal(literal.text, type_)
+    numeric = _is_number(literal.type) and literal.type not in {"float", "double"}
+    if literal.type == "string" or (numeric and type_ in {"float", "double"}):
+        return Literal(literal.text, type_)
+    if literal.type == "date" and type_ in {"timestamp", "timestamp_ntz"}:
+        return Literal(literal.text, type_)
+    if literal.type in _INTEGERS and type_ in _INTEGERS and abs(int(literal.text)) < 1 << _INTEGERS[type_]:
+        return Literal(literal.text, type_)
+    if numeric and type_.startswith("decimal"):
+        return Literal(literal.text, type_)
+    raise Misread
