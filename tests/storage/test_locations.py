@@ -171,6 +171,18 @@ def test_a_batch_resolves_as_each_path_does(paths: list[str]) -> None:
         assert found == expected
 
 
+@given(paths)
+def test_one_path_is_encoded_as_in_a_batch(path: str) -> None:
+    try:
+        expected: list[bytes] | str | None = one_by_one([path])
+    except DeltaicError:
+        with pytest.raises(DeltaicError):
+            TABLE.encoded(path)
+    else:
+        encoded = TABLE.encoded(path)
+        assert (None if encoded is None else [encoded]) == expected
+
+
 def test_plain_batches_take_the_fast_way_to_the_same_bytes() -> None:
     plain = [f"date=2021-01-0{n}/k=a=b/part-{n}~x_.parquet" for n in range(9)]
     assert TABLE.relative(pa.array(plain)) == one_by_one(plain)

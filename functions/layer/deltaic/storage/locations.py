@@ -24,6 +24,7 @@ _ABSOLUTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _SEGMENT = "[A-Za-z0-9_~=-][A-Za-z0-9_.~=-]*"
 # A path that needs nothing but `=` encoded: no escape, no empty segment, none that starts with a dot.
 _PLAIN = f"^(?:{_SEGMENT}/)*{_SEGMENT}$"
+_PLAIN_PATH = re.compile(_PLAIN[:-1])
 _PLAIN_FILE = re.compile(_SEGMENT)
 _FOLLOWED = frozenset({"", ".", ".."})
 
@@ -150,6 +151,18 @@ class TableLocations:
             raise self._elsewhere(path, "lies outside the table")
         return name
 
+    def encoded(self, path: str) -> bytes | None:
+        """Return one raw path of the log as S3 signs it, relative to the root; None in an auxiliary location.
+
+        Raises what `resolve` raises.
+        """
+        if _PLAIN_PATH.fullmatch(path):
+            return path.replace("=", "%3D").encode()
+        name = self.resolve(path)
+        if not self.root.holds(name):
+            return None
+        return encode_key(name.key[len(self.root.key_prefix) :]).encode()
+
     def relative(self, paths: Any) -> list[bytes] | None:
         """Return raw paths of the log (`pa.StringArray`, no nulls) as S3 signs them, relative to the root.
 
@@ -171,7 +184,6 @@ class TableLocations:
     def _relative_one_by_one(self, paths: Sequence[str]) -> list[bytes] | None:
         # Paths share few folders (partitions): each folder is decoded and encoded once, plain file names never.
         folders: dict[str, bytes | None] = {}
-        skip = len(self.root.key_prefix)
         answer: list[bytes] = []
         for path in paths:
             folder, slash, file = path.rpartition("/")
@@ -182,10 +194,10 @@ class TableLocations:
             if encoded is not None and _PLAIN_FILE.fullmatch(file):
                 answer.append(encoded + file.replace("=", "%3D").encode())
                 continue
-            name = self.resolve(path)
-            if not self.root.holds(name):
+            careful = self.encoded(path)
+            if careful is None:
                 return None
-            answer.append(encode_key(name.key[skip:]).encode())
+            answer.append(careful)
         return answer
 
     def _elsewhere(self, path: str, why: str) -> UnsupportedOperation:

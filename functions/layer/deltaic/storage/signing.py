@@ -100,8 +100,11 @@ class UrlSigner:
 
     def url(self, key: str) -> str:
         """Return the URL of one key below the location (not encoded)."""
-        path = encode_key(key).encode()
-        return b"".join((self.opening, path, self.query, self.signatures((path,))[0])).decode()
+        return self.signed(encode_key(key).encode()).decode()
+
+    def signed(self, path: bytes) -> bytes:
+        """Return the URL of one encoded path below the location."""
+        return b"".join((self.opening, path, self.query, *self.signatures((path,))))
 
     def signatures(self, paths: Sequence[bytes]) -> list[bytes]:
         """Return the signatures (64 hex digits) of encoded paths below the location, in order."""

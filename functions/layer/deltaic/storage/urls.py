@@ -38,10 +38,10 @@ class TableUrls:
 
     def url(self, path: str) -> str:
         """Return the URL of a raw `path` of the log; raises as `TableLocations.resolve` does."""
+        encoded = self._locations.encoded(path)
+        if encoded is not None:
+            return self.signer.signed(encoded).decode()
         name = self._locations.resolve(path)
-        root = self._locations.root
-        if root.holds(name):
-            return self.signer.url(name.key[len(root.key_prefix) :])
         signer = self._elsewhere.get(name.bucket)
         if signer is None:
             signer = self._elsewhere[name.bucket] = self._signer(Location(name.bucket, ""))
