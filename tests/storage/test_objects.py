@@ -16,7 +16,7 @@ from deltaic.storage.credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig, origin
 from deltaic.storage.locations import TableLocations
 from deltaic.storage.objects import LARGEST, NEAR, ObjectTableStore, _connection, coalesce
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from storage.stores import Store
 
@@ -177,6 +177,7 @@ def test_a_refused_key_names_the_bucket_and_the_remedy(store: Store) -> None:
 ranges = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 30)).map(lambda r: (r[0], r[0] + r[1])), max_size=12)
 
 
+@settings(deadline=None)
 @given(ranges=ranges, near=st.integers(0, 20), largest=st.integers(1, 60))
 def test_coalesced_requests_cover_everything_once(ranges: list[tuple[int, int]], near: int, largest: int) -> None:
     merged = coalesce(ranges, near, largest)

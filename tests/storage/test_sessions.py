@@ -15,7 +15,7 @@ from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
 from deltaic.storage.sessions import SigningSessions, session_name, tag_value
 from deltaic.storage.urls import TableUrls
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from storage.stores import Store, document
 from storage.test_round_trip import fetch
@@ -217,6 +217,7 @@ def test_static_keys_cannot_be_narrowed(sessions: SigningSessions, clock: Clock,
         SigningSessions(clock=clock, client=sts).narrowed("alice", AWS, "{}")
 
 
+@settings(deadline=None)
 @given(st.text(max_size=300), st.text(max_size=300))
 def test_names_are_what_sts_takes_and_stay_distinct(first: str, second: str) -> None:
     assert (session_name(first) == session_name(second)) is (first == second)
