@@ -280,4 +280,4 @@ def test_it_listens_on_loopback_only(gateway: Gateway) -> None:
 def test_functions_whose_environment_is_not_set_are_not_loaded() -> None:
     template = load_template(TEMPLATE)
     with pytest.raises(RuntimeError, match="SMALL_TABLE"):
-        Functions(template.functions, {"SMALL_TABLE": "t"})
+        Functions(template.functions, ["SMALL_TABLE"])

@@ -33,7 +33,7 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
     """One MiniStack process on loopback, with `AUTH=true` and its state below a folder.
 
     Signatures and expiry of signed URLs, roles, session policies and the permissions of each function's own role are
-    enforced as AWS does. DynamoDB is written to the folder only when the process is stopped, so always stop it.
+    enforced as AWS does. Objects are kept at once; tables, secrets and roles a moment after a write (keeper.py).
     """
 
     def __init__(self, state: Path, port: int = 0) -> None:
@@ -45,6 +45,11 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
     def endpoint(self) -> str:
         """The value of AWS_ENDPOINT_URL."""
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The process; 0 while it does not run."""
+        return self._process.pid if self._process is not None else 0
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -74,15 +79,18 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
             "S3_DATA_DIR": str(self.state / "s3"),
             "LAMBDA_EXECUTOR": "local",
             "LOG_LEVEL": "WARNING",
+            # Listeners for services that nobody here uses, which would take ports beyond loopback.
+            "IOT_MTLS_ENABLED": "0",
+            "SFTP_ENABLED": "0",
             # Functions run by the embedded AWS start `python3.x` from the PATH: ours first.
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
         }
         del environment["AWS_ENDPOINT_URL"]
         with log.open("ab") as sink:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "ministack"],
+                [sys.executable, "-m", "deltaic_ops.local.keeper"],
                 env=environment,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,  # closed when this process ends, however it does: the other one follows
                 stdout=sink,
                 stderr=sink,
                 start_new_session=True,
@@ -99,7 +107,11 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
     def stop(self) -> None:
         """Stop the process so that it writes its state; safe to call twice."""
         process, self._process = self._process, None
-        if process is None or process.poll() is not None:
+        if process is None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
+        if process.poll() is not None:
             return
         process.send_signal(signal.SIGTERM)
         try:

@@ -1,8 +1,8 @@
 """Decides how the template's functions run in this process: each handler loaded once, each call in its caller's thread.
 
 One process has one `os.environ`, so it runs the functions of one template with one set of parameters, and the
-environment is set before the first of them is loaded (`Functions` checks it): `deltaic.settings.settings()` reads it
-once, at a function's import or first call, and is right for all of them.
+environment is set before the first of them is loaded (gateway_process.py does; `Functions` checks it):
+`deltaic.settings.settings()` reads it once, at a function's import or first call, and is right for all of them.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -95,9 +95,8 @@ class ClientStream:
 class Functions:
     """The template's functions, loaded when first called (or by `load_all`)."""
 
-    def __init__(self, functions: Mapping[str, Function], environment: Mapping[str, str]) -> None:
-        missing = [name for name, value in environment.items() if os.environ.get(name) != value]
-        if missing:
+    def __init__(self, functions: Mapping[str, Function], variables: Iterable[str]) -> None:
+        if missing := [name for name in variables if name not in os.environ]:
             raise RuntimeError(f"the functions' environment must be set before they are loaded: {', '.join(missing)}")
         self._functions = functions
         self._handlers: dict[str, Handler] = {}

@@ -1,0 +1,54 @@
+"""Decides what `deltaic serve` does: the server on this machine, until it is told to stop."""
+
+import os
+import signal
+import threading
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from deltaic_ops.deploy.intrinsics import TemplateError
+from deltaic_ops.local.stack import Stack, StackFailed, gateway_over, local_stack, names_aws
+from deltaic_ops.local.state import StateInUse
+
+CHECK_SECONDS = 0.5
+
+
+def serve(
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0 takes a free one.")] = 8000,
+    state: Annotated[Path, typer.Option(help="Where the embedded AWS keeps its data.")] = Path(".deltaic"),
+) -> None:
+    """Serve shares on this machine, over the AWS that the ordinary variables name or else the embedded one.
+
+    \b
+    deltaic serve                                  # the embedded AWS, kept in .deltaic
+    AWS_PROFILE=lake deltaic serve --port 9000     # the catalog and tables of a deployed stack
+    """  # noqa: D301 -- \b tells typer to keep the lines
+    console = Console(stderr=True)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    over_named_aws = names_aws(os.environ)
+    part: AbstractContextManager[Stack] = (
+        gateway_over(os.environ, state, port) if over_named_aws else local_stack(state, port)
+    )
+    try:
+        with part as stack:
+            _tell(console, stack, state)
+            while not stop.wait(CHECK_SECONDS):
+                stack.check()
+            console.print("stopping ...")
+    except (StateInUse, StackFailed, TemplateError) as error:
+        console.print(f"[red]{error}[/red]", highlight=False)
+        raise typer.Exit(1) from None
+
+
+def _tell(console: Console, stack: Stack, state: Path) -> None:
+    console.print(f"serving [bold]{stack.endpoint}[/bold]  (Ctrl-C stops)", highlight=False)
+    if stack.embedded:
+        console.print(f"over the embedded AWS in {state}; in another terminal:", highlight=False)
+        console.print(f'  eval "$(deltaic env --state {state})"', highlight=False, markup=False)
+    console.print(f"log: {state / 'gateway.log'}", highlight=False)

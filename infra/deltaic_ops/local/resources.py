@@ -1,0 +1,89 @@
+"""Decides what the embedded AWS holds before the gateway serves: the template's tables, secrets and roles, a bucket.
+
+CloudFormation would make the same from the same template; this takes half a second and can be done again and again.
+"""
+
+import copy
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from deltaic_ops.deploy.template import Role, Secret, Table, Template
+
+DATA_BUCKET = "deltaic-lake"
+"""Where the demo and the examples keep their tables."""
+
+ACCOUNT = "000000000000"
+"""The account that the embedded AWS and the template's ARNs are in."""
+
+Clients = Mapping[str, Any]
+
+PARAMETERS = {"DataBuckets": "arn:aws:s3:::*"}
+"""What the template is told here: every bucket of the embedded AWS may be shared."""
+
+
+def connect(environment: Mapping[str, str]) -> Clients:
+    """Return the clients that `prepare` needs; asks nothing yet, so AWS may still be starting."""
+    import boto3
+
+    session = boto3.Session(
+        aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
+        region_name=environment["AWS_REGION"],
+    )
+    services: tuple[Any, ...] = ("dynamodb", "iam", "s3", "secretsmanager")
+    return {name: session.client(name, endpoint_url=environment["AWS_ENDPOINT_URL"]) for name in services}
+
+
+def prepare(template: Template, clients: Clients) -> None:
+    """Create what is missing, bring roles up to date; raises botocore's ClientError."""
+    for table in template.tables.values():
+        _table(clients["dynamodb"], table)
+    for secret in template.secrets.values():
+        _secret(clients["secretsmanager"], secret)
+    for role in template.roles.values():
+        _role(clients["iam"], role)
+    _unless_there("BucketAlreadyOwnedByYou", lambda: clients["s3"].create_bucket(Bucket=DATA_BUCKET))
+
+
+def _table(dynamodb: Any, table: Table) -> None:
+    made = _unless_there("ResourceInUseException", lambda: dynamodb.create_table(**table.request))
+    if made and table.ttl_attribute:
+        said = {"Enabled": True, "AttributeName": table.ttl_attribute}
+        dynamodb.update_time_to_live(TableName=table.name, TimeToLiveSpecification=said)
+
+
+def _secret(manager: Any, secret: Secret) -> None:
+    value = secrets.token_hex(secret.length)[: secret.length]
+    _unless_there("ResourceExistsException", lambda: manager.create_secret(Name=secret.name, SecretString=value))
+
+
+def _role(iam: Any, role: Role) -> None:
+    """Create the role, or bring it up to date; its trust has the administrator, as whom functions run here."""
+    trust = copy.deepcopy(dict(role.trust))
+    for statement in trust["Statement"]:
+        named = statement.get("Principal", {}).get("AWS")
+        if named is not None:
+            known = named if isinstance(named, list) else [named]
+            statement["Principal"]["AWS"] = [*known, f"arn:aws:iam::{ACCOUNT}:root"]
+    document = json.dumps(trust)
+    if not _unless_there(
+        "EntityAlreadyExists", lambda: iam.create_role(RoleName=role.name, AssumeRolePolicyDocument=document)
+    ):
+        iam.update_assume_role_policy(RoleName=role.name, PolicyDocument=document)
+    for name, policy in role.policies.items():
+        iam.put_role_policy(RoleName=role.name, PolicyName=name, PolicyDocument=json.dumps(policy))
+
+
+def _unless_there(code: str, create: Callable[[], object]) -> bool:
+    """Run `create`; tells whether it made something, False if it was there already."""
+    from botocore.exceptions import ClientError
+
+    try:
+        create()
+    except ClientError as error:
+        if error.response["Error"]["Code"] != code:
+            raise
+        return False
+    return True

@@ -1,0 +1,165 @@
+"""Decides what a working server on one machine is: the embedded AWS, the template's resources in it, the gateway.
+
+`local_stack` is what `deltaic serve`, the demo and the tests run. It starts two processes and changes nothing in the
+caller's: the functions' environment is the gateway process's own, set before any of them is loaded, so
+`deltaic.settings.settings()` is right there from its first call and is not touched here.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from deltaic_ops.deploy.template import TEMPLATE, Template, load_template
+from deltaic_ops.local.embedded import EmbeddedAws
+from deltaic_ops.local.resources import PARAMETERS, connect, prepare
+from deltaic_ops.local.state import announced, locked
+
+STOP_SECONDS = 15.0
+EMBEDDED = "embedded AWS"
+_NAMING = (
+    "AWS_ENDPOINT_URL",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_PROFILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+)
+
+
+class StackFailed(Exception):
+    """A part of the stack did not start, or has ended; the message says which, and where its log is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A running server."""
+
+    endpoint: str
+    """What a profile names as endpoint, e.g. http://127.0.0.1:8000/delta-sharing."""
+    environment: Mapping[str, str]
+    """The variables with which AWS tools, Spark and the CLI reach the same AWS and the same tables."""
+    processes: Mapping[str, int]
+    """The processes by name."""
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the AWS is the embedded one."""
+        return EMBEDDED in self.processes
+
+    def check(self) -> None:
+        """Raise StackFailed if one of the processes has ended."""
+        for name, pid in self.processes.items():
+            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                raise StackFailed(f"the {name} has ended unexpectedly")
+
+
+def names_aws(variables: Mapping[str, str]) -> bool:
+    """Tell whether the ordinary AWS variables name an AWS to use."""
+    return any(variables.get(name) for name in _NAMING)
+
+
+@contextmanager
+def local_stack(
+    state: Path,
+    port: int = 0,
+    *,
+    parameters: Mapping[str, str] | None = None,
+    path: Path = TEMPLATE,
+) -> Iterator[Stack]:
+    """Run the embedded AWS and the gateway over it, both on loopback, until the block ends.
+
+    `parameters` are the template's (such as ResponseStreaming). Raises StateInUse, StackFailed, TemplateError.
+    """
+    template = load_template(path, {**PARAMETERS, **(parameters or {})})
+    with ExitStack() as parts:
+        parts.enter_context(locked(state))
+        aws = EmbeddedAws(state)
+        environment = {**aws.environment, **template.environment}
+        # The gateway reads its functions while the AWS below it starts: they meet at the first request.
+        gateway = _GatewayProcess(state, environment, path, {**PARAMETERS, **(parameters or {})}, port)
+        parts.callback(gateway.stop)
+        # boto3 takes as long to load as the AWS to start, so both do at once.
+        clients = parts.enter_context(ThreadPoolExecutor(1)).submit(connect, aws.environment)
+        try:
+            parts.enter_context(aws)
+        except RuntimeError as error:
+            raise StackFailed(str(error)) from error
+        prepare(template, clients.result())
+        outside = {**aws.environment, **_tables(template)}
+        parts.enter_context(announced(state, aws.endpoint, aws.pid, outside))
+        yield Stack(gateway.endpoint(), outside, {EMBEDDED: aws.pid, "gateway": gateway.pid})
+
+
+@contextmanager
+def gateway_over(environment: Mapping[str, str], state: Path, port: int = 0) -> Iterator[Stack]:
+    """Run the gateway over the AWS that the variables name; nothing is created there (`sam deploy` does that).
+
+    Variables of the functions (CATALOG_TABLE, TOKENS_TABLE, ...) are taken from `environment`, else the template's.
+    """
+    template = load_template(parameters=PARAMETERS)
+    together = {**template.environment, "SIGNING_ROLE_ARN": "", **environment}
+    state.mkdir(parents=True, exist_ok=True)
+    gateway = _GatewayProcess(state, together, TEMPLATE, PARAMETERS, port)
+    try:
+        known = {name: together[name] for name in _tables(template)}
+        yield Stack(gateway.endpoint(), known, {"gateway": gateway.pid})
+    finally:
+        gateway.stop()
+
+
+def _tables(template: Template) -> Mapping[str, str]:
+    names = ("CATALOG_TABLE", "TOKENS_TABLE", "TOKEN_KEY_SECRET", "SIGNING_ROLE_ARN")
+    return {name: template.environment[name] for name in names if name in template.environment}
+
+
+class _GatewayProcess:
+    """The gateway's process, from its start on; `endpoint` waits until it serves."""
+
+    def __init__(
+        self, state: Path, environment: Mapping[str, str], template: Path, parameters: Mapping[str, str], port: int
+    ) -> None:
+        self._log = state / "gateway.log"
+        command = [sys.executable, "-m", "deltaic_ops.local.gateway_process"]
+        command += ["--template", str(template), "--port", str(port)]
+        for name, value in parameters.items():
+            command += ["--parameter", f"{name}={value}"]
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                env={**inherited, **environment},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,  # Ctrl-C is for the parent, which knows the order of stopping
+            )
+        self.pid = self._process.pid
+
+    def endpoint(self) -> str:
+        """Return where it serves; raises StackFailed if it cannot."""
+        assert self._process.stdout is not None  # noqa: S101 -- a pipe was asked for
+        line = self._process.stdout.readline()
+        said = json.loads(line) if line else {"error": f"its log is {self._log}"}
+        if "error" in said:
+            raise StackFailed(f"the gateway did not start: {said['error']}")
+        endpoint: str = said["endpoint"]
+        return endpoint
+
+    def stop(self) -> None:
+        """Let it end what it answers, then end it."""
+        process = self._process
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -1,0 +1,206 @@
+"""The whole server on one machine: it starts, serves the real functions, keeps its data and ends in order."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import boto3
+import httpx
+import pytest
+from botocore.exceptions import ClientError
+from deltaic_ops.local.resources import DATA_BUCKET
+from deltaic_ops.local.stack import Stack, local_stack, names_aws
+from deltaic_ops.local.state import StateInUse, running
+
+SERVE = "import typer; from deltaic_ops.cli.serve import serve; typer.run(serve)"
+ENV = "import typer; from deltaic_ops.cli.env import env; typer.run(env)"
+
+
+def client(service: Any, environment: Mapping[str, str]) -> Any:
+    session = boto3.Session(
+        environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"], region_name=environment["AWS_REGION"]
+    )
+    return session.client(service, endpoint_url=environment["AWS_ENDPOINT_URL"])
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("stack") / "state"
+
+
+@pytest.fixture(scope="module")
+def stack(state: Path) -> Iterator[Stack]:
+    with local_stack(state) as running_stack:
+        yield running_stack
+        running_stack.check()
+
+
+def test_requests_reach_the_real_authorizer(stack: Stack) -> None:
+    assert stack.endpoint.endswith("/delta-sharing")
+    for headers in ({}, {"Authorization": "Bearer unknown-token"}):
+        answer = httpx.get(f"{stack.endpoint}/shares", headers=headers, timeout=30)
+        assert (answer.status_code, answer.json()["errorCode"]) == (401, "UNAUTHENTICATED")
+    answer = httpx.get(f"{stack.endpoint}/nothing")
+    assert (answer.status_code, answer.json()["errorCode"]) == (404, "RESOURCE_DOES_NOT_EXIST")
+
+
+def test_the_templates_resources_are_there(stack: Stack) -> None:
+    known = stack.environment
+    dynamodb = client("dynamodb", known)
+    for name in (known["CATALOG_TABLE"], known["TOKENS_TABLE"]):
+        keys = dynamodb.describe_table(TableName=name)["Table"]["KeySchema"]
+        assert [key["KeyType"] for key in keys] == ["HASH", "RANGE"]
+    ttl = dynamodb.describe_time_to_live(TableName=known["TOKENS_TABLE"])["TimeToLiveDescription"]
+    assert ttl["TimeToLiveStatus"] == "ENABLED"
+    assert (
+        len(client("secretsmanager", known).get_secret_value(SecretId=known["TOKEN_KEY_SECRET"])["SecretString"]) == 64
+    )
+
+
+def test_the_signing_role_reads_and_does_nothing_else(stack: Stack) -> None:
+    known = stack.environment
+    client("s3", known).put_object(Bucket=DATA_BUCKET, Key="t/part", Body=b"rows")
+    said = client("sts", known).assume_role(
+        RoleArn=known["SIGNING_ROLE_ARN"], RoleSessionName="alice", Tags=[{"Key": "recipient", "Value": "alice"}]
+    )["Credentials"]
+    session = boto3.Session(
+        said["AccessKeyId"], said["SecretAccessKey"], said["SessionToken"], region_name=known["AWS_REGION"]
+    )
+    s3 = session.client("s3", endpoint_url=known["AWS_ENDPOINT_URL"])
+    assert s3.get_object(Bucket=DATA_BUCKET, Key="t/part")["Body"].read() == b"rows"
+    with pytest.raises(ClientError, match="AccessDenied"):
+        s3.put_object(Bucket=DATA_BUCKET, Key="t/part", Body=b"other")
+
+
+def test_its_folder_serves_nobody_else(stack: Stack, state: Path) -> None:
+    assert stack.embedded
+    with pytest.raises(StateInUse), local_stack(state):
+        pass
+
+
+def test_everything_listens_on_loopback_only(stack: Stack) -> None:
+    mine = {str(pid) for pid in stack.processes.values()}
+    opened = {str(entry.readlink()) for pid in mine for entry in Path(f"/proc/{pid}/fd").iterdir()}
+    sockets = {name[8:-1] for name in opened if name.startswith("socket:")}
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    listening = [row[1].split(":")[0] for row in rows if row[3] == "0A" and row[9] in sockets]
+    assert len(listening) >= 2
+    assert set(listening) == {"0100007F"}
+
+
+def remembers(environment: Mapping[str, str], key: str) -> bool:
+    item = {"pk": {"S": key}, "sk": {"S": "-"}}
+    return "Item" in client("dynamodb", environment).get_item(TableName=environment["CATALOG_TABLE"], Key=item)
+
+
+def put(environment: Mapping[str, str], key: str) -> None:
+    item = {"pk": {"S": key}, "sk": {"S": "-"}}
+    client("dynamodb", environment).put_item(TableName=environment["CATALOG_TABLE"], Item=item)
+
+
+class Served:
+    """`deltaic serve` in a process of its own."""
+
+    def __init__(self, state: Path, environment: Mapping[str, str]) -> None:
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", SERVE, "--port", "0", "--state", str(state)],
+            env={**plain, **environment, "COLUMNS": "200"},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stderr is not None
+        self.first_line = self.process.stderr.readline()
+
+    @property
+    def endpoint(self) -> str:
+        return next(word for word in self.first_line.split() if word.startswith("http"))
+
+    def stop(self, number: signal.Signals) -> tuple[int, str]:
+        self.process.send_signal(number)
+        _, rest = self.process.communicate(timeout=30)
+        return self.process.returncode, rest
+
+
+def token_key(environment: Mapping[str, str]) -> str:
+    manager = client("secretsmanager", environment)
+    value: str = manager.get_secret_value(SecretId=environment["TOKEN_KEY_SECRET"])["SecretString"]
+    return value
+
+
+def alive(environment: Mapping[str, str]) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", int(environment["AWS_ENDPOINT_URL"].rpartition(":")[2]))) == 0
+
+
+def ask_env(state: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", ENV, "--state", str(state)]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
+def test_serve_is_reached_by_others_survives_a_kill_and_ends_in_order(tmp_path: Path) -> None:
+    served = Served(tmp_path, {})
+    assert httpx.get(f"{served.endpoint}/shares").status_code == 401
+    known = running(tmp_path)
+    assert known is not None
+    lines = ask_env(tmp_path).stdout
+    assert f"export AWS_ENDPOINT_URL={known['AWS_ENDPOINT_URL']}\n" in lines
+    assert "export CATALOG_TABLE=deltaic-dev-catalog\n" in lines
+
+    second = Served(tmp_path, {})
+    assert f"is in use by process {served.process.pid}" in second.first_line
+    assert second.process.wait(30) == 1
+    second.process.communicate()
+
+    put(known, "kept")
+    secret = token_key(known)
+    served.stop(signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while alive(known) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not alive(known)
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{served.endpoint}/shares")
+
+    again = Served(tmp_path, {})
+    known = running(tmp_path)
+    assert known is not None
+    assert remembers(known, "kept")
+    assert token_key(known) == secret
+    assert again.stop(signal.SIGINT)[0] == 0
+    assert not alive(known)
+    assert running(tmp_path) is None
+    missing = ask_env(tmp_path)
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert "deltaic serve" in missing.stderr
+
+
+def test_serve_uses_the_aws_that_the_variables_name(stack: Stack, tmp_path: Path) -> None:
+    served = Served(tmp_path, stack.environment)
+    try:
+        answer = httpx.get(f"{served.endpoint}/shares", headers={"Authorization": "Bearer unknown"}, timeout=30)
+        assert answer.status_code == 401
+        assert running(tmp_path) is None
+    finally:
+        assert served.stop(signal.SIGTERM)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("variables", "named"),
+    [
+        ({}, False),
+        ({"AWS_REGION": "us-east-1"}, False),
+        ({"AWS_PROFILE": "lake"}, True),
+        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:4566"}, True),
+        ({"AWS_ENDPOINT_URL": ""}, False),
+    ],
+    ids=["none", "region only", "profile", "endpoint", "empty"],
+)
+def test_variables_name_an_aws_or_not(variables: dict[str, str], *, named: bool) -> None:
+    assert names_aws(variables) is named
