@@ -1,0 +1,50 @@
+"""Decides how the operator's side finds a deployed stack: by the outputs of template.yaml."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deltaic.errors import NotFound
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudformation import CloudFormationClient
+
+DEFAULT_STACK = "deltaic"
+
+
+@dataclass(frozen=True, slots=True)
+class StackOutputs:
+    """What a deployed stack says of itself."""
+
+    endpoint: str
+    """What profiles name as endpoint: `https://.../{prefix}`, without a slash at its end."""
+    catalog_table: str
+    tokens_table: str
+    signing_role_arn: str
+    token_key_secret: str
+
+
+_OUTPUTS = {
+    "endpoint": "Endpoint",
+    "catalog_table": "CatalogTable",
+    "tokens_table": "TokensTable",
+    "signing_role_arn": "SigningRoleArn",
+    "token_key_secret": "TokenKeySecret",
+}
+
+
+def stack_outputs(client: "CloudFormationClient", stack: str = DEFAULT_STACK) -> StackOutputs:
+    """Return the outputs of a stack; raises NotFound when there is none of that name, or when it is not Deltaic's."""
+    from botocore.exceptions import ClientError
+
+    try:
+        [described] = client.describe_stacks(StackName=stack)["Stacks"]
+    except ClientError as error:
+        # CloudFormation has no code of its own for this: it is a ValidationError that says "does not exist".
+        if error.response["Error"].get("Code") != "ValidationError":
+            raise
+        raise NotFound(f"there is no stack '{stack}' in this account and region: run `sam deploy` first") from error
+    said = {output["OutputKey"]: output["OutputValue"] for output in described.get("Outputs", [])}
+    missing = sorted(key for key in _OUTPUTS.values() if key not in said)
+    if missing:
+        raise NotFound(f"the stack '{stack}' has no output {', '.join(missing)}: it is not deployed, or not Deltaic's")
+    return StackOutputs(**{field: said[key] for field, key in _OUTPUTS.items()})

@@ -1,0 +1,104 @@
+"""Decides how the template is built and deployed: by the SAM CLI, against whatever AWS the environment names.
+
+The layer is built for the processor and the Python of the functions; an emulator that runs functions with this
+machine's interpreter needs this machine's.
+"""
+
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from deltaic_ops.deploy.outputs import StackOutputs, stack_outputs
+from deltaic_ops.deploy.template import ROOT, TEMPLATE
+
+if TYPE_CHECKING:
+    import boto3
+
+Architecture = Literal["arm64", "x86_64"]
+SAM = Path(sys.executable).parent / "sam"
+_TIMEOUT_SECONDS = 900
+
+
+class SamError(RuntimeError):
+    """The SAM CLI failed; the message ends with what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the layer is built for; `python` is `major.minor`."""
+
+    architecture: Architecture = "arm64"
+    python: str = "3.13"
+
+    @classmethod
+    def this_machine(cls) -> "Target":
+        """Return the processor and the Python that run this code."""
+        architecture: Architecture = "x86_64" if platform.machine() in ("x86_64", "AMD64") else "arm64"
+        return cls(architecture, f"{sys.version_info.major}.{sys.version_info.minor}")
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """One deployed stack."""
+
+    outputs: StackOutputs
+    api_id: str
+    roles: Mapping[str, str]
+    """ARN of the role of each function, by the function's logical id."""
+
+
+def build(folder: Path, target: Target) -> Path:
+    """Run `sam build` into the folder and return it; raises SamError. No Python of the target's version is needed."""
+    _sam(
+        "build",
+        *("--template", str(TEMPLATE), "--base-dir", str(ROOT), "--build-dir", str(folder)),
+        *("--parameter-overrides", f"Architecture={target.architecture}"),
+        environment={"LAYER_ARCHITECTURE": target.architecture, "LAYER_PYTHON": target.python},
+    )
+    return folder
+
+
+def deploy(
+    built: Path, stack: str, parameters: Mapping[str, str], session: "boto3.Session", environment: Mapping[str, str]
+) -> Deployment:
+    """Run `sam deploy` on what `build` made and return the stack; raises SamError.
+
+    `environment` are the ordinary AWS variables that SAM is given; `session` must reach the same account.
+    """
+    _sam(
+        "deploy",
+        *("--template-file", str(built / "template.yaml"), "--stack-name", stack, "--resolve-s3"),
+        *("--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset", "--no-progressbar"),
+        *("--parameter-overrides", *(f"{name}={value}" for name, value in parameters.items())),
+        environment=environment,
+    )
+    endpoint = environment.get("AWS_ENDPOINT_URL")
+    formation = session.client("cloudformation", endpoint_url=endpoint)
+    iam = session.client("iam", endpoint_url=endpoint)
+    resources = formation.describe_stack_resources(StackName=stack)["StackResources"]
+    physical = {said["LogicalResourceId"]: said["PhysicalResourceId"] for said in resources}
+    functions = [said["LogicalResourceId"] for said in resources if said["ResourceType"] == "AWS::Lambda::Function"]
+    return Deployment(
+        outputs=stack_outputs(formation, stack),
+        api_id=physical["Api"],
+        roles={name: iam.get_role(RoleName=physical[f"{name}Role"])["Role"]["Arn"] for name in functions},
+    )
+
+
+def _sam(*arguments: str, environment: Mapping[str, str]) -> None:
+    run = subprocess.run(
+        [str(SAM), *arguments],
+        env={"AWS_DEFAULT_REGION": "us-east-1", **os.environ, **environment, "SAM_CLI_TELEMETRY": "0"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_SECONDS,
+        check=False,
+    )
+    if run.returncode != 0:
+        raise SamError(f"`sam {arguments[0]}` failed:\n{run.stdout[-3000:]}\n{run.stderr[-3000:]}")

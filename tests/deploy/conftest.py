@@ -1,0 +1,48 @@
+"""One deployment of this very template on the embedded AWS, with every function under its own role."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from deltaic_ops.deploy.sam import Deployment, Target, build, deploy
+from deltaic_ops.local.embedded import EmbeddedAws
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of `sam build`, for this machine's processor and Python."""
+    return build(tmp_path_factory.mktemp("sam") / "build", Target.this_machine())
+
+
+@pytest.fixture(scope="session")
+def lake(embedded_aws: EmbeddedAws, aws_session: boto3.Session) -> str:
+    """Return the name of the one bucket that the stack may read."""
+    aws_session.client("s3", endpoint_url=embedded_aws.endpoint).create_bucket(Bucket="deploytest-lake")
+    return "deploytest-lake"
+
+
+@pytest.fixture(scope="session")
+def deployment(built: Path, lake: str, embedded_aws: EmbeddedAws, aws_session: boto3.Session) -> Deployment:
+    """Return the running stack."""
+    parameters = {
+        "Stage": "deploytest",
+        "Architecture": Target.this_machine().architecture,
+        "ResponseStreaming": "disabled",
+        "DataBuckets": f"arn:aws:s3:::{lake}",
+    }
+    return deploy(built, "deltaic-deploytest", parameters, aws_session, embedded_aws.environment)
+
+
+@pytest.fixture(scope="session")
+def endpoint(deployment: Deployment, embedded_aws: EmbeddedAws) -> str:
+    """Return where the embedded AWS answers for the API: what a profile must name as endpoint on this machine."""
+    return f"{embedded_aws.endpoint}/restapis/{deployment.api_id}/delta-sharing/_user_request_"
+
+
+@pytest.fixture(scope="session")
+def client(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Callable[[Any], Any]:
+    """Return what makes clients as the administrator."""
+    return partial(aws_session.client, endpoint_url=embedded_aws.endpoint)

@@ -1,0 +1,102 @@
+"""The shared layer fits into Lambda, holds all that the functions import, and nothing that they must not."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from deltaic_ops.deploy.template import ROOT, load_template
+
+pytestmark = pytest.mark.deploy
+
+LIMIT = 262_144_000
+FUNCTION_ALLOWANCE = 1_000_000
+UNWANTED = ["numpy", "pandas", "deltalake", "starlette", "pytest"]
+
+
+def build(target: Path, architecture: str, python: str) -> Path:
+    subprocess.run(
+        ["make", "--silent", "build-DeltaicLayer"],
+        cwd=ROOT / "functions" / "layer",
+        env={
+            **os.environ,
+            "ARTIFACTS_DIR": str(target),
+            "LAYER_ARCHITECTURE": architecture,
+            "LAYER_PYTHON": python,
+        },
+        check=True,
+        timeout=300,
+    )
+    return target / "python"
+
+
+def unzipped(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("architecture", ["arm64", "x86_64"])
+def test_the_layer_for_aws_fits_and_is_trimmed(architecture: str, tmp_path: Path) -> None:
+    layer = build(tmp_path, architecture, "3.13")
+    assert unzipped(layer) + FUNCTION_ALLOWANCE < LIMIT
+    # Room for a second layer (an extension, a firewall's agent) that a provider adds.
+    assert unzipped(layer) < 0.6 * LIMIT
+    assert not [name for name in UNWANTED if (layer / name).exists()]
+    assert not [path for path in layer.rglob("*") if path.name == "__pycache__" or path.suffix in {".pyc", ".pyx"}]
+    machine = {"arm64": "aarch64", "x86_64": "x86_64"}[architecture]
+    compiled = [path.name for path in layer.rglob("*.cpython-*.so")]
+    assert compiled
+    assert not [name for name in compiled if f"cpython-313-{machine}" not in name]
+
+
+def test_the_layer_alone_runs_every_function(built: Path) -> None:
+    """No package of the development environment may be needed: only the layer is on the path, and a function's code."""
+    program = """
+import importlib, importlib.util, pkgutil, sys
+sys.path.insert(0, sys.argv[1])
+import botocore.session, deltaic
+for module in pkgutil.walk_packages(deltaic.__path__, "deltaic."):
+    importlib.import_module(module.name)
+for function in sys.argv[2:]:
+    found = importlib.util.spec_from_file_location("app", function)
+    app = importlib.util.module_from_spec(found)
+    found.loader.exec_module(app)
+    assert callable(app.handler)
+session = botocore.session.get_session()
+for service in ("dynamodb", "s3", "sts", "secretsmanager"):
+    session.create_client(service, region_name="us-east-1")
+assert not set(sys.modules) & {"numpy", "pandas", "deltalake", "starlette"}
+outside = {
+    name for name, module in sys.modules.items()
+    if getattr(module, "__file__", None) and "site-packages" in module.__file__
+}
+assert not outside, outside
+"""
+    template = load_template()
+    functions = [str(function.code / "app.py") for function in template.functions.values()]
+    run = subprocess.run(
+        [sys.executable, "-I", "-S", "-B", "-c", program, str(built / "DeltaicLayer" / "python"), *functions],
+        env={"PATH": os.environ["PATH"], "AWS_REGION": "us-east-1", **template.environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "zstd", "lz4", "brotli"])
+def test_the_trimmed_pyarrow_reads_every_codec(built: Path, codec: str) -> None:
+    program = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import pyarrow as pa, pyarrow.parquet as pq
+table = pa.table({"path": ["a", None, "c"], "size": pa.array([1, 2, 3], pa.int64())})
+sink = pa.BufferOutputStream()
+pq.write_table(table, sink, compression=sys.argv[2])
+assert pq.ParquetFile(pa.BufferReader(sink.getvalue())).read().equals(table)
+assert pq.ParquetFile(pa.BufferReader(sink.getvalue())).metadata.row_group(0).column(0).compression == sys.argv[3]
+"""
+    named = "UNCOMPRESSED" if codec == "none" else codec.upper()
+    layer = built / "DeltaicLayer" / "python"
+    subprocess.run([sys.executable, "-I", "-S", "-c", program, str(layer), codec, named], check=True, timeout=60)

@@ -1,0 +1,132 @@
+"""A function that tries more than its policy is refused: a probe runs under the deployed role of each function."""
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from deltaic_ops.deploy.sam import Deployment
+
+pytestmark = pytest.mark.deploy
+
+ALLOWED = "allowed"
+REFUSED = {"AccessDenied", "AccessDeniedException"}
+PROBE = """
+from functools import cache
+import boto3
+from botocore.exceptions import ClientError
+
+client = cache(boto3.client)
+
+def attempt(service, operation, arguments):
+    try:
+        getattr(client(service), operation)(**arguments)
+    except ClientError as error:
+        return error.response["Error"]["Code"]
+    return "allowed"
+
+def handler(event, context):
+    return {meaning: attempt(*call) for meaning, call in event.items()}
+"""
+
+Calls = dict[str, tuple[str, str, dict[str, Any]]]
+Probe = Callable[[str, Calls], dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def probe(deployment: Deployment, client: Callable[[Any], Any]) -> Probe:
+    """Return what makes calls of AWS inside a real function that has the role of a deployed one."""
+    functions = client("lambda")
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("probe.py", PROBE)
+
+    def run(function: str, calls: Calls) -> dict[str, str]:
+        functions.create_function(
+            FunctionName=f"probe-{function}",
+            Runtime="python3.13",
+            Handler="probe.handler",
+            Role=deployment.roles[function],
+            Code={"ZipFile": archive.getvalue()},
+            Timeout=60,
+        )
+        functions.get_waiter("function_active_v2").wait(FunctionName=f"probe-{function}")
+        answer = functions.invoke(FunctionName=f"probe-{function}", Payload=json.dumps(calls))
+        said: dict[str, str] = json.loads(answer["Payload"].read())
+        assert "FunctionError" not in answer, said
+        return said
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def calls(deployment: Deployment, lake: str, client: Callable[[Any], Any]) -> Calls:
+    """Return the calls that are tried, by what they mean."""
+    outputs = deployment.outputs
+    s3 = client("s3")
+    s3.create_bucket(Bucket="deploytest-other")
+    for bucket in (lake, "deploytest-other"):
+        s3.put_object(Bucket=bucket, Key="probe/file", Body=b"x")
+    secrets = client("secretsmanager")
+    for name in ("deltaic/storage/deploytest", "deploytest/other"):
+        secrets.create_secret(Name=name, SecretString="{}")
+    token = {"pk": {"S": "token/ab"}, "sk": {"S": "token"}}
+    share = {"pk": {"S": "shares"}, "sk": {"S": "share/a"}}
+    shares = {"KeyConditionExpression": "pk = :pk", "ExpressionAttributeValues": {":pk": {"S": "recipient/a"}}}
+    session = {"RoleArn": outputs.signing_role_arn, "RoleSessionName": "alice"}
+    return {
+        "read a token": ("dynamodb", "get_item", {"TableName": outputs.tokens_table, "Key": token}),
+        "write a token": ("dynamodb", "put_item", {"TableName": outputs.tokens_table, "Item": token}),
+        "read all tokens": ("dynamodb", "scan", {"TableName": outputs.tokens_table}),
+        "read an entry": ("dynamodb", "get_item", {"TableName": outputs.catalog_table, "Key": share}),
+        "read entries": (
+            "dynamodb",
+            "batch_get_item",
+            {"RequestItems": {outputs.catalog_table: {"Keys": [share]}}},
+        ),
+        "list entries": ("dynamodb", "query", {"TableName": outputs.catalog_table, **shares}),
+        "write an entry": ("dynamodb", "put_item", {"TableName": outputs.catalog_table, "Item": share}),
+        "read the token key": ("secretsmanager", "get_secret_value", {"SecretId": outputs.token_key_secret}),
+        "read storage keys": ("secretsmanager", "get_secret_value", {"SecretId": "deltaic/storage/deploytest"}),
+        "read another secret": ("secretsmanager", "get_secret_value", {"SecretId": "deploytest/other"}),
+        "read the lake": ("s3", "get_object", {"Bucket": lake, "Key": "probe/file"}),
+        "list the lake": ("s3", "list_objects_v2", {"Bucket": lake, "Prefix": "probe/"}),
+        "write the lake": ("s3", "put_object", {"Bucket": lake, "Key": "probe/new", "Body": "x"}),
+        "read another bucket": ("s3", "get_object", {"Bucket": "deploytest-other", "Key": "probe/file"}),
+        "sign for alice": (
+            "sts",
+            "assume_role",
+            {**session, "Tags": [{"Key": "recipient", "Value": "alice"}]},
+        ),
+        "sign for nobody": ("sts", "assume_role", session),
+    }
+
+
+SHARED = {"read entries"}
+MAY = {
+    "Authorizer": {"read a token"},
+    "ListShares": SHARED | {"list entries", "read the token key"},
+    "GetShare": SHARED,
+    "ListSchemas": SHARED | {"list entries", "read the token key"},
+    "ListTables": SHARED | {"list entries", "read the token key"},
+    "ListAllTables": SHARED | {"list entries", "read the token key"},
+    "GetTableVersion": SHARED | {"read an entry", "read storage keys", "read the lake", "list the lake"},
+    "GetTableMetadata": SHARED | {"read an entry", "read storage keys", "read the lake", "list the lake"},
+    "QueryTable": SHARED
+    | {"read an entry", "read storage keys", "read the lake", "list the lake", "read the token key", "sign for alice"},
+    "ListTableChanges": SHARED
+    | {"read an entry", "read storage keys", "read the lake", "list the lake", "read the token key", "sign for alice"},
+}
+
+
+@pytest.mark.parametrize("function", sorted(MAY))
+def test_a_function_can_do_its_work_and_nothing_else(function: str, probe: Probe, calls: Calls) -> None:
+    answers = probe(function, calls)
+    assert {meaning for meaning, answer in answers.items() if answer == ALLOWED} == MAY[function]
+    assert {answer for meaning, answer in answers.items() if meaning not in MAY[function]} <= REFUSED
+
+
+def test_every_deployed_function_is_probed(deployment: Deployment) -> None:
+    assert set(MAY) == set(deployment.roles)
