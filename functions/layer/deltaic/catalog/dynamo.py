@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 BATCH_KEYS: Final = 100  # BatchGetItem takes no more
-_ATTEMPTS: Final = 16
+_READ_ATTEMPTS: Final = 8
+_WRITE_ATTEMPTS: Final = 16  # sixteen writers of one item are done by then, since each round has a winner
 _FIRST_PAUSE_SECONDS: Final = 0.02
 _LONGEST_PAUSE_SECONDS: Final = 0.64
 _Answer = TypeVar("_Answer")
@@ -88,7 +89,7 @@ class Dynamo:
         """
         found: dict[Key, Attributes] = {}
         waiting = list(dict.fromkeys(keys))
-        pauses = _pauses()
+        pauses = _pauses(_READ_ATTEMPTS)
         while waiting:
             items, left = self._batch(table, waiting[:BATCH_KEYS])
             found.update({Key(item["pk"], item["sk"]): item for item in items})
@@ -151,7 +152,7 @@ class Dynamo:
         """
         client = self.client
         items: Any = list(writes)
-        for pause in _pauses():
+        for pause in _pauses(_WRITE_ATTEMPTS):
             try:
                 _call(lambda: client.transact_write_items(TransactItems=items))
             except Contended:
@@ -172,7 +173,7 @@ def _key(key: Key) -> dict[str, Any]:
     return {"pk": {"S": key.pk}, "sk": {"S": key.sk}}
 
 
-def _pauses() -> Iterator[float]:
+def _pauses(attempts: int) -> Iterator[float]:
     # Full jitter: the pause is anywhere below a bound that doubles, so that racing writers part.
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(attempts):
         yield random.uniform(0, min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**attempt))  # noqa: S311 -- spread

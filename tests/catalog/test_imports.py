@@ -1,0 +1,19 @@
+"""What importing the catalog costs: nothing of AWS's before the first call."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+PROBE = "import sys, json, {module}; print(json.dumps(sorted(name.partition('.')[0] for name in sys.modules)))"
+
+
+@pytest.mark.parametrize("module", ["deltaic.catalog.reader", "deltaic.catalog.tokens"])
+def test_a_function_imports_no_sdk_with_the_catalog(module: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE.format(module=module)], capture_output=True, text=True, check=True
+    )
+    loaded = set(json.loads(done.stdout))
+    assert "pydantic" in loaded
+    assert not loaded & {"boto3", "botocore", "obstore", "pyarrow", "urllib3", "requests"}

@@ -1,0 +1,132 @@
+"""Laws of the listings, for any legal names and any page size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+from uuid import uuid4
+
+from deltaic.catalog import keys
+from deltaic.protocol import names
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from deltaic.catalog.items import Share, Table
+
+    from tests.catalog.conftest import Catalog
+
+_Item = TypeVar("_Item")
+
+# Names around the corners of the key order: separators' neighbours, '#', unicode of every width, the longest.
+CHARACTERS = st.sampled_from(list("aAzZ09_-#!:~%+=,\u00e4\u00c4\u0130\u4e2d\uffee\U0001f600"))
+NAMES = st.one_of(
+    st.text(CHARACTERS, min_size=1, max_size=4),
+    st.builds(lambda end: "\U0001f600" * 240 + end, st.text(CHARACTERS, min_size=1, max_size=3)),
+)
+FEW = settings(
+    max_examples=8,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+def unique(spellings: list[str]) -> list[str]:
+    """Return one spelling of each name."""
+    return list({names.key(spelling): spelling for spelling in spellings}.values())
+
+
+@FEW
+@given(st.lists(NAMES, min_size=1, max_size=6), st.lists(NAMES, min_size=1, max_size=2), st.integers(1, 8))
+def test_pages_of_tables_make_the_whole_in_order(
+    catalog: Catalog, tables: list[str], schemas: list[str], size: int
+) -> None:
+    share, alice = granted(catalog)
+    wanted = {}
+    for schema in unique(schemas):
+        catalog.admin.create_schema(share, schema)
+        for table in unique(tables):
+            made = catalog.admin.create_table(share, schema, table, "s3://bucket/x")
+            wanted[f"{keys.segment(schema)}/{keys.segment(table)}"] = made
+    ordered = [wanted[key] for key in sorted(wanted)]
+
+    def read(after: str | None) -> list[Table]:
+        return catalog.reader.list_all_tables(alice, share, after, size)
+
+    assert pages(read, lambda table: table.key_in_share, size) == ordered
+    assert list(catalog.admin.list_tables(share)) == ordered
+    for schema in unique(schemas):
+        inside = [table for table in ordered if names.key(table.schema_name) == names.key(schema)]
+
+        def read_schema(after: str | None, schema: str = schema) -> list[Table]:
+            return catalog.reader.list_tables(alice, share, names.key(schema), after, size)
+
+        assert pages(read_schema, lambda table: table.key, size) == inside
+
+
+@FEW
+@given(st.lists(NAMES, min_size=1, max_size=6), st.integers(1, 7), st.data())
+def test_pages_of_shares_make_the_whole_whatever_comes_and_goes_elsewhere(
+    catalog: Catalog, spellings: list[str], size: int, data: st.DataObject
+) -> None:
+    alice = catalog.admin.create_recipient(uuid4().hex)
+    prefix = uuid4().hex[:6]
+    made = {}
+    for name in unique(spellings):
+        share = catalog.admin.create_share(f"{prefix}{name}")
+        made[keys.segment(share.name)] = share
+        catalog.admin.create_grant(alice.name, share.name)
+    ordered = [made[key] for key in sorted(made)]
+    revoked = data.draw(st.sampled_from(ordered))
+    seen = False
+
+    def read(after: str | None) -> list[Share]:
+        nonlocal seen
+        page = catalog.reader.list_shares(alice.id, after, size)
+        if not seen and revoked in page:  # what was last on a page may go before the next page is asked for
+            seen = True
+            catalog.admin.revoke_grant(alice.name, revoked.name)
+        return page
+
+    assert pages(read, lambda share: share.key, size) == ordered
+    left = [share for share in ordered if share != revoked]
+    assert pages(lambda after: catalog.reader.list_shares(alice.id, after, size), lambda share: share.key, size) == left
+
+
+@FEW
+@given(NAMES, NAMES, NAMES)
+def test_a_name_is_found_in_any_case_and_answered_as_it_was_written(
+    catalog: Catalog, share: str, schema: str, table: str
+) -> None:
+    share = uuid4().hex[:8] + share
+    catalog.admin.create_share(share)
+    catalog.admin.create_schema(share, schema)
+    catalog.admin.create_table(share, schema, table, "s3://bucket/x")
+    alice = catalog.admin.create_recipient(uuid4().hex)
+    catalog.admin.create_grant(alice.name, share)
+    typed = [names.key(name) for name in (share, schema, table)]
+    found = catalog.reader.get_table(alice.id, *typed)
+    assert (found.share, found.schema_name, found.name) == (share, schema, table)
+
+
+def granted(catalog: Catalog) -> tuple[str, str]:
+    """Make a share and a recipient that holds it; return the share's name and the recipient's id."""
+    share, recipient = uuid4().hex, uuid4().hex
+    catalog.admin.create_share(share)
+    alice = catalog.admin.create_recipient(recipient)
+    catalog.admin.create_grant(recipient, share)
+    return share, alice.id
+
+
+def pages(read: Callable[[str | None], list[_Item]], key: Callable[[_Item], str], size: int) -> list[_Item]:
+    """Read page after page from the last item's key; the last page is the first that is not full."""
+    found: list[_Item] = []
+    after = None
+    while True:
+        page = read(after)
+        assert len(page) <= size
+        found += page
+        if len(page) < size:
+            return found
+        after = key(page[-1])

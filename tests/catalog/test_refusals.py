@@ -1,0 +1,211 @@
+"""Trouble below the catalog: each kind has its error of ours, and none of botocore's comes through."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+import botocore.session
+import pytest
+from botocore.config import Config
+from deltaic.catalog.dynamo import Dynamo, client_config
+from deltaic.catalog.keys import Key
+from deltaic.catalog.reader import CatalogReader
+from deltaic.catalog.tokens import TokenStore
+from deltaic.catalog.writes import check
+from deltaic.errors import (
+    Conflict,
+    DeltaicError,
+    InvalidParameter,
+    NotFound,
+    PermissionDenied,
+    TooManyRequests,
+    Unavailable,
+)
+from deltaic_ops.local.embedded import EmbeddedAws, free_port
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+BEARER = "dlt_" + "A" * 43
+
+
+class Scripted(ThreadingHTTPServer):
+    """An AWS that answers what it is told, in order, and its last answer for ever."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answers: list[tuple[int, dict[str, Any]]] = []
+        self.bodies: list[dict[str, Any]] = []
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def error(self, status: int, code: str, **more: Any) -> None:
+        self.answers.append((status, {"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": "m", **more}))
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"  # keeps connections, as AWS does
+    server: Scripted
+
+    def do_POST(self) -> None:
+        self.server.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        status, body = self.server.answers.pop(0) if len(self.server.answers) > 1 else self.server.answers[0]
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/x-amz-json-1.0")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        """Keep the test's output quiet."""
+
+
+@pytest.fixture
+def aws() -> Iterator[Scripted]:
+    with Scripted() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def client(endpoint: str, **keys: str) -> DynamoDBClient:
+    keys = keys or {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
+    # One attempt: what is tested is the error, not botocore's patience.
+    config = client_config().merge(Config(retries={"total_max_attempts": 1}))
+    session: Any = botocore.session.Session()
+    made = session.create_client("dynamodb", region_name="us-east-1", endpoint_url=endpoint, config=config, **keys)
+    return made  # type: ignore[no-any-return]
+
+
+def dynamo(aws: Scripted) -> Dynamo:
+    return Dynamo(lambda: client(aws.endpoint))
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "expected"),
+    [
+        pytest.param(400, "ProvisionedThroughputExceededException", TooManyRequests, id="throughput"),
+        pytest.param(400, "ThrottlingException", TooManyRequests, id="throttling"),
+        pytest.param(400, "RequestLimitExceeded", TooManyRequests, id="account-limit"),
+        pytest.param(500, "InternalServerError", Unavailable, id="internal"),
+        pytest.param(503, "ServiceUnavailable", Unavailable, id="unavailable"),
+        pytest.param(400, "AccessDeniedException", PermissionDenied, id="denied"),
+        pytest.param(400, "UnrecognizedClientException", PermissionDenied, id="key"),
+        pytest.param(400, "ExpiredTokenException", PermissionDenied, id="session"),
+        pytest.param(400, "ResourceNotFoundException", NotFound, id="no-table"),
+        pytest.param(400, "ValidationException", InvalidParameter, id="validation"),
+    ],
+)
+def test_what_aws_answers_has_a_name_of_ours(
+    aws: Scripted, status: int, code: str, expected: type[DeltaicError]
+) -> None:
+    aws.error(status, code)
+    for ask in (
+        lambda: CatalogReader("catalog", dynamo(aws)).get_table("id", "s", "d", "t"),
+        lambda: CatalogReader("catalog", dynamo(aws)).list_shares("id", None, 1),
+        lambda: TokenStore("tokens", dynamo(aws)).authenticate(BEARER),
+        lambda: dynamo(aws).transact([check("t", Key("p", "s"))]),
+    ):
+        with pytest.raises(DeltaicError) as refusal:
+            ask()
+        assert type(refusal.value) is expected
+        assert BEARER not in refusal.value.message
+
+
+def test_nobody_there_is_unavailable() -> None:
+    nobody = Dynamo(lambda: client(f"http://127.0.0.1:{free_port()}"))
+    with pytest.raises(Unavailable, match="AWS_ENDPOINT_URL"):
+        TokenStore("tokens", nobody).authenticate(BEARER)
+
+
+def test_a_missing_table_says_what_to_do(embedded_aws: EmbeddedAws) -> None:
+    environment = embedded_aws.environment
+    keys = {
+        "aws_access_key_id": environment["AWS_ACCESS_KEY_ID"],
+        "aws_secret_access_key": environment["AWS_SECRET_ACCESS_KEY"],
+    }
+    nothing = Dynamo(lambda: client(embedded_aws.endpoint, **keys))
+    with pytest.raises(NotFound, match="deploy the stack"):
+        TokenStore("no-such-table", nothing).authenticate(BEARER)
+
+
+def test_keys_that_a_batch_left_are_asked_for_again(aws: Scripted) -> None:
+    left = {"Keys": [{"pk": {"S": "p"}, "sk": {"S": "2"}}]}
+    one, two = ({"pk": {"S": "p"}, "sk": {"S": sk}, "v": {"N": sk}} for sk in ("1", "2"))
+    aws.answers = [
+        (200, {"Responses": {"t": [one]}, "UnprocessedKeys": {"t": left}}),
+        (200, {"Responses": {}, "UnprocessedKeys": {"t": left}}),
+        (200, {"Responses": {"t": [two]}}),
+    ]
+    found = dynamo(aws).batch_get("t", [Key("p", "1"), Key("p", "2"), Key("p", "1")])
+    assert {key.sk: item["v"] for key, item in found.items()} == {"1": 1, "2": 2}
+    asked = [[key["sk"]["S"] for key in body["RequestItems"]["t"]["Keys"]] for body in aws.bodies]
+    assert asked == [["1", "2"], ["2"], ["2"]]
+    assert all(body["RequestItems"]["t"]["ConsistentRead"] for body in aws.bodies)
+
+
+def test_a_batch_that_never_ends_is_throttling(aws: Scripted) -> None:
+    left = {"Keys": [{"pk": {"S": "p"}, "sk": {"S": "1"}}]}
+    aws.answers = [(200, {"Responses": {}, "UnprocessedKeys": {"t": left}})]
+    with pytest.raises(TooManyRequests):
+        dynamo(aws).batch_get("t", [Key("p", "1")])
+
+
+def test_an_empty_page_at_the_very_end_is_followed_and_a_full_one_is_not(aws: Scripted) -> None:
+    item = {"pk": {"S": "recipient/id"}, "sk": {"S": "grant/a"}, "share": {"S": "a"}}
+    position = {"pk": {"S": "recipient/id"}, "sk": {"S": "grant/a"}}
+    aws.answers = [
+        (200, {"Items": [item], "LastEvaluatedKey": position}),
+        (200, {"Items": []}),
+        (200, {"Responses": {}}),
+    ]
+    assert CatalogReader("t", dynamo(aws)).list_shares("id", None, 2) == []
+    assert [body.get("Limit") for body in aws.bodies] == [2, 1, None]
+    assert aws.bodies[1]["ExclusiveStartKey"] == position
+
+
+def test_a_collision_is_tried_again(aws: Scripted) -> None:
+    reasons = [{"Code": "None"}, {"Code": "TransactionConflict", "Message": "m"}]
+    aws.error(400, "TransactionCanceledException", CancellationReasons=reasons)
+    aws.error(400, "TransactionCanceledException", CancellationReasons=reasons)
+    aws.answers.append((200, {}))
+    dynamo(aws).transact([check("t", Key("p", "s"))])
+    assert len(aws.bodies) == 3
+
+
+def test_a_collision_without_end_is_a_conflict(aws: Scripted) -> None:
+    aws.error(400, "TransactionCanceledException", CancellationReasons=[{"Code": "TransactionConflict"}])
+    with pytest.raises(Conflict):
+        dynamo(aws).transact([check("t", Key("p", "s"))])
+
+
+def test_a_throttled_transaction_is_throttling(aws: Scripted) -> None:
+    aws.error(400, "TransactionCanceledException", CancellationReasons=[{"Code": "ThrottlingError"}])
+    with pytest.raises(TooManyRequests):
+        dynamo(aws).transact([check("t", Key("p", "s"))])
+
+
+def test_a_failed_connection_is_tried_again_by_the_next_call() -> None:
+    attempts = iter([ValueError("no"), None])
+
+    def connect() -> DynamoDBClient:
+        failure = next(attempts)
+        if failure:
+            raise failure
+        return client("http://127.0.0.1:9")
+
+    lazy = Dynamo(connect)
+    with pytest.raises(ValueError, match="no"):
+        _ = lazy.client
+    assert lazy.client is lazy.client
