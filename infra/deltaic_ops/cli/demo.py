@@ -1,0 +1,175 @@
+"""Decides what `deltaic demo` shows: from an empty folder to rows in the published client, on this machine."""
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from deltaic_ops.deploy.intrinsics import TemplateError
+from deltaic_ops.local.resources import DATA_BUCKET
+from deltaic_ops.local.stack import Stack, StackFailed, local_stack
+from deltaic_ops.local.state import StateInUse
+from deltaic_ops.profile import write_profile
+
+if TYPE_CHECKING:
+    from deltaic_pipeline.steps import Progress
+
+RECIPIENT = "alice"
+PROFILE = "vaccine.share"
+LOCATION = f"s3://{DATA_BUCKET}/vaccine"
+FIRST_ROWS = 5
+CHECK_SECONDS = 0.5
+CONNECTOR = "io.delta:delta-sharing-spark_4.1_2.13:4.2.0"
+
+
+def demo(
+    exit_: Annotated[bool, typer.Option("--exit", help="Stop after the read instead of serving on.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0 takes a free one.")] = 8000,
+    state: Annotated[Path, typer.Option(help="Where the embedded AWS keeps its data.")] = Path(".deltaic"),
+) -> None:
+    r"""Share a sample dataset on this machine and read it once with the published Delta Sharing client.
+
+    \b
+    deltaic demo           # then read it yourself; Ctrl-C stops
+    deltaic demo --exit    # stop after the read
+    """
+    from deltaic.errors import DeltaicError
+    from deltaic_pipeline.failures import PipelineError
+    from deltaic_pipeline.steps import step, terminal
+
+    console = Console(stderr=True, highlight=False)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    progress = terminal()
+    try:
+        with ExitStack() as stack_of_parts:
+            with step(progress, "Starting the embedded AWS and the gateway") as tell:
+                stack = stack_of_parts.enter_context(local_stack(state, port))
+                tell(stack.endpoint)
+            # What follows talks to AWS as any tool of the provider would: by the ordinary variables.
+            os.environ.update(stack.environment)
+            _publish(progress)
+            with step(progress, f"Granting the share to {RECIPIENT} and writing {PROFILE}") as tell:
+                tell(_profile(stack, Path(PROFILE)))
+            _read(console, progress, Path(PROFILE))
+            _explain(console, Path(PROFILE))
+            if not exit_:
+                console.print(f"\nserving [bold]{stack.endpoint}[/bold]  (Ctrl-C stops)")
+                while not stop.wait(CHECK_SECONDS):
+                    stack.check()
+    except (StateInUse, StackFailed, TemplateError, DeltaicError, PipelineError) as error:
+        console.print(f"[red]{error}[/red]")
+        raise typer.Exit(1) from None
+
+
+def _publish(progress: "Progress") -> None:
+    """Publish the sample with Spark, unless an earlier run has: each table is registered when it is complete."""
+    from deltaic.catalog.admin import CatalogAdmin
+    from deltaic.errors import NotFound
+    from deltaic.settings import settings
+    from deltaic_pipeline.access import S3Access
+    from deltaic_pipeline.register import connect
+    from deltaic_pipeline.sample import INGREDIENTS, PATIENTS, publish_sample
+    from deltaic_pipeline.session import session
+    from deltaic_pipeline.steps import step
+
+    told = settings()
+    admin = CatalogAdmin(told.catalog_table, told.tokens_table)
+    try:
+        for name in (PATIENTS, INGREDIENTS):
+            admin.get_table(name.share, name.schema, name.table)
+    except NotFound:
+        with step(progress, "Starting Spark") as tell:
+            spark = session("deltaic demo", S3Access.from_environment(), brief=True, report=tell)
+        try:
+            publish_sample(spark, LOCATION, connect(told.catalog_table, told.tokens_table), progress)
+        finally:
+            spark.stop()
+    else:
+        with step(progress, "The sample is there already") as tell:
+            tell(LOCATION)
+
+
+def _profile(stack: Stack, path: Path) -> str:
+    """Write the recipient's profile unless the one there still opens this server; returns what was done."""
+    from deltaic.catalog.admin import CatalogAdmin
+    from deltaic.catalog.issuing import TokenAdmin
+    from deltaic.catalog.tokens import TokenStore
+    from deltaic.errors import AlreadyExists, Unauthenticated
+    from deltaic.settings import settings
+    from deltaic_pipeline.sample import SHARE
+
+    told = settings()
+    admin = CatalogAdmin(told.catalog_table, told.tokens_table)
+    try:
+        recipient = admin.create_recipient(RECIPIENT, comment="reads the demo")
+    except AlreadyExists:
+        recipient = admin.get_recipient(RECIPIENT)
+    with suppress(AlreadyExists):
+        admin.create_grant(RECIPIENT, SHARE)
+    with suppress(OSError, ValueError, KeyError, Unauthenticated):
+        known = json.loads(path.read_text())
+        TokenStore(told.tokens_table).authenticate(known["bearerToken"])
+        if known["endpoint"] == stack.endpoint:
+            return "the token of the last run still holds"
+    issued = TokenAdmin(told.catalog_table, told.tokens_table).rotate_token(recipient, overlap=timedelta(0))
+    write_profile(path, stack.endpoint, issued)
+    return f"the token ends {issued.token.expires_at:%Y-%m-%d}"
+
+
+def _read(console: Console, progress: "Progress", profile: Path) -> None:
+    """Read the share as a recipient does, with the client from PyPI."""
+    import logging
+
+    from deltaic_pipeline.sample import INGREDIENTS, PATIENTS
+    from deltaic_pipeline.steps import step
+
+    with step(progress, "Reading it with the delta-sharing client") as tell:
+        import delta_sharing
+
+        logging.getLogger("delta_sharing").setLevel(logging.WARNING)
+        tables = delta_sharing.SharingClient(str(profile)).list_all_tables()
+        frames = {str(name): delta_sharing.load_as_pandas(f"{profile}#{name}") for name in (PATIENTS, INGREDIENTS)}
+        rows = sum(len(frame) for frame in frames.values())
+        tell(f"{len(tables)} tables, {rows:,} rows")
+    for name, frame in frames.items():
+        head = frame.head(FIRST_ROWS)
+        _show(console, f"{name}: the first {len(head)} of {len(frame):,} rows", list(frame.columns), head.to_numpy())
+
+
+def _show(console: Console, title: str, columns: Sequence[str], rows: Any) -> None:
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None)
+    for column in columns:
+        table.add_column(column, no_wrap=True)
+    for row in rows:
+        table.add_row(*(str(value) for value in row))
+    console.print(table)
+
+
+def _explain(console: Console, profile: Path) -> None:
+    from deltaic_pipeline.sample import PATIENTS
+
+    url = f"{profile}#{PATIENTS}"
+    console.print(
+        f"""
+[bold]Read it from Python[/bold]   (pip install delta-sharing)
+
+    import delta_sharing
+    delta_sharing.load_as_pandas("{url}", limit=10)
+    delta_sharing.load_table_changes_as_pandas("{url}", starting_version=1)
+
+[bold]Read it from Spark[/bold]    (--packages {CONNECTOR})
+
+    spark.read.format("deltaSharing").load("{url}").show()""",
+        soft_wrap=True,
+    )
