@@ -204,6 +204,25 @@ def test_our_session_is_never_used_for_somebody_elses_store(sessions: SigningSes
     assert sts.asked == []
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "ours"),
+    [
+        ("https://bucket.vpce-1.s3.us-east-1.vpce.amazonaws.com", True),
+        ("https://s3.cn-north-1.amazonaws.com.cn", True),
+        ("https://amazonaws.com.example.com", False),
+        ("https://notamazonaws.com", False),
+        ("http://127.0.0.1:9000", False),
+    ],
+)
+def test_an_endpoint_of_aws_takes_our_session(sessions: SigningSessions, endpoint: str, ours: bool) -> None:
+    storage = StorageConfig(endpoint=endpoint)
+    if ours:
+        assert sessions.credentials("alice", storage).access_key_id == "key-1"
+    else:
+        with pytest.raises(TableUnreadable, match="no keys"):
+            sessions.credentials("alice", storage)
+
+
 def test_a_storage_keeps_its_reader(sessions: SigningSessions) -> None:
     storage = StorageConfig(role_arn=ROLE)
     assert sessions.reader(storage) is sessions.reader(StorageConfig(role_arn=ROLE))

@@ -88,6 +88,12 @@ def origin(storage: StorageConfig, bucket: str, *, public: bool = True) -> Origi
     return Origin(parts.scheme, signed.lower(), authority, f"{root}/" if in_host else f"{root}/{bucket}/")
 
 
+def is_aws(endpoint: str) -> bool:
+    """Tell whether an endpoint is AWS's own, such as a VPC endpoint: AWS credentials may then be shown to it."""
+    host = urlsplit(endpoint).hostname or ""
+    return any(host.endswith(f".{suffix}") for suffix in ("amazonaws.com", *(suffix for _, suffix in _DNS_SUFFIXES)))
+
+
 def _dns_suffix(region: str) -> str:
     for beginning, suffix in _DNS_SUFFIXES:
         if region.startswith(beginning):

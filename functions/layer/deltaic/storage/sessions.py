@@ -16,7 +16,7 @@ from typing import Any
 
 from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unavailable, UnsupportedOperation
 from deltaic.storage.credentials import Credentials, control_client, own_credentials
-from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.endpoints import StorageConfig, is_aws
 
 SESSION_SECONDS = 3600
 RENEWED_BELOW = 0.75
@@ -116,8 +116,9 @@ class SigningSessions:
 
     def _check(self, storage: StorageConfig) -> None:
         # The session token stands in every URL: never sign with AWS credentials for somebody else's store.
-        if storage.endpoint and storage.endpoint != self._endpoint and not (storage.secret or storage.role_arn):
-            raise TableUnreadable("the table's storage has an endpoint but no keys: the provider must give it some")
+        if storage.secret or storage.role_arn or storage.endpoint in {"", self._endpoint} or is_aws(storage.endpoint):
+            return
+        raise TableUnreadable("the table's storage has an endpoint but no keys: the provider must give it some")
 
     def _session(self, role: str, recipient_id: str, policy: str = "") -> Credentials:
         def assume() -> _Kept:
