@@ -4,15 +4,13 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from deltaic_ops.deploy.intrinsics import TemplateError
 from deltaic_ops.local.resources import DATA_BUCKET
@@ -143,17 +141,10 @@ def _read(console: Console, progress: "Progress", profile: Path) -> None:
         rows = sum(len(frame) for frame in frames.values())
         tell(f"{len(tables)} tables, {rows:,} rows")
     for name, frame in frames.items():
-        head = frame.head(FIRST_ROWS)
-        _show(console, f"{name}: the first {len(head)} of {len(frame):,} rows", list(frame.columns), head.to_numpy())
-
-
-def _show(console: Console, title: str, columns: Sequence[str], rows: Any) -> None:
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None)
-    for column in columns:
-        table.add_column(column, no_wrap=True)
-    for row in rows:
-        table.add_row(*(str(value) for value in row))
-    console.print(table)
+        console.print(f"\n[bold]{name}[/bold]: the first {FIRST_ROWS} of {len(frame):,} rows")
+        console.print(
+            frame.head(FIRST_ROWS).to_string(index=False, line_width=console.width), markup=False, soft_wrap=True
+        )
 
 
 def _explain(console: Console, profile: Path) -> None:
