@@ -1,0 +1,93 @@
+"""A table is read exactly when every reader feature is known, and a client is told of those that are in use."""
+
+import json
+
+import pytest
+from deltaic.delta.actions import Metadata, Protocol, metadata_of, protocol_of
+from deltaic.delta.features import check_readable, live_features
+from deltaic.errors import UnsupportedOperation
+
+
+def made(reader: int, *features: str) -> Protocol:
+    action: dict[str, object] = {"minReaderVersion": reader, "minWriterVersion": 7, "writerFeatures": list(features)}
+    if reader == 3:
+        action["readerFeatures"] = list(features)
+    return protocol_of(action, "here")
+
+
+def table(kind: object = "long", column: dict[str, object] | None = None, **configuration: str) -> Metadata:
+    schema = {"type": "struct", "fields": [{"name": "c", "type": kind, "nullable": True, "metadata": column or {}}]}
+    return metadata_of({"id": "i", "schemaString": json.dumps(schema), "configuration": configuration}, "here")
+
+
+@pytest.mark.parametrize(
+    "feature",
+    [
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+        "variantShredding",
+        "variantShredding-preview",
+        "variantType",
+        "variantType-preview",
+    ],
+)
+def test_every_reader_feature_of_the_pinned_spark_is_read(feature: str) -> None:
+    check_readable(made(3, feature))
+
+
+def test_all_unknown_features_are_named() -> None:
+    with pytest.raises(UnsupportedOperation, match="collations-preview, geospatial"):
+        check_readable(made(3, "geospatial", "deletionVectors", "collations-preview"))
+
+
+def test_writer_features_do_not_matter() -> None:
+    check_readable(made(1, "icebergCompatV9", "anything"))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "metadata", "vectors", "live"),
+    [
+        pytest.param(made(1), table(), False, set(), id="plain"),
+        pytest.param(made(3, "v2Checkpoint", "vacuumProtocolCheck"), table(), False, set(), id="log_only"),
+        pytest.param(made(3, "deletionVectors"), table(), False, set(), id="vectors_possible_but_absent"),
+        pytest.param(made(3, "deletionVectors"), table(), True, {"deletionVectors"}, id="vectors_present"),
+        pytest.param(
+            made(3, "deletionVectors"),
+            table(**{"delta.enableDeletionVectors": "true"}),
+            False,
+            {"deletionVectors"},
+            id="vectors_enabled",
+        ),
+        pytest.param(
+            made(2),
+            table(**{"delta.columnMapping.mode": "name"}),
+            False,
+            {"columnMapping"},
+            id="column_mapping_by_version",
+        ),
+        pytest.param(made(2), table(**{"delta.columnMapping.mode": "none"}), False, set(), id="column_mapping_off"),
+        pytest.param(made(3, "timestampNtz"), table("timestamp_ntz"), False, {"timestampNtz"}, id="timestamp_ntz"),
+        pytest.param(made(3, "timestampNtz"), table("timestamp"), False, set(), id="timestamp_ntz_unused"),
+        pytest.param(
+            made(3, "variantType-preview", "variantShredding-preview"),
+            table({"type": "array", "elementType": {"type": "map", "keyType": "string", "valueType": "variant"}}),
+            False,
+            {"variantType", "variantShredding"},
+            id="nested_variant",
+        ),
+        pytest.param(
+            made(3, "typeWidening"),
+            table(column={"delta.typeChanges": []}),
+            False,
+            {"typeWidening"},
+            id="type_widening",
+        ),
+    ],
+)
+def test_live_features(protocol: Protocol, metadata: Metadata, vectors: bool, live: set[str]) -> None:
+    assert live_features(protocol, metadata, has_deletion_vectors=vectors) == live

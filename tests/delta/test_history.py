@@ -1,0 +1,160 @@
+"""A time means one version: by in-commit timestamps where they are on, by increasing file times elsewhere."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from delta_tables.folder_store import FolderStore
+from delta_tables.handmade import HandmadeLog, add, metadata, protocol
+from deltaic.delta.history import increasing, shown
+from deltaic.delta.log import DeltaLog
+from deltaic.delta.store import LogFile
+from deltaic.errors import MalformedRequest, TableUnreadable
+from hypothesis import given
+from hypothesis import strategies as st
+
+T = 1_700_000_000_000
+
+
+def by_file_times(root: Path, *times: int) -> DeltaLog:
+    log = HandmadeLog(root)
+    log.commit(metadata(), protocol(), modified=T + times[0])
+    for version, time in enumerate(times[1:], 1):
+        log.commit(add(f"f{version}"), modified=T + time)
+    return DeltaLog(FolderStore(root))
+
+
+def info(timestamp: int) -> dict[str, dict[str, int]]:
+    return {"commitInfo": {"inCommitTimestamp": T + timestamp, "timestamp": 1}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "before", "after"),
+    [
+        pytest.param(1000, 0, 0, id="exactly_the_first"),
+        pytest.param(1001, 0, 1, id="just_after_the_first"),
+        pytest.param(1999, 0, 1, id="just_before_the_second"),
+        pytest.param(2000, 1, 1, id="exactly_the_second"),
+        pytest.param(2001, 2, 2, id="file_time_that_ran_backwards_is_one_later"),
+        pytest.param(2002, 2, 3, id="after_it"),
+        pytest.param(5000, 3, 3, id="exactly_the_last"),
+    ],
+)
+def test_a_time_by_file_times(tmp_path: Path, asked: int, before: int, after: int) -> None:
+    log = by_file_times(tmp_path, 1000, 2000, 500, 5000)
+    assert log.version_at_or_before(T + asked) == before
+    assert log.version_at_or_after(T + asked) == after
+
+
+def test_times_out_of_range_are_refused_in_the_references_words(tmp_path: Path) -> None:
+    log = by_file_times(tmp_path, 1000, 2000)
+    with pytest.raises(
+        MalformedRequest,
+        match=r"The provided timestamp \(2023-11-14 22:13:20\.999\) is before the earliest available version 0 "
+        r".*Please use a timestamp greater than or equal to 2023-11-14 22:13:21\.0",
+    ):
+        log.version_at_or_before(T + 999)
+    for ask in (log.version_at_or_before, log.version_at_or_after):
+        with pytest.raises(
+            MalformedRequest,
+            match=r"is after the latest available version 1 .*Please use a timestamp less than or equal to 2023-11-14",
+        ):
+            ask(T + 2001)
+    assert log.version_at_or_after(0) == 0
+
+
+def test_versions_whose_log_was_cleaned_up_have_no_time(tmp_path: Path) -> None:
+    log = HandmadeLog(tmp_path)
+    log.commit(metadata(), protocol(), modified=T)
+    for version in range(1, 6):
+        log.commit(add(f"f{version}"), modified=T + version * 1000)
+    log.classic(3)
+    log.forget(0)
+    delta = DeltaLog(FolderStore(tmp_path))
+    assert delta.version_at_or_after(0) == 3
+    with pytest.raises(MalformedRequest, match="before the earliest available version 3"):
+        delta.version_at_or_before(T + 2000)
+
+
+def in_commit_log(root: Path, **configuration: str) -> HandmadeLog:
+    """Versions 0 and 1 by file time, 2 to 5 with their own; file times of the latter are all wrong."""
+    log = HandmadeLog(root)
+    log.commit(metadata(), protocol(1, 7, "inCommitTimestamp"), modified=T)
+    log.commit(add("f1"), modified=T + 1000)
+    log.commit(info(2000), metadata(**{"delta.enableInCommitTimestamps": "true"} | configuration), modified=T + 90_000)
+    for version in (3, 4, 5):
+        log.commit(info(version * 1000), add(f"f{version}"), modified=T + 100)
+    return log
+
+
+@pytest.mark.parametrize(
+    ("asked", "before", "after"),
+    [
+        pytest.param(0, 0, 0, id="file_time"),
+        pytest.param(1500, 1, 2, id="between_the_two_kinds"),
+        pytest.param(2000, 2, 2, id="enablement"),
+        pytest.param(2001, 2, 3, id="after_enablement"),
+        pytest.param(3000, 3, 3, id="exactly_an_in_commit_time"),
+        pytest.param(4999, 4, 5, id="between_in_commit_times"),
+        pytest.param(5000, 5, 5, id="last"),
+    ],
+)
+def test_a_time_by_in_commit_timestamps(tmp_path: Path, asked: int, before: int, after: int) -> None:
+    in_commit_log(
+        tmp_path,
+        **{
+            "delta.inCommitTimestampEnablementVersion": "2",
+            "delta.inCommitTimestampEnablementTimestamp": str(T + 2000),
+        },
+    )
+    log = DeltaLog(FolderStore(tmp_path))
+    assert log.version_at_or_before(T + asked) == before
+    assert log.version_at_or_after(T + asked) == after
+    assert log.snapshot(4).timestamp == T + 4000
+    assert log.snapshot(1).timestamp == T + 1000
+    assert [commit.timestamp - T for commit in log.commits(0, 5)] == [0, 1000, 2000, 3000, 4000, 5000]
+
+
+def test_in_commit_timestamps_since_the_first_commit_need_no_enablement_version(tmp_path: Path) -> None:
+    log = HandmadeLog(tmp_path)
+    on = metadata(**{"delta.enableInCommitTimestamps": "true"})
+    log.commit(info(10), on, protocol(1, 7, "inCommitTimestamp"), modified=T + 99)
+    log.commit(info(20), add("f"), modified=T + 98)
+    delta = DeltaLog(FolderStore(tmp_path))
+    assert [delta.version_at_or_before(T + 10), delta.version_at_or_before(T + 20)] == [0, 1]
+    with pytest.raises(MalformedRequest, match="after the latest"):
+        delta.version_at_or_before(T + 21)
+
+
+def test_the_search_reads_few_commits(tmp_path: Path) -> None:
+    log = HandmadeLog(tmp_path)
+    on = metadata(**{"delta.enableInCommitTimestamps": "true"})
+    log.commit(info(0), on, protocol(1, 7, "inCommitTimestamp"))
+    for version in range(1, 200):
+        log.commit(info(version * 10), add(f"f{version}"))
+    log.classic(199)
+    log.checksum(199, inCommitTimestampOpt=T + 1990)
+    store = FolderStore(tmp_path)
+    assert DeltaLog(store).version_at_or_before(T + 555) == 55
+    assert len(store.calls) < 15
+
+
+def test_a_missing_in_commit_timestamp_is_refused(tmp_path: Path) -> None:
+    log = in_commit_log(tmp_path, **{"delta.inCommitTimestampEnablementVersion": "1"})
+    with pytest.raises(TableUnreadable, match=r"00000000000000000001\.json has no inCommitTimestamp"):
+        DeltaLog(FolderStore(tmp_path)).version_at_or_before(T + 1500)
+    assert json.loads((log.log / f"{1:020d}.json").read_text())
+
+
+@given(st.lists(st.integers(0, 1000), min_size=1))
+def test_file_times_always_increase_and_never_move_back(times: list[int]) -> None:
+    found = increasing([LogFile(f"{at}", 1, time) for at, time in enumerate(times)])
+    assert all(later > earlier for earlier, later in pairwise(found))
+    assert all(moved >= time for moved, time in zip(found, times, strict=True))
+    assert found[0] == times[0]
+
+
+def test_times_beyond_the_calendar_can_be_shown() -> None:
+    assert shown(253_370_764_800_000) == "9999-01-01 00:00:00.0"
+    assert shown(10**18) == "1000000000000000000 ms"

@@ -1,0 +1,453 @@
+"""Every state a log can be in gives the same version, or is refused with the cause."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from delta_tables.folder_store import FolderStore
+from delta_tables.handmade import (
+    HandmadeLog,
+    add,
+    expected_files,
+    found_files,
+    lines,
+    metadata,
+    protocol,
+    remove,
+    vector,
+)
+from deltaic.delta.log import DeltaLog
+from deltaic.errors import DeltaicError, MalformedRequest, TableUnreadable, UnsupportedOperation
+
+V1 = vector("ab^-aqEH.-t@S}K{vb[*k^")
+V2 = vector("cd^-aqEH.-t@S}K{vb[*k^", 7)
+
+
+def history(root: Path) -> HandmadeLog:
+    """Ten versions: adds, removes, a path that comes back, deletion vectors that change, a change of metadata."""
+    log = HandmadeLog(root)
+    log.commit({"commitInfo": {"operation": "CREATE"}}, metadata(), protocol(3, 7, "deletionVectors"))
+    log.commit(add("f1", 1), add("f2", 2, p=None), add("f3", 3, p="\u2028"))
+    log.commit(remove("f1"), add("p=x%2520y/f4", 4, p="x y"))
+    log.commit(add("f2", 2, p=None, vector=V1), remove("f2"))
+    log.commit(add("f1", 11, tags={"k": "v"}))
+    log.commit(add("f2", 2, p=None, vector=V2), remove("f2", V1), metadata(delta="new"))
+    log.commit(
+        remove("p=x%2520y/f4"), add("f5", 5, baseRowId=7, defaultRowCommitVersion=6, clusteringProvider="liquid")
+    )
+    log.commit(add("f6", 6), add("f7", 7, stats=None), {"txn": {"appId": "a", "version": 1}})
+    log.commit(remove("f6"), {"cdc": {"path": "c1", "partitionValues": {}, "size": 1, "dataChange": False}})
+    log.commit(add("f8", 8))
+    return log
+
+
+def put_checkpoint_at_end(log: HandmadeLog) -> None:
+    log.classic(9)
+    log.hint(9)
+
+
+def put_checkpoint_in_the_middle(log: HandmadeLog) -> None:
+    log.classic(4)
+    log.hint(4)
+
+
+def clean_up_after_checkpoint(log: HandmadeLog) -> None:
+    log.classic(5)
+    log.hint(5)
+    log.forget(0, 1, 2, 3, 4)
+
+
+def leave_only_a_checkpoint(log: HandmadeLog) -> None:
+    log.classic(9)
+    log.forget(*range(10))
+
+
+def omit_the_hint(log: HandmadeLog) -> None:
+    log.classic(5)
+
+
+def leave_a_stale_hint(log: HandmadeLog) -> None:
+    log.classic(2)
+    log.classic(8)
+    log.hint(2)
+
+
+def hint_at_nothing(log: HandmadeLog) -> None:
+    log.classic(3)
+    log.hint(7)
+
+
+def hint_past_the_end(log: HandmadeLog) -> None:
+    log.classic(3)
+    log.hint(4000)
+
+
+def corrupt_the_hint(log: HandmadeLog) -> None:
+    log.classic(5)
+    (log.log / "_last_checkpoint").write_bytes(b'{"version":5,"si')
+
+
+def empty_the_hint(log: HandmadeLog) -> None:
+    log.classic(5)
+    (log.log / "_last_checkpoint").write_bytes(b"")
+
+
+def hint_without_version(log: HandmadeLog) -> None:
+    log.classic(5)
+    (log.log / "_last_checkpoint").write_bytes(b'{"version":"five"}')
+
+
+def lose_a_part(log: HandmadeLog) -> None:
+    log.multipart(3, 2)
+    log.multipart(7, 3, missing=(2,))
+    log.hint(7, parts=3)
+
+
+def split_in_parts(log: HandmadeLog) -> None:
+    log.multipart(7, 3)
+
+
+def split_in_two_ways(log: HandmadeLog) -> None:
+    log.multipart(7, 3, missing=(1,))
+    log.multipart(7, 2)
+
+
+def compact_some_commits(log: HandmadeLog) -> None:
+    log.compact(2, 6)
+
+
+def compact_after_a_checkpoint(log: HandmadeLog) -> None:
+    log.classic(1)
+    log.compact(0, 4)
+    log.compact(2, 3)
+    log.compact(2, 6)
+    log.compact(8, 12)
+
+
+def write_v2_json(log: HandmadeLog) -> None:
+    log.v2(6, "json", 2)
+
+
+def write_v2_json_without_sidecars(log: HandmadeLog) -> None:
+    log.v2(6, "json", 0)
+
+
+def write_v2_parquet(log: HandmadeLog) -> None:
+    log.v2(6, "parquet", 3)
+
+
+def write_v2_under_the_classic_name(log: HandmadeLog) -> None:
+    log.v2(6, "classic", 2)
+
+
+def write_v2_parquet_without_sidecars(log: HandmadeLog) -> None:
+    log.v2(6, "parquet", 0)
+
+
+def keep_statistics_as_struct(log: HandmadeLog) -> None:
+    log.classic(8, statistics="struct")
+
+
+def keep_statistics_both_ways(log: HandmadeLog) -> None:
+    log.classic(8, statistics="both", row_group=2)
+
+
+def use_small_row_groups(log: HandmadeLog) -> None:
+    log.classic(8, row_group=1)
+
+
+def surround_with_strangers(log: HandmadeLog) -> None:
+    log.classic(4)
+    (log.log / "_staged_commits").mkdir()
+    (log.log / "_staged_commits" / f"{10:020d}.uuid.json").write_bytes(b"nonsense")
+    for name in ("_last_vacuum_info", ".tmp", f"{10:020d}.json.tmp", f"{9:020d}.checkpoint.parquet.tmp", "10.json"):
+        (log.log / name).write_bytes(b"nonsense")
+    (log.log / f".{9:020d}.json.crc").write_bytes(b"crc\0")
+    (log.log / f"{9:020d}.crc").write_bytes(b"{torn")
+
+
+def describe_by_checksum(log: HandmadeLog) -> None:
+    log.classic(4)
+    for version in range(10):
+        log.checksum(version)
+
+
+def no_change(log: HandmadeLog) -> None:
+    """Commits only."""
+
+
+STATES = [
+    no_change,
+    put_checkpoint_at_end,
+    put_checkpoint_in_the_middle,
+    clean_up_after_checkpoint,
+    leave_only_a_checkpoint,
+    omit_the_hint,
+    leave_a_stale_hint,
+    hint_at_nothing,
+    hint_past_the_end,
+    corrupt_the_hint,
+    empty_the_hint,
+    hint_without_version,
+    lose_a_part,
+    split_in_parts,
+    split_in_two_ways,
+    compact_some_commits,
+    compact_after_a_checkpoint,
+    write_v2_json,
+    write_v2_json_without_sidecars,
+    write_v2_parquet,
+    write_v2_under_the_classic_name,
+    write_v2_parquet_without_sidecars,
+    keep_statistics_as_struct,
+    keep_statistics_both_ways,
+    use_small_row_groups,
+    surround_with_strangers,
+    describe_by_checksum,
+]
+
+
+@pytest.mark.parametrize("arrange", STATES, ids=lambda state: state.__name__)
+def test_every_state_gives_the_same_versions(tmp_path: Path, arrange: Callable[[HandmadeLog], None]) -> None:
+    log = history(tmp_path)
+    plain = DeltaLog(FolderStore(tmp_path)).snapshot()
+    head = plain.protocol, plain.metadata
+    arrange(log)
+    delta = DeltaLog(FolderStore(tmp_path))
+    assert delta.latest_version() == 9
+    for version in (None, 9, 8, 7, 6, 5):
+        if version is not None and arrange is leave_only_a_checkpoint and version < 9:
+            continue
+        expected = log.state(version)
+        snapshot = delta.snapshot(version)
+        assert snapshot.version == (9 if version is None else version)
+        assert found_files(snapshot.files()) == expected_files(expected)
+        assert snapshot.totals() == (len(expected.files), sum(action["size"] for action in expected.files.values()))
+        assert (snapshot.protocol, snapshot.metadata) == head
+
+
+@pytest.mark.parametrize("arrange", STATES, ids=lambda state: state.__name__)
+def test_pages_by_position_equal_the_whole(tmp_path: Path, arrange: Callable[[HandmadeLog], None]) -> None:
+    log = history(tmp_path)
+    arrange(log)
+    delta = DeltaLog(FolderStore(tmp_path))
+    whole = [path for batch in delta.snapshot().files() for path in batch["path"].to_pylist()]
+    paged = []
+    position = None
+    while True:
+        scan = delta.snapshot(9, at=position).scan(None, 2, position)
+        batch = next(scan, None)
+        if batch is None:
+            break
+        paged.append(batch.files["path"][0].as_py())
+        position = batch.position(1)
+    assert paged == whole
+
+
+@pytest.mark.parametrize(
+    ("actions", "error", "message"),
+    [
+        pytest.param([protocol()], TableUnreadable, "no metaData action", id="no_metadata"),
+        pytest.param([metadata()], TableUnreadable, "no protocol action", id="no_protocol"),
+        pytest.param([], TableUnreadable, "no protocol action", id="empty_commit"),
+        pytest.param([metadata(), protocol(3, 7, "newThing")], UnsupportedOperation, "newThing", id="unknown_feature"),
+        pytest.param(
+            [metadata(), protocol(3, 7, "catalogManaged")],
+            UnsupportedOperation,
+            "'catalogManaged'",
+            id="catalog_managed",
+        ),
+        pytest.param(
+            [metadata(), protocol(3, 7, "catalogOwned-preview")],
+            UnsupportedOperation,
+            "catalogOwned",
+            id="catalog_owned",
+        ),
+        pytest.param([metadata(), protocol(4, 7)], UnsupportedOperation, "reader version 4", id="unknown_version"),
+        pytest.param(
+            [metadata(), {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7}}],
+            TableUnreadable,
+            "contradicts itself",
+            id="features_not_listed",
+        ),
+        pytest.param(
+            [metadata(), {"protocol": {"minReaderVersion": 1, "minWriterVersion": 7, "readerFeatures": ["a"]}}],
+            TableUnreadable,
+            "contradicts itself",
+            id="features_below_version_3",
+        ),
+        pytest.param([{"metaData": {"id": "1"}}, protocol()], TableUnreadable, "broken metaData", id="no_schema"),
+        pytest.param([metadata(), protocol(), {"add": {"size": 1}}], TableUnreadable, "0.json", id="add_without_path"),
+    ],
+)
+def test_a_contradictory_log_is_refused(
+    tmp_path: Path, actions: list[dict[str, object]], error: type[DeltaicError], message: str
+) -> None:
+    HandmadeLog(tmp_path).commit(*actions)
+    with pytest.raises(error, match=message):
+        DeltaLog(FolderStore(tmp_path)).snapshot()
+
+
+def tear_the_last_line(log: HandmadeLog) -> str:
+    path = log.log / f"{9:020d}.json"
+    path.write_bytes(path.read_bytes()[:-20])
+    return path.name
+
+
+def put_bytes_that_are_no_text(log: HandmadeLog) -> str:
+    path = log.log / f"{9:020d}.json"
+    path.write_bytes(b'{"add":{"path":"\xff\xfe"}}\n')
+    return path.name
+
+
+def lose_a_commit(log: HandmadeLog) -> str:
+    log.forget(6)
+    return f"{6:020d}.json"
+
+
+def lose_the_first_commit(log: HandmadeLog) -> str:
+    log.forget(0)
+    return f"{0:020d}.json"
+
+
+def corrupt_the_checkpoint(log: HandmadeLog) -> str:
+    name = f"{9:020d}.checkpoint.parquet"
+    (log.log / name).write_bytes(b"PAR1 this is not Parquet PAR1")
+    return name
+
+
+def empty_the_checkpoint(log: HandmadeLog) -> str:
+    name = f"{9:020d}.checkpoint.parquet"
+    (log.log / name).write_bytes(b"")
+    return name
+
+
+def damage_the_pages(log: HandmadeLog) -> str:
+    log.classic(9)
+    name = f"{9:020d}.checkpoint.parquet"
+    group = pq.read_metadata(log.log / name).row_group(0)
+    paths = next(group.column(at) for at in range(group.num_columns) if group.column(at).path_in_schema == "add.path")
+    content = bytearray((log.log / name).read_bytes())
+    start = paths.dictionary_page_offset or paths.data_page_offset
+    content[start : start + 40] = b"\xff" * 40
+    (log.log / name).write_bytes(content)
+    return name
+
+
+def lose_a_sidecar(log: HandmadeLog) -> str:
+    lost = log.v2(9, "json", 2)[1]
+    lost.unlink()
+    return lost.name
+
+
+def tear_the_manifest(log: HandmadeLog) -> str:
+    log.v2(9, "json", 1)
+    (manifest,) = log.log.glob("*.checkpoint.*.json")
+    manifest.write_bytes(manifest.read_bytes()[:-9])
+    return manifest.name
+
+
+def remove_the_log(log: HandmadeLog) -> str:
+    log.forget(*range(10))
+    return "_delta_log/ is empty"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        tear_the_last_line,
+        put_bytes_that_are_no_text,
+        lose_a_commit,
+        lose_the_first_commit,
+        corrupt_the_checkpoint,
+        empty_the_checkpoint,
+        damage_the_pages,
+        lose_a_sidecar,
+        tear_the_manifest,
+        remove_the_log,
+    ],
+    ids=lambda damage: damage.__name__,
+)
+def test_damage_is_refused_with_the_file_named(tmp_path: Path, damage: Callable[[HandmadeLog], str]) -> None:
+    named = damage(history(tmp_path))
+    with pytest.raises(TableUnreadable) as refusal:
+        list(DeltaLog(FolderStore(tmp_path)).snapshot().files())
+    assert named in refusal.value.message
+
+
+def test_damage_before_the_checkpoint_does_no_harm(tmp_path: Path) -> None:
+    log = history(tmp_path)
+    log.classic(5)
+    log.forget(1, 3)
+    assert found_files(DeltaLog(FolderStore(tmp_path)).snapshot().files()) == expected_files(log.state())
+
+
+def test_an_absent_log_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TableUnreadable, match="empty or absent"):
+        DeltaLog(FolderStore(tmp_path / "nowhere")).latest_version()
+
+
+def test_versions_that_do_not_exist_are_refused(tmp_path: Path) -> None:
+    log = history(tmp_path)
+    log.classic(5)
+    log.forget(0, 1, 2)
+    delta = DeltaLog(FolderStore(tmp_path))
+    with pytest.raises(MalformedRequest, match=r"Cannot load table version 10 .*latest available version is 9\."):
+        delta.snapshot(10)
+    with pytest.raises(MalformedRequest, match=r"Cannot load table version 5000 .*latest available version is 9\."):
+        delta.snapshot(5000)
+    with pytest.raises(MalformedRequest, match=r"Cannot load table version 4 .*earliest available version is 5\."):
+        delta.snapshot(4)
+    with pytest.raises(MalformedRequest, match=r"Cannot load table version 1 .*earliest available version is 5\."):
+        delta.snapshot(1)
+
+
+def test_an_old_version_of_a_long_log_is_found_by_one_listing(tmp_path: Path) -> None:
+    log = HandmadeLog(tmp_path)
+    log.commit(metadata(), protocol())
+    for version in range(1, 1200):
+        log.commit(add(f"f{version}", version))
+    log.classic(500)
+    log.classic(1150)
+    log.hint(1150)
+    store = FolderStore(tmp_path)
+    snapshot = DeltaLog(store).snapshot(1100)
+    assert snapshot.totals() == (1100, sum(range(1101)))
+    assert [call for call in store.calls if call.startswith("list")] == [f"list {100:020d}"]
+
+
+def test_a_replaced_checkpoint_restarts_a_paged_query(tmp_path: Path) -> None:
+    log = history(tmp_path)
+    log.classic(5)
+    delta = DeltaLog(FolderStore(tmp_path))
+    first = next(delta.snapshot().scan(None, 2))
+    log.classic(5, row_group=1)
+    with pytest.raises(MalformedRequest, match="restart the query"):
+        delta.snapshot(9, at=first.position(1))
+    with pytest.raises(MalformedRequest, match="restart the query"):
+        delta.snapshot(9).scan(None, 2, first.position(1))
+
+
+def test_a_newer_checkpoint_does_not_disturb_a_paged_query(tmp_path: Path) -> None:
+    log = history(tmp_path)
+    delta = DeltaLog(FolderStore(tmp_path))
+    whole = [path for batch in delta.snapshot().files() for path in batch["path"].to_pylist()]
+    first = next(delta.snapshot().scan(None, 3))
+    log.classic(9)
+    log.compact(2, 6)
+    log.hint(9)
+    rest = delta.snapshot(9, at=first.position(3)).scan(None, 3, first.position(3))
+    assert whole == first.files["path"].to_pylist() + [p for batch in rest for p in batch.files["path"].to_pylist()]
+    log.forget(0)
+    with pytest.raises(MalformedRequest, match="restart the query"):
+        delta.snapshot(9, at=first.position(3))
+
+
+def test_lines_end_at_line_feeds_only(tmp_path: Path) -> None:
+    log = HandmadeLog(tmp_path)
+    log.commit(metadata(), protocol())
+    odd = ["a\u2028b", "c\u2029d", "e\x85f", "g\u000bh"]
+    (log.log / f"{1:020d}.json").write_bytes(lines([add(name) for name in odd]).rstrip(b"\n").replace(b"\n", b"\r\n"))
+    found = found_files(DeltaLog(FolderStore(tmp_path)).snapshot().files())
+    assert [action["path"] for action in found] == sorted(odd)

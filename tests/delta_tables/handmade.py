@@ -1,0 +1,361 @@
+"""Logs written by hand, for states that no writer at hand produces, and the slow, obvious replay that judges them."""
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+Action = dict[str, Any]
+
+SCHEMA = json.dumps(
+    {
+        "type": "struct",
+        "fields": [
+            {"name": "p", "type": "string", "nullable": True, "metadata": {}},
+            {"name": "x", "type": "long", "nullable": True, "metadata": {}},
+        ],
+    }
+)
+STRING_MAP = pa.map_(pa.string(), pa.string())
+VECTOR = pa.struct(
+    [
+        ("storageType", pa.string()),
+        ("pathOrInlineDv", pa.string()),
+        ("offset", pa.int32()),
+        ("sizeInBytes", pa.int32()),
+        ("cardinality", pa.int64()),
+        ("maxRowIndex", pa.int64()),
+    ]
+)
+STATS_PARSED = pa.struct(
+    [
+        ("numRecords", pa.int64()),
+        ("minValues", pa.struct([("x", pa.int64())])),
+        ("maxValues", pa.struct([("x", pa.int64())])),
+        ("nullCount", pa.struct([("x", pa.int64())])),
+    ]
+)
+ADD = [
+    ("path", pa.string()),
+    ("partitionValues", STRING_MAP),
+    ("size", pa.int64()),
+    ("modificationTime", pa.int64()),
+    ("dataChange", pa.bool_()),
+    ("tags", STRING_MAP),
+    ("deletionVector", VECTOR),
+    ("baseRowId", pa.int64()),
+    ("defaultRowCommitVersion", pa.int64()),
+    ("clusteringProvider", pa.string()),
+]
+REMOVE = pa.struct(
+    [
+        ("path", pa.string()),
+        ("deletionTimestamp", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("extendedFileMetadata", pa.bool_()),
+        ("partitionValues", STRING_MAP),
+        ("size", pa.int64()),
+        ("deletionVector", VECTOR),
+    ]
+)
+METADATA = pa.struct(
+    [
+        ("id", pa.string()),
+        ("name", pa.string()),
+        ("description", pa.string()),
+        ("format", pa.struct([("provider", pa.string()), ("options", STRING_MAP)])),
+        ("schemaString", pa.string()),
+        ("partitionColumns", pa.list_(pa.string())),
+        ("configuration", STRING_MAP),
+        ("createdTime", pa.int64()),
+    ]
+)
+PROTOCOL = pa.struct(
+    [
+        ("minReaderVersion", pa.int32()),
+        ("minWriterVersion", pa.int32()),
+        ("readerFeatures", pa.list_(pa.string())),
+        ("writerFeatures", pa.list_(pa.string())),
+    ]
+)
+SIDECAR = pa.struct(
+    [("path", pa.string()), ("sizeInBytes", pa.int64()), ("modificationTime", pa.int64()), ("tags", STRING_MAP)]
+)
+TXN = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
+
+
+def protocol(reader: int = 1, writer: int = 2, *features: str) -> Action:
+    action: Action = {"minReaderVersion": reader, "minWriterVersion": writer}
+    if reader >= 3:
+        action["readerFeatures"] = list(features)
+    if writer >= 7:
+        action["writerFeatures"] = list(features)
+    return {"protocol": action}
+
+
+def metadata(schema: str = SCHEMA, partitions: tuple[str, ...] = ("p",), **configuration: str) -> Action:
+    return {
+        "metaData": {
+            "id": "11111111-2222-3333-4444-555555555555",
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": schema,
+            "partitionColumns": list(partitions),
+            "configuration": configuration,
+            "createdTime": 1_700_000_000_000,
+        }
+    }
+
+
+def stats(rows: int = 1, low: int = 0, high: int = 0) -> str:
+    found = {"numRecords": rows, "minValues": {"x": low}, "maxValues": {"x": high}, "nullCount": {"x": 0}}
+    return json.dumps(found, separators=(",", ":"))
+
+
+def add(path: str, size: int = 1, p: str | None = "a", vector: Action | None = None, **more: Any) -> Action:
+    action: Action = {
+        "path": path,
+        "partitionValues": {"p": p},
+        "size": size,
+        "modificationTime": 1_700_000_000_000 + size,
+        "dataChange": True,
+        "stats": stats(size, size, size + 10),
+    }
+    if vector is not None:
+        action["deletionVector"] = vector
+    return {"add": action | more}
+
+
+def remove(path: str, vector: Action | None = None, **more: Any) -> Action:
+    action: Action = {"path": path, "deletionTimestamp": 1_700_000_000_000, "dataChange": True}
+    if vector is not None:
+        action["deletionVector"] = vector
+    return {"remove": action | more}
+
+
+def vector(name: str, offset: int | None = 1) -> Action:
+    found: Action = {"storageType": "u", "pathOrInlineDv": name, "sizeInBytes": 34, "cardinality": 1}
+    if offset is not None:
+        found["offset"] = offset
+    return found
+
+
+def vector_key(action: Action) -> str | None:
+    found = action.get("deletionVector")
+    if not found:
+        return None
+    suffix = "" if found.get("offset") is None else f"@{found['offset']}"
+    return f"{found['storageType']}{found['pathOrInlineDv']}{suffix}"
+
+
+@dataclass
+class State:
+    """What a version holds, by the plainest reading of "Action Reconciliation" in the Delta protocol."""
+
+    protocol: Action | None = None
+    metadata: Action | None = None
+    files: dict[tuple[str, str | None], Action] = field(default_factory=dict)
+    tombstones: dict[tuple[str, str | None], Action] = field(default_factory=dict)
+
+    def apply(self, actions: list[Action]) -> None:
+        for line in actions:
+            for kind, action in line.items():
+                if kind == "protocol":
+                    self.protocol = action
+                elif kind == "metaData":
+                    self.metadata = action
+                elif kind == "add":
+                    key = (action["path"], vector_key(action))
+                    self.files[key] = action
+                    self.tombstones.pop(key, None)
+                elif kind == "remove":
+                    key = (action["path"], vector_key(action))
+                    self.files.pop(key, None)
+                    self.tombstones[key] = action
+
+
+class HandmadeLog:
+    """Writes the files of `_delta_log/`, and remembers every commit so that `state` can judge what is read back."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.log = root / "_delta_log"
+        self.log.mkdir(parents=True, exist_ok=True)
+        self.commits: list[list[Action]] = []
+
+    def commit(self, *actions: Action, modified: int | None = None) -> int:
+        """Write the next commit; `modified` is its file time in ms."""
+        version = len(self.commits)
+        self.commits.append(list(actions))
+        path = self.log / f"{version:020d}.json"
+        path.write_bytes(lines(actions))
+        if modified is not None:
+            os.utime(path, ns=(modified * 1_000_000, modified * 1_000_000))
+        return version
+
+    def state(self, version: int | None = None) -> State:
+        found = State()
+        for actions in self.commits if version is None else self.commits[: version + 1]:
+            found.apply(actions)
+        return found
+
+    def forget(self, *versions: int) -> None:
+        """Delete commits, as a clean-up does."""
+        for version in versions:
+            (self.log / f"{version:020d}.json").unlink()
+
+    def hint(self, version: int, **more: Any) -> None:
+        (self.log / "_last_checkpoint").write_text(json.dumps({"version": version, "size": 1} | more))
+
+    def compact(self, start: int, end: int) -> None:
+        """Write a log compaction file: the reconciled actions of these commits, tombstones included."""
+        found = State()
+        for actions in self.commits[start : end + 1]:
+            found.apply(actions)
+        (self.log / f"{start:020d}.{end:020d}.compacted.json").write_bytes(lines(reconciled(found)))
+
+    def checksum(self, version: int, **more: Any) -> None:
+        found = self.state(version)
+        record = {
+            "tableSizeBytes": sum(action["size"] for action in found.files.values()),
+            "numFiles": len(found.files),
+            "numMetadata": 1,
+            "numProtocol": 1,
+            "metadata": found.metadata,
+            "protocol": found.protocol,
+        }
+        (self.log / f"{version:020d}.crc").write_text(json.dumps(record | more))
+
+    def classic(self, version: int, **options: Any) -> None:
+        write_parquet(self.log / f"{version:020d}.checkpoint.parquet", reconciled(self.state(version)), **options)
+
+    def multipart(self, version: int, parts: int, *, missing: tuple[int, ...] = (), **options: Any) -> None:
+        actions = reconciled(self.state(version))
+        for part in range(1, parts + 1):
+            if part not in missing:
+                name = f"{version:020d}.checkpoint.{part:010d}.{parts:010d}.parquet"
+                write_parquet(self.log / name, actions[part - 1 :: parts], **options)
+
+    def v2(self, version: int, form: str, sidecars: int, **options: Any) -> list[Path]:
+        """Write a v2 checkpoint; `form` is json, parquet or classic (a v2 checkpoint under the classic name)."""
+        actions = reconciled(self.state(version))
+        files = [action for action in actions if "add" in action or "remove" in action]
+        top = [action for action in actions if "add" not in action and "remove" not in action]
+        top.append({"checkpointMetadata": {"version": version}})
+        folder = self.log / "_sidecars"
+        folder.mkdir(exist_ok=True)
+        written = []
+        for number in range(sidecars):
+            name = f"{version:020d}.checkpoint.{number:010d}.{sidecars:010d}.{form}.parquet"
+            write_parquet(folder / name, files[number::sidecars], **options)
+            written.append(folder / name)
+            size = (folder / name).stat().st_size
+            top.append({"sidecar": {"path": name, "sizeInBytes": size, "modificationTime": 1, "tags": None}})
+        if sidecars == 0:
+            top += files
+        unique = f"{version:08d}-aaaa-bbbb-cccc-{sidecars:012d}"
+        if form == "json":
+            (self.log / f"{version:020d}.checkpoint.{unique}.json").write_bytes(lines(top))
+        else:
+            name = (
+                f"{version:020d}.checkpoint.parquet"
+                if form == "classic"
+                else f"{version:020d}.checkpoint.{unique}.parquet"
+            )
+            write_parquet(self.log / name, top, **options)
+        return written
+
+    def clear_checkpoints(self) -> None:
+        for path in [
+            *self.log.glob("*.checkpoint.*"),
+            *self.log.glob("*.compacted.json"),
+            *self.log.glob("_sidecars/*"),
+        ]:
+            path.unlink()
+        (self.log / "_last_checkpoint").unlink(missing_ok=True)
+
+
+def lines(actions: Any) -> bytes:
+    return b"".join(json.dumps(action, ensure_ascii=False).encode() + b"\n" for action in actions)
+
+
+def reconciled(state: State) -> list[Action]:
+    """Return a state as the actions of a checkpoint, as Spark writes them: dataChange false, tombstones among adds."""
+    found: list[Action] = [{"add": action | {"dataChange": False}} for action in state.files.values()]
+    for at, action in enumerate(state.tombstones.values()):
+        found.insert(min(2 * at, len(found)), {"remove": action | {"dataChange": False}})
+    found.append({"txn": {"appId": "app", "version": 1, "lastUpdated": 1}})
+    if state.metadata is not None:
+        found.insert(len(found) // 2, {"metaData": state.metadata})
+    if state.protocol is not None:
+        found.append({"protocol": state.protocol})
+    return found
+
+
+def write_parquet(
+    path: Path, actions: list[Action], *, row_group: int = 1000, statistics: str = "json", compression: str = "snappy"
+) -> None:
+    """Write actions as Parquet; `statistics` is json, struct or both."""
+    fields = list(ADD)
+    if statistics in ("json", "both"):
+        fields.append(("stats", pa.string()))
+    if statistics in ("struct", "both"):
+        fields.append(("stats_parsed", STATS_PARSED))
+    kinds = {
+        "txn": TXN,
+        "add": pa.struct(fields),
+        "remove": REMOVE,
+        "metaData": METADATA,
+        "protocol": PROTOCOL,
+        "sidecar": SIDECAR,
+        "checkpointMetadata": pa.struct([("version", pa.int64())]),
+    }
+    schema = pa.schema([(kind, form) for kind, form in kinds.items() if kind != "sidecar" or _has(actions, "sidecar")])
+    rows = []
+    for line in actions:
+        row = {}
+        for kind, action in line.items():
+            plain = dict(action)
+            if kind == "add":
+                plain["stats_parsed"] = json.loads(plain["stats"]) if plain.get("stats") else None
+            for name in ("partitionValues", "tags", "configuration"):
+                if plain.get(name) is not None:
+                    plain[name] = list(plain[name].items())
+            row[kind] = plain
+        rows.append(row)
+    pq.write_table(pa.Table.from_pylist(rows, schema), path, row_group_size=row_group, compression=compression)
+
+
+def _has(actions: list[Action], kind: str) -> bool:
+    return any(kind in action for action in actions)
+
+
+def expected_files(state: State) -> list[Action]:
+    """Return the live adds of a state in the form of `found_files`, ordered."""
+    found = []
+    for action in state.files.values():
+        plain = {key: value for key, value in action.items() if value is not None}
+        found.append(plain | {"dataChange": True})
+    return sorted(found, key=_order)
+
+
+def found_files(batches: Any) -> list[Action]:
+    """Return batches of FILE_SCHEMA as add actions without nulls, ordered."""
+    found = []
+    for batch in batches:
+        for row in batch.to_pylist():
+            plain = {key: value for key, value in row.items() if value is not None}
+            for name in ("partitionValues", "tags"):
+                if name in plain:
+                    plain[name] = dict(plain[name])
+            if "deletionVector" in plain:
+                plain["deletionVector"] = {k: v for k, v in plain["deletionVector"].items() if v is not None}
+            found.append(plain)
+    return sorted(found, key=_order)
+
+
+def _order(action: Action) -> tuple[str, str]:
+    return action["path"], vector_key(action) or ""
