@@ -2,7 +2,6 @@
 
 import hashlib
 import http.server
-import itertools
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,12 +11,12 @@ from urllib.parse import parse_qsl, urlsplit
 import obstore
 import pytest
 from deltaic.errors import TableUnreadable, TooManyRequests, Unavailable
+from deltaic.storage.connections import connection
 from deltaic.storage.credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig, origin
 from deltaic.storage.locations import TableLocations
-from deltaic.storage.objects import LARGEST, NEAR, ObjectTableStore, _connection, coalesce
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from deltaic.storage.objects import ObjectTableStore
+from deltaic.storage.ranges import NEAR
 from storage.stores import Store
 
 ROOTS = {
@@ -174,34 +173,6 @@ def test_a_refused_key_names_the_bucket_and_the_remedy(store: Store) -> None:
         assert "unknown-secret" not in str(caught.value)
 
 
-ranges = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 30)).map(lambda r: (r[0], r[0] + r[1])), max_size=12)
-
-
-@settings(deadline=None)
-@given(ranges=ranges, near=st.integers(0, 20), largest=st.integers(1, 60))
-def test_coalesced_requests_cover_everything_once(ranges: list[tuple[int, int]], near: int, largest: int) -> None:
-    merged = coalesce(ranges, near, largest)
-    asked = {byte for start, end in ranges for byte in range(start, end)}
-    covered = [byte for start, end in merged for byte in range(start, end)]
-    assert len(covered) == len(set(covered))
-    assert asked <= set(covered)
-    assert merged == sorted(merged)
-    for (_, end), (start, _) in itertools.pairwise(merged):
-        assert end <= start
-    wanted = [one for one in ranges if one[1] > one[0]]
-    for start, end in wanted:
-        assert any(first <= start and end <= last for first, last in merged)
-    # Nothing is read that no gap explains.
-    for start, end in merged:
-        gaps = [byte for byte in range(start, end) if byte not in asked]
-        assert all(any(other in asked for other in range(byte - near, byte)) for byte in gaps)
-
-
-def test_a_large_run_is_read_in_parts() -> None:
-    column = LARGEST // 4
-    assert coalesce([(n * column, (n + 1) * column) for n in range(8)]) == [(0, LARGEST), (LARGEST, 2 * LARGEST)]
-
-
 class _Scripted(http.server.BaseHTTPRequestHandler):
     """A store by the letter: it lists `server.keys` in pages as S3 does, or fails as the bucket's name says."""
 
@@ -318,7 +289,7 @@ def test_a_failing_store_is_asked_again_but_not_for_long(scripted: Scripted) -> 
 @pytest.mark.parametrize("bucket", ["bucket", "my.bucket"])
 def test_objects_are_read_where_urls_point(region: str, endpoint: str, path_style: bool, bucket: str) -> None:
     storage = StorageConfig(region=region, endpoint=endpoint, path_style=path_style)
-    store = _connection(bucket, storage, lambda: Credentials("a", "b"))
+    store = connection(bucket, storage, lambda: Credentials("a", "b"))
     url = obstore.sign(store, "GET", "t/x", timedelta(minutes=1))
     assert url.partition("?")[0] == f"{origin(storage, bucket).url}t/x"
 

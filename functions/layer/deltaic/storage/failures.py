@@ -1,0 +1,57 @@
+"""Decides what each failure of an object store means: the provider's to correct, to be tried again, or not there."""
+
+import re
+from http import HTTPStatus
+
+from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unavailable
+from deltaic.storage.locations import ObjectName
+
+# What obstore says of an answer that it has no class for, from the debug form of its error.
+_STATUS = re.compile(r"Status \{\s*status: (\d{3}),")
+_REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.BAD_REQUEST})
+_OTHER_REGION = re.compile(r"AuthorizationHeaderMalformed|PermanentRedirect|IllegalLocationConstraint")
+_RANGE = re.compile(r"InvalidRange|StartTooLarge|range \S+ .*exceeds|Wanted range")
+# No range of an empty object can be satisfied: S3 answers 416, MiniStack a range that ends before it starts.
+_EMPTY = re.compile(r"status: 416,|\"bytes 0--1/0\"")
+_THROTTLED = re.compile(r"SlowDown|429 Too Many|503 Slow|RequestLimitExceeded|ThrottlingException|TooManyRequests")
+
+
+def failure(error: Exception, name: ObjectName, region: str, path: str = "") -> Exception:
+    """Return what a failure of obstore means for the reader, as the port TableStore says.
+
+    Without a `path` a whole bucket was asked. The store is never quoted: it may quote the request and its signature.
+    """
+    from obstore.exceptions import InvalidPathError, PermissionDeniedError, UnauthenticatedError
+
+    if isinstance(error, DeltaicError):
+        return error
+    shown = f"s3://{name.bucket}/{name.key}"
+    text = str(error)
+    answered = _STATUS.search(text)
+    status = int(answered[1]) if answered else 0
+    if isinstance(error, FileNotFoundError) or status == HTTPStatus.NOT_FOUND:
+        if path:
+            return FileNotFoundError(path)
+        return TableUnreadable(f"the bucket '{name.bucket}' does not exist: the provider must correct the location")
+    if _THROTTLED.search(text) or status == HTTPStatus.TOO_MANY_REQUESTS:
+        return TooManyRequests(f"the storage of this table is throttling requests to '{name.bucket}'; try again")
+    if isinstance(error, InvalidPathError):
+        return TableUnreadable(f"{shown} is not a path that this server can read")
+    if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or _RANGE.search(text):
+        return TableUnreadable(f"{shown} is shorter than the log says")
+    if "redirect" in text or _OTHER_REGION.search(text):
+        return TableUnreadable(
+            f"the bucket '{name.bucket}' is not in region {region}: the provider must register its "
+            "storage with the right region (deltaic storage create --region)"
+        )
+    if isinstance(error, PermissionDeniedError | UnauthenticatedError) or status in _REFUSED:
+        return TableUnreadable(
+            f"the server may not read {shown}: the provider must give it access to the bucket '{name.bucket}' "
+            "(the stack's parameter DataBuckets, or the role or keys of the table's storage)"
+        )
+    return Unavailable(f"the storage of this table failed to answer for {shown}; try again")
+
+
+def is_empty(error: Exception) -> bool:
+    """Tell whether the last bytes of an object could not be read because it has none."""
+    return _EMPTY.search(str(error)) is not None
