@@ -1,0 +1,106 @@
+"""The house rules that a machine can check: lint, format, types, the direction of imports, what cold starts load."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from deltaic import errors
+
+ROOT = Path(__file__).parent.parent
+LAYER = ROOT / "functions" / "layer"
+HANDLERS = sorted((ROOT / "functions").glob("api/*/app.py"))
+
+# What each part of the package may import of it, besides itself.
+BELOW = {
+    "errors": set(),
+    "expressions": set(),
+    "settings": set(),
+    "protocol": {"errors", "expressions"},
+    "delta": {"errors", "expressions"},
+    "catalog": {"errors", "settings", "protocol", "storage"},
+    "storage": {"errors", "settings", "delta"},
+    "sharing": {"errors", "expressions", "settings", "protocol", "delta", "catalog", "storage"},
+    "http": {"errors", "settings", "protocol", "catalog", "storage", "sharing"},
+}
+ONLY_OF = {"catalog": {"protocol.names", "storage.locations"}, "storage": {"delta.store"}}
+"""Where a part may use one module of another only: the rules for names and locations, the port it implements."""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]],
+    ids=["lint", "format", "types"],
+)
+def test_the_tree_passes(command: list[str]) -> None:
+    tool = Path(sys.executable).parent / command[0]
+    done = subprocess.run([tool, *command[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    """Yield the dotted names below `deltaic` that a module imports, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "deltaic":
+            below = node.module.partition(".")[2]
+            yield from [f"{below}.{name.name}" for name in node.names] if "." not in below else [below]
+        elif isinstance(node, ast.Import):
+            yield from (name.name.partition(".")[2] for name in node.names if name.name.startswith("deltaic."))
+
+
+@pytest.mark.parametrize("part", BELOW)
+def test_imports_run_one_way(part: str) -> None:
+    package = LAYER / "deltaic" / part
+    modules = sorted(package.rglob("*.py")) if package.is_dir() else [package.with_suffix(".py")]
+    assert modules, f"{part} has no modules"
+    wrong = []
+    for module in modules:
+        for name in imports_of(module):
+            target = name.lstrip(".").split(".")[0]
+            if target == part:
+                continue
+            narrow = ONLY_OF.get(part, set())
+            by_module = any(name.startswith(allowed) for allowed in narrow)
+            restricted = any(allowed.startswith(f"{target}.") for allowed in narrow)
+            if target not in BELOW[part] or (restricted and not by_module):
+                wrong.append(f"{module.relative_to(ROOT)} imports {name}")
+    assert not wrong, wrong
+
+
+def test_a_handler_is_a_few_lines() -> None:
+    assert HANDLERS
+    assert {path.parent.name: count for path in HANDLERS if (count := len(path.read_text().splitlines())) > 40} == {}
+
+
+def test_every_error_is_drawn_in_the_tree_with_its_status_and_code() -> None:
+    drawn = errors.__doc__ or ""
+    classes = [value for value in vars(errors).values() if isinstance(value, type) and value is not errors.DeltaicError]
+    assert classes
+    for one in classes:
+        line = next((line for line in drawn.splitlines() if f" {one.__name__} " in line), "")
+        assert f"{one.status}  {one.code}" in line, f"{one.__name__} is not drawn as {one.status} {one.code}"
+
+
+NEVER = {"pandas", "deltalake", "starlette", "pyarrow.dataset", "pyarrow.fs", "boto3", "sqlglot", "pyspark", "uvicorn"}
+"""Loaded by no function at its start (numpy is loaded by pyarrow where it is installed; the layer ships none)."""
+
+LOGS = {"pyarrow", "obstore"}
+"""For functions that read logs."""
+
+READS_LOGS = {"get_table_version", "get_table_metadata", "query_table", "list_table_changes"}
+
+
+@pytest.mark.parametrize("handler", HANDLERS, ids=lambda path: path.parent.name)
+def test_a_cold_start_loads_only_what_its_function_needs(handler: Path) -> None:
+    script = "import json, sys, app; print(json.dumps(sorted(sys.modules)))"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(handler.parent), str(LAYER)])}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    loaded = set(json.loads(done.stdout))
+    forbidden = NEVER if handler.parent.name in READS_LOGS else NEVER | LOGS
+    assert loaded & forbidden == set()
