@@ -85,7 +85,7 @@ def client(endpoint: str, **keys: str) -> DynamoDBClient:
     config = client_config().merge(Config(retries={"total_max_attempts": 1}))
     session: Any = botocore.session.Session()
     made = session.create_client("dynamodb", region_name="us-east-1", endpoint_url=endpoint, config=config, **keys)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def dynamo(aws: Scripted) -> Dynamo:
