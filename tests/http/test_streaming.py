@@ -153,6 +153,9 @@ def test_a_failure_after_the_answer_does_not_spoil_it(runtime: RuntimeApi) -> No
     reader = Reader()
     outcome = invoke(runtime, "/raises_after", reader)
     assert (outcome.mode, outcome.error_type, reader.body) == ("stream", "", b'{"line":0}\n')
+    # Nothing comes after the end: trailers there would be read as another request.
+    time.sleep(0.1)
+    assert invoke(runtime, "/nothing", Reader()).mode == "stream"
 
 
 def test_an_event_that_is_no_request_is_tolerated(runtime: RuntimeApi) -> None:

@@ -225,6 +225,11 @@ class _Exchange(BaseHTTPRequestHandler):
             else:
                 outcome.body = base64.b64decode(value.strip())
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Note what is not HTTP, such as bytes after the end of a stream."""
+        self.server.api.refused.append(f"{code} {message} {explain or ''}")
+        self.close_connection = True
+
     def _refuse(self, status: HTTPStatus, reason: str) -> None:
         self.server.api.refused.append(f"{self.command} {reason}")
         self.close_connection = True
