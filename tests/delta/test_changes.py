@@ -73,7 +73,7 @@ def shape(changes: list[Change]) -> list[str]:
 )
 def test_what_a_commit_shows(tmp_path: Path, actions: list[Action], data: list[str], feed: list[str]) -> None:
     log = HandmadeLog(tmp_path)
-    log.commit(metadata(**ON), protocol())
+    log.commit(metadata(ON), protocol())
     log.commit(*actions, modified=T)
     (commit,) = DeltaLog(FolderStore(tmp_path)).commits(1, 1)
     assert commit.version == 1
@@ -83,7 +83,7 @@ def test_what_a_commit_shows(tmp_path: Path, actions: list[Action], data: list[s
 
 def test_actions_keep_their_json_and_what_it_says(tmp_path: Path) -> None:
     log = HandmadeLog(tmp_path)
-    log.commit(metadata(**ON), protocol())
+    log.commit(metadata(ON), protocol())
     odd = add("a", vector=vector("ab^-aqEH.-t@S}K{vb[*k^"), unknownField={"kept": True})
     log.commit(odd, modified=T)
     (commit,) = DeltaLog(FolderStore(tmp_path)).commits(1, 1)
@@ -101,7 +101,7 @@ def test_a_range_names_versions_and_increasing_times(tmp_path: Path) -> None:
     log.commit(metadata(), protocol(), modified=T)
     for version, time in ((1, 5000), (2, 4000), (3, 4000), (4, 9000)):
         log.commit(add(f"f{version}"), modified=T + time)
-    log.commit(metadata(**ON), modified=T + 9500)
+    log.commit(metadata(ON), modified=T + 9500)
     commits = list(DeltaLog(FolderStore(tmp_path)).commits(2, 5))
     assert [(commit.version, commit.timestamp - T) for commit in commits] == [
         (2, 5001),
@@ -150,11 +150,11 @@ def test_a_torn_commit_is_refused_by_name(tmp_path: Path) -> None:
 )
 def test_ranges_without_change_data_are_refused(tmp_path: Path, start: int, end: int, named: int | None) -> None:
     log = HandmadeLog(tmp_path)
-    log.commit(metadata(**ON), protocol())
+    log.commit(metadata(ON), protocol())
     for version in (1, 2, 3):
         log.commit(add(f"f{version}"))
-    log.commit(metadata(**OFF))
-    log.commit(metadata(**ON))
+    log.commit(metadata(OFF))
+    log.commit(metadata(ON))
     delta = DeltaLog(FolderStore(tmp_path))
     if named is None:
         delta.require_change_data(start, end)

@@ -15,7 +15,9 @@ def made(reader: int, *features: str) -> Protocol:
     return protocol_of(action, "here")
 
 
-def table(kind: object = "long", column: dict[str, object] | None = None, **configuration: str) -> Metadata:
+def table(
+    kind: object = "long", configuration: dict[str, str] | None = None, column: dict[str, object] | None = None
+) -> Metadata:
     schema = {"type": "struct", "fields": [{"name": "c", "type": kind, "nullable": True, "metadata": column or {}}]}
     return metadata_of({"id": "i", "schemaString": json.dumps(schema), "configuration": configuration}, "here")
 
@@ -58,19 +60,21 @@ def test_writer_features_do_not_matter() -> None:
         pytest.param(made(3, "deletionVectors"), table(), True, {"deletionVectors"}, id="vectors_present"),
         pytest.param(
             made(3, "deletionVectors"),
-            table(**{"delta.enableDeletionVectors": "true"}),
+            table(configuration={"delta.enableDeletionVectors": "true"}),
             False,
             {"deletionVectors"},
             id="vectors_enabled",
         ),
         pytest.param(
             made(2),
-            table(**{"delta.columnMapping.mode": "name"}),
+            table(configuration={"delta.columnMapping.mode": "name"}),
             False,
             {"columnMapping"},
             id="column_mapping_by_version",
         ),
-        pytest.param(made(2), table(**{"delta.columnMapping.mode": "none"}), False, set(), id="column_mapping_off"),
+        pytest.param(
+            made(2), table(configuration={"delta.columnMapping.mode": "none"}), False, set(), id="column_mapping_off"
+        ),
         pytest.param(made(3, "timestampNtz"), table("timestamp_ntz"), False, {"timestampNtz"}, id="timestamp_ntz"),
         pytest.param(made(3, "timestampNtz"), table("timestamp"), False, set(), id="timestamp_ntz_unused"),
         pytest.param(

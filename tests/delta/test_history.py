@@ -77,12 +77,12 @@ def test_versions_whose_log_was_cleaned_up_have_no_time(tmp_path: Path) -> None:
         delta.version_at_or_before(T + 2000)
 
 
-def in_commit_log(root: Path, **configuration: str) -> HandmadeLog:
+def in_commit_log(root: Path, configuration: dict[str, str]) -> HandmadeLog:
     """Versions 0 and 1 by file time, 2 to 5 with their own; file times of the latter are all wrong."""
     log = HandmadeLog(root)
     log.commit(metadata(), protocol(1, 7, "inCommitTimestamp"), modified=T)
     log.commit(add("f1"), modified=T + 1000)
-    log.commit(info(2000), metadata(**{"delta.enableInCommitTimestamps": "true"} | configuration), modified=T + 90_000)
+    log.commit(info(2000), metadata({"delta.enableInCommitTimestamps": "true"} | configuration), modified=T + 90_000)
     for version in (3, 4, 5):
         log.commit(info(version * 1000), add(f"f{version}"), modified=T + 100)
     return log
@@ -103,7 +103,7 @@ def in_commit_log(root: Path, **configuration: str) -> HandmadeLog:
 def test_a_time_by_in_commit_timestamps(tmp_path: Path, asked: int, before: int, after: int) -> None:
     in_commit_log(
         tmp_path,
-        **{
+        {
             "delta.inCommitTimestampEnablementVersion": "2",
             "delta.inCommitTimestampEnablementTimestamp": str(T + 2000),
         },
@@ -118,7 +118,7 @@ def test_a_time_by_in_commit_timestamps(tmp_path: Path, asked: int, before: int,
 
 def test_in_commit_timestamps_since_the_first_commit_need_no_enablement_version(tmp_path: Path) -> None:
     log = HandmadeLog(tmp_path)
-    on = metadata(**{"delta.enableInCommitTimestamps": "true"})
+    on = metadata({"delta.enableInCommitTimestamps": "true"})
     log.commit(info(10), on, protocol(1, 7, "inCommitTimestamp"), modified=T + 99)
     log.commit(info(20), add("f"), modified=T + 98)
     delta = DeltaLog(FolderStore(tmp_path))
@@ -129,7 +129,7 @@ def test_in_commit_timestamps_since_the_first_commit_need_no_enablement_version(
 
 def test_the_search_reads_few_commits(tmp_path: Path) -> None:
     log = HandmadeLog(tmp_path)
-    on = metadata(**{"delta.enableInCommitTimestamps": "true"})
+    on = metadata({"delta.enableInCommitTimestamps": "true"})
     log.commit(info(0), on, protocol(1, 7, "inCommitTimestamp"))
     for version in range(1, 200):
         log.commit(info(version * 10), add(f"f{version}"))
@@ -141,7 +141,7 @@ def test_the_search_reads_few_commits(tmp_path: Path) -> None:
 
 
 def test_a_missing_in_commit_timestamp_is_refused(tmp_path: Path) -> None:
-    log = in_commit_log(tmp_path, **{"delta.inCommitTimestampEnablementVersion": "1"})
+    log = in_commit_log(tmp_path, {"delta.inCommitTimestampEnablementVersion": "1"})
     with pytest.raises(TableUnreadable, match=r"00000000000000000001\.json has no inCommitTimestamp"):
         DeltaLog(FolderStore(tmp_path)).version_at_or_before(T + 1500)
     assert json.loads((log.log / f"{1:020d}.json").read_text())

@@ -32,7 +32,7 @@ def history(root: Path) -> HandmadeLog:
     log.commit(remove("f1"), add("p=x%2520y/f4", 4, p="x y"))
     log.commit(add("f2", 2, p=None, vector=V1), remove("f2"))
     log.commit(add("f1", 11, tags={"k": "v"}))
-    log.commit(add("f2", 2, p=None, vector=V2), remove("f2", V1), metadata(delta="new"))
+    log.commit(add("f2", 2, p=None, vector=V2), remove("f2", V1), metadata({"delta": "new"}))
     log.commit(
         remove("p=x%2520y/f4"), add("f5", 5, baseRowId=7, defaultRowCommitVersion=6, clusteringProvider="liquid")
     )

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -97,14 +98,16 @@ def protocol(reader: int = 1, writer: int = 2, *features: str) -> Action:
     return {"protocol": action}
 
 
-def metadata(schema: str = SCHEMA, partitions: tuple[str, ...] = ("p",), **configuration: str) -> Action:
+def metadata(
+    configuration: Mapping[str, str] | None = None, schema: str = SCHEMA, partitions: tuple[str, ...] = ("p",)
+) -> Action:
     return {
         "metaData": {
             "id": "11111111-2222-3333-4444-555555555555",
             "format": {"provider": "parquet", "options": {}},
             "schemaString": schema,
             "partitionColumns": list(partitions),
-            "configuration": configuration,
+            "configuration": dict(configuration or {}),
             "createdTime": 1_700_000_000_000,
         }
     }

@@ -61,7 +61,7 @@ class CommitChanges:
         return [action for action in self.actions if not isinstance(action, FileChange) or _changes_data(action)]
 
     def change_data(self) -> list[Change]:
-        """Return what the change feed sees: cdc files where there are any, else as `data`; metadata and protocol too."""
+        """Return what the change feed sees: cdc files where there are any, else as `data`; metadata and protocol."""
         recorded = any(_is_cdc(action) for action in self.actions)
         if not recorded and not self.merged_nothing:
             return self.data()

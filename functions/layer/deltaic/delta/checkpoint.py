@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from deltaic.delta.actions import Add, Metadata, Protocol, Sidecar, metadata_of, protocol_of
 from deltaic.delta.commits import metadata_in, protocol_in, slices
-from deltaic.delta.parquet import Cursor, ParquetFile
+from deltaic.delta.parquet import FOOTER, FOOTER_AND_HEAD, Cursor, ParquetFile
 from deltaic.delta.paths import LOG, SIDECARS, Checkpoint
 from deltaic.delta.replay import batch_of
 from deltaic.delta.rows import child
@@ -44,12 +44,16 @@ class ParquetPart:
     path: str
     size: int | None
     """Bytes, where the log tells."""
+    identity: str
+    """Names this very file, across requests."""
+    tail: int = FOOTER
+    """Bytes to ask for at first."""
 
     @cached_property
     def file(self) -> ParquetFile:
         """The file with its footer, opened when first asked for; TableUnreadable when it is missing or corrupt."""
         with reading(self.path):
-            return ParquetFile(self.store, self.path, self.size)
+            return ParquetFile(self.store, self.path, self.size, self.tail)
 
     def actions(self, *kinds: str) -> dict[str, list[dict[str, Any]]]:
         """Return all actions of these kinds as plain values; only for kinds that are few."""
@@ -63,8 +67,7 @@ class ParquetPart:
             ]
             if not groups:
                 return found
-            cursor = Cursor(self.file)
-            cursor.prefetch(groups, leaves)
+            cursor = Cursor(self.file, self.file.fetch(self.file.ranges(groups, leaves)))
             for group in groups:
                 for batch in cursor.batches(group, leaves, _ROWS):
                     for kind in kinds:
@@ -104,7 +107,7 @@ class CheckpointReader:
         if self._manifest is not None:
             return self._manifest.parts
         sidecars = [
-            _sidecar(self.store, str(action["path"]), action.get("sizeInBytes"))
+            self._sidecar(str(action["path"]), action.get("sizeInBytes"))
             for part in self._top
             for action in (part.actions("sidecar")["sidecar"] if self._may_name_sidecars(part) else ())
             if action.get("path")
@@ -134,7 +137,11 @@ class CheckpointReader:
 
     @cached_property
     def _top(self) -> tuple[ParquetPart, ...]:
-        return tuple(ParquetPart(self.store, LOG + file.name, file.size) for file in self.checkpoint.files)
+        tail = FOOTER_AND_HEAD if len(self.checkpoint.files) == 1 else FOOTER
+        return tuple(
+            ParquetPart(self.store, LOG + file.name, file.size, f"{self.checkpoint.identity}/{file.name}", tail)
+            for file in self.checkpoint.files
+        )
 
     @cached_property
     def _manifest(self) -> _Manifest | None:
@@ -154,7 +161,7 @@ class CheckpointReader:
                 if line.add is not None:
                     adds.append(line.add)
                 elif line.sidecar is not None:
-                    sidecars.append(_sidecar(self.store, line.sidecar.path, line.sidecar.size_in_bytes))
+                    sidecars.append(self._sidecar(line.sidecar.path, line.sidecar.size_in_bytes))
                 elif line.meta_data:
                     metadata = metadata_in(line.meta_data, path) or metadata
                 elif line.protocol:
@@ -162,15 +169,15 @@ class CheckpointReader:
         own: list[Part] = [LinesPart(batch_of(adds))] if adds else []
         return _Manifest((*own, *sidecars), protocol, metadata)
 
+    def _sidecar(self, path: str, size: int | None) -> ParquetPart:
+        """Delta protocol, "Sidecar File Information": a name below `_sidecars/`, or an absolute URI; URI-encoded."""
+        absolute = ":/" in path or path.startswith("/")
+        where = path if absolute else SIDECARS + unquote(path)
+        return ParquetPart(self.store, where, size, f"{self.checkpoint.identity}/{path}")
+
     def _may_name_sidecars(self, part: ParquetPart) -> bool:
         # A multi-part checkpoint is never of the v2 kind, so its parts need not be opened to look for sidecars.
         return len(self.checkpoint.files) == 1 and bool(part.file.leaves("sidecar"))
-
-
-def _sidecar(store: TableStore, path: str, size: int | None) -> ParquetPart:
-    """Delta protocol, "Sidecar File Information": a name below `_sidecars/`, or an absolute URI; URI-encoded."""
-    absolute = ":/" in path or path.startswith("/")
-    return ParquetPart(store, path if absolute else SIDECARS + unquote(path), size)
 
 
 def _plain_metadata(action: dict[str, Any]) -> dict[str, Any]:

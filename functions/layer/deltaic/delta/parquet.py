@@ -12,40 +12,32 @@ from pyarrow._parquet import ParquetReader
 
 from deltaic.delta.store import TableStore
 
-_TAIL: Final = 512 << 10
-"""Bytes asked for to get the footer; in a checkpoint they mostly hold `metaData` and `protocol` as well."""
+FOOTER: Final = 64 << 10
+"""Bytes asked for to get a footer."""
+FOOTER_AND_HEAD: Final = 512 << 10
+"""Bytes asked for to get, in a whole checkpoint, mostly the footer, `metaData` and `protocol` at once."""
 _WHOLE: Final = 2 << 20
 """A file up to this size is fetched at once: one request is cheaper than two."""
 _GAP: Final = 1 << 20
 """Bytes that are read for nothing rather than asking twice."""
+_LARGE: Final = 64 << 20
+"""A row group above this size is not fetched whole: its large column chunks are read piece by piece."""
+_PIECE: Final = 4 << 20
+
+Blocks = list[tuple[int, memoryview]]
+"""Parts of a file: where each starts, and its bytes."""
 
 
 class RangeFile:
-    """A file object over ranges of one object: holds the blocks that were prefetched, asks the store for any other."""
+    """A file object over ranges of one object: holds blocks that were fetched, asks the store for anything else."""
 
-    def __init__(self, store: TableStore, path: str, size: int, blocks: Sequence[tuple[int, bytes]] = ()) -> None:
+    def __init__(self, store: TableStore, path: str, size: int, blocks: Blocks) -> None:
         self._store = store
         self._path = path
         self._size = size
-        self._blocks = [(start, memoryview(data)) for start, data in blocks]
+        self._blocks = blocks
         self._at = 0
         self.closed = False
-
-    def prefetch(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Fetch these ranges by one call and keep only them; those that are here already are not fetched again."""
-        wanted = coalesce(ranges)
-        missing = [(start, end) for start, end in wanted if self._find(start, end) is None]
-        kept = [
-            block for block in self._blocks if any(block[0] <= s and e <= block[0] + len(block[1]) for s, e in wanted)
-        ]
-        fetched = self._store.get_ranges(self._path, missing) if missing else []
-        self._blocks = kept + [(start, memoryview(data)) for (start, _), data in zip(missing, fetched, strict=True)]
-
-    def _find(self, start: int, end: int) -> memoryview | None:
-        for offset, data in self._blocks:
-            if offset <= start and end <= offset + len(data):
-                return data[start - offset : end - offset]
-        return None
 
     def read(self, length: int = -1) -> memoryview | bytes:
         """Return up to `length` bytes from the current position, all of the rest for a negative length."""
@@ -53,8 +45,8 @@ class RangeFile:
         start, self._at = self._at, max(end, self._at)
         if start >= end:
             return b""
-        found = self._find(start, end)
-        return self._store.get_ranges(self._path, [(start, end)])[0] if found is None else found
+        held = find(self._blocks, start, end)
+        return self._store.get_ranges(self._path, [(start, end)])[0] if held is None else held
 
     def seek(self, offset: int, whence: int = 0) -> int:
         """Move the position, as files do."""
@@ -71,7 +63,7 @@ class RangeFile:
         self._blocks = []
 
     def flush(self) -> None:
-        """Do nothing: files that are read have nothing to flush."""
+        """Do nothing: a file that is only read has nothing to flush."""
 
     def readable(self) -> bool:
         """Files of the log are read."""
@@ -86,6 +78,14 @@ class RangeFile:
         return False
 
 
+def find(blocks: Blocks, start: int, end: int) -> memoryview | None:
+    """Return the bytes `[start, end)` of the file if one block has them all."""
+    for at, data in blocks:
+        if at <= start and end <= at + len(data):
+            return data[start - at : end - at]
+    return None
+
+
 def coalesce(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Join ranges that overlap or lie near each other."""
     joined: list[tuple[int, int]] = []
@@ -98,67 +98,78 @@ def coalesce(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 class ParquetFile:
-    """One Parquet file with its footer read; every reading pass opens its own cursor, so threads may share it."""
+    """One Parquet file with its footer read; every reading pass opens its own Cursor, so threads may share it."""
 
-    def __init__(self, store: TableStore, path: str, size: int | None = None) -> None:
+    def __init__(self, store: TableStore, path: str, size: int | None, tail: int) -> None:
         self._store = store
         self._path = path
         if size is not None and size <= _WHOLE:
             data = store.get(path)
-            self.size, self._kept = len(data), (0, data)
+            self.size = len(data)
         else:
-            data, self.size = store.get_tail(path, _TAIL)
-            self._kept = (self.size - len(data), data)
+            data, self.size = store.get_tail(path, tail)
+        self._held: Blocks = [(self.size - len(data), memoryview(data))]
         self.footer: Any = None
-        reader = self.open_reader(self.open_file())
+        reader = self.open_reader(self._held)
         self.footer = reader.metadata
         self.schema: pa.Schema = reader.schema_arrow
         self.columns: dict[str, int] = {self.footer.schema.column(at).path: at for at in range(self.footer.num_columns)}
 
     @property
-    def kept_bytes(self) -> int:
+    def held_bytes(self) -> int:
         """Bytes of the file that stay in memory with this object."""
-        return len(self._kept[1])
+        return sum(len(data) for _, data in self._held)
 
     def forget(self) -> None:
         """Let go of fetched bytes, unless they are the whole of a small file."""
-        if self._kept[0] > 0:
-            self._kept = (self.size, b"")
+        if self._held and self._held[0][0] > 0:
+            self._held = []
 
-    def open_file(self) -> RangeFile:
-        """Return a file object over this file, with what is in memory already."""
-        return RangeFile(self._store, self._path, self.size, [self._kept])
-
-    def open_reader(self, file: RangeFile) -> Any:
-        """Return pyarrow's reader over such a file object; the footer is parsed once only."""
+    def open_reader(self, blocks: Blocks, *, buffered: bool = False) -> Any:
+        """Return pyarrow's reader over these blocks; the footer is parsed once only."""
         reader = ParquetReader()
-        reader.open(file, metadata=self.footer, pre_buffer=False, coerce_int96_timestamp_unit="us")
+        reader.open(
+            RangeFile(self._store, self._path, self.size, blocks),
+            metadata=self.footer,
+            buffer_size=_PIECE if buffered else 0,
+            pre_buffer=False,
+            coerce_int96_timestamp_unit="us",
+        )
         return reader
 
     def leaves(self, *prefixes: str) -> list[int]:
         """Return the leaf columns at or below these dotted paths."""
-        return [
-            at
-            for path, at in self.columns.items()
-            if any(path == prefix or path.startswith(prefix + ".") for prefix in prefixes)
-        ]
+        below = tuple(prefix + "." for prefix in prefixes)
+        return [at for path, at in self.columns.items() if path in prefixes or path.startswith(below)]
 
-    def ranges(self, row_groups: Sequence[int], leaves: Sequence[int]) -> list[tuple[int, int]]:
-        """Return where the column chunks of these leaves lie."""
+    def ranges(self, groups: Sequence[int], leaves: Sequence[int], *, whole: bool = True) -> list[tuple[int, int]]:
+        """Return where the column chunks of these leaves lie; without large chunks unless `whole`."""
         found = []
-        for group in row_groups:
+        for group in groups:
             row_group = self.footer.row_group(group)
             for leaf in leaves:
                 chunk = row_group.column(leaf)
                 first = chunk.data_page_offset
                 if chunk.has_dictionary_page and 0 < (chunk.dictionary_page_offset or 0) < first:
                     first = chunk.dictionary_page_offset
-                found.append((first, first + chunk.total_compressed_size))
+                if whole or chunk.total_compressed_size <= _PIECE:
+                    found.append((first, first + chunk.total_compressed_size))
         return found
 
-    def values(self, row_group: int, leaf: int) -> int | None:
+    def fetch(self, ranges: Sequence[tuple[int, int]]) -> Blocks:
+        """Return these ranges, by at most one call to the store; what is in memory already is not fetched."""
+        held = self._held
+        missing = coalesce([span for span in ranges if find(held, *span) is None])
+        fetched = self._store.get_ranges(self._path, missing) if missing else []
+        return held + [(start, memoryview(data)) for (start, _), data in zip(missing, fetched, strict=True)]
+
+    def is_large(self, nbytes: int) -> bool:
+        """Tell whether a row group of which this much is needed is too large to be fetched whole."""
+        return nbytes > _LARGE
+
+    def values(self, group: int, leaf: int) -> int | None:
         """Return how many non-null values a column chunk has, as the footer tells it; None when it does not."""
-        chunk = self.footer.row_group(row_group).column(leaf)
+        chunk = self.footer.row_group(group).column(leaf)
         statistics = chunk.statistics
         if statistics is None or not statistics.has_null_count:
             return None
@@ -166,17 +177,11 @@ class ParquetFile:
 
 
 class Cursor:
-    """One reading pass over a Parquet file; not for several threads."""
+    """One reading pass over fetched blocks of a Parquet file; not for several threads."""
 
-    def __init__(self, parquet: ParquetFile) -> None:
-        self._parquet = parquet
-        self._file = parquet.open_file()
-        self._reader = parquet.open_reader(self._file)
+    def __init__(self, parquet: ParquetFile, blocks: Blocks, *, buffered: bool = False) -> None:
+        self._reader = parquet.open_reader(blocks, buffered=buffered)
 
-    def prefetch(self, row_groups: Sequence[int], leaves: Sequence[int]) -> None:
-        """Fetch these column chunks by one call to the store, letting go of all others."""
-        self._file.prefetch(self._parquet.ranges(row_groups, leaves))
-
-    def batches(self, row_group: int, leaves: Sequence[int], rows: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, group: int, leaves: Sequence[int], rows: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a row group in order, `rows` at a time."""
-        yield from self._reader.iter_batches(rows, [row_group], leaves, use_threads=False)
+        yield from self._reader.iter_batches(rows, [group], leaves, use_threads=False)

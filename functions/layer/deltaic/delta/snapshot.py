@@ -17,9 +17,10 @@ from deltaic.delta.checksum import Checksum, Totals, read_checksum
 from deltaic.delta.commits import in_commit_timestamp
 from deltaic.delta.features import check_readable
 from deltaic.delta.files import FileFilter
+from deltaic.delta.kept import Kept
 from deltaic.delta.paths import LOG
 from deltaic.delta.replay import Tail, replay
-from deltaic.delta.scan import FileBatch, Position, scan
+from deltaic.delta.scan import FileBatch, Position, Scan
 from deltaic.delta.segment import Segment
 from deltaic.delta.store import TableStore
 from deltaic.delta.totals import checkpoint_totals
@@ -37,9 +38,10 @@ def records_in_commit_timestamps(metadata: Metadata) -> bool:
 class Snapshot:
     """One version of a table."""
 
-    def __init__(self, store: TableStore, segment: Segment) -> None:
+    def __init__(self, store: TableStore, segment: Segment, kept: Kept | None = None) -> None:
         self._store = store
         self._segment = segment
+        self._kept = kept
         self._checkpoint = CheckpointReader(store, segment.checkpoint) if segment.checkpoint else None
         check_readable(self.protocol)
 
@@ -109,7 +111,7 @@ class Snapshot:
             raise MalformedRequest(
                 "The table's checkpoint has been replaced since the first page of this query. Please restart the query."
             )
-        return scan(self._tail, self._parts, wanted, batch_rows, start)
+        return Scan(self._tail, self._parts, wanted, batch_rows, self._kept).run(start)
 
     @cached_property
     def _checksum(self) -> Checksum | None:

@@ -41,8 +41,7 @@ def _of_parquet(tail: Tail, part: ParquetPart) -> tuple[int, int]:
     if not leaves or not groups:
         return 0, 0
     with reading(part.path):
-        cursor = Cursor(file)
-        cursor.prefetch(groups, leaves)
+        cursor = Cursor(file, file.fetch(file.ranges(groups, leaves)))
         for group in groups:
             for batch in cursor.batches(group, leaves, _ROWS):
                 add = batch.column("add")

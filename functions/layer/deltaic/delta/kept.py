@@ -1,0 +1,61 @@
+"""Decides what stays in memory between requests: decoded row groups, the least recently used let go first."""
+
+from collections import OrderedDict
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from deltaic.delta.parquet_scan import Rows
+
+Key = tuple[str, int]
+"""Identity of a part and number of a row group."""
+
+_LARGEST_SHARE: Final = 2
+"""No row group may take more than one part in this many of the room."""
+
+
+class Kept:
+    """Decoded row groups within a number of bytes; safe to share between threads."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._groups: OrderedDict[Key, tuple[int, tuple[Rows, ...]]] = OrderedDict()
+        self._lock = Lock()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held now; never more than the room given."""
+        return self._bytes
+
+    def admits(self, nbytes: int) -> bool:
+        """Tell whether a row group of this size may be kept at all."""
+        return nbytes * _LARGEST_SHARE <= self._max_bytes
+
+    def get(self, key: Key) -> "tuple[Rows, ...] | None":
+        """Return what is kept under a key, as the most recently used."""
+        with self._lock:
+            found = self._groups.get(key)
+            if found is not None:
+                self._groups.move_to_end(key)
+            return None if found is None else found[1]
+
+    def put(self, key: Key, rows: "tuple[Rows, ...]") -> None:
+        """Keep a row group, letting go of others for it."""
+        # Buffers as allocated, not as used: that is what the process pays.
+        nbytes = sum(_allocated(one.files) for one in rows)
+        if not self.admits(nbytes):
+            return
+        with self._lock:
+            old = self._groups.pop(key, None)
+            self._bytes += nbytes - (old[0] if old else 0)
+            self._groups[key] = (nbytes, rows)
+            while self._bytes > self._max_bytes:
+                _, (freed, _) = self._groups.popitem(last=False)
+                self._bytes -= freed
+
+
+def _allocated(batch: pa.RecordBatch) -> int:
+    return int(batch.get_total_buffer_size())

@@ -1,0 +1,242 @@
+"""Decides what is read of one Parquet part: partition values first, then typed statistics, then the rest.
+
+Without a filter every row group streams by. With one, the cheap columns tell which rows can matter; row groups without
+such rows are neither fetched nor decoded, and statistics as JSON are decoded only in row groups that survive. Column
+chunks come in windows of a few megabytes, the next one being fetched while this one is decoded.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaic.delta.checkpoint import ParquetPart
+from deltaic.delta.files import FileFilter
+from deltaic.delta.kept import Kept
+from deltaic.delta.parquet import Blocks, Cursor
+from deltaic.delta.rows import OUTPUT_LEAVES, add_paths, child, deletion_vectors, file_batch, partition_values
+from deltaic.delta.unreadable import reading
+
+_SELECT_ROWS: Final = 65536
+_WINDOW: Final = 16 << 20
+"""Bytes fetched at a time where row groups are small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Consecutive rows of a row group; what is not an add is among them and means nothing."""
+
+    row_group: int
+    start: int
+    files: pa.RecordBatch
+    """FILE_SCHEMA, one row for every row of the row group."""
+    wanted: pa.BooleanArray | None
+    """Which rows are adds that partition values and typed statistics keep; None for all."""
+    parsed: pa.StructArray | None
+    """`stats_parsed`, where some adds have no statistics as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    number: int
+    leaves: tuple[int, ...]
+    rebuild: bool
+    chosen: pa.BooleanArray | None
+    kept: tuple[Rows, ...] | None
+    fetch_bytes: int
+
+
+class ParquetScan:
+    """One pass over a part's adds, from a row on."""
+
+    def __init__(self, part: ParquetPart, wanted: FileFilter | None, batch_rows: int, kept: Kept | None) -> None:
+        self._part = part
+        self._file = part.file
+        self._wanted = wanted
+        self._batch_rows = batch_rows
+        self._kept = kept
+
+    def rows(self, first_group: int, first_row: int) -> Iterator[Rows]:
+        """Yield the rows from row `first_row` of row group `first_group` on; a batch may begin before that row."""
+        groups = [g for g in range(first_group, self._file.footer.num_row_groups) if self._adds(g) != 0]
+        plans = self._plans(groups)
+        windows = self._windows(plans)
+        with ThreadPoolExecutor(1, "read-ahead") as reader:
+            window: Sequence[_Group] | None = next(windows, None)
+            fetched: Future[Blocks] | None = None
+            while window is not None:
+                with reading(self._part.path):
+                    blocks = self._fetch(window) if fetched is None else fetched.result()
+                fetched = None
+                following: Sequence[_Group] | None = None
+                half = sum(self._file.footer.row_group(group.number).num_rows for group in window) // 2
+                for group in window:
+                    skip = first_row if group.number == first_group else 0
+                    for rows in self._stream(group, blocks, skip):
+                        half -= rows.files.num_rows
+                        yield rows
+                        if half <= 0 and fetched is None:
+                            # Not before half of this window is used: a page that ends here would fetch for nothing.
+                            following = next(windows, None)
+                            fetched = reader.submit(self._fetch, following or ())
+                window = following if fetched is not None else next(windows, None)
+
+    def _adds(self, group: int) -> int | None:
+        leaf = self._file.columns.get("add.path")
+        return 0 if leaf is None else self._file.values(group, leaf)
+
+    def _plans(self, groups: Sequence[int]) -> Iterator[_Group]:
+        selection = None if self._wanted is None else Selection(self._part, self._wanted, groups)
+        for number in groups:
+            chosen = None if selection is None else selection.of(number)
+            if chosen is not None and chosen.true_count == 0:
+                continue
+            kept = self._kept.get((self._part.identity, number)) if self._kept else None
+            rebuild = self._lacks_json(number)
+            leaves = self._file.leaves(*OUTPUT_LEAVES, *(("add.stats_parsed",) if rebuild else ()))
+            ranges = [] if kept is not None else self._file.ranges([number], leaves)
+            yield _Group(number, tuple(leaves), rebuild, chosen, kept, sum(end - start for start, end in ranges))
+
+    def _windows(self, plans: Iterator[_Group]) -> Iterator[list[_Group]]:
+        """Group row groups into windows; the first holds one only, because the first file should leave soon."""
+        window: list[_Group] = []
+        held = limit = 0
+        for group in plans:
+            if window and held + group.fetch_bytes > limit:
+                yield window
+                window, held, limit = [], 0, _WINDOW
+            window.append(group)
+            held += group.fetch_bytes
+        if window:
+            yield window
+
+    def _fetch(self, window: Sequence[_Group]) -> Blocks:
+        wanted = [span for group in window if group.kept is None for span in self._spans(group)]
+        return self._file.fetch(wanted)
+
+    def _spans(self, group: _Group) -> list[tuple[int, int]]:
+        return self._file.ranges([group.number], group.leaves, whole=not self._file.is_large(group.fetch_bytes))
+
+    def _stream(self, group: _Group, blocks: Blocks, skip: int) -> Iterator[Rows]:
+        if group.kept is not None:
+            for rows in group.kept:
+                if rows.start + rows.files.num_rows > skip and (chosen := _pick(rows, group.chosen)) is not None:
+                    yield chosen
+            return
+        keep = self._kept is not None and not group.rebuild and self._kept.admits(self._decoded_bytes(group))
+        last = None if group.chosen is None or keep else pc.indices_nonzero(group.chosen)[-1].as_py()
+        with reading(self._part.path):
+            cursor = Cursor(self._file, blocks, buffered=self._file.is_large(group.fetch_bytes))
+        batches = cursor.batches(group.number, group.leaves, self._batch_rows)
+        collected: list[Rows] = []
+        end = 0
+        while last is None or end <= last:
+            with reading(self._part.path):
+                batch = next(batches, None)
+            if batch is None:
+                break
+            begin, end = end, end + batch.num_rows
+            picked = None if group.chosen is None else group.chosen.slice(begin, batch.num_rows)
+            if not keep and (end <= skip or (picked is not None and picked.true_count == 0)):
+                continue
+            with reading(self._part.path):
+                rows = _rows(group, batch, begin)
+            collected += [rows] if keep else []
+            if end > skip and (chosen := _pick(rows, group.chosen)) is not None:
+                yield chosen
+        if keep and self._kept is not None:
+            self._kept.put((self._part.identity, group.number), tuple(collected))
+
+    def _decoded_bytes(self, group: _Group) -> int:
+        row_group = self._file.footer.row_group(group.number)
+        return sum(int(row_group.column(leaf).total_uncompressed_size) for leaf in group.leaves)
+
+    def _lacks_json(self, group: int) -> bool:
+        """Tell whether some adds of the row group may have statistics only as a struct."""
+        if not self._file.leaves("add.stats_parsed"):
+            return False
+        leaf = self._file.columns.get("add.stats")
+        if leaf is None:
+            return True
+        with_json, adds = self._file.values(group, leaf), self._adds(group)
+        return with_json is None or adds is None or with_json < adds
+
+
+class Selection:
+    """Tells which rows of a row group a filter keeps, by partition values and then by typed statistics."""
+
+    def __init__(self, part: ParquetPart, wanted: FileFilter, groups: Sequence[int]) -> None:
+        self._part = part
+        self._wanted = wanted
+        self._groups = groups
+        self._cheap = part.file.leaves("add.partitionValues") or part.file.leaves("add.path")
+        self._typed = self._typed_leaves()
+        self._cursors: dict[str, Cursor] = {}
+
+    def of(self, group: int) -> pa.BooleanArray:
+        """Return one value per row of the row group; false for what is no add."""
+        chunks: list[pa.BooleanArray] = []
+        values: list[pa.MapArray] = []
+        for batch in self._batches("partitions", group, self._cheap):
+            add = batch.column("add")
+            with reading(self._part.path):
+                present = partition_values(add)
+            alive = add.is_valid()
+            chunks.append(_refine(alive, self._wanted.by_partition(present.filter(alive))))
+            values.append(present)
+        if self._typed and any(chunk.true_count for chunk in chunks):
+            for at, batch in enumerate(self._batches("statistics", group, self._typed)):
+                alive = chunks[at]
+                if alive.true_count:
+                    parsed = child(batch.column("add"), "stats_parsed").filter(alive)
+                    chunks[at] = _refine(alive, self._wanted.by_typed_statistics(values[at].filter(alive), parsed))
+        return pa.concat_arrays(chunks) if chunks else pa.array([], pa.bool_())
+
+    def _batches(self, kind: str, group: int, leaves: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        with reading(self._part.path):
+            if kind not in self._cursors:
+                # One call for all row groups to come: the chunks are small and far apart.
+                ranges = self._part.file.ranges([g for g in self._groups if g >= group], leaves)
+                self._cursors[kind] = Cursor(self._part.file, self._part.file.fetch(ranges))
+            batches = self._cursors[kind].batches(group, leaves, _SELECT_ROWS)
+        while True:
+            with reading(self._part.path):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
+
+    def _typed_leaves(self) -> list[int]:
+        if not self._wanted.needs_statistics:
+            return []
+        add = self._part.file.schema.field("add").type
+        at = add.get_field_index("stats_parsed")
+        if at < 0 or not pa.types.is_struct(add.field(at).type):
+            return []
+        names = self._wanted.typed_leaves(add.field(at).type)
+        return self._part.file.leaves(*(f"add.stats_parsed.{name}" for name in names))
+
+
+def _rows(group: _Group, batch: pa.RecordBatch, start: int) -> Rows:
+    add: Any = batch.column("add")
+    paths, adds = add_paths(add)
+    parsed = child(add, "stats_parsed") if group.rebuild else None
+    return Rows(group.number, start, file_batch(add, paths, deletion_vectors(add)), adds, parsed)
+
+
+def _pick(rows: Rows, chosen: pa.BooleanArray | None) -> Rows | None:
+    """Return the rows with what the filter chose; None when it chose none of them."""
+    if chosen is None:
+        return rows
+    picked = chosen.slice(rows.start, rows.files.num_rows)
+    if rows.wanted is not None:
+        picked = pc.and_(picked, rows.wanted)
+    return Rows(rows.row_group, rows.start, rows.files, picked, rows.parsed) if picked.true_count else None
+
+
+def _refine(alive: pa.BooleanArray, verdict: pa.BooleanArray) -> pa.BooleanArray:
+    """Spread a verdict over the rows that were alive back to all rows."""
+    return alive if verdict.true_count == len(verdict) else pc.replace_with_mask(alive, alive, verdict)
