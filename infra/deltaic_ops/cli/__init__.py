@@ -1,1 +1,121 @@
-"""The `deltaic` command: one module per noun."""
+"""Decides what the `deltaic` command is: one module per noun, loaded when its noun is typed."""
+
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from deltaic.errors import DeltaicError
+from typer.core import TyperGroup
+
+from deltaic_ops.cli.operator import Operator, Wishes
+
+
+class _Noun(NamedTuple):
+    module: str
+    command: str
+    """The Typer application of a noun with verbs, or the function that is the whole command."""
+    help: str
+
+
+NOUNS = {
+    "share": _Noun("share", "app", "Shares: what is granted to recipients as one."),
+    "schema": _Noun("schema", "app", "Schemas: the groups of tables in a share."),
+    "table": _Noun("table", "app", "Tables: which Delta table is shared under which name, and how."),
+    "storage": _Noun("storage", "app", "Storages: S3-compatible stores and roles other than AWS S3 with the stack's."),
+    "recipient": _Noun("recipient", "app", "Recipients: who may read."),
+    "grant": _Noun("grant", "app", "Grants: which recipient holds which share."),
+    "token": _Noun("token", "app", "Bearer tokens and the profile files that carry them."),
+    "serve": _Noun("serve", "serve", "Serve shares on this machine."),
+    "env": _Noun("env", "env", "Print how other programs reach the embedded AWS."),
+    "demo": _Noun("demo", "demo", "Share a sample dataset on this machine and read it."),
+}
+
+
+HELP = """Run a Delta Sharing server: what is shared, with whom, and how they get in.
+
+\b
+deltaic share create vaccine_share --comment "Trial results"
+deltaic schema create vaccine_share.acme
+deltaic table create vaccine_share.acme.patients --location s3://bucket/path
+deltaic recipient create alice
+deltaic grant create alice vaccine_share
+deltaic token create alice --profile alice.share
+
+The AWS that is meant is told by these options, else by the ordinary AWS
+variables; else it is the embedded one in the state folder, else what AWS's
+own files say. Every command takes --json.
+
+Exit codes: 0 done, 1 refused, 2 not understood.
+"""
+
+
+class Deltaic(TyperGroup):
+    """The nouns, each imported when it is asked for; and refusals as a message with exit code 1."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 -- Typer's signature
+        """Return the nouns in the order in which one needs them."""
+        return list(NOUNS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 -- Typer's signature
+        """Load a noun; None for a word that is none."""
+        noun = NOUNS.get(cmd_name)
+        if noun is None:
+            return None
+        loaded = getattr(import_module(f"deltaic_ops.cli.{noun.module}"), noun.command)
+        if not isinstance(loaded, typer.Typer):
+            single = typer.Typer(add_completion=False)
+            single.command(cmd_name)(loaded)
+            loaded = single
+        command = typer.main.get_command(loaded)
+        command.name = cmd_name
+        command.short_help = noun.help
+        for each in (command, *getattr(command, "commands", {}).values()):
+            # Raw docstrings spell the mark that keeps example lines apart as two characters; here it becomes one.
+            each.help = (each.help or "").replace("\\b\n", "\b\n")
+        return command
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; what the catalog refuses ends it with exit code 1."""
+        try:
+            return super().invoke(ctx)
+        except DeltaicError as refusal:
+            ctx.obj.refuse(refusal)
+            raise typer.Exit(1) from None
+
+
+app = typer.Typer(cls=Deltaic, no_args_is_help=True, pretty_exceptions_enable=False)
+
+
+@app.callback(help=HELP)
+def deltaic(  # noqa: PLR0913, PLR0917 -- the global options
+    ctx: typer.Context,
+    catalog: Annotated[str | None, typer.Option(envvar="CATALOG_TABLE", help="DynamoDB table of the catalog.")] = None,
+    tokens: Annotated[str | None, typer.Option(envvar="TOKENS_TABLE", help="DynamoDB table of the tokens.")] = None,
+    stack: Annotated[
+        str, typer.Option(envvar="DELTAIC_STACK", help="Stack whose outputs name the tables.")
+    ] = "deltaic",
+    profile: Annotated[str | None, typer.Option(help="AWS profile (else AWS_PROFILE).")] = None,
+    region: Annotated[str | None, typer.Option(help="AWS region (else AWS_REGION).")] = None,
+    endpoint_url: Annotated[str | None, typer.Option(help="Where AWS is (else AWS_ENDPOINT_URL).")] = None,
+    state: Annotated[
+        str, typer.Option(envvar="DELTAIC_STATE", help="Folder of the embedded AWS, used if no AWS is named.")
+    ] = ".deltaic",
+) -> None:
+    """Remember what is meant until a command needs it."""
+    ctx.obj = Operator(
+        Wishes(
+            catalog=catalog,
+            tokens=tokens,
+            stack=stack,
+            profile=profile,
+            region=region,
+            endpoint_url=endpoint_url,
+            state=state,
+        )
+    )
+    ctx.call_on_close(ctx.obj.close)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

@@ -1,0 +1,144 @@
+"""Decides which AWS and which tables a command means: what is told, else the embedded one, else AWS's own files."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deltaic.catalog.dynamo import Dynamo, client_config
+from deltaic.catalog.refusals import refused
+from deltaic.errors import Conflict, NotFound, Unavailable
+from deltaic.settings import Settings
+
+from deltaic_ops.deploy.outputs import StackOutputs, stack_outputs
+
+if TYPE_CHECKING:
+    import boto3
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """The global options as they were typed."""
+
+    catalog: str | None = None
+    tokens: str | None = None
+    stack: str = "deltaic"
+    profile: str | None = None
+    region: str | None = None
+    endpoint_url: str | None = None
+    state: str = ".deltaic"
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One AWS account and region, and the tables in it."""
+
+    session: "boto3.Session"
+    endpoint_url: str | None
+    catalog_table: str
+    tokens_table: str
+    sharing_endpoint: str
+    """What profiles name as endpoint; empty if nothing tells it."""
+
+    def client(self, service: Any) -> Any:
+        """Return a client for one service."""
+        return _client(self.session, service, self.endpoint_url)
+
+    def dynamo(self) -> Dynamo:
+        """Return the catalog's way to DynamoDB, over this connection."""
+        return Dynamo(lambda: self.client("dynamodb"))
+
+
+@contextmanager
+def connection(wishes: Wishes, variables: Mapping[str, str] | None = None) -> Iterator[Connection]:
+    """Find out what is meant and connect to it; an embedded AWS that only this command starts ends with the block.
+
+    Tables: the options, else CATALOG_TABLE and TOKENS_TABLE, else the stack's outputs, else the settings' defaults.
+    """
+    told = dict(os.environ) if variables is None else dict(variables)
+    with _embedded(wishes, told) as environment:
+        told |= environment
+        session = _session(wishes, environment, told)
+        endpoint_url = wishes.endpoint_url or told.get("AWS_ENDPOINT_URL") or None
+        catalog = wishes.catalog or told.get("CATALOG_TABLE")
+        tokens = wishes.tokens or told.get("TOKENS_TABLE")
+        endpoint = told.get("DELTAIC_ENDPOINT", "")
+        outputs = None
+        if not (catalog and tokens and (endpoint or environment)):
+            outputs = _outputs(session, endpoint_url, wishes.stack)
+        defaults = Settings.model_validate({})
+        yield Connection(
+            session=session,
+            endpoint_url=endpoint_url,
+            catalog_table=catalog or (outputs.catalog_table if outputs else defaults.catalog_table),
+            tokens_table=tokens or (outputs.tokens_table if outputs else defaults.tokens_table),
+            sharing_endpoint=endpoint or (outputs.endpoint if outputs else ""),
+        )
+
+
+@contextmanager
+def _embedded(wishes: Wishes, told: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+    """Give the variables of the embedded AWS, if it is what is meant: running, or started for the block."""
+    from deltaic_ops.local.stack import names_aws
+    from deltaic_ops.local.state import StateInUse, locked, running
+
+    state = Path(wishes.state)
+    if wishes.profile or wishes.endpoint_url or names_aws(told):
+        yield {}
+        return
+    environment = running(state)
+    if environment is not None or not (state / "aws").is_dir():
+        yield environment or {}
+        return
+    from deltaic_ops.deploy.template import load_template
+    from deltaic_ops.local.embedded import EmbeddedAws
+    from deltaic_ops.local.resources import PARAMETERS
+
+    functions = load_template(parameters=PARAMETERS).environment
+    tables = {name: functions[name] for name in ("CATALOG_TABLE", "TOKENS_TABLE") if name in functions}
+    try:
+        with locked(state), EmbeddedAws(state) as aws:
+            yield {**aws.environment, **tables}
+    except StateInUse as error:
+        raise Conflict(str(error)) from error
+    except RuntimeError as error:
+        raise Unavailable(str(error)) from error
+
+
+def _session(wishes: Wishes, environment: Mapping[str, str], told: Mapping[str, str]) -> "boto3.Session":
+    import boto3
+
+    try:
+        session = boto3.Session(
+            profile_name=wishes.profile,
+            region_name=wishes.region or told.get("AWS_REGION"),
+            aws_access_key_id=environment.get("AWS_ACCESS_KEY_ID"),
+            aws_secret_access_key=environment.get("AWS_SECRET_ACCESS_KEY"),
+        )
+        known = session.get_credentials() is not None
+    except Exception as error:
+        raise refused(error) from error
+    if not known:
+        raise NotFound(
+            f"no AWS is named and none runs in {wishes.state}: set AWS_PROFILE or the AWS variables, "
+            "or start one on this machine with `deltaic serve`"
+        )
+    if session.region_name is None:
+        raise NotFound("no AWS region is named: give --region or AWS_REGION")
+    return session
+
+
+def _outputs(session: "boto3.Session", endpoint_url: str | None, stack: str) -> StackOutputs | None:
+    """Return what the stack says; None if it cannot be asked, since the tables may be reachable all the same."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        return stack_outputs(_client(session, "cloudformation", endpoint_url), stack)
+    except (NotFound, BotoCoreError, ClientError):
+        return None
+
+
+def _client(session: "boto3.Session", service: Any, endpoint_url: str | None) -> Any:
+    return session.client(service, endpoint_url=endpoint_url, config=client_config())

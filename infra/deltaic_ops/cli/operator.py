@@ -1,0 +1,152 @@
+"""Decides what a command has at hand: the catalog it means, and the way to speak to people or to scripts."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from datetime import datetime
+from functools import cached_property
+from typing import Annotated, Any, TypeVar
+
+import typer
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.issuing import TokenAdmin
+from deltaic.catalog.items import Token
+from deltaic.errors import DeltaicError
+from pydantic import BaseModel
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from deltaic_ops.cli.connection import Connection, Wishes, connection
+
+__all__ = ["AsJson", "Operator", "Wishes", "operator"]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for scripts.")]
+_Item = TypeVar("_Item", bound=BaseModel)
+
+Column = tuple[str, Callable[[Any], object]]
+"""A heading, and what stands below it for an item."""
+
+_STYLES = {"live": "green", "expired": "dim", "revoked": "red"}
+_WIDE = 1000  # where nobody looks, nothing is folded: a line is a row for grep
+
+
+class Operator:
+    """One run of the command line; connected when a command first needs it."""
+
+    def __init__(self, wishes: Wishes) -> None:
+        self._wishes = wishes
+        self._open = ExitStack()
+        self.as_json = False
+
+    @cached_property
+    def connection(self) -> Connection:
+        """The AWS that is meant."""
+        return self._open.enter_context(connection(self._wishes))
+
+    @cached_property
+    def admin(self) -> CatalogAdmin:
+        """The catalog."""
+        where = self.connection
+        admin = CatalogAdmin(where.catalog_table, where.tokens_table, where.dynamo())
+        admin.secrets = lambda: where.client("secretsmanager")
+        return admin
+
+    @cached_property
+    def tokens(self) -> TokenAdmin:
+        """The tokens."""
+        where = self.connection
+        return TokenAdmin(where.catalog_table, where.tokens_table, where.dynamo())
+
+    def close(self) -> None:
+        """Let go of what the command opened."""
+        self._open.close()
+
+    def rows(self, items: Iterable[_Item], columns: Sequence[Column], nothing: str) -> None:
+        """Answer with a list: a table for people, an array for scripts."""
+        listed = list(items)
+        if self.as_json:
+            self.json([wire(item) for item in listed])
+            return
+        if not listed:
+            self.note(nothing)
+            return
+        table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+        for heading, _ in columns:
+            table.add_column(heading, overflow="fold")
+        for item in listed:
+            table.add_row(*[_cell(value(item)) for _, value in columns])
+        _console().print(table)
+
+    def show(self, item: BaseModel, done: str = "") -> None:
+        """Answer with one thing, and to people also say what was done."""
+        if self.as_json:
+            self.json(wire(item))
+            return
+        if done:
+            self.note(done)
+        grid = Table.grid(padding=(0, 2, 0, 0))
+        grid.add_column(style="bold")
+        grid.add_column(overflow="fold")
+        for name, value in wire(item).items():
+            if value not in ("", [], {}):
+                grid.add_row(name, _cell(value))
+        _console().print(grid)
+
+    def note(self, text: str) -> None:
+        """Say something to people; scripts do not hear it."""
+        if not self.as_json:
+            _console(stderr=True).print(Text(text, style="dim"), soft_wrap=True)
+
+    def json(self, value: object) -> None:
+        """Answer a script."""
+        typer.echo(json.dumps(value, indent=2))
+
+    def refuse(self, refusal: DeltaicError) -> None:
+        """Say why not, and what to do."""
+        if self.as_json:
+            typer.echo(json.dumps({"errorCode": refusal.code, "message": refusal.message}), err=True)
+            return
+        _console(stderr=True).print(Text.assemble(("refused: ", "bold red"), refusal.message), soft_wrap=True)
+
+
+def operator(ctx: typer.Context, as_json: bool) -> Operator:
+    """Return what the command has at hand, told how to answer."""
+    found: Operator = ctx.obj
+    found.as_json = as_json
+    return found
+
+
+def wire(item: BaseModel) -> dict[str, Any]:
+    """Return an item as scripts see it: the protocol's names, times in UTC, nothing left out."""
+    told = {_camel(name): value for name, value in item.model_dump(mode="json").items()}
+    if isinstance(item, Token):
+        del told["revoked"]
+        told["state"] = item.state()
+    return told
+
+
+def _camel(name: str) -> str:
+    if name == "schema_name":
+        return "schema"
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def _cell(value: object) -> Text:
+    match value:
+        case bool():
+            return Text("yes" if value else "no")
+        case datetime():
+            return Text(f"{value:%Y-%m-%d %H:%M}")
+        case list() | tuple():
+            return Text(", ".join(map(str, value)))
+        case dict():
+            return Text(", ".join(f"{name}={content}" for name, content in value.items()))
+        case _:
+            return Text(str(value), style=_STYLES.get(str(value), ""))
+
+
+def _console(*, stderr: bool = False) -> Console:
+    console = Console(stderr=stderr, highlight=False)
+    return console if console.is_terminal else Console(stderr=stderr, highlight=False, width=_WIDE)

@@ -1,0 +1,95 @@
+"""Decides what `deltaic recipient` does."""
+
+from typing import Annotated
+
+import typer
+
+from deltaic_ops.cli.operator import AsJson, operator
+from deltaic_ops.cli.words import pairs
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+
+Name = Annotated[str, typer.Argument(metavar="RECIPIENT")]
+Property = Annotated[list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="Can be repeated.")]
+RemoveProperty = Annotated[list[str] | None, typer.Option("--remove-property", metavar="KEY", help="Can be repeated.")]
+
+
+@app.command()
+def create(
+    ctx: typer.Context,
+    name: Name,
+    comment: Annotated[str, typer.Option(help="A note for yourself.")] = "",
+    property_: Property = None,
+    as_json: AsJson = False,
+) -> None:
+    r"""Make a recipient. It reads nothing until it has a grant and a token.
+
+    \b
+    deltaic recipient create alice
+    deltaic recipient create acme --comment "Acme Inc., contract 7" --property country=de
+    """
+    out = operator(ctx, as_json)
+    made = out.admin.create_recipient(name, comment=comment, properties=pairs(property_))
+    out.show(made, f"made recipient '{made.name}'; next: deltaic grant create {made.name} <share>")
+
+
+@app.command("list")
+def list_(ctx: typer.Context, as_json: AsJson = False) -> None:
+    r"""List all recipients.
+
+    \b
+    deltaic recipient list
+    """
+    out = operator(ctx, as_json)
+    columns = [
+        ("NAME", lambda recipient: recipient.name),
+        ("COMMENT", lambda recipient: recipient.comment),
+        ("PROPERTIES", lambda recipient: recipient.properties),
+        ("MADE", lambda recipient: recipient.created_at),
+        ("ID", lambda recipient: recipient.id),
+    ]
+    out.rows(out.admin.list_recipients(), columns, "there is no recipient yet: deltaic recipient create <recipient>")
+
+
+@app.command()
+def show(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
+    r"""Show one recipient. See also: deltaic grant list --recipient, deltaic token list.
+
+    \b
+    deltaic recipient show alice
+    """
+    out = operator(ctx, as_json)
+    out.show(out.admin.get_recipient(name))
+
+
+@app.command()
+def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
+    ctx: typer.Context,
+    name: Name,
+    comment: Annotated[str | None, typer.Option(help='A new note; "" removes it.')] = None,
+    property_: Property = None,
+    remove_property: RemoveProperty = None,
+    as_json: AsJson = False,
+) -> None:
+    r"""Change what is given and keep the rest; a recipient's name and id stay.
+
+    \b
+    deltaic recipient update alice --property country=fr --remove-property team
+    """
+    out = operator(ctx, as_json)
+    changed = out.admin.update_recipient(
+        name, comment=comment, add_properties=pairs(property_), remove_properties=tuple(remove_property or ())
+    )
+    out.show(changed, f"changed recipient '{changed.name}'")
+
+
+@app.command()
+def delete(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
+    r"""Delete a recipient with its tokens and grants: it is locked out at once (but for a minute of caching).
+
+    \b
+    deltaic recipient delete alice
+    """
+    out = operator(ctx, as_json)
+    gone = out.admin.delete_recipient(name)
+    out.show(gone, f"deleted recipient '{gone.name}', its tokens and its grants")

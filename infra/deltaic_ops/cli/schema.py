@@ -1,0 +1,100 @@
+"""Decides what `deltaic schema` does."""
+
+from typing import Annotated
+
+import typer
+
+from deltaic_ops.cli.operator import AsJson, operator
+from deltaic_ops.cli.words import schema_name
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+
+Name = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA")]
+
+
+@app.command()
+def create(
+    ctx: typer.Context,
+    name: Name,
+    comment: Annotated[str, typer.Option(help="A note for yourself; recipients do not see it.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    r"""Make a schema in a share.
+
+    \b
+    deltaic schema create vaccine_share.acme_vaccine_data
+    """
+    share, schema = schema_name(name)
+    out = operator(ctx, as_json)
+    made = out.admin.create_schema(share, schema, comment=comment)
+    out.show(
+        made,
+        f"made schema '{made.share}.{made.name}'; next: "
+        f"deltaic table create {made.share}.{made.name}.<table> --location s3://...",
+    )
+
+
+@app.command("list")
+def list_(ctx: typer.Context, share: Annotated[str, typer.Argument(metavar="SHARE")], as_json: AsJson = False) -> None:
+    r"""List the schemas of a share.
+
+    \b
+    deltaic schema list vaccine_share
+    """
+    out = operator(ctx, as_json)
+    columns = [
+        ("SHARE", lambda schema: schema.share),
+        ("NAME", lambda schema: schema.name),
+        ("COMMENT", lambda schema: schema.comment),
+        ("MADE", lambda schema: schema.created_at),
+    ]
+    out.rows(out.admin.list_schemas(share), columns, f"'{share}' has no schema yet")
+
+
+@app.command()
+def show(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
+    r"""Show one schema.
+
+    \b
+    deltaic schema show vaccine_share.acme_vaccine_data
+    """
+    share, schema = schema_name(name)
+    out = operator(ctx, as_json)
+    out.show(out.admin.get_schema(share, schema))
+
+
+@app.command()
+def update(
+    ctx: typer.Context,
+    name: Name,
+    comment: Annotated[str | None, typer.Option(help='A new note; "" removes it.')] = None,
+    as_json: AsJson = False,
+) -> None:
+    r"""Change a schema's note; its name stays.
+
+    \b
+    deltaic schema update vaccine_share.acme_vaccine_data --comment "phase 3"
+    """
+    share, schema = schema_name(name)
+    out = operator(ctx, as_json)
+    changed = out.admin.update_schema(share, schema, comment=comment)
+    out.show(changed, f"changed schema '{changed.share}.{changed.name}'")
+
+
+@app.command()
+def delete(
+    ctx: typer.Context,
+    name: Name,
+    force: Annotated[bool, typer.Option("--force", help="Also its tables.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    r"""Delete a schema; the Delta tables themselves are not touched.
+
+    \b
+    deltaic schema delete vaccine_share.acme_vaccine_data
+    deltaic schema delete vaccine_share.acme_vaccine_data --force
+    """
+    share, schema = schema_name(name)
+    out = operator(ctx, as_json)
+    gone = out.admin.delete_schema(share, schema, force=force)
+    out.show(gone, f"deleted schema '{gone.share}.{gone.name}'")

@@ -1,0 +1,142 @@
+"""Decides what `deltaic table` does."""
+
+from typing import Annotated
+
+import typer
+
+from deltaic_ops.cli.operator import AsJson, operator
+from deltaic_ops.cli.words import share_or_schema, table_name
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+
+Name = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA.TABLE")]
+_HISTORY = "Share earlier versions and the change data feed too."
+_START = "The first version that is shared, where history is."
+_MODE = "url: signed URLs; dir: credentials for the folder. Can be repeated."
+_AUXILIARY = "Another folder that the table's files may lie in. Can be repeated."
+_STORAGE = "The storage that the location is in (deltaic storage); AWS S3 if none is named."
+
+
+@app.command()
+def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
+    ctx: typer.Context,
+    name: Name,
+    location: Annotated[str, typer.Option(metavar="S3-URI", help="The table's folder: s3://bucket/path.")],
+    history: Annotated[bool, typer.Option("--history/--no-history", help=_HISTORY)] = False,
+    start_version: Annotated[int, typer.Option(min=0, help=_START)] = 0,
+    access_mode: Annotated[list[str] | None, typer.Option(metavar="url|dir", help=_MODE)] = None,
+    auxiliary: Annotated[list[str] | None, typer.Option(metavar="S3-URI", help=_AUXILIARY)] = None,
+    storage: Annotated[str, typer.Option(metavar="NAME", help=_STORAGE)] = "",
+    id_: Annotated[str | None, typer.Option("--id", metavar="UUID", help="The id it had elsewhere.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    r"""Share a Delta table under a name. The table itself is neither read nor changed.
+
+    \b
+    deltaic table create vaccine_share.acme_vaccine_data.vaccine_patients --location s3://bucket/patients
+    deltaic table create s.d.t --location s3://bucket/t --history --start-version 10
+    deltaic table create s.d.t --location s3://lake/t --access-mode url --access-mode dir --storage minio
+    """
+    share, schema, table = table_name(name)
+    out = operator(ctx, as_json)
+    made = out.admin.create_table(
+        share,
+        schema,
+        table,
+        location,
+        auxiliary_locations=auxiliary or (),
+        access_modes=access_mode or ("url",),
+        history=history,
+        start_version=start_version,
+        storage=storage,
+        table_id=id_,
+    )
+    out.show(
+        made, f"shared '{made.share}.{made.schema_name}.{made.name}'; next: deltaic grant create <who> {made.share}"
+    )
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="SHARE[.SCHEMA]")],
+    as_json: AsJson = False,
+) -> None:
+    r"""List the tables of a share, or of one of its schemas.
+
+    \b
+    deltaic table list vaccine_share
+    deltaic table list vaccine_share.acme_vaccine_data
+    """
+    out = operator(ctx, as_json)
+    share, schema = share_or_schema(out.admin, name)
+    columns = [
+        ("NAME", lambda table: f"{table.share}.{table.schema_name}.{table.name}"),
+        ("LOCATION", lambda table: table.location),
+        ("ACCESS", lambda table: table.access_modes),
+        ("HISTORY", lambda table: f"from {table.start_version}" if table.history else "no"),
+        ("STORAGE", lambda table: table.storage),
+    ]
+    out.rows(out.admin.list_tables(share, schema), columns, f"'{name}' has no table yet")
+
+
+@app.command()
+def show(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
+    r"""Show one table's entry.
+
+    \b
+    deltaic table show vaccine_share.acme_vaccine_data.vaccine_patients
+    """
+    share, schema, table = table_name(name)
+    out = operator(ctx, as_json)
+    out.show(out.admin.get_table(share, schema, table))
+
+
+@app.command()
+def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
+    ctx: typer.Context,
+    name: Name,
+    location: Annotated[str | None, typer.Option(metavar="S3-URI", help="The table's new folder.")] = None,
+    history: Annotated[bool | None, typer.Option("--history/--no-history", help=_HISTORY)] = None,
+    start_version: Annotated[int | None, typer.Option(min=0, help=_START)] = None,
+    access_mode: Annotated[list[str] | None, typer.Option(metavar="url|dir", help=_MODE)] = None,
+    auxiliary: Annotated[list[str] | None, typer.Option(metavar="S3-URI", help=f"{_AUXILIARY} Replaces all.")] = None,
+    no_auxiliary: Annotated[bool, typer.Option("--no-auxiliary", help="Take all auxiliary locations away.")] = False,
+    storage: Annotated[str | None, typer.Option(metavar="NAME", help='The storage; "" for AWS S3.')] = None,
+    as_json: AsJson = False,
+) -> None:
+    r"""Change what is given and keep the rest; a table's name and id stay.
+
+    \b
+    deltaic table update s.d.t --history --start-version 0
+    deltaic table update s.d.t --location s3://other/place
+    """
+    if auxiliary and no_auxiliary:
+        raise typer.BadParameter("give --auxiliary or --no-auxiliary, not both")
+    share, schema, table = table_name(name)
+    out = operator(ctx, as_json)
+    changed = out.admin.update_table(
+        share,
+        schema,
+        table,
+        location=location,
+        auxiliary_locations=() if no_auxiliary else auxiliary or None,
+        access_modes=access_mode or None,
+        history=history,
+        start_version=start_version,
+        storage=storage,
+    )
+    out.show(changed, f"changed table '{changed.share}.{changed.schema_name}.{changed.name}'")
+
+
+@app.command()
+def delete(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
+    r"""Stop sharing a table; the Delta table itself is not touched.
+
+    \b
+    deltaic table delete vaccine_share.acme_vaccine_data.vaccine_patients
+    """
+    share, schema, table = table_name(name)
+    out = operator(ctx, as_json)
+    gone = out.admin.delete_table(share, schema, table)
+    out.show(gone, f"deleted table '{gone.share}.{gone.schema_name}.{gone.name}'")

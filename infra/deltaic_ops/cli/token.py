@@ -1,0 +1,176 @@
+"""Decides what `deltaic token` does: secrets are shown once, and profile files are written for one pair of eyes."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from deltaic.catalog.issuing import DEFAULT_LIFE, IssuedToken
+from deltaic.catalog.items import Token
+from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
+
+from deltaic_ops.cli.operator import AsJson, Operator, operator, wire
+from deltaic_ops.cli.words import duration
+from deltaic_ops.profile import write_profile
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+
+Recipient = Annotated[str, typer.Argument(metavar="RECIPIENT")]
+TokenId = Annotated[str, typer.Argument(metavar="TOKEN_ID")]
+Expires = Annotated[
+    timedelta,
+    typer.Option("--expires", parser=duration, metavar="90d|12h|30m", help="How long it lives.", show_default="90d"),
+]
+ProfileFile = Annotated[Path | None, typer.Option("--profile", metavar="FILE", help="Write the profile file here.")]
+Endpoint = Annotated[
+    str | None,
+    typer.Option(
+        envvar="DELTAIC_ENDPOINT", metavar="URL", help="The server, for the profile; else the stack's output Endpoint."
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace a profile file that is there.")]
+Comment = Annotated[str, typer.Option(help="A note for yourself.")]
+
+
+@app.command()
+def create(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
+    ctx: typer.Context,
+    recipient: Recipient,
+    profile: ProfileFile = None,
+    expires: Expires = DEFAULT_LIFE,
+    endpoint: Endpoint = None,
+    force: Force = False,
+    comment: Comment = "",
+    as_json: AsJson = False,
+) -> None:
+    r"""Issue a token, which is shown this once, and write the profile file that the recipient opens.
+
+    \b
+    deltaic token create alice --profile alice.share
+    deltaic token create alice --profile alice.share --expires 12h --endpoint https://shares.example.org/delta-sharing
+    """
+    out = operator(ctx, as_json)
+    where = _profile(out, profile, endpoint, force=force)
+    _hand_over(out, out.tokens.create_token(out.admin.get_recipient(recipient), expires, comment=comment), where)
+
+
+@app.command()
+def rotate(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
+    ctx: typer.Context,
+    recipient: Recipient,
+    profile: ProfileFile = None,
+    overlap: Annotated[
+        timedelta,
+        typer.Option(
+            parser=duration,
+            metavar="24h",
+            help="How long the old one still works; 0 revokes it at once.",
+            show_default="1d",
+        ),
+    ] = timedelta(days=1),
+    expires: Expires = DEFAULT_LIFE,
+    endpoint: Endpoint = None,
+    force: Force = False,
+    comment: Comment = "",
+    as_json: AsJson = False,
+) -> None:
+    r"""Issue a new token and let the old one end soon; an expiry is never put off.
+
+    \b
+    deltaic token rotate alice --profile alice.share --force
+    deltaic token rotate alice --overlap 0
+    """
+    out = operator(ctx, as_json)
+    where = _profile(out, profile, endpoint, force=force)
+    person = out.admin.get_recipient(recipient)
+    _hand_over(out, out.tokens.rotate_token(person, expires, overlap=overlap, comment=comment), where)
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    recipient: Annotated[str | None, typer.Argument(metavar="[RECIPIENT]")] = None,
+    as_json: AsJson = False,
+) -> None:
+    r"""List the tokens of a recipient, or of all; dead ones too, until the table forgets them.
+
+    \b
+    deltaic token list alice
+    """
+    out = operator(ctx, as_json)
+    columns = [
+        ("RECIPIENT", lambda token: token.recipient),
+        ("ID", lambda token: token.id),
+        ("STATE", lambda token: token.state()),
+        ("MADE", lambda token: token.created_at),
+        ("EXPIRES", lambda token: token.expires_at),
+        ("COMMENT", lambda token: token.comment),
+    ]
+    out.rows(_tokens(out, recipient), columns, "there is no token: deltaic token create <recipient>")
+
+
+@app.command()
+def show(ctx: typer.Context, recipient: Recipient, token_id: TokenId, as_json: AsJson = False) -> None:
+    r"""Show one token, without its secret. A token's id begins the SHA-256 of its secret.
+
+    \b
+    deltaic token show alice 937d8a9fd33e
+    """
+    out = operator(ctx, as_json)
+    out.show(out.tokens.get_token(out.admin.get_recipient(recipient), token_id))
+
+
+@app.command()
+def revoke(ctx: typer.Context, recipient: Recipient, token_id: TokenId, as_json: AsJson = False) -> None:
+    r"""End a token at once (servers may remember it for a minute).
+
+    \b
+    deltaic token revoke alice 937d8a9fd33e
+    """
+    out = operator(ctx, as_json)
+    gone = out.tokens.revoke_token(out.admin.get_recipient(recipient), token_id)
+    out.show(gone, f"revoked token {gone.id} of '{gone.recipient}'")
+
+
+app.command("delete", hidden=True, help="The same as revoke.")(revoke)
+
+
+def _tokens(out: Operator, recipient: str | None) -> Iterator[Token]:
+    recipients = out.admin.list_recipients() if recipient is None else [out.admin.get_recipient(recipient)]
+    for person in recipients:
+        yield from out.tokens.list_tokens(person.id)
+
+
+def _profile(out: Operator, path: Path | None, endpoint: str | None, *, force: bool) -> tuple[Path, str] | None:
+    """See, before a token is made, that its profile can be written; returns where to and what for."""
+    if path is None:
+        return None
+    if path.is_dir() or not path.parent.is_dir():
+        raise InvalidParameter(f"'{path}' cannot be written: name a file in a folder that is there")
+    if not force and path.exists():
+        raise AlreadyExists(f"'{path}' is there already: name another file, or replace it with --force")
+    found = endpoint or out.connection.sharing_endpoint
+    if not found:
+        raise NotFound("nothing tells where the server is: give --endpoint or DELTAIC_ENDPOINT")
+    if not found.startswith(("https://", "http://")):
+        raise InvalidParameter(f"'{found}' is not an endpoint: write https://host/delta-sharing")
+    return path, found.rstrip("/")
+
+
+def _hand_over(out: Operator, issued: IssuedToken, where: tuple[Path, str] | None) -> None:
+    """Write the profile and show the secret, this once."""
+    if where is not None:
+        try:
+            write_profile(where[0], where[1], issued)
+        except OSError as error:
+            out.note(f"the profile could not be written ({error.strerror}); here is the token itself:")
+            where = None
+    if out.as_json:
+        told = {**wire(issued.token), "bearerToken": issued.secret}
+        out.json(told if where is None else {**told, "profile": str(where[0]), "endpoint": where[1]})
+        return
+    out.show(issued.token, f"issued a token to '{issued.token.recipient}'; its secret is shown this once:")
+    typer.echo(issued.secret)
+    if where is not None:
+        out.note(f"wrote {where[0]} for {where[1]}: hand it over by a safe way, and keep no copy")

@@ -1,0 +1,58 @@
+"""Decides how words of the command line are read: dotted names, durations, key=value pairs."""
+
+import re
+from datetime import timedelta
+
+import typer
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.errors import NotFound
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_DURATION = re.compile(r"([0-9]{1,6})([smhdw])")
+
+
+def duration(text: str) -> timedelta:
+    """Read 90d, 12h, 30m, 45s or 2w; 0 needs no unit."""
+    if text == "0":
+        return timedelta(0)
+    found = _DURATION.fullmatch(text.strip().lower())
+    if found is None:
+        raise typer.BadParameter(f"'{text}' is not a duration: write 90d, 12h or 30m")
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+
+
+def pairs(texts: list[str] | None) -> dict[str, str]:
+    """Read key=value pairs; the value may hold '=' and may be empty."""
+    read = {}
+    for text in texts or []:
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise typer.BadParameter(f"'{text}' is not a property: write key=value", param_hint="--property")
+        read[name] = value
+    return read
+
+
+def schema_name(text: str) -> tuple[str, str]:
+    """Read SHARE.SCHEMA; the name of a share may hold periods, that of a schema may not."""
+    share, separator, schema = text.rpartition(".")
+    if not separator or not share or not schema:
+        raise typer.BadParameter(f"'{text}' is not a schema: write SHARE.SCHEMA")
+    return share, schema
+
+
+def table_name(text: str) -> tuple[str, str, str]:
+    """Read SHARE.SCHEMA.TABLE."""
+    parts = text.rsplit(".", 2)
+    if len(parts) != 3 or not all(parts):  # noqa: PLR2004 -- share, schema, table
+        raise typer.BadParameter(f"'{text}' is not a table: write SHARE.SCHEMA.TABLE")
+    return parts[0], parts[1], parts[2]
+
+
+def share_or_schema(admin: CatalogAdmin, text: str) -> tuple[str, str | None]:
+    """Read SHARE or SHARE.SCHEMA, whichever there is; a share that has the whole name comes first."""
+    if "." not in text:
+        return text, None
+    try:
+        return admin.get_share(text).name, None
+    except NotFound:
+        return schema_name(text)
