@@ -15,6 +15,7 @@ from deltaic import errors
 from deltaic_ops.deploy.template import ROOT, TEMPLATE, load_template
 from deltaic_ops.deploy.transform import transformed
 
+TOLD = load_template()
 LOGS = "arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"
 BUCKETS = {"DataBuckets": "arn:aws:s3:::lake,arn:aws:s3:::raw"}
 OBJECTS = ["arn:aws:s3:::lake/*", "arn:aws:s3:::raw/*"]
@@ -136,7 +137,7 @@ def test_only_what_signs_assumes_the_signing_role(resources: dict[str, dict[str,
     assumed = {grant for grant in granted(resources, function) if grant[0].startswith("sts:")}
     signing = {("sts:AssumeRole", "${SigningRole.Arn}"), ("sts:TagSession", "${SigningRole.Arn}")}
     assert assumed == (signing if function in SIGNERS else set())
-    assert ("SIGNING_ROLE_ARN" in load_template().functions[function].environment) == (function in SIGNERS)
+    assert ("SIGNING_ROLE_ARN" in TOLD.functions[function].environment) == (function in SIGNERS)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -144,7 +145,7 @@ def test_secrets_are_read_where_they_are_used(resources: dict[str, dict[str, Any
     secrets = {resource for action, resource in granted(resources, function) if action.startswith("secretsmanager:")}
     expected = ({TOKEN_KEY} if function in PAGED else set()) | ({STORAGE_SECRETS} if function in READERS else set())
     assert secrets == expected
-    assert ("TOKEN_KEY_SECRET" in load_template().functions[function].environment) == (function in PAGED)
+    assert ("TOKEN_KEY_SECRET" in TOLD.functions[function].environment) == (function in PAGED)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -190,12 +191,12 @@ def test_the_tables_survive_the_stack_and_can_be_restored(resources: dict[str, d
 def test_the_tables_are_keyed_as_the_catalog_says() -> None:
     from deltaic.catalog import tables
 
-    for table in load_template().tables.values():
+    for table in TOLD.tables.values():
         assert table.request["KeySchema"] == [
             {"AttributeName": tables.PARTITION_KEY, "KeyType": "HASH"},
             {"AttributeName": tables.SORT_KEY, "KeyType": "RANGE"},
         ]
-    assert {name: table.ttl_attribute for name, table in load_template().tables.items()} == {
+    assert {name: table.ttl_attribute for name, table in TOLD.tables.items()} == {
         "Catalog": None,
         "Tokens": tables.EXPIRY,
     }
@@ -215,7 +216,7 @@ def test_the_gateways_own_answers_are_errors_of_the_protocol() -> None:
             yield from below(child)
 
     codes = {kind.code for kind in below(errors.DeltaicError)}
-    answers = load_template().gateway_responses
+    answers = TOLD.gateway_responses
     for name, answer in answers.items():
         body = json.loads(answer.body)
         assert set(body) == {"errorCode", "message"}, name
@@ -246,11 +247,11 @@ def test_the_gateways_own_answers_are_errors_of_the_protocol() -> None:
     ],
 )
 def test_what_is_no_bearer_token_does_not_reach_the_authorizer(value: str, accepted: bool) -> None:
-    assert bool(load_template().authorizer.validation.search(value)) == accepted
+    assert bool(TOLD.authorizer.validation.search(value)) == accepted
 
 
 def test_the_authorizers_answer_is_kept_for_a_minute() -> None:
-    assert load_template().authorizer.ttl == 60
+    assert TOLD.authorizer.ttl == 60
 
 
 def test_streaming_functions_get_no_new_runtime_by_surprise(resources: dict[str, dict[str, Any]]) -> None:

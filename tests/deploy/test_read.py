@@ -1,0 +1,141 @@
+"""The published client reads through the deployed endpoint, each function under its own role."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import delta_sharing
+import httpx
+import pyarrow as pa
+import pytest
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.issuing import TokenAdmin
+from deltaic_ops.deploy.sam import Deployment
+from deltaic_ops.local.embedded import EmbeddedAws
+from deltalake import write_deltalake
+
+pytestmark = [
+    pytest.mark.deploy,
+    # The client opens a temporary event loop for its reads and leaves it to the collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+SHARE, SCHEMA, TABLE = "vaccine_share", "acme_vaccine_data", "vaccine_patients"
+DAYS = ["2021-01-01", "a b", "50%", "x+y=z", "it's", "\u00fc\u4e2d"]
+ROWS = pa.table({"day": DAYS * 2, "dose": pa.array(range(12), pa.int64())})
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What a provider set up: the recipient's profile file, and the secrets of a revoked token and of a stranger's."""
+
+    profile: Path
+    recipient_id: str
+    revoked: str
+    stranger: str
+
+
+@pytest.fixture(scope="module")
+def location(lake: str, embedded_aws: EmbeddedAws) -> str:
+    """Return where a partitioned table of two versions lies."""
+    options = {**embedded_aws.environment, "AWS_ALLOW_HTTP": "true", "AWS_S3_ALLOW_UNSAFE_RENAME": "true"}
+    location = f"s3://{lake}/shared/patients"
+    write_deltalake(location, ROWS.slice(0, 6), partition_by=["day"], storage_options=options)
+    write_deltalake(location, ROWS.slice(6), mode="append", storage_options=options)
+    return location
+
+
+@pytest.fixture(scope="module")
+def shared(
+    deployment: Deployment,
+    endpoint: str,
+    location: str,
+    client: Callable[[Any], Any],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Shared:
+    outputs = deployment.outputs
+    dynamo = Dynamo(lambda: client("dynamodb"))
+    catalog = CatalogAdmin(outputs.catalog_table, outputs.tokens_table, dynamo)
+    catalog.create_share(SHARE)
+    catalog.create_schema(SHARE, SCHEMA)
+    catalog.create_table(SHARE, SCHEMA, TABLE, location)
+    alice, eve = catalog.create_recipient("alice"), catalog.create_recipient("eve")
+    catalog.create_grant("alice", SHARE)
+    tokens = TokenAdmin(outputs.catalog_table, outputs.tokens_table, dynamo)
+    profile = tmp_path_factory.mktemp("profile") / "alice.share"
+    live, revoked = tokens.create_token(alice), tokens.create_token(alice)
+    tokens.revoke_token(alice, revoked.token.id)
+    profile.write_text(
+        json.dumps({"shareCredentialsVersion": 1, "endpoint": endpoint, "bearerToken": live.secret}),
+        encoding="utf-8",
+    )
+    return Shared(profile, alice.id, revoked.secret, tokens.create_token(eve).secret)
+
+
+def test_the_client_lists_what_is_granted(shared: Shared) -> None:
+    client = delta_sharing.SharingClient(str(shared.profile))
+    [share] = client.list_shares()
+    [schema] = client.list_schemas(share)
+    [table] = client.list_tables(schema)
+    assert (share.name, schema.name, table.name) == (SHARE, SCHEMA, TABLE)
+    assert client.list_all_tables() == [table]
+
+
+def test_the_client_reads_every_row(shared: Shared) -> None:
+    url = f"{shared.profile}#{SHARE}.{SCHEMA}.{TABLE}"
+    assert delta_sharing.get_table_version(url) == 1
+    assert delta_sharing.get_table_metadata(url).partition_columns == ["day"]
+    rows = delta_sharing.load_as_pandas(url)
+    assert sorted(zip(rows["day"], rows["dose"], strict=True)) == sorted(
+        zip(ROWS["day"].to_pylist(), ROWS["dose"].to_pylist(), strict=True)
+    )
+    assert len(delta_sharing.load_as_pandas(url, limit=3)) == 3
+
+
+def test_a_deny_on_the_recipients_tag_cuts_off_urls_that_are_out(
+    shared: Shared, deployment: Deployment, endpoint: str, client: Callable[[Any], Any]
+) -> None:
+    bearer = json.loads(shared.profile.read_text(encoding="utf-8"))["bearerToken"]
+    answer = httpx.post(
+        f"{endpoint}/shares/{SHARE}/schemas/{SCHEMA}/tables/{TABLE}/query",
+        headers={"Authorization": f"Bearer {bearer}"},
+        json={},
+        timeout=60,
+    )
+    urls = [line["file"]["url"] for line in map(json.loads, answer.text.splitlines()) if "file" in line]
+    assert [httpx.get(url).status_code for url in urls] == [200] * len(ROWS)
+    role = deployment.outputs.signing_role_arn.rsplit("/", 1)[-1]
+    deny = {
+        "Effect": "Deny",
+        "Action": "*",
+        "Resource": "*",
+        "Condition": {"StringEquals": {"aws:PrincipalTag/recipient": shared.recipient_id}},
+    }
+    iam = client("iam")
+    document = json.dumps({"Version": "2012-10-17", "Statement": [deny]})
+    iam.put_role_policy(RoleName=role, PolicyName="CutOff", PolicyDocument=document)
+    try:
+        assert {httpx.get(url).status_code for url in urls} == {403}
+    finally:
+        iam.delete_role_policy(RoleName=role, PolicyName="CutOff")
+    assert {httpx.get(url).status_code for url in urls} == {200}
+
+
+def test_a_share_that_is_not_granted_looks_like_none(shared: Shared, endpoint: str) -> None:
+    answers = [
+        httpx.get(f"{endpoint}/shares/{name}", headers={"Authorization": f"Bearer {shared.stranger}"}, timeout=60)
+        for name in (SHARE, "nothing")
+    ]
+    assert [answer.status_code for answer in answers] == [404, 404]
+    assert [answer.json() for answer in answers] == [
+        {"errorCode": "RESOURCE_DOES_NOT_EXIST", "message": f"share '{name}' not found"} for name in (SHARE, "nothing")
+    ]
+
+
+def test_a_revoked_token_is_refused(shared: Shared, endpoint: str) -> None:
+    answer = httpx.get(f"{endpoint}/shares", headers={"Authorization": f"Bearer {shared.revoked}"}, timeout=60)
+    assert answer.status_code == 401
