@@ -69,8 +69,8 @@ class ClientStream:
     async def write(self, data: bytes, *, last: bool = False) -> None:
         """Send what the function has made, at the client's pace; raises OSError once the client has left."""
         self.take(data)
-        if last and self._started:
-            self._exchange.end()
+        if last:
+            self.end(failed=False)
 
     def take(self, data: bytes) -> None:
         """Read the prelude, then pass bytes on."""
@@ -86,7 +86,14 @@ class ClientStream:
 
     async def fail(self, error_type: str) -> None:  # noqa: ARG002 -- the function has logged it
         """Break the answer off: the client must not take it for a whole one."""
-        self._exchange.abort()
+        self.end(failed=True)
+
+    def end(self, *, failed: bool) -> None:
+        """End the answer in order, or break it off; without a prelude there is none yet."""
+        if self._started and not failed:
+            self._exchange.end()
+        elif self._started:
+            self._exchange.abort()
 
     async def accepted(self) -> None:
         """Nothing is buffered here, so there is nothing to wait for."""

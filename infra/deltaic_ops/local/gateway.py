@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from deltaic_ops.deploy.template import GatewayResponse, Template
 from deltaic_ops.local.authorizer import Refused, TokenAuthorizer
+from deltaic_ops.local.environments import Environments
 from deltaic_ops.local.functions import Functions, LocalContext, StreamingContext
 from deltaic_ops.local.http_server import BodyTooLarge, ClientLeft, Exchange, Header, HttpServer
 from deltaic_ops.local.proxy_event import (
@@ -52,7 +53,7 @@ class Gateway:
     def __init__(
         self,
         template: Template,
-        functions: Functions,
+        functions: Functions | Environments,
         *,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -130,7 +131,7 @@ class Gateway:
         said = self._functions.call(match.route.function, event, context)
         if isinstance(said, bytes) and not exchange.begun:
             context.stream.take(said)  # the same bytes, whole
-            exchange.end()
+            context.stream.end(failed=False)
         if not exchange.begun:
             raise MalformedAnswer("the function of a streamed route did not stream")
 

@@ -8,10 +8,12 @@ import argparse
 import json
 import logging
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 from deltaic_ops.deploy.intrinsics import TemplateError
 from deltaic_ops.deploy.template import TEMPLATE, load_template
+from deltaic_ops.local.environments import Environments
 from deltaic_ops.local.functions import Functions
 from deltaic_ops.local.gateway import Gateway
 from deltaic_ops.local.lifeline import wait_for_parent
@@ -24,17 +26,23 @@ def main() -> int:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--parameter", action="append", default=[])
+    parser.add_argument("--processes", action="store_true", help="run each function in processes of its own")
     said = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     sys.stdout, announce = sys.stderr, sys.stdout  # functions log to standard output; it must not mix with ours
-    try:
-        template = load_template(said.template, dict(pair.split("=", 1) for pair in said.parameter))
-        functions = Functions(template.functions, template.environment)
-        gateway = Gateway(template, functions, host=said.host, port=said.port)
-    except (OSError, RuntimeError, TemplateError) as error:
-        print(json.dumps({"error": str(error)}), file=announce, flush=True)
-        return 1
-    with gateway:
+    with ExitStack() as parts:
+        try:
+            template = load_template(said.template, dict(pair.split("=", 1) for pair in said.parameter))
+            functions: Functions | Environments = (
+                parts.enter_context(Environments(template))
+                if said.processes
+                else Functions(template.functions, template.environment)
+            )
+            gateway = parts.enter_context(Gateway(template, functions, host=said.host, port=said.port))
+        except (OSError, RuntimeError, TemplateError) as error:
+            reason = f"port {said.port}: {error.strerror}" if isinstance(error, OSError) else str(error)
+            print(json.dumps({"error": reason}), file=announce, flush=True)
+            return 1
         print(json.dumps({"endpoint": gateway.endpoint}), file=announce, flush=True)
         wait_for_parent()
     return 0

@@ -48,6 +48,8 @@ class Outcome:
     error_type: str = ""
     """Why the function failed, or its stream (the trailer); empty if neither did."""
     headers: Mapping[str, str] = field(default_factory=dict)
+    fault: Exception | None = None
+    """What ended the stream from this side: the sink's exception, or a runtime that broke off."""
 
 
 @dataclass(slots=True, eq=False)
@@ -197,8 +199,8 @@ class _Exchange(BaseHTTPRequestHandler):
             try:
                 for chunk in self._chunks(outcome):
                     invocation.sink(chunk)
-            except (OSError, ValueError) as error:
-                outcome.error_type = f"Lost.{type(error).__name__}"
+            except Exception as error:  # noqa: BLE001 -- whoever invoked is told
+                outcome.error_type, outcome.fault = f"Lost.{type(error).__name__}", error
                 self._reset()
                 invocation.end(outcome)
                 return

@@ -71,18 +71,22 @@ def local_stack(
     *,
     parameters: Mapping[str, str] | None = None,
     path: Path = TEMPLATE,
+    processes: bool = False,
 ) -> Iterator[Stack]:
     """Run the embedded AWS and the gateway over it, both on loopback, until the block ends.
 
-    `parameters` are the template's (such as ResponseStreaming). Raises StateInUse, StackFailed, TemplateError.
+    `parameters` are the template's (such as ResponseStreaming); with `processes` each function runs in processes of its
+    own, under AWS's client, as on Lambda. Raises StateInUse, StackFailed, TemplateError.
     """
-    template = load_template(path, {**PARAMETERS, **(parameters or {})})
+    told = {**PARAMETERS, **(parameters or {})}
+    template = load_template(path, told)
     with ExitStack() as parts:
         parts.enter_context(locked(state))
         aws = EmbeddedAws(state)
         environment = {**aws.environment, **template.environment}
         # The gateway reads its functions while the AWS below it starts: they meet at the first request.
-        gateway = _GatewayProcess(state, environment, path, {**PARAMETERS, **(parameters or {})}, port)
+        arguments = _arguments(path, port, told) + (["--processes"] if processes else [])
+        gateway = _GatewayProcess(state, environment, arguments)
         parts.callback(gateway.stop)
         # boto3 takes as long to load as the AWS to start, so both do at once.
         clients = parts.enter_context(ThreadPoolExecutor(1)).submit(connect, aws.environment)
@@ -93,6 +97,7 @@ def local_stack(
         prepare(template, clients.result())
         outside = {**aws.environment, **_tables(template)}
         parts.enter_context(announced(state, aws.endpoint, aws.pid, outside))
+        parts.callback(gateway.stop)  # before the AWS that its answers need
         yield Stack(gateway.endpoint(), outside, {EMBEDDED: aws.pid, "gateway": gateway.pid})
 
 
@@ -105,12 +110,17 @@ def gateway_over(environment: Mapping[str, str], state: Path, port: int = 0) -> 
     template = load_template(parameters=PARAMETERS)
     together = {**template.environment, "SIGNING_ROLE_ARN": "", **environment}
     state.mkdir(parents=True, exist_ok=True)
-    gateway = _GatewayProcess(state, together, TEMPLATE, PARAMETERS, port)
+    gateway = _GatewayProcess(state, together, _arguments(TEMPLATE, port, PARAMETERS))
     try:
         known = {name: together[name] for name in _tables(template)}
         yield Stack(gateway.endpoint(), known, {"gateway": gateway.pid})
     finally:
         gateway.stop()
+
+
+def _arguments(template: Path, port: int, parameters: Mapping[str, str]) -> list[str]:
+    told = [part for name, value in parameters.items() for part in ("--parameter", f"{name}={value}")]
+    return ["--template", str(template), "--port", str(port), *told]
 
 
 def _tables(template: Template) -> Mapping[str, str]:
@@ -121,18 +131,12 @@ def _tables(template: Template) -> Mapping[str, str]:
 class _GatewayProcess:
     """The gateway's process, from its start on; `endpoint` waits until it serves."""
 
-    def __init__(
-        self, state: Path, environment: Mapping[str, str], template: Path, parameters: Mapping[str, str], port: int
-    ) -> None:
+    def __init__(self, state: Path, environment: Mapping[str, str], arguments: list[str]) -> None:
         self._log = state / "gateway.log"
-        command = [sys.executable, "-m", "deltaic_ops.local.gateway_process"]
-        command += ["--template", str(template), "--port", str(port)]
-        for name, value in parameters.items():
-            command += ["--parameter", f"{name}={value}"]
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                command,
+                [sys.executable, "-m", "deltaic_ops.local.gateway_process", *arguments],
                 env={**inherited, **environment},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
