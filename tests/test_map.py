@@ -1,7 +1,8 @@
-"""The map holds: template routes, endpoint folders and events name the same things, in both streaming modes."""
+"""The map holds: template routes, endpoint folders, events and the README's table name the same things."""
 
 import json
 import re
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from deltaic_ops.deploy.template import ROOT, Route, load_template
 from deltaic_ops.deploy.transform import transformed
 
 ENDPOINTS = sorted(path.parent.name for path in (ROOT / "functions" / "api").glob("*/app.py"))
+TABLE_HEADER = ["endpoint", "folder", "use case", "test"]
 MODES = ["enabled", "disabled"]
 TABLE = "/shares/{share}/schemas/{schema}/tables/{table}"
 
@@ -140,6 +142,33 @@ def test_the_authorizers_event_is_one_of_a_token_authorizer() -> None:
     assert event["type"] == "TOKEN"
     assert load_template().authorizer.validation.search(event["authorizationToken"])
     assert re.fullmatch(r"arn:aws:execute-api:[\w-]+:\d{12}:\w+/delta-sharing/GET/shares", event["methodArn"])
+
+
+def endpoint_table() -> dict[str, dict[str, str]]:
+    """Return the README's rows by endpoint; cells without their backticks."""
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    rows = [[cell.strip().strip("`") for cell in line.strip("|").split("|")] for line in lines]
+    first = rows.index(TABLE_HEADER) + 2  # below the header stands a ruler
+    below = (row for row in rows[first:])
+    return {row[0]: dict(zip(TABLE_HEADER, row, strict=True)) for row in takewhile(lambda row: len(row) > 1, below)}
+
+
+def test_the_readme_leads_from_every_route_to_its_folder() -> None:
+    assert {endpoint: row["folder"] for endpoint, row in endpoint_table().items()} == {
+        f"{method} {path}": f"functions/api/{folder}" for (method, path), folder in PROTOCOL.items()
+    }
+
+
+@pytest.mark.parametrize("endpoint", [f"{method} {path}" for method, path in PROTOCOL])
+def test_the_readme_names_a_use_case_that_exists(endpoint: str) -> None:
+    module = endpoint_table()[endpoint]["use case"]
+    assert module.startswith("deltaic.sharing.")
+    assert (ROOT / "functions" / "layer" / f"{module.replace('.', '/')}.py").is_file()
+
+
+@pytest.mark.parametrize("endpoint", [f"{method} {path}" for method, path in PROTOCOL])
+def test_the_readme_names_a_test_that_exists(endpoint: str) -> None:
+    assert (ROOT / endpoint_table()[endpoint]["test"]).is_file()
 
 
 def test_the_top_level_is_fixed() -> None:
