@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from deltaic.errors import DeltaicError, InvalidParameter, TableUnreadable, UnsupportedOperation
 from deltaic.storage.locations import Location, TableLocations, encode_key
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from storage.keys import NASTY_KEYS
 
@@ -153,7 +153,8 @@ paths = st.builds(
 )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=300)
+@example(["a", "/a"])
 @given(st.lists(paths, max_size=8))
 def test_a_batch_resolves_as_each_path_does(paths: list[str]) -> None:
     expected: list[bytes] | str | None
@@ -172,7 +173,7 @@ def test_a_batch_resolves_as_each_path_does(paths: list[str]) -> None:
         assert found == expected
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=300)
 @given(paths)
 def test_one_path_is_encoded_as_in_a_batch(path: str) -> None:
     try:

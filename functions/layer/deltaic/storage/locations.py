@@ -186,11 +186,12 @@ class TableLocations:
         folders: dict[str, bytes | None] = {}
         answer: list[bytes] = []
         for path in paths:
-            folder, slash, file = path.rpartition("/")
+            cut = path.rfind("/") + 1
+            folder, file = path[:cut], path[cut:]
             try:
                 encoded = folders[folder]
             except KeyError:
-                encoded = folders[folder] = _encoded_folder(folder + slash)
+                encoded = folders[folder] = _encoded_folder(folder)
             if encoded is not None and _PLAIN_FILE.fullmatch(file):
                 answer.append(encoded + file.replace("=", "%3D").encode())
                 continue
@@ -208,7 +209,7 @@ class TableLocations:
 
 
 def _encoded_folder(folder: str) -> bytes | None:
-    """Encode a relative folder with its slash; None: each of its files must be resolved with care."""
+    """Encode a relative folder, given with its slash; None: each of its files must be resolved with care."""
     if not folder:
         return b""
     if folder.startswith("/") or _ABSOLUTE.match(folder):
