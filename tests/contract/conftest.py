@@ -1,0 +1,42 @@
+"""Fixtures of the contract: one server for the session, its recipients and its tables."""
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+from contract.recipient import Recipient, Table
+from contract.server import Server, serve
+from deltaic.protocol.tokens import TokenSigner
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return the whole server with its tables; tests do not change what it shares."""
+    with serve(tmp_path_factory.mktemp("contract") / "state") as running:
+        yield running
+
+
+@pytest.fixture
+def alice(server: Server) -> Recipient:
+    return server.alice
+
+
+@pytest.fixture
+def table(server: Server) -> Callable[[str], Table]:
+    return server.table
+
+
+@pytest.fixture(scope="session")
+def reseal(server: Server) -> Callable[[str, str, timedelta], str]:
+    """Return a function that gives a token of the server (its kind, its text) another end, counted from now."""
+    known = server.environment
+    secret = server.client("secretsmanager").get_secret_value(SecretId=known["TOKEN_KEY_SECRET"])["SecretString"]
+    signer = TokenSigner(secret.encode())
+
+    def again(kind: str, token: str, left: timedelta) -> str:
+        opened = signer.open(kind, token)
+        assert opened is not None
+        return signer.seal(kind, opened.claims, ttl=left, now=time.time())
+
+    return again

@@ -1,0 +1,177 @@
+"""Decides how the contract is asked: requests to the last byte, and answers taken apart line by line."""
+
+import gzip
+import http.client
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+Line = dict[str, Any]
+
+JSON: Final = "application/json; charset=utf-8"
+NDJSON: Final = "application/x-ndjson; charset=utf-8"
+CAPABILITIES: Final = "delta-sharing-capabilities"
+TIMEOUT_SECONDS: Final = 60
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    """Lower-cased names."""
+    body: bytes
+    """Unpacked."""
+
+    @property
+    def json(self) -> Any:
+        """The one JSON document of the answer: ASCII, on a single line, as the Python client needs it."""
+        assert self.headers["content-type"] == JSON
+        assert self.body.isascii()
+        assert b"\n" not in self.body
+        return json.loads(self.body)
+
+    @property
+    def lines(self) -> list[Line]:
+        """The lines of a 200: each ended, ASCII, one object with one key."""
+        assert (self.status, self.headers["content-type"]) == (200, NDJSON), self.body[:500]
+        assert self.body.endswith(b"\n")
+        assert self.body.isascii()
+        found = [json.loads(line) for line in self.body.split(b"\n")[:-1]]
+        assert all(isinstance(line, dict) and len(line) == 1 for line in found), found
+        return found
+
+    @property
+    def kinds(self) -> list[str]:
+        """What each line is: `protocol`, `metaData`, `file`, `endStreamAction`, ..."""
+        return [next(iter(line)) for line in self.lines]
+
+    def only(self, *kinds: str) -> list[Line]:
+        """The contents of the lines of these kinds, in order."""
+        return [line[kind] for line in self.lines for kind in kinds if kind in line]
+
+    @property
+    def version(self) -> int:
+        """The header Delta-Table-Version."""
+        return int(self.headers["delta-table-version"])
+
+    @property
+    def end(self) -> Line:
+        """The endStreamAction, which is the last line."""
+        last: Line = self.lines[-1]["endStreamAction"]
+        return last
+
+    def refused(self, status: int, code: str, *texts: str) -> None:
+        """Assert that this is a refusal in the protocol's shape whose message holds the texts."""
+        assert self.status == status, (self.status, self.body[:500])
+        found = self.json
+        assert list(found) == ["errorCode", "message"]
+        assert found["errorCode"] == code, found
+        for text in texts:
+            assert text in found["message"], found["message"]
+
+
+@dataclass(frozen=True)
+class Recipient:
+    """Somebody with a profile, who sends exactly what is said here and nothing more."""
+
+    endpoint: str
+    token: str | None
+    headers: Mapping[str, str] | None = None
+    """Sent with every request; a header of a request goes before."""
+
+    def with_headers(self, **headers: str) -> "Recipient":
+        """Return the same recipient with other headers on every request; `_` stands for `-`."""
+        return replace(self, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+    def ask(self, method: str, target: str, body: bytes | None = None, /, **headers: str) -> Reply:
+        """Send a request; `target` is what follows the endpoint, byte for byte (`_` in header names stands for `-`)."""
+        place = urlsplit(self.endpoint)
+        sent = {"authorization": f"Bearer {self.token}"} if self.token is not None else {}
+        sent |= {name.lower(): value for name, value in (self.headers or {}).items()}
+        sent |= {name.replace("_", "-").lower(): value for name, value in headers.items()}
+        return fetch(place.netloc, method, place.path + target, body, sent)
+
+    def get(self, target: str, **headers: str) -> Reply:
+        return self.ask("GET", target, None, **headers)
+
+    def post(self, target: str, body: Any, **headers: str) -> Reply:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        headers.setdefault("content_type", "application/json")
+        return self.ask("POST", target, content, **headers)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as a recipient names it, and the calls on it."""
+
+    recipient: Recipient
+    share: str
+    schema: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        return f"/shares/{self.share}/schemas/{self.schema}/tables/{self.name}"
+
+    def asking(self, capabilities: str | None = None, **headers: str) -> "Table":
+        """Return the same table, asked with these headers."""
+        if capabilities is not None:
+            headers[CAPABILITIES] = capabilities
+        return replace(self, recipient=self.recipient.with_headers(**headers))
+
+    def at(self, parameters: str = "") -> Reply:
+        """GET .../version."""
+        return self.recipient.get(f"{self.path}/version{parameters}")
+
+    def metadata(self, parameters: str = "") -> Reply:
+        """GET .../metadata."""
+        return self.recipient.get(f"{self.path}/metadata{parameters}")
+
+    def query(self, body: Any = None, **fields: Any) -> Reply:
+        """POST .../query."""
+        return self.recipient.post(f"{self.path}/query", fields if body is None else body)
+
+    def changes(self, parameters: str = "") -> Reply:
+        """GET .../changes."""
+        return self.recipient.get(f"{self.path}/changes{parameters}")
+
+
+def fetch(netloc: str, method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> Reply:
+    """Send one request with these headers, Host and Content-Length, on a connection of its own."""
+    connection = http.client.HTTPConnection(netloc, timeout=TIMEOUT_SECONDS)
+    try:
+        connection.putrequest(method, target, skip_accept_encoding=True)
+        for name, value in headers.items():
+            connection.putheader(name, value.encode("latin-1"))
+        if body is not None:
+            connection.putheader("content-length", str(len(body)))
+        connection.endheaders(body)
+        answer = connection.getresponse()
+        content = answer.read()
+    finally:
+        connection.close()
+    found = {name.lower(): value for name, value in answer.getheaders()}
+    if found.get("content-encoding") == "gzip":
+        content = gzip.decompress(content)
+    return Reply(answer.status, found, content)
+
+
+def download(url: str, span: tuple[int, int] | None = None) -> Reply:
+    """GET what a signed URL names, as readers do: no Authorization; `span` asks for a range, both ends included."""
+    place = urlsplit(url)
+    headers = {"accept-encoding": "gzip,deflate"}
+    if span is not None:
+        headers["range"] = f"bytes={span[0]}-{span[1]}"
+    return fetch(place.netloc, "GET", f"{place.path}?{place.query}", None, headers)
+
+
+def data_url(line: Line) -> str:
+    """Return the signed URL of a file line's content, in either format."""
+    if "url" in line:
+        return str(line["url"])
+    ((_, action),) = line["deltaSingleAction"].items()
+    return str(action["path"])

@@ -1,0 +1,233 @@
+"""Query Table Metadata: protocol and metaData, at the latest version, a version or a time, in both formats."""
+
+import json
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+from contract.logs import delta_schema
+from contract.recipient import CAPABILITIES, NDJSON, Line, Reply, Table
+from contract.server import Server
+from contract.tables import MAPPED, NULLABLE, iso
+
+MAPPING = "responseformat=parquet,delta;readerFeatures=columnMapping"
+
+
+def head(reply: Reply) -> tuple[Line, Line]:
+    """Return the contents of the two lines of a 200."""
+    assert reply.kinds == ["protocol", "metaData"]
+    protocol, metadata = reply.lines
+    return protocol["protocol"], metadata["metaData"]
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "answered"),
+    [
+        (None, "parquet"),
+        ("responseformat=parquet", "parquet"),
+        ("responseformat=delta", "delta"),
+        ("responseformat=delta,parquet", "parquet"),
+        ("responseformat=parquet,delta", "parquet"),
+        ("responseFormat=DELTA", "delta"),
+        ("readerfeatures=deletionvectors; responseformat=delta", "delta"),
+        ("responseformat=iceberg,delta", "delta"),
+        ("", "parquet"),
+    ],
+    ids=str,
+)
+def test_the_format_is_one_that_was_asked_for(
+    table: Callable[[str], Table], capabilities: str | None, answered: str
+) -> None:
+    reply = table("table1").asking(capabilities).metadata()
+    protocol, metadata = head(reply)
+    assert reply.version == 2
+    assert reply.headers["content-type"] == NDJSON
+    assert reply.headers[CAPABILITIES] == f"responseformat={answered}"
+    assert ("deltaProtocol" in protocol, "deltaMetadata" in metadata) == ((answered == "delta"),) * 2
+
+
+def test_the_end_stream_capability_changes_nothing_here(table: Callable[[str], Table]) -> None:
+    reply = table("table1").asking("responseformat=delta;includeendstreamaction=true").metadata()
+    assert reply.headers[CAPABILITIES] == "responseformat=delta"
+    assert reply.kinds == ["protocol", "metaData"]
+
+
+def test_parquet_metadata_of_a_plain_table(table: Callable[[str], Table], server: Server) -> None:
+    protocol, metadata = head(table("table1").metadata())
+    written = server.shelf.written["table1"]
+    assert protocol == {"minReaderVersion": 1}
+    assert metadata == {
+        "id": str(written.metadata().id),
+        "format": {"provider": "parquet"},
+        "schemaString": metadata["schemaString"],
+        "partitionColumns": [],
+        "configuration": {},
+        "size": sum(file["size_bytes"] for file in pa.table(written.get_add_actions()).to_pylist()),
+        "numFiles": 2,
+        "accessModes": ["url"],
+    }
+    assert [column["name"] for column in json.loads(metadata["schemaString"])["fields"]] == ["eventTime", "date"]
+    assert json.loads(metadata["schemaString"]) == json.loads(written.schema().to_json())
+
+
+def test_delta_metadata_of_a_plain_table(table: Callable[[str], Table], server: Server) -> None:
+    protocol, metadata = head(table("table1").asking("responseformat=delta").metadata())
+    written = server.shelf.written["table1"]
+    assert protocol == {
+        "deltaProtocol": {
+            "minReaderVersion": written.protocol().min_reader_version,
+            "minWriterVersion": written.protocol().min_writer_version,
+        }
+    }
+    delta = metadata.pop("deltaMetadata")
+    assert delta["id"] == str(written.metadata().id)
+    assert delta["format"] == {"provider": "parquet", "options": {}}
+    assert delta["createdTime"] == written.metadata().created_time
+    assert metadata["numFiles"] == 2
+    assert metadata["size"] > 0
+
+
+def test_partition_columns_are_told(table: Callable[[str], Table]) -> None:
+    for name, columns in {"table2": ["date"], "table1": []}.items():
+        assert head(table(name).metadata())[1]["partitionColumns"] == columns
+
+
+def test_a_table_shared_by_directory_says_where_it_lies(table: Callable[[str], Table]) -> None:
+    _, metadata = head(table("directory_only").metadata())
+    assert metadata["accessModes"] == ["dir"]
+    assert metadata["location"] == "s3://deltaic-lake/table1"
+    assert metadata["auxiliaryLocations"] == ["s3://elsewhere/more"]
+
+
+def test_the_change_feed_is_announced_where_it_may_be_read(table: Callable[[str], Table]) -> None:
+    reply = table("cdf_table_cdf_enabled").metadata()
+    assert reply.version == 5
+    assert head(reply)[1]["configuration"] == {"enableChangeDataFeed": "true"}
+    delta = head(table("cdf_table_cdf_enabled").asking("responseformat=delta").metadata())[1]["deltaMetadata"]
+    # In-commit timestamps are the log's business, and other properties are the provider's.
+    assert delta["configuration"] == {"delta.enableChangeDataFeed": "true"}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "version", "nullable"),
+    [
+        ("?version=0", 0, False),
+        ("?version=1", 1, False),
+        ("?version=2", 2, True),
+        ("?version=3", 3, True),
+        ("?timestamp=2022-11-13T08:10:41Z", 0, False),
+        ("?timestamp=2022-11-13T08:10:46Z", 1, False),
+        ("?timestamp=2022-11-13T08:10:48Z", 2, True),
+        ("?timestamp=2022-11-13T08:10:50Z", 3, True),
+        (f"?timestamp={iso(NULLABLE + 6999)}", 1, False),
+        ("?timestamp=2022-11-13T08%3A10%3A48Z", 2, True),
+    ],
+)
+def test_metadata_of_a_version_or_a_time(
+    table: Callable[[str], Table], parameters: str, version: int, *, nullable: bool
+) -> None:
+    reply = table("streaming_notnull_to_null").metadata(parameters)
+    _, metadata = head(reply)
+    assert reply.version == version
+    assert json.loads(metadata["schemaString"])["fields"][0]["nullable"] is nullable
+    assert "version" not in metadata
+
+
+@pytest.mark.parametrize(
+    ("parameters", "code", "text"),
+    [
+        ("?version=4", "MALFORMED_REQUEST", "Cannot load table version 4"),
+        ("?version=-1", "INVALID_PARAMETER_VALUE", "version cannot be negative"),
+        ("?version=-1&timestamp=abc", "INVALID_PARAMETER_VALUE", "Please only provide one of: version,timestamp"),
+        ("?version=abc", "INVALID_PARAMETER_VALUE", "expected a number but the string didn't have the appropriate"),
+        ("?timestamp=2021-01-01", "INVALID_PARAMETER_VALUE", "Invalid startingTimestamp"),
+        ("?timestamp=2021-01-01T00:00:00Z", "MALFORMED_REQUEST", "is before the earliest available version"),
+        ("?timestamp=2024-01-01T00:00:00Z", "MALFORMED_REQUEST", "is after the latest available version"),
+    ],
+)
+def test_what_no_version_answers_is_refused(
+    table: Callable[[str], Table], parameters: str, code: str, text: str
+) -> None:
+    table("streaming_notnull_to_null").metadata(parameters).refused(400, code, text)
+
+
+def test_history_that_is_not_shared_is_refused(table: Callable[[str], Table]) -> None:
+    for parameters in ("?version=1", "?timestamp=abc"):
+        text = "history sharing is not enabled on table: share2.default.table2"
+        table("table2").metadata(parameters).refused(400, "INVALID_PARAMETER_VALUE", text)
+
+
+def test_metadata_before_the_start_version_is_refused(table: Callable[[str], Table]) -> None:
+    """The reference tells the schema of versions that it does not share."""
+    for parameters in ("?version=0", "?timestamp=2022-05-03T21:56:19.500Z"):
+        reply = table("cdf_table_with_partition").metadata(parameters)
+        reply.refused(400, "INVALID_PARAMETER_VALUE", "You can only query table data since version 1")
+    assert table("cdf_table_with_partition").metadata("?version=1").version == 1
+
+
+@pytest.mark.parametrize("capabilities", ["responseformat=delta;readerFeatures=columnMapping", MAPPING])
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_column_mapping_goes_out_as_it_is(table: Callable[[str], Table], capabilities: str, mode: str) -> None:
+    reply = table(f"table_with_cm_{mode}").asking(capabilities).metadata()
+    protocol, metadata = head(reply)
+    assert reply.headers[CAPABILITIES] == "responseformat=delta"
+    assert protocol == {"deltaProtocol": {"minReaderVersion": 2, "minWriterVersion": 5}}
+    delta = metadata["deltaMetadata"]
+    assert delta["configuration"] == {"delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": "2"}
+    assert delta["schemaString"] == delta_schema(MAPPED)
+    assert delta["partitionColumns"] == ["name"]
+    assert delta["createdTime"] == 1_650_000_000_000
+
+
+@pytest.mark.parametrize(
+    "capabilities",
+    [None, "responseformat=parquet", "responseformat=delta", "responseformat=delta,parquet", "readerfeatures=x"],
+    ids=str,
+)
+def test_column_mapping_is_refused_to_who_cannot_read_it(
+    table: Callable[[str], Table], capabilities: str | None
+) -> None:
+    reply = table("table_with_cm_id").asking(capabilities).metadata()
+    reply.refused(400, "UNSUPPORTED_OPERATION", "Unsupported Delta Table Properties", "columnMapping", "readerfeatures")
+
+
+def test_deletion_vectors_go_out_as_they_are(table: Callable[[str], Table]) -> None:
+    name = "deletion_vectors_with_dvs_dv_property_on"
+    capabilities = "responseformat=delta,parquet;readerfeatures=deletionVectors"
+    protocol, metadata = head(table(name).asking(capabilities).metadata())
+    features = ["deletionVectors"]
+    assert protocol["deltaProtocol"] == {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": features,
+        "writerFeatures": features,
+    }
+    assert metadata["deltaMetadata"]["description"] == "five rows, of which three are deleted, and five more"
+    reply = table(name).asking("responseformat=parquet;readerfeatures=deletionvectors").metadata()
+    reply.refused(400, "UNSUPPORTED_OPERATION", "deletionVectors", "responseformat=delta")
+
+
+def test_an_unknown_reader_feature_is_refused_by_name(table: Callable[[str], Table]) -> None:
+    reply = table("unknown_reader_feature").asking("responseformat=delta").metadata()
+    reply.refused(400, "UNSUPPORTED_OPERATION", "timeTravelledFromTheFuture")
+
+
+def test_a_log_without_metadata_is_no_server_error(table: Callable[[str], Table]) -> None:
+    table("table_with_no_metadata").metadata().refused(400, "RESOURCE_DOES_NOT_EXIST", "metaData")
+
+
+def test_no_known_format_is_refused(table: Callable[[str], Table]) -> None:
+    reply = table("table1").asking("responseformat=iceberg").metadata()
+    reply.refused(400, "INVALID_PARAMETER_VALUE", "iceberg", "parquet, delta")
+
+
+def test_names_match_in_any_case(server: Server) -> None:
+    reply = server.alice.get("/shares/sHare1/schemas/deFault/tables/taBle3/metadata")
+    assert reply.body == server.table("table3").metadata().body
+
+
+def test_file_id_schemes_are_checked_and_echoed(table: Callable[[str], Table]) -> None:
+    reply = table("table1").asking(fileidhash="Delta").metadata()
+    assert (reply.status, reply.headers["fileidhash"]) == (200, "delta")
+    refused = table("table1").asking(fileidhash="md5").metadata()
+    refused.refused(400, "INVALID_PARAMETER_VALUE", "Unsupported fileidhash: 'md5'")
