@@ -200,8 +200,11 @@ class HandmadeLog:
         return version
 
     def state(self, version: int | None = None) -> State:
+        return self.replay(self.commits if version is None else self.commits[: version + 1])
+
+    def replay(self, commits: list[list[Action]]) -> State:
         found = State()
-        for actions in self.commits if version is None else self.commits[: version + 1]:
+        for actions in commits:
             found.apply(actions)
         return found
 
@@ -215,9 +218,7 @@ class HandmadeLog:
 
     def compact(self, start: int, end: int) -> None:
         """Write a log compaction file: the reconciled actions of these commits, tombstones included."""
-        found = State()
-        for actions in self.commits[start : end + 1]:
-            found.apply(actions)
+        found = self.replay(self.commits[start : end + 1])
         (self.log / f"{start:020d}.{end:020d}.compacted.json").write_bytes(lines(reconciled(found)))
 
     def checksum(self, version: int, **more: Any) -> None:

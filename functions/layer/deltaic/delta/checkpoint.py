@@ -55,6 +55,20 @@ class ParquetPart:
         with reading(self.path):
             return ParquetFile(self.store, self.path, self.size, self.tail)
 
+    @property
+    def has_deletion_vectors(self) -> bool:
+        """Tell, by the footer alone, whether some row has a deletion vector; yes where the footer does not say."""
+        leaf = self.file.columns.get("add.deletionVector.storageType")
+        if leaf is None:
+            return False
+        return any(self.file.values(group, leaf) != 0 for group in range(self.file.footer.num_row_groups))
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that stay in memory with this part."""
+        file: ParquetFile | None = self.__dict__.get("file")
+        return file.held_bytes if file else 0
+
     def actions(self, *kinds: str) -> dict[str, list[dict[str, Any]]]:
         """Return all actions of these kinds as plain values; only for kinds that are few."""
         found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
@@ -83,6 +97,17 @@ class LinesPart:
 
     files: pa.RecordBatch
 
+    @property
+    def has_deletion_vectors(self) -> bool:
+        """Tell whether some row has a deletion vector."""
+        vectors = self.files["deletionVector"]
+        return bool(vectors.null_count < len(vectors))
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that stay in memory with this part."""
+        return int(self.files.get_total_buffer_size())
+
 
 Part = ParquetPart | LinesPart
 
@@ -100,6 +125,12 @@ class CheckpointReader:
 
     store: TableStore
     checkpoint: Checkpoint
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of files and manifests that stay in memory with this reader."""
+        parts: tuple[Part, ...] = self.__dict__.get("parts") or self.__dict__.get("_top") or ()
+        return sum(part.held_bytes for part in parts)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:

@@ -1,16 +1,12 @@
 """Decides what stays in memory between requests: decoded row groups, the least recently used let go first."""
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-
 if TYPE_CHECKING:
     from deltaic.delta.parquet_scan import Rows
-
-Key = tuple[str, int]
-"""Identity of a part and number of a row group."""
 
 _LARGEST_SHARE: Final = 2
 """No row group may take more than one part in this many of the room."""
@@ -22,7 +18,7 @@ class Kept:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._groups: OrderedDict[Key, tuple[int, tuple[Rows, ...]]] = OrderedDict()
+        self._groups: OrderedDict[tuple[str, str, int], tuple[int, tuple[Rows, ...]]] = OrderedDict()
         self._lock = Lock()
 
     @property
@@ -30,22 +26,26 @@ class Kept:
         """Bytes held now; never more than the room given."""
         return self._bytes
 
+    def of(self, table: str) -> "KeptRowGroups":
+        """Return the row groups of one table."""
+        return KeptRowGroups(self, table)
+
     def admits(self, nbytes: int) -> bool:
         """Tell whether a row group of this size may be kept at all."""
         return nbytes * _LARGEST_SHARE <= self._max_bytes
 
-    def get(self, key: Key) -> "tuple[Rows, ...] | None":
-        """Return what is kept under a key, as the most recently used."""
+    def get(self, key: tuple[str, str, int]) -> "tuple[Rows, ...] | None":
+        """Return what is kept under (table, part, row group), now the most recently used."""
         with self._lock:
             found = self._groups.get(key)
             if found is not None:
                 self._groups.move_to_end(key)
             return None if found is None else found[1]
 
-    def put(self, key: Key, rows: "tuple[Rows, ...]") -> None:
+    def put(self, key: tuple[str, str, int], rows: "tuple[Rows, ...]") -> None:
         """Keep a row group, letting go of others for it."""
         # Buffers as allocated, not as used: that is what the process pays.
-        nbytes = sum(_allocated(one.files) for one in rows)
+        nbytes = sum(int(one.files.get_total_buffer_size()) for one in rows)
         if not self.admits(nbytes):
             return
         with self._lock:
@@ -57,5 +57,21 @@ class Kept:
                 self._bytes -= freed
 
 
-def _allocated(batch: pa.RecordBatch) -> int:
-    return int(batch.get_total_buffer_size())
+@dataclass(frozen=True, slots=True)
+class KeptRowGroups:
+    """What is kept of one table; parts of other tables may have the same identity."""
+
+    kept: Kept
+    table: str
+
+    def admits(self, nbytes: int) -> bool:
+        """Tell whether a row group of this size may be kept at all."""
+        return self.kept.admits(nbytes)
+
+    def get(self, part: str, group: int) -> "tuple[Rows, ...] | None":
+        """Return a row group of a part."""
+        return self.kept.get((self.table, part, group))
+
+    def put(self, part: str, group: int, rows: "tuple[Rows, ...]") -> None:
+        """Keep a row group of a part."""
+        self.kept.put((self.table, part, group), rows)

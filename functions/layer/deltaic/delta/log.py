@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.changes import CommitChanges, read_changes, require_change_data
 from deltaic.delta.history import History
 from deltaic.delta.scan import Position
@@ -11,10 +12,16 @@ from deltaic.delta.store import TableStore
 
 
 class DeltaLog:
-    """The log of one table; holds no state, so every call sees the log as it is then."""
+    """The log of one table; every call sees the log as it is then.
 
-    def __init__(self, store: TableStore) -> None:
+    With a cache, what earlier calls in this process have read and the listing proves unchanged is not read again;
+    `table` names the table there (see SnapshotCache).
+    """
+
+    def __init__(self, store: TableStore, cache: SnapshotCache | None = None, table: str = "") -> None:
         self._store = store
+        self._cache = cache
+        self._table = table
 
     def latest_version(self) -> int:
         """Return the newest version, by the hint and one listing; raises TableUnreadable for a broken log."""
@@ -28,6 +35,8 @@ class DeltaLog:
         not exist, TableUnreadable for a broken log, UnsupportedOperation for features that cannot be read.
         """
         base = at.base if at is not None and version is not None else None
+        if self._cache is not None:
+            return self._cache.snapshot(self._table, self._store, version, base=base)
         return Snapshot(self._store, find_segment(self._store, version, base=base))
 
     def version_at_or_before(self, timestamp: int) -> int:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from deltaic.delta.checkpoint import ParquetPart
 from deltaic.delta.files import FileFilter
-from deltaic.delta.kept import Kept
+from deltaic.delta.kept import KeptRowGroups
 from deltaic.delta.parquet import Blocks, Cursor
 from deltaic.delta.rows import OUTPUT_LEAVES, add_paths, child, deletion_vectors, file_batch, partition_values
 from deltaic.delta.unreadable import reading
@@ -52,7 +52,9 @@ class _Group:
 class ParquetScan:
     """One pass over a part's adds, from a row on."""
 
-    def __init__(self, part: ParquetPart, wanted: FileFilter | None, batch_rows: int, kept: Kept | None) -> None:
+    def __init__(
+        self, part: ParquetPart, wanted: FileFilter | None, batch_rows: int, kept: KeptRowGroups | None
+    ) -> None:
         self._part = part
         self._file = part.file
         self._wanted = wanted
@@ -94,7 +96,7 @@ class ParquetScan:
             chosen = None if selection is None else selection.of(number)
             if chosen is not None and chosen.true_count == 0:
                 continue
-            kept = self._kept.get((self._part.identity, number)) if self._kept else None
+            kept = self._kept.get(self._part.identity, number) if self._kept else None
             rebuild = self._lacks_json(number)
             leaves = self._file.leaves(*OUTPUT_LEAVES, *(("add.stats_parsed",) if rebuild else ()))
             ranges = [] if kept is not None else self._file.ranges([number], leaves)
@@ -148,7 +150,7 @@ class ParquetScan:
             if end > skip and (chosen := _pick(rows, group.chosen)) is not None:
                 yield chosen
         if keep and self._kept is not None:
-            self._kept.put((self._part.identity, group.number), tuple(collected))
+            self._kept.put(self._part.identity, group.number, tuple(collected))
 
     def _decoded_bytes(self, group: _Group) -> int:
         row_group = self._file.footer.row_group(group.number)

@@ -29,6 +29,8 @@ _NO_VECTOR: Final[tuple[str | None, ...]] = (None,)
 _HASHED_PER_BATCH: Final = 4096
 """pc.is_in builds its table anew for every batch: above this many names a dict lookup in Python is cheaper."""
 
+_PER_NAME: Final = 300
+
 Seen = Mapping[str, tuple[str | None, ...]]
 """Logical files that the tail mentions: canonical path -> deletion vector ids (None: without one)."""
 
@@ -64,6 +66,11 @@ class Tail:
     """The paths of `seen`."""
     last_parts: frozenset[str]
     """What follows the last slash of each path of `seen`."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, estimated: Arrow's are known, Python's strings and tuples are about this much."""
+        return int(self.files.get_total_buffer_size() + 3 * self.names.nbytes) + _PER_NAME * len(self.seen)
 
     def keep(self, paths: pa.StringArray, vectors: pa.StructArray | None) -> pa.BooleanArray | None:
         """Tell which rows of a checkpoint the tail does not mention; None when that is all of them.

@@ -15,9 +15,9 @@ from deltaic.delta.actions import Metadata, Protocol
 from deltaic.delta.checkpoint import CheckpointReader, Part
 from deltaic.delta.checksum import Checksum, Totals, read_checksum
 from deltaic.delta.commits import in_commit_timestamp
-from deltaic.delta.features import check_readable
+from deltaic.delta.features import DELETION_VECTORS, check_readable, live_features, supported_features
 from deltaic.delta.files import FileFilter
-from deltaic.delta.kept import Kept
+from deltaic.delta.kept import KeptRowGroups
 from deltaic.delta.paths import LOG
 from deltaic.delta.replay import Tail, replay
 from deltaic.delta.scan import FileBatch, Position, Scan
@@ -28,6 +28,8 @@ from deltaic.delta.unreadable import reading
 from deltaic.errors import MalformedRequest, TableUnreadable
 
 BATCH_ROWS: Final = 4096
+_LEAST_BYTES: Final = 16 << 10
+"""What any snapshot costs: metadata, protocol, footers."""
 
 
 def records_in_commit_timestamps(metadata: Metadata) -> bool:
@@ -38,12 +40,41 @@ def records_in_commit_timestamps(metadata: Metadata) -> bool:
 class Snapshot:
     """One version of a table."""
 
-    def __init__(self, store: TableStore, segment: Segment, kept: Kept | None = None) -> None:
+    def __init__(
+        self,
+        store: TableStore,
+        segment: Segment,
+        kept: KeptRowGroups | None = None,
+        before: "Snapshot | None" = None,
+    ) -> None:
+        """Make the version of a segment; `before` is an earlier version that the segment continues, to start from."""
         self._store = store
         self._segment = segment
         self._kept = kept
         self._checkpoint = CheckpointReader(store, segment.checkpoint) if segment.checkpoint else None
+        self._known_tail: Tail | None = None
+        self._known_commits = 0
+        if before is not None and before.is_continued_by(segment):
+            self._checkpoint = before._checkpoint  # noqa: SLF001 -- another Snapshot, but no stranger
+            self._known_tail = before.__dict__.get("_tail")
+            self._known_commits = len(before._segment.commits) if self._known_tail else 0  # noqa: SLF001 -- as above
         check_readable(self.protocol)
+
+    def is_made_of(self, segment: Segment) -> bool:
+        """Tell whether this is exactly the version of a segment, by the same files."""
+        return segment.version == self.version and self.is_continued_by(segment)
+
+    def is_continued_by(self, segment: Segment) -> bool:
+        """Tell whether a segment is this version's, or this version's with more commits after it."""
+        commits = self._segment.commits
+        return segment.identity == self.base and segment.commits[: len(commits)] == commits
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that this snapshot keeps in memory, estimated."""
+        tail: Tail | None = self.__dict__.get("_tail")
+        held = self._checkpoint.held_bytes if self._checkpoint else 0
+        return _LEAST_BYTES + held + (tail.nbytes if tail else 0)
 
     @property
     def version(self) -> int:
@@ -91,6 +122,24 @@ class Snapshot:
         """Return how many files are live and their bytes; exact. Costs much only with a checkpoint and no checksum."""
         return self._totals
 
+    @cached_property
+    def has_deletion_vectors(self) -> bool:
+        """Tell whether some live file has a deletion vector; may say yes for a vector that was removed lately."""
+        if DELETION_VECTORS not in supported_features(self.protocol):
+            return False
+        if self._checksum is not None and self._checksum.deletion_vectors is not None:
+            return self._checksum.deletion_vectors > 0
+        vectors = self._tail.files["deletionVector"]
+        return vectors.null_count < len(vectors) or any(part.has_deletion_vectors for part in self._parts)
+
+    @cached_property
+    def live_features(self) -> frozenset[str]:
+        """The reader features that a client has to know to read this version right; see deltaic.delta.features."""
+        live = live_features(self.protocol, self.metadata)
+        if DELETION_VECTORS in live or not self.has_deletion_vectors:
+            return live
+        return live | {DELETION_VECTORS}
+
     def files(
         self, wanted: FileFilter | None = None, batch_rows: int = BATCH_ROWS, start: Position | None = None
     ) -> Iterator[pa.RecordBatch]:
@@ -134,10 +183,13 @@ class Snapshot:
 
     @cached_property
     def _tail(self) -> Tail:
-        newest_first = [commit.path for commit in reversed(self._segment.commits)]
-        with reading(", ".join(newest_first[:1])):
+        newest_first = [commit.path for commit in reversed(self._segment.commits[self._known_commits :])]
+        if self._known_tail is not None and not newest_first:
+            return self._known_tail
+        with reading("a commit of the log"):
             contents = self._store.get_many(newest_first) if newest_first else []
-        return replay(zip(newest_first, contents, strict=True))
+        newer = replay(zip(newest_first, contents, strict=True))
+        return newer if self._known_tail is None else self._known_tail.advance(newer)
 
     @property
     def _parts(self) -> tuple[Part, ...]:

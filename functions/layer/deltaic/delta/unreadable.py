@@ -19,7 +19,9 @@ def reading(name: str) -> Iterator[None]:
         yield
     except FileNotFoundError as missing:
         # The reference server's text, which clients' tests look for, and then which file.
-        raise TableUnreadable(f"table files missing: {name}") from missing
+        # The store names the file; `name` may stand for several.
+        path = missing.args[0] if missing.args and isinstance(missing.args[0], str) else name
+        raise TableUnreadable(f"table files missing: {path}") from missing
     except msgspec.MsgspecError as broken:
         raise TableUnreadable(f"the table's log cannot be read: {name} holds broken JSON: {broken}") from broken
     except (pa.ArrowException, OSError, ValueError) as broken:
