@@ -152,6 +152,7 @@ def test_serve_is_reached_by_others_survives_a_kill_and_ends_in_order(tmp_path: 
     lines = ask_env(tmp_path).stdout
     assert f"export AWS_ENDPOINT_URL={known['AWS_ENDPOINT_URL']}\n" in lines
     assert "export CATALOG_TABLE=deltaic-dev-catalog\n" in lines
+    assert f"export DELTAIC_ENDPOINT={served.endpoint}\n" in lines
 
     second = Served(tmp_path, {})
     assert f"is in use by process {served.process.pid}" in second.first_line

@@ -10,7 +10,10 @@ from deltaic_ops.local.state import running
 
 
 def env(
-    state: Annotated[Path, typer.Option(help="The folder that `deltaic serve` was started with.")] = Path(".deltaic"),
+    ctx: typer.Context,
+    state: Annotated[
+        Path | None, typer.Option(help="The folder that `deltaic serve` was started with.", show_default=".deltaic")
+    ] = None,
 ) -> None:
     r"""Print export lines for the embedded AWS that runs in a state folder.
 
@@ -18,11 +21,17 @@ def env(
     eval "$(deltaic env)"
     aws s3 ls
     """
-    environment = running(state)
+    folder = state or Path(global_options(ctx).get("state") or ".deltaic")
+    environment = running(folder)
     if environment is None:
-        typer.secho(
-            f"no embedded AWS runs in {state}: start it with `deltaic serve --state {state}`", fg="red", err=True
-        )
+        command = f"deltaic serve --state {shlex.quote(str(folder))}"
+        typer.secho(f"no embedded AWS runs in {folder}: start it with `{command}`", fg="red", err=True)
         raise typer.Exit(1)
     for name, value in environment.items():
         typer.echo(f"export {name}={shlex.quote(value)}")
+
+
+def global_options(ctx: typer.Context) -> dict[str, str]:
+    """Return the options that were given before the command's name."""
+    parent = ctx.parent.params if ctx.parent is not None else {}
+    return {name: value for name, value in parent.items() if isinstance(value, str)}

@@ -10,16 +10,29 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from deltaic_ops.cli.env import global_options
 from deltaic_ops.deploy.intrinsics import TemplateError
 from deltaic_ops.local.stack import Stack, StackFailed, gateway_over, local_stack, names_aws
 from deltaic_ops.local.state import StateInUse
 
 CHECK_SECONDS = 0.5
+VARIABLES = {
+    "catalog": "CATALOG_TABLE",
+    "tokens": "TOKENS_TABLE",
+    "stack": "DELTAIC_STACK",
+    "profile": "AWS_PROFILE",
+    "region": "AWS_REGION",
+    "endpoint_url": "AWS_ENDPOINT_URL",
+}
+"""The global options of `deltaic`, and the variables that say the same to a function."""
 
 
 def serve(
+    ctx: typer.Context,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0 takes a free one.")] = 8000,
-    state: Annotated[Path, typer.Option(help="Where the embedded AWS keeps its data.")] = Path(".deltaic"),
+    state: Annotated[
+        Path | None, typer.Option(help="Where the embedded AWS keeps its data.", show_default=".deltaic")
+    ] = None,
 ) -> None:
     """Serve shares on this machine, over the AWS that the ordinary variables name or else the embedded one.
 
@@ -31,13 +44,15 @@ def serve(
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    over_named_aws = names_aws(os.environ)
+    said = global_options(ctx)
+    folder = state or Path(said.get("state") or ".deltaic")
+    variables = {**os.environ, **{VARIABLES[name]: value for name, value in said.items() if name in VARIABLES}}
     part: AbstractContextManager[Stack] = (
-        gateway_over(os.environ, state, port) if over_named_aws else local_stack(state, port)
+        gateway_over(variables, folder, port) if names_aws(variables) else local_stack(folder, port)
     )
     try:
         with part as stack:
-            _tell(console, stack, state)
+            _tell(console, stack, folder)
             while not stop.wait(CHECK_SECONDS):
                 stack.check()
             console.print("stopping ...")

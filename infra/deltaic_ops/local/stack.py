@@ -15,6 +15,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from deltaic.errors import NotFound
+
+from deltaic_ops.deploy.outputs import DEFAULT_STACK, stack_outputs
 from deltaic_ops.deploy.template import TEMPLATE, Template, load_template
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.resources import PARAMETERS, connect, prepare
@@ -95,20 +98,22 @@ def local_stack(
         except RuntimeError as error:
             raise StackFailed(str(error)) from error
         prepare(template, clients.result())
-        outside = {**aws.environment, **_tables(template)}
+        outside = {**aws.environment, **_tables(template), "DELTAIC_ENDPOINT": gateway.endpoint()}
         parts.enter_context(announced(state, aws.endpoint, aws.pid, outside))
         parts.callback(gateway.stop)  # before the AWS that its answers need
-        yield Stack(gateway.endpoint(), outside, {EMBEDDED: aws.pid, "gateway": gateway.pid})
+        yield Stack(outside["DELTAIC_ENDPOINT"], outside, {EMBEDDED: aws.pid, "gateway": gateway.pid})
 
 
 @contextmanager
 def gateway_over(environment: Mapping[str, str], state: Path, port: int = 0) -> Iterator[Stack]:
     """Run the gateway over the AWS that the variables name; nothing is created there (`sam deploy` does that).
 
-    Variables of the functions (CATALOG_TABLE, TOKENS_TABLE, ...) are taken from `environment`, else the template's.
+    Variables of the functions (CATALOG_TABLE, TOKENS_TABLE, ...) are taken from `environment`, else from the outputs of
+    the deployed stack (DELTAIC_STACK, `deltaic`), else from the template; URLs are then signed as whoever serves.
     """
     template = load_template(parameters=PARAMETERS)
-    together = {**template.environment, "SIGNING_ROLE_ARN": "", **environment}
+    deployed = {} if environment.get("CATALOG_TABLE") else _deployed(environment)
+    together = {**template.environment, "SIGNING_ROLE_ARN": "", **deployed, **environment}
     state.mkdir(parents=True, exist_ok=True)
     gateway = _GatewayProcess(state, together, _arguments(TEMPLATE, port, PARAMETERS))
     try:
@@ -116,6 +121,28 @@ def gateway_over(environment: Mapping[str, str], state: Path, port: int = 0) -> 
         yield Stack(gateway.endpoint(), known, {"gateway": gateway.pid})
     finally:
         gateway.stop()
+
+
+def _deployed(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Return what a deployed stack says of its tables, key and role; nothing if there is none or it cannot be asked."""
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        session = boto3.Session(
+            profile_name=environment.get("AWS_PROFILE"),
+            region_name=environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION"),
+        )
+        client = session.client("cloudformation", endpoint_url=environment.get("AWS_ENDPOINT_URL"))
+        outputs = stack_outputs(client, environment.get("DELTAIC_STACK", DEFAULT_STACK))
+    except (NotFound, BotoCoreError, ClientError):
+        return {}
+    return {
+        "CATALOG_TABLE": outputs.catalog_table,
+        "TOKENS_TABLE": outputs.tokens_table,
+        "TOKEN_KEY_SECRET": outputs.token_key_secret,
+        "SIGNING_ROLE_ARN": outputs.signing_role_arn,
+    }
 
 
 def _arguments(template: Path, port: int, parameters: Mapping[str, str]) -> list[str]:

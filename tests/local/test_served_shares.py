@@ -1,0 +1,110 @@
+"""The real functions behind the local gateway: a share made by the provider's side is read over HTTP."""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import boto3
+import httpx
+import pytest
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.issuing import TokenAdmin
+from deltaic_ops.local.resources import DATA_BUCKET
+from deltaic_ops.local.stack import Stack, local_stack
+
+FILES = 3000
+TABLE = "/shares/lake/schemas/sales/tables/orders"
+SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with local_stack(tmp_path_factory.mktemp("served")) as running:
+        yield running
+
+
+def log_of_many_files() -> bytes:
+    metadata = {"id": "orders", "format": {"provider": "parquet", "options": {}}, "schemaString": SCHEMA}
+    actions: list[dict[str, object]] = [
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {"metaData": {**metadata, "partitionColumns": [], "configuration": {}, "createdTime": 0}},
+    ]
+    actions += [
+        {
+            "add": {
+                "path": f"part-{n:05}.parquet",
+                "partitionValues": {},
+                "size": 1,
+                "modificationTime": 0,
+                "dataChange": True,
+            }
+        }
+        for n in range(FILES)
+    ]
+    return "".join(json.dumps(action) + "\n" for action in actions).encode()
+
+
+@pytest.fixture(scope="module")
+def client(stack: Stack) -> Iterator[httpx.Client]:
+    """A recipient of a share with one table of FILES files."""
+    known = stack.environment
+    session = boto3.Session(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"], region_name=known["AWS_REGION"])
+    s3 = session.client("s3", endpoint_url=known["AWS_ENDPOINT_URL"])
+    s3.put_object(Bucket=DATA_BUCKET, Key="orders/_delta_log/00000000000000000000.json", Body=log_of_many_files())
+    dynamo = Dynamo(lambda: session.client("dynamodb", endpoint_url=known["AWS_ENDPOINT_URL"]))
+    admin = CatalogAdmin(known["CATALOG_TABLE"], known["TOKENS_TABLE"], dynamo)
+    admin.create_share("lake")
+    admin.create_schema("lake", "sales")
+    admin.create_table("lake", "sales", "orders", f"s3://{DATA_BUCKET}/orders")
+    recipient = admin.create_recipient("alice")
+    admin.create_grant("alice", "lake")
+    issued = TokenAdmin(known["CATALOG_TABLE"], known["TOKENS_TABLE"], dynamo).create_token(recipient)
+    headers = {"Authorization": f"Bearer {issued.secret}"}
+    with httpx.Client(base_url=stack.endpoint, headers=headers, timeout=30) as ready:
+        yield ready
+
+
+def test_the_share_is_listed_and_its_version_told(client: httpx.Client) -> None:
+    assert [item["name"] for item in client.get("/shares").json()["items"]] == ["lake"]
+    assert client.get(f"{TABLE}/version").headers["delta-table-version"] == "0"
+    head = client.head(TABLE)
+    assert (head.status_code, head.headers["delta-table-version"], head.content) == (200, "0", b"")
+
+
+@pytest.mark.parametrize("name", ["a%20b", "100%25", "%C3%A9", "a%2Fb"], ids=["space", "percent", "unicode", "slash"])
+def test_names_are_decoded_once_by_the_function(client: httpx.Client, name: str) -> None:
+    answer = client.get(f"/shares/{name}")
+    assert (answer.status_code, answer.json()["errorCode"]) in {
+        (404, "RESOURCE_DOES_NOT_EXIST"),
+        (400, "INVALID_PARAMETER_VALUE"),
+    }
+    assert name not in answer.json()["message"]
+
+
+def ids(answer: httpx.Response) -> list[str]:
+    lines = [json.loads(line) for line in answer.text.splitlines()]
+    assert [next(iter(line)) for line in lines[:2]] == ["protocol", "metaData"]
+    return [line["file"]["id"] for line in lines[2:]]
+
+
+def test_a_query_is_streamed(client: httpx.Client) -> None:
+    client.post(f"{TABLE}/query", json={})
+    with client.stream("POST", f"{TABLE}/query", json={}, headers={"Accept-Encoding": "identity"}) as answer:
+        assert (answer.status_code, answer.headers["transfer-encoding"]) == (200, "chunked")
+        assert answer.headers["delta-table-version"] == "0"
+        chunks = list(answer.iter_raw())
+    assert len(chunks) > 1
+    assert b"".join(chunks).count(b"\n") == FILES + 2
+
+
+def test_queries_at_once_are_not_mixed_up(stack: Stack, client: httpx.Client) -> None:
+    whole = ids(client.post(f"{TABLE}/query", json={}))
+    assert len(set(whole)) == FILES
+
+    def ask(_: int) -> list[str]:
+        with httpx.Client(base_url=stack.endpoint, headers=client.headers, timeout=30) as other:
+            return ids(other.post(f"{TABLE}/query", json={}))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(answer == whole for answer in pool.map(ask, range(8)))
