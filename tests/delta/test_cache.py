@@ -1,0 +1,136 @@
+"""A kept snapshot never changes an answer, and a new commit costs a new commit."""
+
+import os
+import shutil
+import threading
+from pathlib import Path
+
+from delta_tables.folder_store import FolderStore
+from delta_tables.handmade import HandmadeLog, add, expected_files, found_files, metadata, protocol, remove, vector
+from deltaic.delta.cache import SnapshotCache
+from deltaic.delta.kept import Kept
+from deltaic.delta.log import DeltaLog
+
+V = vector("ab^-aqEH.-t@S}K{vb[*k^")
+
+
+def grown(root: Path) -> HandmadeLog:
+    log = HandmadeLog(root)
+    log.commit(metadata(), protocol(3, 7, "deletionVectors"))
+    log.commit(*[add(f"f{n}", n) for n in range(50)])
+    log.classic(1, row_group=9)
+    log.commit(remove("f3"), add("g", 3))
+    return log
+
+
+def test_new_commits_are_read_and_nothing_else(tmp_path: Path) -> None:
+    log = grown(tmp_path)
+    store = FolderStore(tmp_path)
+    cached = DeltaLog(store, SnapshotCache(8 << 20), "t")
+    list(cached.snapshot().files())
+    steps = [
+        [remove("f4"), add("f3", 33)],
+        [add("g", 3, vector=V), remove("g")],
+        [remove("g", V), metadata({"changed": "yes"})],
+        [add("%67", 8)],
+    ]
+    for actions in steps:
+        version = log.commit(*actions)
+        store.calls.clear()
+        snapshot = cached.snapshot()
+        assert found_files(snapshot.files()) == expected_files(log.state())
+        assert snapshot.metadata.configuration == (log.state().metadata or {})["configuration"]
+        assert store.calls == [
+            "get _delta_log/_last_checkpoint",
+            "list ",
+            f"get _delta_log/{version:020d}.json",
+        ]
+        assert snapshot.totals() == DeltaLog(FolderStore(tmp_path)).snapshot().totals()
+
+
+def test_older_versions_are_kept_apart(tmp_path: Path) -> None:
+    log = grown(tmp_path)
+    cached = DeltaLog(FolderStore(tmp_path), SnapshotCache(8 << 20), "t")
+    log.commit(add("h", 9))
+    for version in (3, 2, 3, 1, 2):
+        assert found_files(cached.snapshot(version).files()) == expected_files(log.state(version))
+
+
+def test_a_table_made_anew_is_read_anew(tmp_path: Path) -> None:
+    cached = DeltaLog(FolderStore(tmp_path), SnapshotCache(8 << 20), "t")
+    grown(tmp_path)
+    list(cached.snapshot().files())
+    shutil.rmtree(tmp_path / "_delta_log")
+    log = HandmadeLog(tmp_path)
+    log.commit(metadata(), protocol())
+    log.commit(*[add(f"f{n}", n + 1) for n in range(50)])
+    log.classic(1, row_group=9)
+    log.commit(add("other", 1))
+    for path in log.log.iterdir():
+        os.utime(path, (2_000_000_000, 2_000_000_000))
+    assert found_files(cached.snapshot().files()) == expected_files(log.state())
+
+
+def test_tables_that_look_alike_are_kept_apart(tmp_path: Path) -> None:
+    cache = SnapshotCache(8 << 20)
+    logs = []
+    for name in ("one", "two"):
+        log = HandmadeLog(tmp_path / name)
+        log.commit(metadata(), protocol())
+        log.commit(add(name, 5), add("x", 6))
+        log.classic(1)
+        for path in log.log.iterdir():
+            os.utime(path, (2_000_000_000, 2_000_000_000))
+        logs.append(log)
+    for log in logs * 2:
+        found = DeltaLog(FolderStore(log.root), cache, str(log.root)).snapshot().files()
+        assert found_files(found) == expected_files(log.state())
+
+
+def test_the_room_is_never_exceeded(tmp_path: Path) -> None:
+    room = 96 << 10
+    cache = SnapshotCache(room)
+    for name in range(12):
+        log = grown(tmp_path / str(name))
+        delta = DeltaLog(FolderStore(log.root), cache, str(name))
+        for _ in range(2):
+            assert found_files(delta.snapshot().files()) == expected_files(log.state())
+            assert cache.nbytes <= room
+
+
+def test_a_row_group_that_would_take_over_is_not_kept() -> None:
+    kept = Kept(100)
+    assert kept.admits(50)
+    assert not kept.admits(51)
+
+
+def test_concurrent_requests_agree_while_commits_arrive(tmp_path: Path) -> None:
+    log = grown(tmp_path)
+    cache = SnapshotCache(8 << 20)
+    wrong: list[str] = []
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            snapshot = DeltaLog(FolderStore(tmp_path), cache, "t").snapshot()
+            found = sum(batch.num_rows for batch in snapshot.files())
+            # One file came with every commit after version 2, which has 50 files.
+            if found != 48 + snapshot.version or snapshot.totals().num_files != found:
+                wrong.append(f"version {snapshot.version}: {found} files, {snapshot.totals()}")
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for number in range(20):
+        # Commits appear whole, as on object storage.
+        path = log.log / f"{len(log.commits):020d}.json"
+        log.commits.append([add(f"n{number}", 1)])
+        draft = tmp_path / "draft"
+        draft.write_bytes(b'{"add":{"path":"n%d","partitionValues":{"p":"a"},"size":1}}\n' % number)
+        draft.rename(path)
+        if number == 10:
+            log.classic(len(log.commits) - 1)
+    done.set()
+    for reader in readers:
+        reader.join()
+    assert wrong == []

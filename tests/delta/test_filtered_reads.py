@@ -1,0 +1,145 @@
+"""A filter sees cheap columns first, and what it drops is neither fetched nor decoded."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from delta_tables.folder_store import FolderStore
+from delta_tables.handmade import Action, HandmadeLog, add, expected_files, found_files, metadata, protocol, remove
+from deltaic.delta.cache import SnapshotCache
+from deltaic.delta.files import FileFilter
+from deltaic.delta.log import DeltaLog
+
+
+@dataclass
+class Wanting:
+    """A filter that keeps partitions and ranges of x, and remembers how many rows each step was asked about."""
+
+    partitions: set[str | None] | None = None
+    below: int | None = None
+    typed: bool = True
+    asked: dict[str, int] = field(default_factory=lambda: {"partition": 0, "typed": 0, "json": 0})
+
+    @property
+    def needs_statistics(self) -> bool:
+        return self.below is not None
+
+    def by_partition(self, partition_values: pa.MapArray) -> pa.BooleanArray:
+        self.asked["partition"] += len(partition_values)
+        values = [dict(row)["p"] for row in partition_values.to_pylist()]
+        return pa.array([self.partitions is None or value in self.partitions for value in values], pa.bool_())
+
+    def typed_leaves(self, stats_parsed: pa.StructType) -> list[str]:
+        assert pa.types.is_struct(stats_parsed)
+        return ["minValues.x"] if self.typed else []
+
+    def by_typed_statistics(self, partition_values: pa.MapArray, stats_parsed: pa.StructArray) -> pa.BooleanArray:
+        assert len(partition_values) == len(stats_parsed)
+        assert [f.name for f in stats_parsed.type] == ["minValues"]
+        self.asked["typed"] += len(stats_parsed)
+        low = pc.struct_field(stats_parsed, ["minValues", "x"])
+        return pc.fill_null(pc.less(low, self.below), True)  # noqa: FBT003 -- the value, not a switch
+
+    def by_json_statistics(self, partition_values: pa.MapArray, stats: pa.StringArray) -> pa.BooleanArray:
+        assert len(partition_values) == len(stats)
+        self.asked["json"] += len(stats)
+        lows = [
+            None if row is None else int(row.partition('"minValues":{"x":')[2].partition("}")[0])
+            for row in stats.to_pylist()
+        ]
+        return pa.array([low is None or low < (self.below or 0) for low in lows], pa.bool_())
+
+    def keeps(self, action: Action) -> bool:
+        low = action.get("stats") and int(action["stats"].partition('"minValues":{"x":')[2].partition("}")[0])
+        inside = self.partitions is None or action["partitionValues"]["p"] in self.partitions
+        return inside and (self.below is None or low is None or low < self.below)
+
+
+def table(root: Path, statistics: str = "both", row_group: int = 10) -> HandmadeLog:
+    """A hundred files in five partitions in a checkpoint, tombstones among them, and a few commits after it."""
+    log = HandmadeLog(root)
+    log.commit(metadata(), protocol())
+    files = [
+        add(f"f{n:03d}", n + 1, p="abcde"[n // 20], **({"stats": None} if n % 17 == 3 else {})) for n in range(100)
+    ]
+    log.commit(*files)
+    log.commit(*[remove(f"f{n:03d}") for n in range(0, 100, 9)])
+    log.classic(2, statistics=statistics, row_group=row_group)
+    log.commit(add("g1", 5, p="a"), add("g2", 500, p="c"), remove("f021"))
+    log.commit(add("f001", 77, p="e"))
+    return log
+
+
+CASES = [
+    pytest.param(lambda: Wanting({"a"}), id="one_partition"),
+    pytest.param(lambda: Wanting({"c", "e"}), id="two_partitions"),
+    pytest.param(lambda: Wanting({"none"}), id="no_partition"),
+    pytest.param(lambda: Wanting(None), id="everything"),
+    pytest.param(lambda: Wanting(None, 30), id="typed_range"),
+    pytest.param(lambda: Wanting(None, 30, typed=False), id="json_range"),
+    pytest.param(lambda: Wanting({"b"}, 25), id="partition_and_range"),
+    pytest.param(lambda: Wanting(None, -1), id="only_files_without_statistics"),
+]
+
+
+@pytest.mark.parametrize("statistics", ["json", "struct", "both"])
+@pytest.mark.parametrize("row_group", [1, 7, 1000])
+@pytest.mark.parametrize("wanting", CASES)
+def test_a_filtered_read_is_the_filter_of_the_whole(
+    tmp_path: Path, wanting: Callable[[], Wanting], row_group: int, statistics: str
+) -> None:
+    log = table(tmp_path, statistics, row_group)
+    wanted: FileFilter = wanting()
+    expected = [action for action in expected_files(log.state()) if wanting().keeps(action)]
+    assert found_files(DeltaLog(FolderStore(tmp_path)).snapshot().files(wanted, batch_rows=3)) == expected
+
+
+@pytest.mark.parametrize("wanting", CASES)
+def test_filtered_pages_are_the_whole_and_so_are_kept_row_groups(
+    tmp_path: Path, wanting: Callable[[], Wanting]
+) -> None:
+    table(tmp_path)
+    cached = DeltaLog(FolderStore(tmp_path), SnapshotCache(1 << 20), "t")
+    for log in (DeltaLog(FolderStore(tmp_path)), cached, cached):
+        whole = [path for batch in log.snapshot().files(wanting()) for path in batch["path"].to_pylist()]
+        paged, position = [], None
+        while (batch := next(log.snapshot(4, at=position).scan(wanting(), 4, position), None)) is not None:
+            paged.append(batch.files["path"][0].as_py())
+            position = batch.position(1)
+        assert paged == whole
+
+
+def test_each_step_is_asked_about_survivors_only(tmp_path: Path) -> None:
+    table(tmp_path)
+    wanted = Wanting({"b"}, 25)
+    found = list(DeltaLog(FolderStore(tmp_path)).snapshot().files(wanted))
+    # 88 adds are left in the checkpoint and 3 in the tail; partition b has 18 of them, 4 below 25 or unknown.
+    assert wanted.asked == {"partition": 91, "typed": 18, "json": sum(batch.num_rows for batch in found)}
+
+
+def chunk(root: Path, group: int, column: str) -> tuple[int, int]:
+    found = pq.read_metadata(next((root / "_delta_log").glob("*.checkpoint.parquet"))).row_group(group)
+    one = next(found.column(at) for at in range(found.num_columns) if found.column(at).path_in_schema == column)
+    start = one.dictionary_page_offset or one.data_page_offset
+    return start, start + one.total_compressed_size
+
+
+def test_row_groups_without_survivors_are_not_fetched(tmp_path: Path) -> None:
+    log = HandmadeLog(tmp_path)
+    log.commit(metadata(), protocol())
+    log.commit(
+        *[add(f"{n:05d}-{'x' * 2000}-{n * 7919}", n, p="ab"[n // 1500], tags={"t": f"{n}" * 300}) for n in range(3000)]
+    )
+    log.classic(1, row_group=500, compression="none", statistics="both")
+    log.forget(0, 1)
+    store = FolderStore(tmp_path)
+    found = list(DeltaLog(store).snapshot().files(Wanting({"b"})))
+    assert sum(batch.num_rows for batch in found) == 1500
+    fetched = [call.rpartition(" ")[2].split("-") for call in store.calls if call.startswith("range")]
+    for group, needed in ((0, False), (1, False), (2, False), (3, True), (4, True), (5, True)):
+        start, end = chunk(tmp_path, group, "add.path")
+        assert any(int(a) <= start and end <= int(b) for a, b in fetched) is needed

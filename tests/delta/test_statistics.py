@@ -1,0 +1,108 @@
+"""Statistics that a checkpoint has only as a struct come out as the JSON that Spark writes."""
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltaic.delta.statistics import json_statistics
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def rendered(kind: pa.DataType, value: Any) -> str:
+    """Return the JSON of one column's minimum."""
+    stats = pa.array([{"minValues": {"c": value}}], pa.struct([("minValues", pa.struct([("c", kind)]))]))
+    found = json_statistics(stats)[0].as_py()
+    assert found.startswith('{"minValues":{')
+    assert found.endswith("}}")
+    return str(found[14:-2])
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        pytest.param(pa.int64(), -(2**63), '"c":-9223372036854775808', id="long"),
+        pytest.param(pa.int32(), None, "", id="null_is_left_out"),
+        pytest.param(pa.string(), 'a"b\\ü\u2028', '"c":"a\\"b\\\\ü\u2028"', id="string"),
+        pytest.param(pa.date32(), date(2024, 2, 29), '"c":"2024-02-29"', id="date"),
+        pytest.param(pa.date32(), date(1, 1, 1), '"c":"0001-01-01"', id="first_date"),
+        pytest.param(
+            pa.timestamp("us", "UTC"),
+            datetime(2026, 1, 1, 10, 20, 59, 999999, UTC),
+            '"c":"2026-01-01T10:20:59.999Z"',
+            id="timestamp_is_cut_to_milliseconds",
+        ),
+        pytest.param(
+            pa.timestamp("us", "UTC"),
+            datetime(1969, 12, 31, 23, 59, 59, 999_500, UTC),
+            '"c":"1969-12-31T23:59:59.999Z"',
+            id="timestamp_before_the_epoch_is_cut_downwards",
+        ),
+        pytest.param(
+            pa.timestamp("us"),
+            datetime.fromisoformat("2026-01-01T10:20:30"),
+            '"c":"2026-01-01T10:20:30.000"',
+            id="timestamp_ntz",
+        ),
+        pytest.param(pa.decimal128(20, 18), Decimal("1.5"), '"c":1.500000000000000000', id="decimal_with_all_digits"),
+        pytest.param(pa.decimal128(38, 0), Decimal(10**37), '"c":1' + "0" * 37, id="long_decimal"),
+        pytest.param(pa.decimal128(10, 8), Decimal("0.00000001"), '"c":0.00000001', id="small_decimal"),
+        pytest.param(pa.float64(), 1.0, '"c":1.0', id="double"),
+        pytest.param(pa.float64(), -0.0, '"c":-0.0', id="minus_zero"),
+        pytest.param(pa.float64(), 1e7, '"c":1.0E7', id="large_double"),
+        pytest.param(pa.float64(), 9999999.5, '"c":9999999.5', id="largest_plain_double"),
+        pytest.param(pa.float64(), 0.001, '"c":0.001', id="smallest_plain_double"),
+        pytest.param(pa.float64(), 1.25e-5, '"c":1.25E-5', id="small_double"),
+        pytest.param(pa.float64(), 1.7976931348623157e308, '"c":1.7976931348623157E308', id="largest_double"),
+        pytest.param(pa.float64(), float("nan"), '"c":"NaN"', id="nan"),
+        pytest.param(pa.float64(), float("-inf"), '"c":"-Infinity"', id="minus_infinity"),
+        pytest.param(pa.float32(), 0.1, '"c":0.1', id="float_has_its_own_digits"),
+        pytest.param(pa.bool_(), True, '"c":true', id="boolean"),
+        pytest.param(pa.struct([("d", pa.int32())]), {"d": 1}, '"c":{"d":1}', id="nested"),
+        pytest.param(pa.struct([("d", pa.int32())]), {"d": None}, '"c":{}', id="nested_null"),
+        pytest.param(pa.binary(), b"x", "", id="binary_has_no_bounds"),
+    ],
+)
+def test_values(kind: pa.DataType, value: Any, text: str) -> None:
+    assert rendered(kind, value) == text
+
+
+def test_whole_statistics_keep_sparks_order_and_nulls_stay_null() -> None:
+    bounds = pa.struct([("a b", pa.int64()), ('q"', pa.string())])
+    kind = pa.struct(
+        [
+            ("numRecords", pa.int64()),
+            ("minValues", bounds),
+            ("maxValues", bounds),
+            ("nullCount", pa.struct([("a b", pa.int64()), ('q"', pa.int64())])),
+            ("tightBounds", pa.bool_()),
+        ]
+    )
+    row = {
+        "numRecords": 3,
+        "minValues": {"a b": 1, 'q"': None},
+        "maxValues": {"a b": 2, 'q"': "z"},
+        "nullCount": {"a b": 0, 'q"': 1},
+        "tightBounds": True,
+    }
+    assert json_statistics(pa.array([row, None], kind)).to_pylist() == [
+        (
+            '{"numRecords":3,"minValues":{"a b":1},"maxValues":{"a b":2,"q\\"":"z"},'
+            '"nullCount":{"a b":0,"q\\"":1},"tightBounds":true}'
+        ),
+        None,
+    ]
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_every_double_reads_back(value: float) -> None:
+    assert json.loads("{" + rendered(pa.float64(), value) + "}") == {"c": value}
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_every_float_reads_back(value: float) -> None:
+    found = json.loads("{" + rendered(pa.float32(), value) + "}")["c"]
+    assert pa.scalar(found, pa.float32()).as_py() == value
