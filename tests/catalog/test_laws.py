@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from catalog.conftest import Catalog
     from deltaic.catalog.items import Share, Table
-
-    from tests.catalog.conftest import Catalog
 
 _Item = TypeVar("_Item")
 

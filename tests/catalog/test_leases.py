@@ -10,7 +10,7 @@ import pytest
 from deltaic.errors import Conflict, InvalidParameter
 
 if TYPE_CHECKING:
-    from tests.catalog.conftest import Catalog
+    from catalog.conftest import Catalog
 
 LOCATION = "s3://bucket/some/table"
 MINUTE = timedelta(minutes=1)

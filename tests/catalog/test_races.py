@@ -13,7 +13,7 @@ from deltaic.errors import AlreadyExists, Conflict, DeltaicError, NotFound, Unau
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.catalog.conftest import Catalog
+    from catalog.conftest import Catalog
 
 RACERS = 16
 LOCATION = "s3://bucket/some/table"

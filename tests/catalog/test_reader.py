@@ -10,9 +10,8 @@ from deltaic.errors import NotFound, TableUnreadable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from catalog.conftest import Catalog
     from deltaic.catalog.reader import CatalogReader
-
-    from tests.catalog.conftest import Catalog
 
 LOCATION = "s3://bucket/some/table"
 UNKNOWN = "does not exist, please contact your share provider for further information."

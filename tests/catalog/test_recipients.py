@@ -9,7 +9,7 @@ import pytest
 from deltaic.errors import AlreadyExists, NotFound, Unauthenticated
 
 if TYPE_CHECKING:
-    from tests.catalog.conftest import Catalog
+    from catalog.conftest import Catalog
 
 
 def test_a_recipient_has_an_id_of_its_own(catalog: Catalog) -> None:

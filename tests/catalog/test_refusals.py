@@ -28,6 +28,8 @@ from deltaic.errors import (
 from deltaic_ops.local.embedded import EmbeddedAws, free_port
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mypy_boto3_dynamodb import DynamoDBClient
 
 BEARER = "dlt_" + "A" * 43
@@ -83,9 +85,8 @@ def client(endpoint: str, **keys: str) -> DynamoDBClient:
     keys = keys or {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
     # One attempt: what is tested is the error, not botocore's patience.
     config = client_config().merge(Config(retries={"total_max_attempts": 1}))
-    session: Any = botocore.session.Session()
-    made = session.create_client("dynamodb", region_name="us-east-1", endpoint_url=endpoint, config=config, **keys)
-    return made
+    create: Callable[..., DynamoDBClient] = botocore.session.Session().create_client  # type: ignore[assignment]
+    return create("dynamodb", region_name="us-east-1", endpoint_url=endpoint, config=config, **keys)
 
 
 def dynamo(aws: Scripted) -> Dynamo:

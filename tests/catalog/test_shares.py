@@ -12,9 +12,8 @@ from deltaic.errors import AlreadyExists, Conflict, InvalidParameter, NotFound
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from catalog.conftest import Catalog
     from deltaic.catalog.admin import CatalogAdmin
-
-    from tests.catalog.conftest import Catalog
 
 LOCATION = "s3://bucket/some/table"
 

@@ -12,9 +12,8 @@ from deltaic.catalog import tables
 from deltaic.errors import Conflict, InvalidParameter, NotFound, Unauthenticated
 
 if TYPE_CHECKING:
+    from catalog.conftest import Catalog
     from deltaic.catalog.items import Recipient
-
-    from tests.catalog.conftest import Catalog
 
 DAY = 86_400.0
 

@@ -52,12 +52,12 @@ class Connection:
 
 
 @contextmanager
-def connection(wishes: Wishes, variables: Mapping[str, str] | None = None) -> Iterator[Connection]:
+def connection(wishes: Wishes) -> Iterator[Connection]:
     """Find out what is meant and connect to it; an embedded AWS that only this command starts ends with the block.
 
     Tables: the options, else CATALOG_TABLE and TOKENS_TABLE, else the stack's outputs, else the settings' defaults.
     """
-    told = dict(os.environ) if variables is None else dict(variables)
+    told = dict(os.environ)
     with _embedded(wishes, told) as environment:
         told |= environment
         session = _session(wishes, environment, told)

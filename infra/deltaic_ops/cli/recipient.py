@@ -28,8 +28,9 @@ def create(
     deltaic recipient create alice
     deltaic recipient create acme --comment "Acme Inc., contract 7" --property country=de
     """
+    properties = pairs(property_)
     out = operator(ctx, as_json)
-    made = out.admin.create_recipient(name, comment=comment, properties=pairs(property_))
+    made = out.admin.create_recipient(name, comment=comment, properties=properties)
     out.show(made, f"made recipient '{made.name}'; next: deltaic grant create {made.name} <share>")
 
 
@@ -76,9 +77,10 @@ def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
     \b
     deltaic recipient update alice --property country=fr --remove-property team
     """
+    properties = pairs(property_)
     out = operator(ctx, as_json)
     changed = out.admin.update_recipient(
-        name, comment=comment, add_properties=pairs(property_), remove_properties=tuple(remove_property or ())
+        name, comment=comment, add_properties=properties, remove_properties=tuple(remove_property or ())
     )
     out.show(changed, f"changed recipient '{changed.name}'")
 

@@ -30,10 +30,9 @@ def create(  # noqa: PLR0913, PLR0917 -- what a share holds
     deltaic share create vaccine_share --comment "Trial results"
     deltaic share create vaccine_share --display-name "Vaccines" --property owner=lab --property tier=gold
     """
+    properties = pairs(property_)
     out = operator(ctx, as_json)
-    made = out.admin.create_share(
-        name, display_name=display_name, comment=comment, properties=pairs(property_), share_id=id_
-    )
+    made = out.admin.create_share(name, display_name=display_name, comment=comment, properties=properties, share_id=id_)
     out.show(made, f"made share '{made.name}'; next: deltaic schema create {made.name}.<schema>")
 
 
@@ -82,12 +81,13 @@ def update(  # noqa: PLR0913, PLR0917 -- what a share holds
     \b
     deltaic share update vaccine_share --comment "Final results" --property tier=silver --remove-property owner
     """
+    properties = pairs(property_)
     out = operator(ctx, as_json)
     changed = out.admin.update_share(
         name,
         display_name=display_name,
         comment=comment,
-        add_properties=pairs(property_),
+        add_properties=properties,
         remove_properties=tuple(remove_property or ()),
     )
     out.show(changed, f"changed share '{changed.name}'")

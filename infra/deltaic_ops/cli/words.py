@@ -11,8 +11,10 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 _DURATION = re.compile(r"([0-9]{1,6})([smhdw])")
 
 
-def duration(text: str) -> timedelta:
-    """Read 90d, 12h, 30m, 45s or 2w; 0 needs no unit."""
+def duration(text: str | timedelta) -> timedelta:
+    """Read 90d, 12h, 30m, 45s or 2w; 0 needs no unit. Typer also hands defaults through here."""
+    if isinstance(text, timedelta):
+        return text
     if text == "0":
         return timedelta(0)
     found = _DURATION.fullmatch(text.strip().lower())

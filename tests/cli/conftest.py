@@ -1,0 +1,112 @@
+"""The command line over the embedded AWS, each test with tables of its own."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+from deltaic.catalog import tables
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.tokens import TokenStore
+from deltaic_ops.cli import app
+from typer.testing import CliRunner
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import boto3
+    from deltaic_ops.local.embedded import EmbeddedAws
+    from typer.testing import Result
+
+# Whatever the machine's own environment names must not lead a test elsewhere.
+CLEAN = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_DEFAULT_REGION",
+    "AWS_ENDPOINT_URL",
+    "AWS_PROFILE",
+    "AWS_REGION",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "CATALOG_TABLE",
+    "DELTAIC_ENDPOINT",
+    "DELTAIC_STACK",
+    "DELTAIC_STATE",
+    "TOKENS_TABLE",
+)
+
+
+@dataclass
+class Deltaic:
+    """The command, run in this process."""
+
+    variables: dict[str, str]
+    told: list[str] = field(default_factory=list)
+
+    def __call__(self, line: str, *, given: str | None = None, **variables: str) -> Result:
+        arguments = [*self.told, *shlex.split(line)]
+        environment = dict.fromkeys(CLEAN) | self.variables | variables | {"AWS_EC2_METADATA_DISABLED": "true"}
+        return CliRunner().invoke(app, arguments, input=given, env=environment, catch_exceptions=False)
+
+    def done(self, line: str, *, given: str | None = None) -> str:
+        """Run what must succeed; return what people see."""
+        result = self(line, given=given)
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    def json(self, line: str, *, given: str | None = None) -> Any:
+        """Run what must succeed; return what scripts see."""
+        result = self(f"{line} --json", given=given)
+        assert result.exit_code == 0, result.output
+        assert result.stderr == ""
+        return json.loads(result.stdout)
+
+
+@pytest.fixture
+def dynamodb(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Any:
+    return aws_session.client("dynamodb", endpoint_url=embedded_aws.endpoint)
+
+
+@pytest.fixture
+def deltaic(embedded_aws: EmbeddedAws, dynamodb: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deltaic:
+    """Return the command over an empty catalog, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    unique = uuid4().hex
+    named = {"CATALOG_TABLE": f"catalog-{unique}", "TOKENS_TABLE": f"tokens-{unique}"}
+    tables.create(dynamodb, named["CATALOG_TABLE"], named["TOKENS_TABLE"])
+    return Deltaic({**embedded_aws.environment, **named, "DELTAIC_ENDPOINT": "https://shares.test/delta-sharing/"})
+
+
+@pytest.fixture
+def nowhere() -> Deltaic:
+    """Return the command without any AWS to speak to."""
+    return Deltaic({})
+
+
+@pytest.fixture
+def filled(deltaic: Deltaic, dynamodb: Any) -> Deltaic:
+    """Return the command over a catalog with one of each thing."""
+    named = deltaic.variables
+    admin = CatalogAdmin(named["CATALOG_TABLE"], named["TOKENS_TABLE"], Dynamo(lambda: dynamodb))
+    admin.create_share("vaccine_share")
+    admin.create_schema("vaccine_share", "acme")
+    admin.create_table("vaccine_share", "acme", "patients", "s3://bucket/patients")
+    admin.create_storage("minio", endpoint="http://minio:9000", path_style=True)
+    admin.create_recipient("alice")
+    admin.create_grant("alice", "vaccine_share")
+    return deltaic
+
+
+@pytest.fixture
+def tokens(deltaic: Deltaic, dynamodb: Any) -> TokenStore:
+    """Return the tokens as the authorizer sees them."""
+    return TokenStore(deltaic.variables["TOKENS_TABLE"], Dynamo(lambda: dynamodb))
+
+
+@pytest.fixture
+def secrets_manager(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Any:
+    return aws_session.client("secretsmanager", endpoint_url=embedded_aws.endpoint)

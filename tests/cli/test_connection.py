@@ -1,0 +1,115 @@
+"""Which AWS and which tables are meant: told, running in the state folder, kept there, or none."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import boto3
+from deltaic.catalog import tables
+from deltaic_ops.cli.connection import Wishes, connection
+from deltaic_ops.local.embedded import EmbeddedAws
+from deltaic_ops.local.state import announced, locked
+
+if TYPE_CHECKING:
+    import pytest
+    from cli.conftest import Deltaic
+
+    Variables = dict[str, str]
+
+
+def test_options_come_before_variables(deltaic: Deltaic, embedded_aws: EmbeddedAws, dynamodb: Any) -> None:
+    unique = uuid4().hex
+    tables.create(dynamodb, f"other-{unique}", f"others-{unique}")
+    deltaic.done("share create here")
+    deltaic.told = ["--catalog", f"other-{unique}", "--tokens", f"others-{unique}"]
+    assert deltaic.json("share list") == []
+    deltaic.told += ["--endpoint-url", embedded_aws.endpoint, "--region", "us-east-1"]
+    moved = deltaic("share list --json", AWS_ENDPOINT_URL="http://127.0.0.1:9", AWS_REGION="eu-west-1")
+    assert json.loads(moved.stdout) == []
+
+
+def test_a_running_embedded_aws_is_found_by_its_folder(
+    deltaic: Deltaic, embedded_aws: EmbeddedAws, tmp_path: Path
+) -> None:
+    named = {name: deltaic.variables[name] for name in ("CATALOG_TABLE", "TOKENS_TABLE", "DELTAIC_ENDPOINT")}
+    deltaic.done("share create here")
+    deltaic.variables = {}
+    state = tmp_path / ".deltaic"
+    state.mkdir()
+    with announced(state, embedded_aws.endpoint, os.getpid(), {**embedded_aws.environment, **named}):
+        assert [share["name"] for share in deltaic.json("share list")] == ["here"]
+        deltaic.done("recipient create alice")
+        profile = deltaic.json("token create alice --profile alice.share")
+    assert profile["endpoint"] == "https://shares.test/delta-sharing"
+    refused = deltaic("share list")
+    assert refused.exit_code == 1
+    assert "deltaic serve" in refused.stderr
+
+
+def test_a_folder_that_nobody_serves_is_opened_for_the_command(deltaic: Deltaic, tmp_path: Path) -> None:
+    state = tmp_path / "kept"
+    with EmbeddedAws(state) as aws:
+        here = over(deltaic, aws)
+        here.done("share create kept")
+    deltaic.variables = {name: deltaic.variables[name] for name in ("CATALOG_TABLE", "TOKENS_TABLE")}
+    deltaic.told = ["--state", str(state)]
+    assert [share["name"] for share in deltaic.json("share list")] == ["kept"]
+    with locked(state):
+        refused = deltaic("share list")
+    assert refused.exit_code == 1
+    assert "in use by process" in refused.stderr
+
+
+def test_the_tables_of_a_deployed_stack_are_found_by_its_outputs(
+    deltaic: Deltaic, embedded_aws: EmbeddedAws, aws_session: boto3.Session
+) -> None:
+    stack = f"stack-{uuid4().hex[:8]}"
+    outputs = {
+        "Endpoint": "https://deployed.test/delta-sharing",
+        "CatalogTable": deltaic.variables["CATALOG_TABLE"],
+        "TokensTable": deltaic.variables["TOKENS_TABLE"],
+        "SigningRoleArn": "arn:aws:iam::123456789012:role/signing",
+        "TokenKeySecret": "key",
+    }
+    template = {
+        "Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": stack}}},
+        "Outputs": {name: {"Value": value} for name, value in outputs.items()},
+    }
+    cloudformation = aws_session.client("cloudformation", endpoint_url=embedded_aws.endpoint)
+    cloudformation.create_stack(StackName=stack, TemplateBody=json.dumps(template))
+    cloudformation.get_waiter("stack_create_complete").wait(StackName=stack, WaiterConfig={"Delay": 1})
+    deltaic.done("recipient create alice")
+    deltaic.variables = dict(embedded_aws.environment)
+    deltaic.told = ["--stack", stack]
+    assert [recipient["name"] for recipient in deltaic.json("recipient list")] == ["alice"]
+    assert deltaic.json("token create alice --profile alice.share")["endpoint"] == outputs["Endpoint"]
+
+
+def test_without_a_stack_the_tables_have_their_usual_names(
+    embedded_aws: EmbeddedAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_PROFILE", "CATALOG_TABLE", "DELTAIC_ENDPOINT", "TOKENS_TABLE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in embedded_aws.environment.items():
+        monkeypatch.setenv(name, value)
+    with connection(Wishes(stack="no-such-stack", state=str(tmp_path))) as found:
+        assert (found.catalog_table, found.tokens_table) == ("deltaic-catalog", "deltaic-tokens")
+        assert found.sharing_endpoint == ""
+
+
+def over(deltaic: Deltaic, aws: EmbeddedAws) -> Deltaic:
+    """Point the command at another embedded AWS, with tables of the same names."""
+    deltaic.variables |= aws.environment
+    client = boto3.client(
+        "dynamodb",
+        endpoint_url=aws.endpoint,
+        region_name="us-east-1",
+        aws_access_key_id=aws.environment["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=aws.environment["AWS_SECRET_ACCESS_KEY"],
+    )
+    tables.create(client, deltaic.variables["CATALOG_TABLE"], deltaic.variables["TOKENS_TABLE"])
+    return deltaic
