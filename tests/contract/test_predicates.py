@@ -1,0 +1,249 @@
+"""Hints over HTTP: which files JSON and SQL predicates keep; what cannot be decided keeps the file.
+
+The truth tables are those of the reference's evaluator, but for the two that lose rows there: a negated comparison
+over a range that holds both answers, and `isNull` of a column of which only some values are null.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from contract.logs import TableLog, column
+from contract.recipient import Table
+from contract.server import Server
+
+Node = dict[str, Any]
+
+TYPES = {"date": pa.date32(), "int": pa.int32(), "double": pa.float64(), "string": pa.string(), "bool": pa.bool_()}
+TRUTH = pa.schema([column("file", pa.string()), *(column(name, kind) for name, kind in TYPES.items())])
+"""A file holds one or two rows; of each type it has a value, a range, or nothing."""
+
+FILES: Mapping[str, tuple[Any, ...]] = {
+    "date 28": (date(2021, 4, 28),),
+    "date 29": (date(2021, 4, 29),),
+    "date 27..29": (date(2021, 4, 27), date(2021, 4, 29)),
+    "date 29..30": (date(2021, 4, 29), date(2021, 4, 30)),
+    "date 27..05-01": (date(2021, 4, 27), date(2021, 5, 1)),
+    "date 27..28": (date(2021, 4, 27), date(2021, 4, 28)),
+    "date 30..05-28": (date(2021, 4, 30), date(2021, 5, 28)),
+    "int 1": (1,),
+    "int 7": (7,),
+    "int 2..5": (2, 5),
+    "int 2..10": (2, 10),
+    "int null": (None,),
+    "int null..3": (None, 3),
+    "double 5.2": (5.2,),
+    "double 5.21": (5.21,),
+    "double 0..200": (0.0, 200.0),
+    "double 5.21..10": (5.21, 10.0),
+    "bool t": (True,),
+    "bool f": (False,),
+    "bool f..t": (False, True),
+}
+
+
+@pytest.fixture(scope="module")
+def truth(server: Server) -> Iterator[Table]:
+    """Return a table with one file for each of FILES, each in a partition of its name."""
+    log = server.shelf.log("truth", TRUTH, partitions=("file",), timed=False)
+    log.create(*(_file(log, name, values) for name, values in FILES.items()))
+    server.admin.create_table("share1", "default", "truth", log.location)
+    yield Table(server.alice, "share1", "default", "truth")
+    server.admin.delete_table("share1", "default", "truth")
+
+
+def _file(log: TableLog, name: str, values: tuple[Any, ...]) -> dict[str, Any]:
+    return log.add([{name.split()[0]: value} for value in values], file=name)
+
+
+def of(kind: str, *left: str) -> set[str]:
+    return {f"{kind} {text}" for text in left}
+
+
+def kept(table: Table, kind: str, **hints: Any) -> set[str]:
+    """Return the files of a type that a query with these hints answers with."""
+    lines = table.query(**hints).only("file")
+    names = {line["partitionValues"]["file"] for line in lines}
+    return {name for name in names if name.startswith(kind)}
+
+
+def col(name: str, kind: str) -> Node:
+    return {"op": "column", "name": name, "valueType": kind}
+
+
+def lit(value: Any, kind: str) -> Node:
+    return {"op": "literal", "value": str(value), "valueType": kind}
+
+
+def op(name: str, *children: Node) -> Node:
+    return {"op": name, "children": list(children)}
+
+
+DATE = lit("2021-04-29", "date")
+JSON_CASES: Mapping[str, tuple[Node, set[str]]] = {
+    "equal": (op("equal", col("date", "date"), DATE), of("date", "29", "27..29", "29..30", "27..05-01")),
+    "equal, reversed": (op("equal", DATE, col("date", "date")), of("date", "29", "27..29", "29..30", "27..05-01")),
+    "lessThan": (
+        op("lessThan", col("date", "date"), DATE),
+        of("date", "28", "27..29", "27..05-01", "27..28"),
+    ),
+    "lessThan, reversed": (
+        op("lessThan", DATE, col("date", "date")),
+        of("date", "29..30", "27..05-01", "30..05-28"),
+    ),
+    "lessThanOrEqual": (
+        op("lessThanOrEqual", col("double", "double"), lit(5.2, "double")),
+        of("double", "5.2", "0..200"),
+    ),
+    "greaterThanOrEqual": (op("greaterThanOrEqual", col("int", "int"), lit(7, "int")), of("int", "7", "2..10")),
+    "greaterThan": (op("greaterThan", col("int", "long"), lit(7, "long")), of("int", "2..10")),
+    "not, over a range with both answers": (
+        op("not", op("greaterThanOrEqual", col("int", "int"), lit(7, "int"))),
+        of("int", "1", "2..5", "2..10", "null..3"),
+    ),
+    "not null and a comparison": (
+        op("and", op("not", op("isNull", col("int", "int"))), op("lessThan", col("int", "int"), lit(4, "int"))),
+        of("int", "1", "2..5", "2..10", "null..3"),
+    ),
+    "isNull": (op("isNull", col("int", "int")), of("int", "null", "null..3")),
+    "and with one side false": (
+        op("and", op("lessThan", col("int", "int"), lit(2, "int")), op("equal", col("nope", "int"), lit("x", "int"))),
+        of("int", "1"),
+    ),
+    "or with one side undecidable": (
+        op("or", op("lessThan", col("int", "int"), lit(0, "int")), op("equal", col("nope", "int"), lit(1, "int"))),
+        {name for name in FILES if name.startswith("int")},
+    ),
+    "a bool column": (col("bool", "bool"), of("bool", "t", "f..t")),
+    "a bool literal": (lit("false", "bool"), set()),
+}
+EVERYTHING: Mapping[str, str] = {
+    "empty": "",
+    "no JSON": "{",
+    "an unsupported op": json.dumps(op("concat", col("int", "int"), lit(1, "int"))),
+    "not an object": "[]",
+    "one child": json.dumps(op("equal", col("int", "int"))),
+    "three children": json.dumps(op("equal", col("int", "int"), lit(1, "int"), lit(1, "int"))),
+    "an unknown column": json.dumps(op("equal", col("nope", "int"), lit(1, "int"))),
+    "an unknown type": json.dumps(op("equal", col("int", "decimal"), lit(1, "decimal"))),
+    "a literal that is none": json.dumps(op("equal", col("date", "date"), lit("soon", "date"))),
+    "too deep": "".join('{"op":"not","children":[' for _ in range(200)) + json.dumps(lit("false", "bool")) + "]}" * 200,
+    "too long": json.dumps(op("equal", col("int", "int"), lit("1" * 1_100_000, "int"))),
+}
+
+
+@pytest.mark.parametrize(("node", "files"), JSON_CASES.values(), ids=JSON_CASES)
+def test_json_hints(truth: Table, node: Node, files: set[str]) -> None:
+    kind = next((name.split()[0] for name in sorted(files)), "bool")
+    assert kept(truth, kind, jsonPredicateHints=json.dumps(node)) == files
+
+
+@pytest.mark.parametrize("hint", EVERYTHING.values(), ids=EVERYTHING)
+def test_a_hint_that_cannot_be_read_keeps_everything(truth: Table, hint: str) -> None:
+    assert kept(truth, "", jsonPredicateHints=hint) == set(FILES)
+
+
+SQL_CASES: Mapping[str, tuple[str, set[str]]] = {
+    "equal": ("int = 7", of("int", "7", "2..10")),
+    "unequal": ("int <> 7", of("int", "1", "2..5", "2..10", "null..3")),
+    "less": ("int < 2", of("int", "1")),
+    "more": ("int > 5", of("int", "7", "2..10")),
+    "at most": ("int <= 1", of("int", "1")),
+    "at least": ("int >= 10", of("int", "2..10")),
+    "reversed": ("10 <= int", of("int", "2..10")),
+    "is null": ("int is null", of("int", "null", "null..3")),
+    "is not null": ("int IS NOT NULL", of("int", "1", "7", "2..5", "2..10", "null..3")),
+    "a date as text": ("date = '2021-04-28'", of("date", "28", "27..29", "27..28", "27..05-01")),
+    "a date by cast": ("date = CAST('2021-04-28' AS DATE)", of("date", "28", "27..29", "27..28", "27..05-01")),
+    "another case": ("INT = 7", of("int", "7", "2..10")),
+}
+
+
+@pytest.mark.parametrize(("hint", "files"), SQL_CASES.values(), ids=SQL_CASES)
+def test_sql_hints(truth: Table, hint: str, files: set[str]) -> None:
+    assert kept(truth, next(iter(files)).split()[0], predicateHints=[hint]) == files
+
+
+@pytest.mark.parametrize(
+    "hint", ["", "int = 0 +", "int ~ 7", "SELECT 1; DROP TABLE x", "nope = 3", "((((", "int = 'x'"]
+)
+def test_a_sql_hint_that_cannot_be_read_keeps_everything(truth: Table, hint: str) -> None:
+    assert kept(truth, "", predicateHints=[hint]) == set(FILES)
+
+
+def test_hints_are_conjunctive(truth: Table) -> None:
+    assert kept(truth, "int", predicateHints=["int > 1", "int < 5", "garbage ("]) == of(
+        "int", "2..5", "2..10", "null..3"
+    )
+    node = op("equal", col("file", "string"), lit("int 2..5", "string"))
+    assert kept(truth, "", predicateHints=["int > 1"], jsonPredicateHints=json.dumps(node)) == of("int", "2..5")
+
+
+def test_partition_values_are_decided_exactly(truth: Table) -> None:
+    assert kept(truth, "", predicateHints=["file = 'int 7'"]) == {"int 7"}
+    assert kept(truth, "", predicateHints=["file IS NULL"]) == set()
+
+
+B = col("birthday", "date")
+NOT_NULL = op("not", op("isNull", B))
+PEOPLE_CASES: Mapping[str, tuple[str, list[str]]] = {
+    "none": ("", ["2020-01-01", "2020-02-02"]),
+    "equal": (json.dumps(op("and", NOT_NULL, op("equal", B, lit("2020-01-01", "date")))), ["2020-01-01"]),
+    "greaterThan": (json.dumps(op("and", NOT_NULL, op("greaterThan", B, lit("2020-01-01", "date")))), ["2020-02-02"]),
+    "a range": (
+        json.dumps(
+            op(
+                "and",
+                op("lessThan", B, lit("2020-02-03", "date")),
+                op("greaterThanOrEqual", B, lit("2020-01-01", "date")),
+            )
+        ),
+        ["2020-01-01", "2020-02-02"],
+    ),
+    "a data column": (
+        json.dumps(op("and", NOT_NULL, op("equal", col("age", "int"), lit(2, "int")))),
+        ["2020-02-02"],
+    ),
+    "a data column below": (
+        json.dumps(op("and", NOT_NULL, op("lessThan", col("age", "int"), lit(3, "int")))),
+        ["2020-01-01", "2020-02-02"],
+    ),
+    "partition and data": (
+        json.dumps(
+            op(
+                "and",
+                op("lessThan", B, lit("2020-02-03", "date")),
+                op("greaterThanOrEqual", B, lit("2020-01-01", "date")),
+                op("lessThan", col("age", "int"), lit(2, "int")),
+            )
+        ),
+        ["2020-01-01"],
+    ),
+    "an unsupported op": (json.dumps(op("concat", B, B)), ["2020-01-01", "2020-02-02"]),
+}
+
+
+@pytest.mark.parametrize("capabilities", [None, "responseformat=delta"], ids=["parquet", "delta"])
+@pytest.mark.parametrize(("hint", "birthdays"), PEOPLE_CASES.values(), ids=PEOPLE_CASES)
+def test_json_hints_on_partitions_and_statistics(
+    table: Callable[[str], Table], hint: str, birthdays: list[str], capabilities: str | None
+) -> None:
+    reply = table("cdf_table_with_partition").asking(capabilities).query(jsonPredicateHints=hint)
+    actions = [line.get("deltaSingleAction", {}).get("add", line) for line in reply.only("file")]
+    assert sorted(action["partitionValues"]["birthday"] for action in actions) == birthdays
+
+
+def test_a_hint_and_a_page(table: Callable[[str], Table]) -> None:
+    hint = PEOPLE_CASES["equal"][0]
+    reply = table("cdf_table_with_partition").query(jsonPredicateHints=hint, maxFiles=1)
+    assert reply.kinds == ["protocol", "metaData", "file", "endStreamAction"]
+    assert reply.end == {"minUrlExpirationTimestamp": reply.only("file")[0]["expirationTimestamp"]}
+
+
+def test_a_limit_counts_what_the_hints_left(truth: Table) -> None:
+    """The reference ignores the limit where there are hints."""
+    lines = truth.query(predicateHints=["file >= 'int'"], limitHint=1).only("file")
+    assert len(lines) == 1
