@@ -10,7 +10,7 @@ import pytest
 from deltaic.http.asgi import Receive, Scope, Send
 from deltaic.http.response_cycle import PRELUDE_LIMIT, prelude
 from deltaic.http.streaming import ANSWER_LIMIT, StreamingMangum
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 EVENT: dict[str, Any] = {
@@ -101,6 +101,7 @@ TOKEN = st.from_regex(r"[a-z][a-z0-9-]{0,10}", fullmatch=True)
 VALUE = st.text(st.characters(min_codepoint=0x20, max_codepoint=0xFF), max_size=30)
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(st.lists(st.tuples(TOKEN, VALUE), max_size=20))
 def test_a_prelude_loses_no_header_and_holds_no_nul(headers: list[tuple[str, str]]) -> None:
     encoded = prelude(200, [(name.encode(), value.encode("latin-1")) for name, value in headers])

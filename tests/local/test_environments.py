@@ -17,11 +17,15 @@ TOKEN = {"Authorization": "Bearer alice"}
 
 
 @pytest.fixture(scope="module")
-def isolated() -> Iterator[httpx.Client]:
-    template = load_template(TEMPLATE)
+def functions() -> Iterator[Environments]:
+    with Environments(load_template(TEMPLATE)) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def isolated(functions: Environments) -> Iterator[httpx.Client]:
     with (
-        Environments(template) as functions,
-        Gateway(template, functions) as gateway,
+        Gateway(load_template(TEMPLATE), functions) as gateway,
         httpx.Client(base_url=gateway.endpoint, headers=TOKEN, timeout=30) as client,
     ):
         yield client
@@ -69,13 +73,19 @@ def test_failures_look_the_same(isolated: httpx.Client) -> None:
     assert isolated.get("/echo/a", headers={"Authorization": "Bearer broken"}).status_code == 500
 
 
-def test_a_reader_that_leaves_frees_the_environment(isolated: httpx.Client) -> None:
+def test_a_reader_that_leaves_frees_the_environment(isolated: httpx.Client, functions: Environments) -> None:
     with isolated.stream("POST", "/lines/endless", content=b"x" * 100) as answer:
         next(answer.iter_raw())
+        assert len(functions._all) > idle(functions)
     deadline = time.monotonic() + 10
-    while (answer := isolated.post("/lines/stopped")).status_code != 200 and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert int(answer.content) > 0
+    while len(functions._all) > idle(functions) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(functions._all) == idle(functions)
+    assert isolated.post("/lines/many", content=b"{}\n").status_code == 200
+
+
+def idle(functions: Environments) -> int:
+    return sum(map(len, functions._idle.values()))
 
 
 def test_requests_at_once_have_environments_of_their_own(isolated: httpx.Client) -> None:

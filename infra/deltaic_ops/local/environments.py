@@ -24,15 +24,18 @@ class Environments(AbstractContextManager["Environments"]):
 
     def __init__(self, template: Template) -> None:
         self._functions = template.functions
-        self._idle: dict[str, list[RuntimeApi]] = {logical_id: [] for logical_id in template.functions}
+        self._idle: dict[str, list[_Environment]] = {logical_id: [] for logical_id in template.functions}
+        self._all: set[_Environment] = set()
         self._lock = threading.Lock()
-        self._processes = ExitStack()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._processes.close()
+        with self._lock:
+            ending, self._all = self._all, set()
+        for environment in ending:
+            environment.end()
 
     def __getitem__(self, logical_id: str) -> Function:
         return self._functions[logical_id]
@@ -43,21 +46,37 @@ class Environments(AbstractContextManager["Environments"]):
     def call(self, logical_id: str, event: dict[str, Any], context: LocalContext) -> Any:
         """Run the function; returns a handler's answer, raises FunctionFailed, MalformedAnswer, ClientLeft."""
         function = self._functions[logical_id]
-        api = self._take(function)
+        environment = self._take(function)
         received: list[bytes] = []
         sink = context.stream.take if isinstance(context, StreamingContext) else received.append
-        outcome = api.invoke(event, sink=sink, seconds=function.timeout)
-        if not outcome.error_type.startswith(("Sandbox.", "Runtime.")):
+        outcome = environment.api.invoke(event, sink=sink, seconds=function.timeout)
+        if environment.api.init_error is None and outcome.error_type != "Sandbox.Timedout":
             with self._lock:
-                self._idle[logical_id].append(api)
+                self._idle[logical_id].append(environment)
+        else:
+            environment.end()
         return _answer(outcome, context)
 
-    def _take(self, function: Function) -> RuntimeApi:
+    def _take(self, function: Function) -> "_Environment":
         with self._lock:
             if idle := self._idle[function.logical_id]:
                 return idle.pop()
-            started = runtime_process(function.code, function.environment, handler=function.handler)
-            return self._processes.enter_context(started)
+            environment = _Environment(function)
+            self._all.add(environment)
+            return environment
+
+
+class _Environment:
+    """One process of a function."""
+
+    def __init__(self, function: Function) -> None:
+        self._process = ExitStack()
+        started = runtime_process(function.code, function.environment, handler=function.handler)
+        self.api: RuntimeApi = self._process.enter_context(started)
+
+    def end(self) -> None:
+        """End the process; safe to call twice."""
+        self._process.close()
 
 
 def _answer(outcome: Outcome, context: LocalContext) -> Any:

@@ -1,0 +1,138 @@
+"""The gateway's HTTP server, byte by byte: keep-alive, bodies, answers under way at the stop, clients that leave."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from deltaic_ops.local.http_server import Exchange, HttpServer
+
+SLOW_SECONDS = 0.4
+
+
+def answer(exchange: Exchange) -> None:
+    kind = exchange.target
+    if kind == "/echo":
+        exchange.respond(200, [("X-Case", exchange.headers[0][0])], exchange.body())
+    elif kind == "/unread":
+        exchange.respond(200, [], b"done")
+    elif kind == "/stream":
+        exchange.start(200, [])
+        for number in range(3):
+            exchange.send(b"%d" % number)
+        exchange.end()
+    elif kind == "/slow":
+        time.sleep(SLOW_SECONDS)
+        exchange.respond(200, [], b"late")
+    elif kind == "/abort":
+        exchange.start(200, [])
+        exchange.send(b"half")
+        exchange.abort()
+    elif kind == "/forgotten":
+        exchange.start(200, [])
+        exchange.send(b"half")
+    elif kind == "/lies":
+        exchange.start(200, [("Content-Length", "2")])
+        exchange.send(b"more")
+    else:
+        raise RuntimeError("unexpected")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[HttpServer]:
+    with HttpServer(answer) as running:
+        yield running
+
+
+def talk(server: HttpServer, *pieces: bytes) -> bytes:
+    """Send pieces and return everything until the server closes."""
+    with socket.create_connection(server.address, timeout=5) as sock:
+        for piece in pieces:
+            sock.sendall(piece)
+            time.sleep(0.02)
+        sock.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: sock.recv(65_536), b""))
+
+
+def request(target: str, *headers: str, method: str = "GET", version: str = "1.1") -> bytes:
+    return "\r\n".join([f"{method} {target} HTTP/{version}", "Host: h", *headers, "", ""]).encode()
+
+
+def test_several_requests_take_one_connection(server: HttpServer) -> None:
+    received = talk(server, request("/echo") + request("/echo"), request("/stream"), request("/echo"))
+    assert received.count(b"HTTP/1.1 200") == 4
+    assert b"1\r\n0\r\n1\r\n1\r\n1\r\n2\r\n0\r\n\r\n" in received
+
+
+def test_header_names_keep_their_case(server: HttpServer) -> None:
+    assert b"X-Case: Host\r\n" in talk(server, request("/echo"))
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        (["Content-Length: 4"], [b"ab", b"cd"]),
+        (["Transfer-Encoding: chunked"], [b"2\r\nab\r\n", b"2\r\ncd\r\n0\r\n\r\n"]),
+        (["Content-Length: 4", "Expect: 100-continue"], [b"abcd"]),
+    ],
+    ids=["length", "chunked", "continue"],
+)
+def test_a_body_is_read_however_it_is_sent(server: HttpServer, headers: list[str], body: list[bytes]) -> None:
+    received = talk(server, request("/echo", *headers, method="POST"), *body)
+    assert received.endswith(b"\r\n\r\nabcd")
+    assert (b"HTTP/1.1 100" in received) == ("Expect: 100-continue" in headers)
+
+
+def test_a_body_that_nobody_reads_does_not_spoil_the_next_request(server: HttpServer) -> None:
+    received = talk(
+        server, request("/unread", "Content-Length: 9", method="POST") + b"GET / HTTP" + request("/echo")[1:]
+    )
+    assert received.count(b"HTTP/1.1") >= 1
+    two = talk(server, request("/unread", "Content-Length: 4", method="POST") + b"abcd" + request("/echo"))
+    assert two.count(b"HTTP/1.1 200") == 2
+
+
+def test_a_head_answer_tells_a_length_and_sends_nothing(server: HttpServer) -> None:
+    received = talk(server, request("/unread", method="HEAD"))
+    assert received.endswith(b"Content-Length: 4\r\n\r\n")
+
+
+def test_an_old_client_gets_its_stream_until_the_end_of_the_connection(server: HttpServer) -> None:
+    received = talk(server, request("/stream", version="1.0"))
+    assert received.endswith(b"\r\n\r\n012")
+
+
+@pytest.mark.parametrize("garbage", [b"\r\n\r\nnonsense\r\n\r\n", b"GET /echo\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n"])
+def test_what_is_not_http_is_refused(server: HttpServer, garbage: bytes) -> None:
+    received = talk(server, garbage)
+    assert received.startswith(b"HTTP/1.1 400")
+    assert received.endswith(b"Connection: close\r\n\r\n")
+
+
+@pytest.mark.parametrize("target", ["/abort", "/forgotten", "/lies"])
+def test_an_answer_that_is_not_whole_is_not_ended(server: HttpServer, target: str) -> None:
+    received = talk(server, request(target))
+    assert received.startswith(b"HTTP/1.1 200")
+    assert not received.endswith(b"0\r\n\r\n")
+    assert talk(server, request("/unread")).endswith(b"done")
+
+
+def test_an_answer_under_way_outlives_the_stop() -> None:
+    received: list[bytes] = []
+    with HttpServer(answer) as stopping:
+        client = threading.Thread(target=lambda: received.append(talk(stopping, request("/slow"))))
+        client.start()
+        time.sleep(SLOW_SECONDS / 4)
+    client.join()
+    assert received[0].endswith(b"late")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(stopping.address)
+
+
+def test_an_idle_connection_does_not_delay_the_stop() -> None:
+    started = time.monotonic()
+    with HttpServer(answer) as stopping, socket.create_connection(stopping.address, timeout=5) as idle:
+        idle.sendall(request("/echo"))
+        idle.recv(1000)
+    assert time.monotonic() - started < 2
