@@ -8,7 +8,6 @@ import pytest
 from contract.recipient import Reply, Table, data_url, download
 from contract.server import Server
 from contract.tables import PEOPLE
-
 from deltaic.protocol.tokens import TokenSigner
 
 Reseal = Callable[[str, str, timedelta], str]

@@ -56,7 +56,7 @@ def truth(server: Server) -> Iterator[Table]:
 
 
 def _file(log: TableLog, name: str, values: tuple[Any, ...]) -> dict[str, Any]:
-    return log.add([{name.split()[0]: value} for value in values], file=name)
+    return log.add([{name.split(maxsplit=1)[0]: value} for value in values], file=name)
 
 
 def of(kind: str, *left: str) -> set[str]:

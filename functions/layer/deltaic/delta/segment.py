@@ -93,7 +93,7 @@ def _find(store: TableStore, version: int | None) -> Segment:
     if version is None:
         return segment_of(listing)
     if listing.latest is not None and version > listing.latest:
-        raise _no_such_version(version, listing.latest)
+        raise _absent(version, read_listing(store.list_log(version_prefix(listing.latest))).latest or listing.latest)
     try:
         return _segment(listing, version)
     except _NoBase as truncated:
@@ -131,14 +131,23 @@ def _assemble(listing: Listing, version: int, checkpoint: Checkpoint | None) -> 
         if found is None and at == 0:
             raise _NoBase
         if found is None:
-            raise TableUnreadable(
-                f"table files missing: {LOG}{version_prefix(at)}.json: the log has a gap, so version {version} of the "
-                "table cannot be read"
-            )
+            raise _gap(at, version)
         commits.append(found)
         at = found.end + 1
     own = listing.commits.get(version)
     return Segment(version, checkpoint, tuple(commits), listing.checksums.get(version), own.file if own else None)
+
+
+def _gap(missing: int, version: int) -> TableUnreadable:
+    return TableUnreadable(
+        f"table files missing: {LOG}{version_prefix(missing)}.json: the log has a gap, so version {version} of the "
+        "table cannot be read"
+    )
+
+
+def _absent(version: int, latest: int) -> DeltaicError:
+    """Say why a version has no commit: it lies before the latest one, or the table has not come that far."""
+    return _gap(version, version) if version < latest else _no_such_version(version, latest)
 
 
 def _no_such_version(version: int, latest: int) -> MalformedRequest:

@@ -3,7 +3,7 @@
 from deltaic.http.request import Request
 from deltaic.http.response import Response, Stream
 from deltaic.http.runtime import sharing
-from deltaic.protocol.capabilities import FILE_ID_HASH_HEADER, HEADER
+from deltaic.protocol.capabilities import FILE_ID_HASH_HEADER, HEADER, Capabilities
 from deltaic.protocol.requests import ChangesRequest, MetadataRequest, QueryRequest, VersionRequest
 from deltaic.sharing import changes, metadata, query, version
 from deltaic.sharing.answer import VERSION_HEADER, Answer, AskedHeaders
@@ -29,14 +29,16 @@ def get_table_metadata(request: Request) -> Response:
 
 
 def query_table(request: Request) -> Stream:
-    """POST .../query."""
+    """POST .../query; a query that may be answered asynchronously is answered at once, as the protocol allows."""
+    asked = _asked(request)
+    async_query = Capabilities.parse(asked.capabilities).async_query
     return _stream(
         query.query(
             sharing(),
             request.caller,
             _table(request),
-            QueryRequest.parse(request.body),
-            _asked(request),
+            QueryRequest.parse(request.body, async_query=async_query),
+            asked,
         )
     )
 

@@ -5,7 +5,7 @@ the answer, and in how the range is spelled and refused.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import msgspec
@@ -16,7 +16,7 @@ from deltaic.delta.changes import Change, CommitChanges, FileChange
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.snapshot import Snapshot
 from deltaic.protocol import lines
-from deltaic.protocol.capabilities import ResponseFormat
+from deltaic.protocol.capabilities import Capabilities, ResponseFormat
 from deltaic.protocol.continuations import Page, PageBinding, Position, open_page_token, seal_page_token
 from deltaic.protocol.negotiation import choose_format
 from deltaic.protocol.requests import ChangesRequest, QueryRequest
@@ -115,7 +115,10 @@ class _Range:
     log: DeltaLog
     binding: PageBinding
     claims: Page
-    """The range, and where this page starts: (version, number of the change in its commit), or nothing."""
+    """The range, and where this page starts: (version, number of the change in its commit, format), or nothing.
+
+    The format is that of the first page: what an early commit needs, later pages no longer see.
+    """
     max_files: int | None
     changes_of: Callable[[CommitChanges], Sequence[Change]]
     historical_metadata: bool
@@ -158,7 +161,14 @@ class _Range:
                 live |= features.live_features(protocol, metadata, has_deletion_vectors=has_vectors)
             if len(kept) < _KEPT_COMMITS:
                 kept.append(commit)
-        return choose_format(self.wishes.capabilities, misread_as_parquet=live, needed_for_delta=live), kept
+        return choose_format(self._capabilities(), misread_as_parquet=live, needed_for_delta=live), kept
+
+    def _capabilities(self) -> Capabilities:
+        """Return what the client can read; on later pages only the format of the first one."""
+        if not self.claims.position:
+            return self.wishes.capabilities
+        chosen: ResponseFormat = "delta" if self.claims.position[2] == "delta" else "parquet"
+        return replace(self.wishes.capabilities, response_formats=(chosen,))
 
     def _lines(
         self, commits: Iterator[CommitChanges], response_format: ResponseFormat, facts: dict[str, object]
@@ -176,7 +186,7 @@ class _Range:
                     continue
                 # A page ends where the next file would be one too many, so metadata stays with the files before it.
                 if files == self.max_files:
-                    following = (commit.version, number)
+                    following = (commit.version, number, response_format)
                     break
                 out.append(changes.line(commit, change))
                 files += 1

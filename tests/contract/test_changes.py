@@ -1,0 +1,350 @@
+"""Read Change Data Feed: which lines a range has, how it is spelled, paged and refused."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from contract.recipient import CAPABILITIES, Line, Reply, Table, data_url, download
+from contract.server import Server
+from contract.tables import VERSION_1, iso
+
+READS_ALL = "responseformat=delta;readerfeatures=deletionvectors,columnmapping"
+formats = pytest.mark.parametrize("capabilities", [None, READS_ALL], ids=["parquet", "delta"])
+
+
+def told(line: Line) -> tuple[str, int | None]:
+    """Return what a line is, in parquet format's words, and the version that it names."""
+    ((kind, content),) = line.items()
+    if kind == "file":
+        ((kind, _),) = content["deltaSingleAction"].items()
+        kind = {"cdc": "cdf"}.get(kind, kind)
+    return kind, content.get("version")
+
+
+def story(reply: Reply) -> list[tuple[str, int | None]]:
+    return [told(line) for line in reply.lines]
+
+
+def pages(table: Table, parameters: str) -> list[Reply]:
+    """Follow the tokens as Spark does: as they are, at the end of the query string."""
+    found = [table.changes(parameters)]
+    while token := found[-1].end.get("nextPageToken"):
+        found.append(table.changes(f"{parameters}&pageToken={token}"))
+    return found
+
+
+@pytest.mark.parametrize("asked", ["parquet", "delta", "parquet,delta", "delta,parquet"])
+@pytest.mark.parametrize("ends", [True, False], ids=["end stream", "no end stream"])
+def test_inserts_a_delete_and_an_update(
+    table: Callable[[str], Table], server: Server, asked: str, *, ends: bool
+) -> None:
+    capabilities = f"responseformat={asked}" + (";includeendstreamaction=true" if ends else "")
+    reply = table("cdf_table_cdf_enabled").asking(capabilities).changes("?startingVersion=0&endingVersion=3")
+    answered = "delta" if asked == "delta" else "parquet"
+    assert reply.version == 0
+    assert reply.headers[CAPABILITIES] == f"responseformat={answered}" + (
+        ";includeendstreamaction=true" if ends else ""
+    )
+    changes = [("add", 1), ("add", 1), ("add", 1), ("cdf", 2), ("cdf", 3)]
+    assert story(reply) == [("protocol", None), ("metaData", 5), *changes] + [("endStreamAction", None)] * ends
+    log = server.shelf.logs["cdf_table_cdf_enabled"]
+    logged = [*log.commits[1], log.commits[2][1], log.commits[3][2]]
+    for line, action in zip(reply.only("file", "add", "cdf"), logged, strict=True):
+        assert line["timestamp"] == log.times[line["version"]]
+        ((kind, known),) = action.items()
+        sent = line["deltaSingleAction"][kind] if answered == "delta" else line
+        assert sent["size"] == known["size"]
+        assert sent["partitionValues"] == {}
+        assert ("stats" in sent) is (kind == "add")
+        assert download(data_url(line)).body == log.content(action)
+        size = known["size"]
+        assert download(data_url(line), (size - 8, size - 1)).status == 206
+    if ends:
+        lines = reply.only("file", "add", "cdf")
+        assert reply.end == {"minUrlExpirationTimestamp": min(line["expirationTimestamp"] for line in lines)}
+
+
+@formats
+def test_partitions_and_a_remove(table: Callable[[str], Table], capabilities: str | None) -> None:
+    asked = table("cdf_table_with_partition").asking(capabilities)
+    reply = asked.changes("?startingVersion=1&endingVersion=3")
+    assert reply.version == 1
+    lines = [("add", 1)] * 3 + [("cdf", 2)] * 2 + [("remove", 3)]
+    assert story(reply) == [("protocol", None), ("metaData", 3), *lines]
+    sent = [next(iter(line["deltaSingleAction"].values())) if capabilities else line
+            for line in reply.only("file", "add", "cdf", "remove")]  # fmt: skip
+    days = ["2020-01-01", "2020-01-01", "2020-03-03", "2020-01-01", "2020-02-02", "2020-03-03"]
+    assert [action["partitionValues"] for action in sent] == [{"birthday": day} for day in days]
+
+
+def test_times_for_versions(table: Callable[[str], Table]) -> None:
+    asked = table("cdf_table_cdf_enabled")
+    whole = story(asked.changes("?startingVersion=0&endingVersion=3"))
+    start, end = iso(VERSION_1 - 1000), iso(VERSION_1 + 25_000)
+    for parameters in (
+        f"?startingTimestamp={start}&endingTimestamp={end}",
+        f"?startingTimestamp={start.replace(':', '%3A')}&endingVersion=3",
+        f"?startingVersion=0&endingTimestamp={iso(VERSION_1 + 25_999)}",
+    ):
+        reply = asked.changes(parameters)
+        assert reply.version == 0
+        assert story(reply) == whole
+    later = asked.changes(f"?startingTimestamp={iso(VERSION_1 + 1)}&endingTimestamp={end}")
+    assert (later.version, story(later)[2:]) == (2, [("cdf", 2), ("cdf", 3)])
+
+
+@pytest.mark.parametrize("scheme", ["parquet", "delta"])
+@formats
+def test_file_id_schemes(table: Callable[[str], Table], scheme: str, capabilities: str | None) -> None:
+    reply = table("cdf_table_cdf_enabled").asking(capabilities, fileidhash=scheme)
+    found = reply.changes("?startingVersion=0&endingVersion=3")
+    assert found.headers["fileidhash"] == scheme
+    ids = [line["id"] for line in found.only("file", "add", "cdf")]
+    assert {len(text) for text in ids} == {32 if scheme == "parquet" else 64}
+    assert len(set(ids)) == 5
+
+
+@formats
+def test_a_feed_in_pages(table: Callable[[str], Table], capabilities: str | None) -> None:
+    asked = table("cdf_table_cdf_enabled").asking(capabilities)
+    found = pages(asked, "?startingVersion=0&endingVersion=2&maxFiles=2")
+    assert [len(page.lines) for page in found] == [5, 5]
+    assert found[0].lines[:2] == found[1].lines[:2]
+    assert found[0].body.splitlines()[:2] == found[1].body.splitlines()[:2]
+    partitioned = table("cdf_table_with_partition").asking(capabilities)
+    found = pages(partitioned, "?startingVersion=2&maxFiles=1")
+    assert [story(page)[2] for page in found] == [("cdf", 2), ("cdf", 2), ("remove", 3)]
+    for size in range(1, 7):
+        found = pages(partitioned, f"?startingVersion=1&maxFiles={size}")
+        whole = partitioned.changes("?startingVersion=1")
+        assert [line for page in found for line in story(page)[2:-1]] == story(whole)[2:]
+
+
+@formats
+@pytest.mark.parametrize("flag", ["true", "True", "TRUE"])
+def test_historical_metadata(table: Callable[[str], Table], flag: str, capabilities: str | None) -> None:
+    asked = table("streaming_notnull_to_null").asking(capabilities)
+    reply = asked.changes(f"?startingVersion=0&includeHistoricalMetadata={flag}")
+    head = [("protocol", None), ("metaData", 0)]
+    assert story(reply) == [*head, ("add", 1), ("metaData", 2), ("add", 3)]
+    metadata = [line.get("deltaMetadata", line) for line in reply.only("metaData")]
+    nullable = [json.loads(line["schemaString"])["fields"][0]["nullable"] for line in metadata]
+    assert nullable == [False, True]
+    first, second = pages(asked, f"?startingVersion=0&includeHistoricalMetadata={flag}&maxFiles=1")
+    assert story(first) == [*head, ("add", 1), ("metaData", 2), ("endStreamAction", None)]
+    assert story(second) == [*head, ("add", 3), ("endStreamAction", None)]
+
+
+@formats
+def test_without_the_flag_the_latest_metadata_heads_the_feed(
+    table: Callable[[str], Table], capabilities: str | None
+) -> None:
+    for parameters in ("?startingVersion=0", "?startingVersion=0&includeHistoricalMetadata=False"):
+        reply = table("streaming_notnull_to_null").asking(capabilities).changes(parameters)
+        assert story(reply) == [("protocol", None), ("metaData", 3), ("add", 1), ("add", 3)]
+        found = pages(table("streaming_notnull_to_null").asking(capabilities), f"{parameters}&maxFiles=1")
+        assert [len(page.lines) for page in found] == [4, 4]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "protocols"),
+    [
+        ("?startingVersion=0", [(None, 4)]),
+        ("?startingVersion=0&includeHistoricalProtocol=true", [(4, 4), (2, 4)]),
+        ("?startingVersion=2&includeHistoricalProtocol=true", [(4, 4)]),
+        ("?startingVersion=0&includeHistoricalProtocol=True&includeHistoricalMetadata=True", [(0, 2), (2, 4)]),
+    ],
+)
+def test_historical_protocols(
+    table: Callable[[str], Table], parameters: str, protocols: list[tuple[int | None, int]]
+) -> None:
+    found = table("protocol_evolution").asking("responseformat=delta").changes(parameters).only("protocol")
+    assert [(line.get("version"), line["deltaProtocol"]["minWriterVersion"]) for line in found] == protocols
+    assert table("protocol_evolution").changes(parameters).only("protocol") == [{"minReaderVersion": 1}]
+
+
+def test_vacuumed_files_are_still_told(table: Callable[[str], Table]) -> None:
+    reply = table("cdf_table_with_vacuum").changes("?startingVersion=0")
+    assert story(reply)[2:] == [("add", 1)] * 4 + [("cdf", 2), ("cdf", 3)]
+    assert {download(data_url(line)).status for line in reply.only("add", "cdf")} == {404}
+
+
+def test_a_version_without_changes(table: Callable[[str], Table]) -> None:
+    reply = table("cdf_table_cdf_enabled").changes("?startingVersion=5")
+    assert (reply.status, reply.version) == (200, 5)
+    assert story(reply) == [("protocol", None), ("metaData", 5)]
+
+
+def test_an_end_after_the_latest_version_is_clipped(table: Callable[[str], Table]) -> None:
+    """Unlike in a query since a version; the reference differs between the two as well."""
+    asked = table("cdf_table_with_partition")
+    assert story(asked.changes("?startingVersion=1&endingVersion=99")) == story(asked.changes("?startingVersion=1"))
+
+
+def test_deletion_vectors_in_a_feed(table: Callable[[str], Table]) -> None:
+    """The reference has no feed of such tables; cdc files have no deletion vectors."""
+    reply = (
+        table("deletion_vector_kinds").asking(READS_ALL).changes("?startingVersion=1&includeHistoricalMetadata=true")
+    )
+    assert story(reply)[2:] == [("add", 1)] * 3 + [("cdf", 2), ("cdf", 3), ("cdf", 4)]
+    actions = [next(iter(line["deltaSingleAction"].values())) for line in reply.only("file")]
+    assert not any("deletionVector" in action for action in actions)
+
+
+REFUSED: Mapping[str, tuple[str, str, str, str]] = {
+    "no history": ("table2", "", "INVALID_PARAMETER_VALUE", "cdf is not enabled on table share2.default.table2"),
+    "no start": (
+        "cdf_table_cdf_enabled",
+        "",
+        "INVALID_PARAMETER_VALUE",
+        "No startingVersion or startingTimestamp provided for CDF read",
+    ),
+    "only an end": (
+        "cdf_table_cdf_enabled",
+        "?endingVersion=1",
+        "INVALID_PARAMETER_VALUE",
+        "No startingVersion or startingTimestamp provided for CDF read",
+    ),
+    "both starts": (
+        "cdf_table_cdf_enabled",
+        "?startingVersion=0&startingTimestamp=abc",
+        "INVALID_PARAMETER_VALUE",
+        "Multiple starting arguments provided for CDF read. Please provide one of either",
+    ),
+    "both ends": (
+        "cdf_table_cdf_enabled",
+        "?startingVersion=0&endingVersion=1&endingTimestamp=abc",
+        "INVALID_PARAMETER_VALUE",
+        "Multiple ending arguments provided for CDF read. Please provide one of either",
+    ),
+    "a date": (
+        "cdf_table_cdf_enabled",
+        "?startingTimestamp=2022-04-29",
+        "INVALID_PARAMETER_VALUE",
+        "Invalid startingTimestamp",
+    ),
+    "a date at the end": (
+        "cdf_table_cdf_enabled",
+        "?startingVersion=0&endingTimestamp=2022-04-29",
+        "INVALID_PARAMETER_VALUE",
+        "Invalid endingTimestamp",
+    ),
+    "too early": (
+        "cdf_table_cdf_enabled",
+        "?startingTimestamp=2000-01-01T00:00:00Z",
+        "MALFORMED_REQUEST",
+        "The provided timestamp (2000-01-01 00:00:00.0)",
+    ),
+    "too early, with what to do": (
+        "cdf_table_cdf_enabled",
+        "?startingTimestamp=2000-01-01T00:00:00Z",
+        "MALFORMED_REQUEST",
+        "Please use a timestamp greater",
+    ),
+    "too late": (
+        "cdf_table_cdf_enabled",
+        "?startingTimestamp=9999-01-01T00:00:00Z",
+        "MALFORMED_REQUEST",
+        "The provided timestamp (",
+    ),
+    "an end too late": (
+        "cdf_table_cdf_enabled",
+        "?startingVersion=0&endingTimestamp=2100-01-01T00:00:00Z",
+        "MALFORMED_REQUEST",
+        "Please use a timestamp less",
+    ),
+    "backwards": (
+        "cdf_table_cdf_enabled",
+        "?startingVersion=2&endingVersion=1",
+        "INVALID_PARAMETER_VALUE",
+        "CDF range from start 2 to end 1 was invalid. End cannot be before start",
+    ),
+    "after the latest": (
+        "cdf_table_cdf_enabled",
+        "?startingVersion=6",
+        "INVALID_PARAMETER_VALUE",
+        (
+            "Provided Start version(6) for reading change data is invalid. Start version cannot be greater than the latest "
+            "version of the table(5)"
+        ),
+    ),
+    "off inside": (
+        "cdf_table_cdf_enabled",
+        "?startingVersion=0&endingVersion=5",
+        "INVALID_PARAMETER_VALUE",
+        "Error getting change data for range [0, 5] as change data was not recorded for version [4]",
+    ),
+    "off at the start": (
+        "cdf_table_cdf_enabled",
+        "?startingVersion=4",
+        "INVALID_PARAMETER_VALUE",
+        "Error getting change data for range [4, 5] as change data was not recorded for version [4]",
+    ),
+    "before the start version": (
+        "cdf_table_with_partition",
+        "?startingVersion=0",
+        "INVALID_PARAMETER_VALUE",
+        "You can only query table changes since version 1",
+    ),
+    "maxFiles negative": ("table2", "?maxFiles=-1", "INVALID_PARAMETER_VALUE", "maxFiles must be positive"),
+    "maxFiles zero": ("cdf_table_cdf_enabled", "?maxFiles=0", "INVALID_PARAMETER_VALUE", "maxFiles must be positive"),
+    "maxFiles text": ("table2", "?maxFiles=string", "INVALID_PARAMETER_VALUE", "expected a number but"),
+    "version text": (
+        "cdf_table_cdf_enabled",
+        "?startingVersion=abc",
+        "INVALID_PARAMETER_VALUE",
+        "startingVersion is not a valid number",
+    ),
+    "end text": (
+        "cdf_table_cdf_enabled",
+        "?startingVersion=0&endingVersion=abc",
+        "INVALID_PARAMETER_VALUE",
+        "endingVersion is not a valid number",
+    ),
+    "negative": ("cdf_table_cdf_enabled", "?startingVersion=-1", "INVALID_PARAMETER_VALUE", "cannot be negative"),
+    "a lost commit": ("cdf_table_missing_log", "?startingVersion=1", "RESOURCE_DOES_NOT_EXIST", "table files missing"),
+    "a foreign token": (
+        "cdf_table_cdf_enabled",
+        "?startingVersion=0&pageToken=foo",
+        "INVALID_PARAMETER_VALUE",
+        "Error decoding the page token",
+    ),
+}
+
+
+@formats
+@pytest.mark.parametrize(("name", "parameters", "code", "text"), REFUSED.values(), ids=REFUSED)
+def test_what_no_feed_answers_is_refused(
+    table: Callable[[str], Table], name: str, parameters: str, code: str, text: str, capabilities: str | None
+) -> None:
+    table(name).asking(capabilities).changes(parameters).refused(400, code, text)
+
+
+def test_an_unknown_file_id_scheme_is_refused_before_the_range_is_read(table: Callable[[str], Table]) -> None:
+    reply = table("cdf_table_cdf_enabled").asking(fileidhash="md5").changes()
+    reply.refused(400, "INVALID_PARAMETER_VALUE", "Unsupported fileidhash: 'md5'")
+
+
+def test_a_table_shared_by_directory_has_no_urls(table: Callable[[str], Table]) -> None:
+    table("directory_only").changes("?startingVersion=0").refused(400, "UNSUPPORTED_OPERATION", "directory access")
+
+
+def test_tokens_of_a_feed_belong_to_it(table: Callable[[str], Table]) -> None:
+    asked = table("cdf_table_with_partition")
+    token = asked.changes("?startingVersion=1&maxFiles=1").end["nextPageToken"]
+    mismatch = "Query parameter mismatch detected for the next page query"
+    for parameters in ("?startingVersion=2", "?startingVersion=1&endingVersion=2", "?startingTimestamp=x"):
+        reply = asked.changes(f"{parameters}&maxFiles=1&pageToken={token}")
+        assert reply.status == 400
+    reply = asked.changes(f"?startingVersion=1&includeHistoricalMetadata=true&maxFiles=1&pageToken={token}")
+    reply.refused(400, "INVALID_PARAMETER_VALUE", mismatch)
+    other = table("cdf_table_cdf_enabled").changes(f"?startingVersion=1&maxFiles=1&pageToken={token}")
+    other.refused(400, "INVALID_PARAMETER_VALUE", "does not match the table being queried")
+
+
+def test_a_feed_is_packed_for_who_accepts_it(table: Callable[[str], Table]) -> None:
+    parameters: Any = "?startingVersion=0&endingVersion=3"
+    packed = table("cdf_table_cdf_enabled").asking(accept_encoding="gzip,deflate").changes(parameters)
+    assert packed.headers["content-encoding"] == "gzip"
+    assert story(packed) == story(table("cdf_table_cdf_enabled").changes(parameters))
