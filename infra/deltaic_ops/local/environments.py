@@ -12,7 +12,8 @@ from typing import Any, Self
 from deltaic_ops.deploy.template import Function, Template
 from deltaic_ops.local.functions import LocalContext, StreamingContext
 from deltaic_ops.local.proxy_event import MalformedAnswer
-from deltaic_ops.local.runtime_api import Outcome, RuntimeApi, runtime_process
+from deltaic_ops.local.runtime_api import Outcome, RuntimeApi
+from deltaic_ops.local.runtime_process import runtime_process
 
 
 class FunctionFailed(Exception):

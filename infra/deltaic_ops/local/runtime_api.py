@@ -9,21 +9,17 @@ has been taken, so a slow reader holds the runtime back, and a reader that leave
 import base64
 import json
 import logging
-import os
 import queue
 import socket
 import struct
-import subprocess
 import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any, Self
 
 logger = logging.getLogger(__name__)
@@ -251,38 +247,3 @@ class _Exchange(BaseHTTPRequestHandler):
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.close_connection = True
         self.connection.close()
-
-
-@contextmanager
-def runtime_process(
-    folder: Path, environment: Mapping[str, str], *, handler: str = "app.handler", python: str = sys.executable
-) -> Iterator[RuntimeApi]:
-    """Run a handler as Lambda does, under AWS's own client in a process of its own; yields its Runtime API."""
-    with RuntimeApi() as api:
-        process = subprocess.Popen(
-            [python, "-m", "awslambdaric", handler],
-            cwd=folder,
-            env={
-                **os.environ,
-                **environment,
-                "AWS_LAMBDA_RUNTIME_API": api.address,
-                "_HANDLER": handler,
-                "LAMBDA_TASK_ROOT": str(folder),
-                "AWS_LAMBDA_FUNCTION_NAME": folder.name,
-                "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
-                "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024",
-            },
-            stdin=subprocess.DEVNULL,
-        )
-
-        def watch() -> None:
-            code = process.wait()
-            document = json.dumps({"errorMessage": f"Runtime exited with error: exit status {code}"}).encode()
-            api.failed(Outcome("error", document, error_type="Runtime.ExitError"))
-
-        threading.Thread(target=watch, daemon=True).start()
-        try:
-            yield api
-        finally:
-            process.terminate()
-            process.wait()

@@ -1,0 +1,47 @@
+"""Decides how a handler is run as Lambda runs it: AWS's own client in a process of its own, under the Runtime API."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from deltaic_ops.local.runtime_api import Outcome, RuntimeApi
+
+
+@contextmanager
+def runtime_process(
+    folder: Path, environment: Mapping[str, str], *, handler: str = "app.handler", python: str = sys.executable
+) -> Iterator[RuntimeApi]:
+    """Run a handler as Lambda does, under AWS's own client in a process of its own; yields its Runtime API."""
+    with RuntimeApi() as api:
+        process = subprocess.Popen(
+            [python, "-m", "awslambdaric", handler],
+            cwd=folder,
+            env={
+                **os.environ,
+                **environment,
+                "AWS_LAMBDA_RUNTIME_API": api.address,
+                "_HANDLER": handler,
+                "LAMBDA_TASK_ROOT": str(folder),
+                "AWS_LAMBDA_FUNCTION_NAME": folder.name,
+                "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
+                "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024",
+            },
+            stdin=subprocess.DEVNULL,
+        )
+
+        def watch() -> None:
+            code = process.wait()
+            document = json.dumps({"errorMessage": f"Runtime exited with error: exit status {code}"}).encode()
+            api.failed(Outcome("error", document, error_type="Runtime.ExitError"))
+
+        threading.Thread(target=watch, daemon=True).start()
+        try:
+            yield api
+        finally:
+            process.terminate()
+            process.wait()
