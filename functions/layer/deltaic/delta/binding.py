@@ -10,7 +10,7 @@ from deltaic.delta.bounds import Compare, Null, Prefix
 from deltaic.delta.columns import Columns, TableColumn
 from deltaic.delta.literals import Interval, for_statistics, interval
 from deltaic.delta.predicate_tree import AllOf, AnyOf, Leaf, Node, affordable, all_of, any_of, without_nan
-from deltaic.delta.values import ANY_ZONE, INTEGER_BITS, MICROSECONDS_A_DAY, Axis, column_type, integer
+from deltaic.delta.values import ANY_ZONE, INTEGER_BITS, MICROSECONDS_A_DAY, Axis, column_type, integer, is_utf8
 from deltaic.expressions import And, Cast, Column, Comparison, Expression, In, IsNull, Not, Operand, Or, StartsWith
 from deltaic.expressions import Literal as Constant
 
@@ -61,7 +61,7 @@ class Binder:
             return self._null(expression.operand, negated=negated)
         if isinstance(expression, StartsWith):
             column = self._column(expression.operand)
-            known = column is not None and column.type.name == "string"
+            known = column is not None and column.type.name == "string" and is_utf8(expression.prefix)
             return Leaf(column, Prefix(expression.prefix, negated)) if column and known else True
         if isinstance(expression, Column):
             return self._comparison(Comparison("=", expression, Constant("true", "boolean")), negated=negated)

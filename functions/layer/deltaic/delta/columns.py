@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from deltaic.delta.values import ColumnType, column_type
+from deltaic.delta.values import ColumnType, column_type, is_utf8
 
 
 class TableMetadata(Protocol):
@@ -68,7 +68,7 @@ class Columns:
             physical.append(self._physical(field))
             fields = _fields(field.get("type"))
         type_ = _type(field)
-        if type_ is None:
+        if type_ is None or not all(map(is_utf8, physical)):
             return None
         return TableColumn(tuple(physical), type_, len(path) == 1 and path[0].lower() in self._partitions)
 

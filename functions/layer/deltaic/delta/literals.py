@@ -23,6 +23,7 @@ from deltaic.delta.values import (
     double,
     exact,
     integer,
+    is_utf8,
     microseconds,
     single,
 )
@@ -72,7 +73,7 @@ def interval(literal: Literal, column: ColumnType) -> Interval | None:
         bit = boolean(text)
         return None if bit is None else Interval(Axis.WHOLE, bit, bit)
     # Any other type beside a string column would have the column converted, which follows no order.
-    return Interval(Axis.TEXT, text, text) if column.name == type_.name == "string" else None
+    return Interval(Axis.TEXT, text, text) if column.name == type_.name == "string" and is_utf8(text) else None
 
 
 def for_statistics(found: Interval, column: ColumnType) -> Interval:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from deltaic.delta.bounds import Facts, Verdict
 from deltaic.delta.columns import TableColumn
-from deltaic.delta.stored_bounds import from_json, from_typed, json_type
+from deltaic.delta.stored_bounds import from_json, from_typed, integers, json_type
 from deltaic.delta.values import Axis
 
 LOWER: Final = "minValues"
@@ -120,14 +120,14 @@ class JsonStatistics:
                 read.append(nothing if text is None else decode(text))
             except (msgspec.MsgspecError, UnicodeError, RecursionError):
                 read.append(nothing)
-        rows = _counts([statistics.rows for statistics in read])
+        rows = integers([statistics.rows for statistics in read])
         return {column: self._column(column, read, rows) for column in self._columns}
 
     def _column(self, column: TableColumn, read: list[Any], rows: Any) -> Facts:
         path = self._path(column)
         low = from_json(list(map(attrgetter(f"lower.{path}"), read)), column.type, upper=False)
         high = from_json(list(map(attrgetter(f"upper.{path}"), read)), column.type, upper=True)
-        nulls = _counts(list(map(attrgetter(f"nulls.{path}"), read)))
+        nulls = integers(list(map(attrgetter(f"nulls.{path}"), read)))
         return _facts(column, low, high, nulls, rows)
 
     def _path(self, column: TableColumn) -> str:
@@ -139,9 +139,3 @@ class JsonStatistics:
             self._getters[column] = ".".join(parts)
         return self._getters[column]
 
-
-def _counts(values: list[int | None]) -> Any | None:
-    try:
-        return pa.array(values, pa.int64())
-    except OverflowError:
-        return None

@@ -30,6 +30,7 @@ _APPENDED: Final = ("\ufffd", "\U0010ffff", "?")
 _LAST: Final = 0x10FFFF
 _SURROGATES: Final = range(0xD800, 0xE000)
 _EXACTLY: Final = Context(prec=200)
+_INT64: Final = 1 << 63
 
 
 def json_type(type_: ColumnType) -> Any:
@@ -106,11 +107,17 @@ def _wholes(values: list[Any], type_: ColumnType, *, upper: bool) -> Any | None:
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             read = days if type_.name == "date" else _moment(type_.name, upper=upper)
             return pa.array([read(v) if v else None for v in values], pa.int64())
+    if type_.name == "boolean":
+        return pa.array(values, pa.bool_()).cast(pa.int64())
+    return integers(values)
+
+
+def integers(values: list[int | None]) -> Any:
+    """Return an int64 array, null where a number is too large to be of any column."""
     try:
-        array = pa.array(values, pa.bool_() if type_.name == "boolean" else pa.int64())
+        return pa.array(values, pa.int64())
     except OverflowError:
-        return None
-    return array.cast(pa.int64())
+        return pa.array([v if v is not None and -_INT64 <= v < _INT64 else None for v in values], pa.int64())
 
 
 def _moment(type_: str, *, upper: bool) -> Callable[[str], int | None]:

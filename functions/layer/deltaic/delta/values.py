@@ -74,6 +74,11 @@ def column_type(name: str) -> ColumnType:
     return ColumnType("decimal", 10, 0) if name == "decimal" else ColumnType(name)
 
 
+def is_utf8(text: str) -> bool:
+    """Return whether a text holds no half of a surrogate pair, which JSON and SQL let through and Arrow does not."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def integer(text: str) -> int | None:
     """Read an integer of any size."""
     return int(text) if _INTEGER.fullmatch(text) else None

@@ -1,0 +1,133 @@
+"""JSON hints: the ops of the protocol, a few more, and everything malformed filters nothing."""
+
+import json
+from typing import Any
+
+import pytest
+from deltaic.expressions import And, Column, Comparison, Expression, In, IsNull, Literal, Not, Or, StartsWith, Unknown
+from deltaic.protocol.predicates import parse_json
+from hypothesis import given
+from hypothesis import strategies as st
+
+HIRED = {"op": "column", "name": "hireDate", "valueType": "date"}
+DAY = {"op": "literal", "value": "2021-04-29", "valueType": "date"}
+COLUMN = Column(("hireDate",), "date")
+LITERAL = Literal("2021-04-29", "date")
+
+
+def node(op: str, *children: Any) -> dict[str, Any]:
+    return {"op": op, "children": list(children)}
+
+
+def parse(tree: Any) -> Expression | None:
+    return parse_json(json.dumps(tree))
+
+
+@pytest.mark.parametrize(
+    ("op", "operator"),
+    [
+        ("equal", "="),
+        ("lessThan", "<"),
+        ("lessThanOrEqual", "<="),
+        ("greaterThan", ">"),
+        ("greaterThanOrEqual", ">="),
+        ("notEqual", "<>"),
+        ("equalNullSafe", "<=>"),
+    ],
+)
+def test_comparisons_keep_their_operands_in_order(op: str, operator: Any) -> None:
+    assert parse(node(op, HIRED, DAY)) == Comparison(operator, COLUMN, LITERAL)
+    assert parse(node(op, DAY, HIRED)) == Comparison(operator, LITERAL, COLUMN)
+
+
+@pytest.mark.parametrize(
+    ("tree", "expected"),
+    [
+        (node("isNull", HIRED), IsNull(COLUMN)),
+        (node("not", node("isNull", HIRED)), Not(IsNull(COLUMN))),
+        (node("and", node("isNull", HIRED), HIRED), And((IsNull(COLUMN), COLUMN))),
+        (node("or", node("isNull", HIRED), HIRED, HIRED), Or((IsNull(COLUMN), COLUMN, COLUMN))),
+        (node("in", HIRED, DAY, DAY), In(COLUMN, (LITERAL, LITERAL))),
+        (
+            node("startsWith", {"op": "column", "name": "s"}, {"op": "literal", "value": "x", "valueType": "string"}),
+            StartsWith(Column(("s",)), "x"),
+        ),
+        ({"op": "literal", "value": "true", "valueType": "bool"}, Literal("true", "boolean")),
+        (
+            node("equal", {"op": "column", "name": "id", "valueType": "LONG"}, DAY | {"value": 25, "valueType": "int"}),
+            Comparison("=", Column(("id",), "long"), Literal("25", "integer")),
+        ),
+    ],
+    ids=["isNull", "not", "and", "or", "in", "startsWith", "literal", "lenient"],
+)
+def test_ops_become_nodes(tree: Any, expected: Expression) -> None:
+    assert parse(tree) == expected
+
+
+@pytest.mark.parametrize(
+    "hint",
+    ["", "  ", "{", "\ud800", "[" * 100_000, json.dumps(node("not", HIRED)) + " " * (1 << 20), '"x', "{'op':1}"],
+    ids=["empty", "blank", "cut", "surrogate", "deep", "over 1 MiB", "open string", "not JSON"],
+)
+def test_a_text_that_is_no_tree_filters_nothing(hint: str) -> None:
+    assert parse_json(hint) is None
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        None,
+        5,
+        "equal",
+        [],
+        {},
+        {"op": 5},
+        {"op": "mystery"},
+        {"op": "equal"},
+        node("equal", HIRED),
+        node("equal", HIRED, DAY, DAY),
+        node("equal", HIRED, node("not", HIRED)),
+        node("isNull"),
+        node("isNull", HIRED, HIRED),
+        node("not"),
+        node("and"),
+        node("or"),
+        node("in", HIRED),
+        node("in", HIRED, HIRED),
+        node("startsWith", DAY, HIRED),
+        {"op": "column", "valueType": "int"},
+        {"op": "column", "name": "x", "valueType": "blob"},
+        {"op": "literal", "valueType": "int"},
+        {"op": "literal", "value": "1"},
+        {"op": "literal", "value": None, "valueType": "int"},
+        {"op": "literal", "value": [1], "valueType": "int"},
+        {"op": "and", "children": {"op": "equal"}},
+    ],
+    ids=ascii,
+)
+def test_a_malformed_node_is_unknown_and_spares_its_neighbours(tree: Any) -> None:
+    assert parse(tree) == Unknown()
+    known = node("equal", HIRED, DAY)
+    assert parse(node("and", known, tree)) == And((Comparison("=", COLUMN, LITERAL), Unknown()))
+
+
+@pytest.mark.parametrize(("levels", "read"), [(99, True), (100, False)], ids=["100 levels", "101 levels"])
+def test_depth_is_limited(levels: int, *, read: bool) -> None:
+    tree: dict[str, Any] = node("isNull", HIRED)
+    for _ in range(levels):
+        tree = node("not", tree)
+    assert (parse(tree) is not None) == read
+
+
+NODES: st.SearchStrategy[Any] = st.recursive(
+    st.one_of(st.just(HIRED), st.just(DAY), st.none(), st.text(max_size=3)),
+    lambda inner: st.fixed_dictionaries(
+        {"op": st.sampled_from(["and", "or", "not", "equal", "isNull", "in", "startsWith", "column", "?"])},
+        optional={"children": st.one_of(inner, st.lists(inner, max_size=3)), "name": inner, "value": inner},
+    ),
+)
+
+
+@given(NODES)
+def test_no_tree_raises(tree: Any) -> None:
+    parse(tree)

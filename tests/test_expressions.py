@@ -1,0 +1,34 @@
+"""The expression tree: values that can be compared, remembered and not be changed."""
+
+import dataclasses
+
+import pytest
+from deltaic.expressions import And, Column, Comparison, Expression, In, IsNull, Literal, Not, Or, StartsWith, Unknown
+
+LEAF = Comparison("=", Column(("a", "b")), Literal("1", "integer"))
+NODES: list[Expression] = [
+    LEAF,
+    Column(("a",), "boolean"),
+    Literal(None, "date"),
+    In(Column(("a",)), (Literal("1", "integer"),)),
+    StartsWith(Column(("a",)), "x"),
+    IsNull(Column(("a",))),
+    And((LEAF, Unknown())),
+    Or((LEAF, Unknown())),
+    Not(LEAF),
+    Unknown(),
+]
+
+
+def test_equal_trees_are_one_key() -> None:
+    copies = [dataclasses.replace(node) for node in NODES]
+    assert copies == NODES
+    assert len(set(NODES + copies)) == len(NODES)
+
+
+@pytest.mark.parametrize("node", NODES, ids=lambda node: type(node).__name__)
+def test_a_tree_cannot_be_changed(node: Expression) -> None:
+    for field in dataclasses.fields(node):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(node, field.name, None)
+    assert not hasattr(node, "__dict__")
