@@ -2,21 +2,22 @@
 
 import argparse
 import sys
+import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deltaic.errors import DeltaicError
 from deltaic.settings import settings
 
 from deltaic_pipeline.access import S3Access
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.lease import Held, hold, holder_name
+from deltaic_pipeline.lease import TIME_TO_LIVE, Held, hold, holder_name
 from deltaic_pipeline.register import Catalog, TableName, connect
-from deltaic_pipeline.session import session
+from deltaic_pipeline.session import leave, session
 from deltaic_pipeline.sources import FORMATS, Source, catalog_location, read
 from deltaic_pipeline.steps import Progress, silent, step, tasks_shown, terminal
 from deltaic_pipeline.writing import MODES, Target, Written, write
@@ -60,7 +61,13 @@ def transform(rows: "DataFrame", sql: str | None) -> "DataFrame":
     return rows.sparkSession.sql(sql)
 
 
-def publish(spark: "SparkSession", job: Job, catalog: Catalog, progress: Progress = silent) -> Written:
+def publish(
+    spark: "SparkSession",
+    job: Job,
+    catalog: Catalog,
+    progress: Progress = silent,
+    ttl: timedelta = TIME_TO_LIVE,
+) -> Written:
     """Publish: one new version of the table, acknowledged only while the lease was held, then the catalog entry.
 
     Raises `Conflict` when another writer holds the table or another table has the name, `LeaseLost` when the lease was
@@ -76,10 +83,12 @@ def publish(spark: "SparkSession", job: Job, catalog: Catalog, progress: Progres
     own = spark.newSession()
     with ExitStack() as stack:
         with step(progress, f"Taking the writer lease of {location}") as tell:
-            lease = hold(catalog.leases, location, holder_name(run_id), wait=job.wait, waiting=tell)
+            lease = hold(catalog.leases, location, holder_name(run_id), wait=job.wait, ttl=ttl, waiting=tell)
             held = stack.enter_context(lease)
-        held.on_loss(lambda: spark.sparkContext.cancelJobGroup(run_id))
+        held.on_loss(lambda: _cancel(spark, run_id))
         spark.sparkContext.setJobGroup(run_id, f"publish {location}")
+        # What this thread does next is no part of the run: a cancelled group stays cancelled.
+        stack.callback(lambda: spark.sparkContext.setLocalProperty("spark.jobGroup.id", None))  # type: ignore[arg-type]
         with step(progress, f"Reading {job.source.format} {', '.join(job.source.paths)}"), refusals(held):
             rows = transform(read(own, job.source), job.sql)
         with step(progress, f"Writing {location} ({job.target.mode})") as tell, refusals(held):
@@ -103,10 +112,33 @@ def refusals(held: Held) -> Iterator[None]:
         yield
     except PySparkException as refusal:
         held.require()
-        raise PipelineError(_first_line(str(refusal))) from refusal
+        raise PipelineError(_reason(str(refusal), getattr(refusal, "_origin", None))) from refusal
     except Py4JJavaError as failure:
         held.require()
-        raise PipelineError(_first_line(str(failure.java_exception))) from failure
+        raise PipelineError(_reason(str(failure.java_exception), failure.java_exception)) from failure
+
+
+def _reason(said: str, thrown: Any) -> str:
+    """Return the first line of what Spark said and, if it only says that a job failed, of the cause below it."""
+    innermost = thrown
+    while innermost is not None and innermost.getCause() is not None:
+        innermost = innermost.getCause()
+    below = str(innermost.getMessage() or "") if innermost is not None else ""
+    first, last = (next((line.strip() for line in text.splitlines() if line.strip()), "") for text in (said, below))
+    return first if last in first else f"{first} Cause: {last}"
+
+
+def _cancel(spark: "SparkSession", group: str) -> None:
+    """Stop the group's Spark jobs, those that have not begun too, from whatever thread has found out that they must."""
+
+    def cancel() -> None:
+        context: Any = spark.sparkContext._jsc  # noqa: SLF001 -- pyspark itself cancels only what runs already
+        context.sc().cancelJobGroupAndFutureJobs(group)
+        leave(spark)
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    thread.join()
 
 
 def described(written: Written) -> str:
@@ -115,10 +147,6 @@ def described(written: Written) -> str:
         return f"version {written.version} has this run's rows already"
     rows = written.metrics.get("numOutputRows") or written.metrics.get("numTargetRowsInserted") or "0"
     return f"version {written.version}, {int(rows):,} rows"
-
-
-def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "Spark gave no reason")
 
 
 EXAMPLES = """examples:

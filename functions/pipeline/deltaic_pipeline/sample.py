@@ -41,6 +41,7 @@ A_DAY = 20_000
 CORRECTED_EVERY = 40
 WITHDRAWN_EVERY = 997
 LATE_ENTRIES = 250
+"""No more than there are vaccinations a day."""
 WAIT = timedelta(seconds=90)
 
 VACCINES = ("Acmevax", "Covalent", "Immunara", "Novashield")
@@ -57,8 +58,8 @@ class Shared:
     version: int
 
 
-def patients(spark: "SparkSession", first: int, count: int) -> "DataFrame":
-    """Return the vaccinations numbered `first` to `first + count - 1`: `A_DAY` a day from `FIRST_DAY` on."""
+def patients(spark: "SparkSession", first: int, count: int, a_day: int = A_DAY) -> "DataFrame":
+    """Return the vaccinations numbered `first` to `first + count - 1`: `a_day` a day from `FIRST_DAY` on."""
     number = "id"
 
     def drawn(what: str, among: int) -> str:
@@ -71,24 +72,26 @@ def patients(spark: "SparkSession", first: int, count: int) -> "DataFrame":
 
     return spark.range(first, first + count, numPartitions=2).selectExpr(
         "id AS patient_id",
-        f"date_add(DATE'{FIRST_DAY}', int(id div {A_DAY})) AS date",
+        f"date_add(DATE'{FIRST_DAY}', int(id div {a_day})) AS date",
         f"{one_of('site', SITES)} AS site",
         f"{one_of('vaccine', VACCINES)} AS vaccine",
         f"int({drawn('dose', 3)}) + 1 AS dose",
         f"int({drawn('age', 73)}) + 18 AS age",
         f"CAST(45 + {drawn('weight', 700)} / 10 AS DECIMAL(5, 1)) AS weight_kg",
         f"CASE WHEN {drawn('reacted', 10)} < 3 THEN {one_of('reaction', REACTIONS)} END AS reaction",
-        f"timestamp_seconds(unix_seconds(timestamp(date_add(DATE'{FIRST_DAY}', int(id div {A_DAY}))))"
+        f"timestamp_seconds(unix_seconds(timestamp(date_add(DATE'{FIRST_DAY}', int(id div {a_day}))))"
         f" + 28800 + {drawn('second', 36_000)}) AS administered_at",
     )
 
 
-def corrections(spark: "SparkSession") -> "DataFrame":
+def corrections(spark: "SparkSession", a_day: int = A_DAY) -> "DataFrame":
     """Return what is merged: every 40th vaccination of the last day with its dose put right, and late entries."""
-    last_day = (FIRST_DAYS + MORE_DAYS - 1) * A_DAY
-    corrected = patients(spark, last_day, A_DAY).where(f"patient_id % {CORRECTED_EVERY} = 0")
+    last_day = (FIRST_DAYS + MORE_DAYS - 1) * a_day
+    corrected = patients(spark, last_day, a_day, a_day).where(f"patient_id % {CORRECTED_EVERY} = 0")
     corrected = corrected.selectExpr("* EXCEPT (dose)", "dose % 3 + 1 AS dose").select(*corrected.columns)
-    late = patients(spark, last_day + A_DAY, LATE_ENTRIES).selectExpr("* EXCEPT (date)", "date_sub(date, 1) AS date")
+    late = patients(spark, last_day + a_day, LATE_ENTRIES, a_day).selectExpr(
+        "* EXCEPT (date)", "date_sub(date, 1) AS date"
+    )
     return corrected.unionByName(late)
 
 
@@ -113,7 +116,7 @@ def ingredients(spark: "SparkSession", vaccines: Sequence[str]) -> "DataFrame":
 
 
 def publish_sample(
-    spark: "SparkSession", location: str, catalog: Catalog, progress: Progress = silent
+    spark: "SparkSession", location: str, catalog: Catalog, progress: Progress = silent, a_day: int = A_DAY
 ) -> tuple[Shared, ...]:
     """Write both tables below `location` (`s3://bucket/prefix`), register them, and return them.
 
@@ -124,7 +127,7 @@ def publish_sample(
     big = Target(f"{location}/{PATIENTS.table}", mode="append", partition_by=("date",))
     merged = Target(big.location, mode="merge", keys=("patient_id", "date"))
     small = Target(f"{location}/{INGREDIENTS.table}", mode="append")
-    first = FIRST_DAYS * A_DAY
+    first, more = FIRST_DAYS * a_day, MORE_DAYS * a_day
 
     def written(rows: "DataFrame", target: Target, run: str) -> Callable[[], int]:
         return lambda: write(own, rows, target, f"sample-{run}").version
@@ -134,12 +137,15 @@ def publish_sample(
             PATIENTS,
             big.location,
             (
-                (f"{first:,} vaccinations of {FIRST_DAYS} days", written(patients(own, 0, first), big, "initial")),
                 (
-                    f"{MORE_DAYS * A_DAY:,} more are appended",
-                    written(patients(own, first, MORE_DAYS * A_DAY), big, "append"),
+                    f"{first:,} vaccinations of {FIRST_DAYS} days",
+                    written(patients(own, 0, first, a_day), big, "initial"),
                 ),
-                ("corrections and late entries are merged", written(corrections(own), merged, "corrections")),
+                (
+                    f"{more:,} more are appended",
+                    written(patients(own, first, more, a_day), big, "append"),
+                ),
+                ("corrections and late entries are merged", written(corrections(own, a_day), merged, "corrections")),
                 ("withdrawn consents are deleted", lambda: _withdraw(own, big.location)),
             ),
         ),

@@ -1,6 +1,8 @@
 """Decides every Spark setting: Delta, s3a, the JVM and its traps, on this machine or on a cluster that has its own."""
 
 import os
+import shutil
+import subprocess
 import sys
 import tempfile
 import zipfile
@@ -61,6 +63,7 @@ JVM = ("-XX:+UseSerialGC",)
 JVM_BRIEF = (*JVM, "-XX:TieredStopAtLevel=1")
 """For a session of a minute or two: the optimizing compiler would be paid for and not used. 20 million rows written
 with it take 57 s of processor time, and 100 s without."""
+STOP_TIMEOUT_SECONDS = 20
 MUSL = Path("/lib/ld-musl-x86_64.so.1")
 """Where this file exists snappy-java takes the machine for a musl one, loads the wrong library and fails."""
 
@@ -107,6 +110,40 @@ def session(
             hadoop.set(name, value)
     _require_delta(spark)
     return spark
+
+
+def leave(spark: "SparkSession") -> None:
+    """Close this thread's connection to the JVM; every thread but the main one calls it when it is done with Spark."""
+    client = _gateway(spark)._gateway_client  # noqa: SLF001 -- pyspark has no public way in
+    connection = client.get_thread_connection()
+    if connection is not None:
+        connection.close()
+
+
+def stop(spark: "SparkSession") -> None:
+    """Stop the session and its JVM, some 700 MB of memory; a later `session` starts another one."""
+    from pyspark import SparkContext
+
+    gateway = _gateway(spark)
+    warehouse = spark.conf.get("spark.sql.warehouse.dir") or ""
+    spark.stop()
+    if machine().launched_by_spark:
+        return
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 -- pyspark keeps them for the process's life
+    process: subprocess.Popen[bytes] = gateway.proc
+    gateway.shutdown()
+    if process.stdin is not None:
+        process.stdin.close()  # this is what ends the JVM
+    try:
+        process.wait(STOP_TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    shutil.rmtree(warehouse.removeprefix("file:"), ignore_errors=True)
+
+
+def _gateway(spark: "SparkSession") -> Any:
+    return spark.sparkContext._gateway  # noqa: SLF001 -- pyspark has no public way in
 
 
 def _jvm(here: Machine, *, brief: bool, report: Callable[[str], None]) -> dict[str, str]:

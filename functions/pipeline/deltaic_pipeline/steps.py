@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from deltaic_pipeline.session import leave
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -67,6 +69,7 @@ def tasks_shown(spark: "SparkSession", group: str, tell: Callable[[str], None]) 
             stages = [stage for stage in map(tracker.getStageInfo, running) if stage and stage.numActiveTasks]
             if stages and not done.is_set():
                 tell(f"{sum(s.numCompletedTasks for s in stages)} of {sum(s.numTasks for s in stages)} tasks")
+        leave(spark)
 
     thread = threading.Thread(target=watch, name="spark-tasks", daemon=True)
     thread.start()

@@ -80,12 +80,12 @@ def write(spark: "SparkSession", rows: "DataFrame", target: Target, run_id: str)
     target.check()
     location = spark_path(target.location)
     exists = DeltaTable.isDeltaTable(spark, location)
-    if exists:
-        earlier = _commit(spark, location, run_id)
-        if earlier is not None:
-            return Written(earlier[0], repeated=True, metrics=earlier[1])
-        _set_properties(spark, location, target.wanted_properties)
-    before = _version(spark, location) if exists else -1
+    before = _latest(spark, location, run_id) if exists else None
+    if before is not None and before.commit is not None:
+        return Written(before.commit, repeated=True, metrics=before.metrics)
+    unchanged = -1 if before is None else before.version
+    if exists and _set_properties(spark, location, target.wanted_properties):
+        unchanged += 1
     if target.mode == "merge":
         _refuse_repeated_keys(rows, target.keys)
     with _transaction(spark, run_id):
@@ -93,16 +93,16 @@ def write(spark: "SparkSession", rows: "DataFrame", target: Target, run_id: str)
             _merge(spark, rows, target, location)
         else:
             _save(rows, target, location, exists=exists)
-    found = _commit(spark, location, run_id)
-    if found is None and exists and _version(spark, location) == before:
+    after = _latest(spark, location, run_id)
+    if after.commit is not None:
+        return Written(after.commit, repeated=False, metrics=after.metrics)
+    if after.version == unchanged:
         # The log's `txn` action says that the run has committed, longer ago than the latest commits.
-        return Written(before, repeated=True, metrics={})
-    if found is None:
-        raise PipelineError(
-            f"the commit of run {run_id} is not in the log of {target.location}: "
-            "another writer that does not take the table's lease has overwritten it. Run the job again."
-        )
-    return Written(found[0], repeated=False, metrics=found[1])
+        return Written(after.version, repeated=True, metrics={})
+    raise PipelineError(
+        f"the commit of run {run_id} is not in the log of {target.location}: "
+        "another writer that does not take the table's lease has overwritten it. Run the job again."
+    )
 
 
 def _save(rows: "DataFrame", target: Target, location: str, *, exists: bool) -> None:
@@ -151,14 +151,15 @@ def _refuse_repeated_keys(rows: "DataFrame", keys: Sequence[str]) -> None:
         raise PipelineError(f"several rows to merge have the same key ({named}): reduce them to one in the SQL.")
 
 
-def _set_properties(spark: "SparkSession", location: str, wanted: Mapping[str, str]) -> None:
-    """Set what the table lacks, as a version of its own; a table that has it all gets no version."""
-    detail = spark.sql(f"DESCRIBE DETAIL delta.{_quoted(location)}").select("properties").first()
-    present: Mapping[str, str] = detail["properties"] if detail is not None else {}
+def _set_properties(spark: "SparkSession", location: str, wanted: Mapping[str, str]) -> bool:
+    """Set what the table lacks, as a version of its own, and tell whether there was anything to set."""
+    shown: list[Any] = spark.sql(f"SHOW TBLPROPERTIES delta.{_quoted(location)}").collect() if wanted else []
+    present = {row["key"]: row["value"] for row in shown}
     lacking = {name: value for name, value in wanted.items() if present.get(name) != value}
     if lacking:
         pairs = ", ".join(f"{_literal(name)} = {_literal(value)}" for name, value in sorted(lacking.items()))
         spark.sql(f"ALTER TABLE delta.{_quoted(location)} SET TBLPROPERTIES ({pairs})")
+    return bool(lacking)
 
 
 @contextmanager
@@ -167,7 +168,7 @@ def _transaction(spark: "SparkSession", run_id: str) -> Iterator[None]:
     settings = {
         "spark.databricks.delta.write.txnAppId": APPLICATION + run_id,
         "spark.databricks.delta.write.txnVersion": str(RUN_VERSION),
-        "spark.databricks.delta.commitInfo.userMetadata": json.dumps({"run": run_id}),
+        "spark.databricks.delta.commitInfo.userMetadata": _user_metadata(run_id),
         # Few large files are few signed URLs.
         "spark.databricks.delta.optimizeWrite.enabled": "true",
     }
@@ -180,23 +181,27 @@ def _transaction(spark: "SparkSession", run_id: str) -> Iterator[None]:
             spark.conf.unset(name)
 
 
-def _commit(spark: "SparkSession", location: str, run_id: str) -> tuple[int, dict[str, str]] | None:
-    """Return version and metrics of the run's commit, if it is among the latest ones."""
+@dataclass(frozen=True, slots=True)
+class _Latest:
+    """The end of the log: the latest version, and the run's commit if it is among the latest ones."""
+
+    version: int
+    commit: int | None
+    metrics: Mapping[str, str]
+
+
+def _latest(spark: "SparkSession", location: str, run_id: str) -> _Latest:
     from delta.tables import DeltaTable
 
     recent: list[Any] = DeltaTable.forPath(spark, location).history(RECENT_COMMITS).collect()
-    mine = json.dumps({"run": run_id})
-    for commit in recent:
-        if commit["userMetadata"] == mine:
-            return commit["version"], dict(commit["operationMetrics"] or {})
-    return None
+    mine = next((commit for commit in recent if commit["userMetadata"] == _user_metadata(run_id)), None)
+    if mine is None:
+        return _Latest(recent[0]["version"], None, {})
+    return _Latest(recent[0]["version"], mine["version"], dict(mine["operationMetrics"] or {}))
 
 
-def _version(spark: "SparkSession", location: str) -> int:
-    from delta.tables import DeltaTable
-
-    latest = DeltaTable.forPath(spark, location).history(1).select("version").first()
-    return int(latest["version"]) if latest is not None else -1
+def _user_metadata(run_id: str) -> str:
+    return json.dumps({"run": run_id})
 
 
 def _quoted(name: str) -> str:

@@ -1,0 +1,21 @@
+"""Where one test publishes to."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+BUCKET = "pipeline"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder of one test in the bucket, and one on disk."""
+
+    location: str
+    """`s3://bucket/test`."""
+
+    prefix: str
+    folder: Path
+
+    @property
+    def spark_location(self) -> str:
+        return self.location.replace("s3://", "s3a://", 1)

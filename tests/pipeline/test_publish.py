@@ -1,0 +1,308 @@
+"""Publishing: every mode, any partition value, once a run, and in the catalog last of all."""
+
+import json
+import threading
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pytest
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.errors import Conflict, NotFound
+from deltaic_pipeline.failures import LeaseLost, PipelineError
+from deltaic_pipeline.publish import Job, publish
+from deltaic_pipeline.register import Catalog, TableName
+from deltaic_pipeline.session import leave
+from deltaic_pipeline.sources import Source
+from deltaic_pipeline.steps import Step
+from deltaic_pipeline.writing import Target
+from pipeline.place import Place
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.spark,
+    # pyspark leaves the socket over which rows are collected to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+NASTY = [
+    "plain",
+    "a b",
+    "50%",
+    "%41",
+    "a+b",
+    "a=b",
+    "it's",
+    '"quoted"',
+    "a/b",
+    "a:b?c#d",
+    "ünï-漢字-🦠",
+    "a&b;c",
+    "~.,@!",
+]
+
+
+def a_file(folder: Path, name: str, rows: list[dict[str, Any]]) -> Source:
+    file = folder / f"{name}.json"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return Source("json", [str(file)])
+
+
+def rows_of(spark: "SparkSession", location: str, *columns: str) -> list[tuple[Any, ...]]:
+    table = spark.read.format("delta").load(location.replace("s3://", "s3a://", 1))
+    return sorted(tuple(row) for row in table.select(*columns).collect())
+
+
+def versions(s3: "S3Client", place: Place) -> list[list[dict[str, Any]]]:
+    bucket = place.location.split("/")[2]
+    listed = s3.list_objects_v2(Bucket=bucket, Prefix=f"{place.prefix}/_delta_log/0").get("Contents", [])
+    bodies = [s3.get_object(Bucket=bucket, Key=item["Key"])["Body"].read() for item in listed]
+    return [[json.loads(line) for line in body.decode().split("\n") if line] for body in bodies]
+
+
+@pytest.mark.parametrize(
+    ("source_format", "content", "options"),
+    [
+        pytest.param("csv", "id,day\n1,2026-01-02\n2,2026-01-03\n", {}, id="csv with a header"),
+        pytest.param("csv", "1;2026-01-02\n2;2026-01-03\n", {"header": "false", "sep": ";"}, id="csv by a schema"),
+        pytest.param("json", '{"id":1,"day":"2026-01-02"}\n{"id":2,"day":"2026-01-03"}\n', {}, id="json"),
+    ],
+)
+def test_files_become_a_table_by_sql(  # noqa: PLR0917 -- pytest passes by name
+    spark: "SparkSession", catalog: Catalog, place: Place, source_format: Any, content: str, options: dict[str, str]
+) -> None:
+    file = place.folder / "in put+1.txt"
+    file.write_text(content)
+    schema = "id int, day date" if options else None
+    job = Job(
+        Source(source_format, [str(file)], options, schema),
+        Target(place.location),
+        sql="SELECT id * 10 AS number, CAST(day AS DATE) AS day FROM source WHERE id < 2",
+    )
+    publish(spark, job, catalog)
+    assert [(number, str(day)) for number, day in rows_of(spark, place.location, "number", "day")] == [
+        (10, "2026-01-02")
+    ]
+
+
+def test_parquet_and_tables_are_sources_too(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+    spark.range(3).coalesce(1).write.parquet(str(place.folder / "files"))
+    publish(spark, Job(Source("parquet", [str(place.folder / "files")]), Target(f"{place.location}/one")), catalog)
+    publish(spark, Job(Source("delta", [f"{place.location}/one"]), Target(f"{place.location}/two")), catalog)
+    assert rows_of(spark, f"{place.location}/two", "id") == [(0,), (1,), (2,)]
+
+
+def test_every_partition_value_survives(
+    spark: "SparkSession", catalog: Catalog, s3: "S3Client", place: Place, admin: CatalogAdmin
+) -> None:
+    rows = [{"id": number, "label": label} for number, label in enumerate(NASTY)]
+    name = TableName.parse("nasty.share.values.labels")
+    target = Target(f"{place.location}/odd name+1", partition_by=["label"])
+    publish(spark, Job(a_file(place.folder, "rows", rows), target, name=name), catalog)
+    assert rows_of(spark, target.location, "id", "label") == list(enumerate(NASTY))
+    bucket = place.location.split("/")[2]
+    listed = s3.list_objects_v2(Bucket=bucket, Prefix=f"{place.prefix}/odd name+1/label=")
+    assert len(listed["Contents"]) == len(NASTY)
+    log = s3.get_object(Bucket=bucket, Key=f"{place.prefix}/odd name+1/_delta_log/{0:020}.json")["Body"].read()
+    adds = [json.loads(line)["add"] for line in log.decode().split("\n") if '"add":' in line]
+    # Delta protocol, "Add File": the path is URI-encoded once; the object's name is the decoded path.
+    assert {f"{place.prefix}/odd name+1/{unquote(add['path'])}" for add in adds} == {
+        item["Key"] for item in listed["Contents"]
+    }
+    assert {add["partitionValues"]["label"] for add in adds} == set(NASTY)
+    assert admin.get_table("nasty.share", "values", "labels").location == target.location
+
+
+def test_overwrite_append_and_merge_make_one_version_each_with_a_change_feed(
+    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client", admin: CatalogAdmin
+) -> None:
+    name = TableName("modes", "s", "people")
+
+    def run(mode: Any, rows: list[dict[str, Any]], **more: Any) -> int:
+        source = a_file(place.folder, f"{mode}-{len(rows)}", rows)
+        return publish(spark, Job(source, Target(place.location, mode, **more), name=name), catalog).version
+
+    assert run("overwrite", [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]) == 0
+    assert run("append", [{"id": 3, "name": "c"}]) == 1
+    merged = [{"id": 2, "name": "B"}, {"id": 3, "name": "c"}, {"id": 4, "name": "d"}]
+    assert run("merge", merged, keys=["id"]) == 2
+    assert rows_of(spark, place.location, "id", "name") == [(1, "a"), (2, "B"), (3, "c"), (4, "d")]
+    feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 2)
+    changes = feed.load(place.spark_location).select("id", "name", "_change_type").collect()
+    # Row 3 says what the table said before: it is not a change.
+    assert sorted(tuple(row) for row in changes) == [
+        (2, "B", "update_postimage"),
+        (2, "b", "update_preimage"),
+        (4, "d", "insert"),
+    ]
+    assert run("overwrite", [{"id": 9, "name": "z"}]) == 3
+    assert rows_of(spark, place.location, "id", "name") == [(9, "z")]
+    assert len(versions(s3, place)) == 4
+    entry = admin.get_table("modes", "s", "people")
+    assert (entry.location, entry.history) == (place.location, True)
+
+
+def test_a_run_that_is_repeated_commits_nothing(
+    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client"
+) -> None:
+    source = a_file(place.folder, "day", [{"id": 1}])
+    job = Job(source, Target(place.location, "append"), run_id="2026-11-21")
+    first = publish(spark, job, catalog)
+    again = publish(spark, job, catalog)
+    other = publish(spark, Job(source, job.target, run_id="2026-11-22"), catalog)
+    assert [(run.version, run.repeated) for run in (first, again, other)] == [(0, False), (0, True), (1, False)]
+    assert rows_of(spark, place.location, "id") == [(1,), (1,)]
+    assert len(versions(s3, place)) == 2
+
+
+def test_new_columns_need_permission(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+    publish(spark, Job(a_file(place.folder, "one", [{"id": 1}]), Target(place.location)), catalog)
+    wider = a_file(place.folder, "two", [{"id": 2, "more": "x"}])
+    with pytest.raises(PipelineError) as refusal:
+        publish(spark, Job(wider, Target(place.location, "append")), catalog)
+    assert "\n" not in refusal.value.message
+    publish(spark, Job(wider, Target(place.location, "append", evolve_schema=True)), catalog)
+    widest = a_file(place.folder, "three", [{"id": 2, "more": "y", "most": 1.5}])
+    publish(spark, Job(widest, Target(place.location, "merge", keys=["id"], evolve_schema=True)), catalog)
+    found = spark.read.format("delta").load(place.spark_location).orderBy("id").collect()
+    assert [tuple(row) for row in found] == [(1, None, None), (2, "y", 1.5)]
+
+
+def test_properties_reach_new_and_existing_tables(
+    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client"
+) -> None:
+    source = a_file(place.folder, "one", [{"id": 1}])
+    publish(spark, Job(source, Target(place.location, change_data_feed=False)), catalog)
+    kept = {"delta.deletedFileRetentionDuration": "interval 30 days", "note": "it's 100%"}
+    publish(spark, Job(source, Target(place.location, "append", properties=kept)), catalog)
+    publish(spark, Job(source, Target(place.location, "append", properties=kept)), catalog)
+    log = versions(s3, place)
+    configurations = [line["metaData"]["configuration"] for commit in log for line in commit if "metaData" in line]
+    assert configurations == [{}, {**kept, "delta.enableChangeDataFeed": "true"}]
+    assert len(log) == 4  # the properties are set once, as a version of their own
+
+
+@pytest.mark.parametrize(
+    ("rows", "keys", "message"),
+    [
+        pytest.param([{"id": 1}, {"id": 1}], ["id"], r"same key \(id = 1\)", id="two rows for one key"),
+        pytest.param([{"id": 1}], ["nr"], "key column nr is not among", id="no such column"),
+    ],
+)
+def test_a_merge_that_cannot_be_decided_is_refused(  # noqa: PLR0917 -- pytest passes by name
+    spark: "SparkSession", catalog: Catalog, place: Place, rows: list[dict[str, Any]], keys: list[str], message: str
+) -> None:
+    job = Job(a_file(place.folder, "rows", rows), Target(place.location, "merge", keys=keys))
+    with pytest.raises(PipelineError, match=message):
+        publish(spark, job, catalog)
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        pytest.param("SELECT nothing FROM source", "nothing", id="unknown column"),
+        pytest.param("SELEC id", "SELEC", id="no SQL"),
+        pytest.param(
+            "SELECT CAST(raise_error('row 7 is bad') AS STRING) AS x FROM source",
+            "row 7 is bad",
+            id="fails while writing",
+        ),
+    ],
+)
+def test_a_write_that_fails_registers_nothing(  # noqa: PLR0917 -- pytest passes by name
+    spark: "SparkSession", catalog: Catalog, place: Place, admin: CatalogAdmin, sql: str, message: str
+) -> None:
+    name = TableName("failing", "s", "t")
+    job = Job(a_file(place.folder, "rows", [{"id": 1}]), Target(place.location), sql=sql, name=name)
+    steps: list[Step] = []
+    with pytest.raises(PipelineError, match=message) as refusal:
+        publish(spark, job, catalog, steps.append)
+    assert "\n" not in refusal.value.message
+    assert steps[-1].failed
+    with pytest.raises(NotFound):
+        list(admin.list_schemas("failing"))
+    catalog.leases.acquire(place.location, "next", timedelta(seconds=5))  # the lease was given back
+    catalog.leases.release(place.location, "next")
+
+
+def test_a_name_that_is_taken_is_refused_before_anything_is_written(
+    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client"
+) -> None:
+    source, name = a_file(place.folder, "rows", [{"id": 1}]), TableName("taken", "s", "t")
+    publish(spark, Job(source, Target(f"{place.location}/one"), name=name), catalog)
+    with pytest.raises(Conflict, match=r"taken\.s\.t is shared from"):
+        publish(spark, Job(source, Target(f"{place.location}/two"), name=name), catalog)
+    bucket = place.location.split("/")[2]
+    assert s3.list_objects_v2(Bucket=bucket, Prefix=f"{place.prefix}/two")["KeyCount"] == 0
+
+
+def test_steps_are_shown_with_their_time(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+    steps: list[Step] = []
+    job = Job(a_file(place.folder, "rows", [{"id": 1}]), Target(place.location), name=TableName("steps", "s", "t"))
+    publish(spark, job, catalog, steps.append)
+    ended = [step for step in steps if step.seconds is not None]
+    assert [step.text.split()[0] for step in ended] == ["Taking", "Reading", "Writing", "Registering"]
+    assert ended[2].detail == "version 0, 1 rows"
+
+
+def test_a_job_that_loses_its_lease_stops_before_it_commits(
+    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client", admin: CatalogAdmin
+) -> None:
+    publish(spark, Job(a_file(place.folder, "rows", [{"id": 1}]), Target(place.location)), catalog)
+    leases = catalog.leases
+
+    class Stolen:
+        """Passes the lease on to somebody else as soon as the job holds it."""
+
+        def acquire(self, location: str, holder: str, ttl: timedelta) -> None:
+            leases.acquire(location, holder, ttl)
+            leases.release(location, holder)
+            leases.acquire(location, "thief", timedelta(seconds=60))
+
+        renew = leases.renew
+        release = leases.release
+
+    # Each of 40 tasks takes a quarter of a second: the job outlasts the first renewal by far.
+    slow = "SELECT /*+ REPARTITION(40, id) */ id, reflect('java.lang.Thread', 'sleep', 250L) AS x FROM source"
+    slow_source = a_file(place.folder, "many", [{"id": number} for number in range(40)])
+    job = Job(
+        slow_source,
+        Target(place.location, "append", evolve_schema=True),
+        sql=slow,
+        name=TableName("lost", "s", "t"),
+    )
+    with pytest.raises(LeaseLost, match="thief"):
+        publish(spark, job, Catalog(Stolen(), catalog.register), ttl=timedelta(seconds=1.5))
+    assert len(versions(s3, place)) == 1
+    with pytest.raises(NotFound):
+        admin.get_table("lost", "s", "t")
+    leases.release(place.location, "thief")
+
+
+def test_publishers_of_one_process_take_turns(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+    failures: list[BaseException] = []
+
+    def append(number: int) -> None:
+        job = Job(
+            a_file(place.folder, f"writer-{number}", [{"id": number}]),
+            Target(place.location, "append"),
+            wait=timedelta(seconds=60),
+        )
+        try:
+            publish(spark, job, catalog)
+        except BaseException as failure:  # noqa: BLE001 -- shown by the assertion below
+            failures.append(failure)
+        finally:
+            leave(spark)
+
+    threads = [threading.Thread(target=append, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert rows_of(spark, place.location, "id") == [(0,), (1,), (2,)]
