@@ -1,6 +1,6 @@
 """Decides how a stream is gzipped on the way out: igzip's fastest level, flushed so that a reader sees progress."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 
 from isal import isal_zlib
 
@@ -10,7 +10,7 @@ FLUSH_BYTES = 256 * 1024
 _GZIP_WRAPPER = 16 + isal_zlib.MAX_WBITS
 
 
-def gzip_chunks(chunks: Iterable[bytes], failed: bytes) -> Iterator[bytes]:
+def gzip_chunks(chunks: Iterable[bytes], failed: bytes) -> Generator[bytes]:
     """Yield one gzip stream of `chunks`; if they raise, end it in order with `failed` as its last line, and raise."""
     pack = isal_zlib.compressobj(level=1, wbits=_GZIP_WRAPPER)
     pending = FLUSH_BYTES
@@ -29,7 +29,7 @@ def gzip_chunks(chunks: Iterable[bytes], failed: bytes) -> Iterator[bytes]:
     yield pack.flush()
 
 
-def end_with(chunks: Iterable[bytes], failed: bytes) -> Iterator[bytes]:
+def end_with(chunks: Iterable[bytes], failed: bytes) -> Generator[bytes]:
     """Yield `chunks`; if they raise, yield `failed` as the last line, and raise."""
     try:
         yield from chunks

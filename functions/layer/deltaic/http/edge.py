@@ -10,12 +10,12 @@ from http import HTTPStatus
 from typing import Any
 
 from deltaic.errors import DeltaicError
-from deltaic.http.asgi import App, Receive, Scope, Send
+from deltaic.http.asgi import App, Message, Receive, Scope, Send
 from deltaic.http.compression import end_with, gzip_chunks
 from deltaic.http.observability import Exchange, logger
 from deltaic.http.request import Request, read_request
 from deltaic.http.response import Response, Stream, error_response
-from deltaic.http.streaming import StreamingMangum
+from deltaic.http.streaming import DeadlineReached, StreamingMangum
 from deltaic.settings import settings
 
 UseCase = Callable[[Request], Response | Stream]
@@ -73,17 +73,23 @@ async def _send_stream(exchange: Exchange, stream: Stream, send: Send, *, gzip: 
     headers = dict(stream.headers)
     if gzip:
         headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
-    ending = gzip_chunks if gzip else end_with
+    chunks = (gzip_chunks if gzip else end_with)(stream.chunks, stream.failed)
     await _send_start(send, HTTPStatus.OK, headers)
     try:
-        for chunk in ending(stream.chunks, stream.failed):
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        for chunk in chunks:
+            await send(_part(chunk))
     except Exception as error:
+        if isinstance(error, DeadlineReached):  # the reader is still there, and `send` takes some last bytes
+            await send(_part(chunks.throw(error)))
         logger().exception("the stream broke off")
         exchange.record(HTTPStatus.OK, _facts(error), failed=True)
         raise
     await send({"type": "http.response.body", "body": b""})
     exchange.record(HTTPStatus.OK, stream.facts)
+
+
+def _part(chunk: bytes) -> Message:
+    return {"type": "http.response.body", "body": chunk, "more_body": True}
 
 
 async def _send_start(send: Send, status: int, headers: dict[str, str]) -> None:

@@ -1,0 +1,149 @@
+"""How an endpoint's answer leaves: whole, in chunks, gzipped, and how it ends when its source or its time fails."""
+
+import asyncio
+import gzip
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from deltaic.errors import NotFound, TooManyRequests
+from deltaic.http.asgi import Message
+from deltaic.http.edge import UseCase, application
+from deltaic.http.response import Response, Stream
+from deltaic.http.streaming import DeadlineReached
+
+FAILED = b"!aborted\n"
+
+
+def scope(**headers: str) -> dict[str, Any]:
+    """Return what Mangum makes of a request that the authorizer has let through."""
+    return {
+        "type": "http",
+        "method": "POST",
+        "path": "/x",
+        "query_string": b"",
+        "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()],
+        "aws.event": {"requestContext": {"authorizer": {"recipientId": "alice", "tokenId": "t"}}},
+    }
+
+
+def answer_of(
+    use_case: UseCase, *, stream: bool, refuse_after: int | None = None, **headers: str
+) -> tuple[list[Message], Exception | None]:
+    """Run the app; `refuse_after` makes `send` say, once, that the deadline is near, from that message on."""
+    sent: list[Message] = []
+    told = False
+
+    async def send(message: Message) -> None:
+        nonlocal told
+        if refuse_after is not None and len(sent) >= refuse_after and not told:
+            told = True
+            raise DeadlineReached
+        sent.append(message)
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    try:
+        asyncio.run(application("test", use_case, stream=stream)(scope(**headers), receive, send))
+    except Exception as error:  # noqa: BLE001 -- the test looks at whatever came out
+        return sent, error
+    return sent, None
+
+
+def body_of(sent: list[Message]) -> bytes:
+    return b"".join(message.get("body", b"") for message in sent[1:])
+
+
+def streaming(chunks: Iterator[bytes]) -> UseCase:
+    return lambda _: Stream(headers={"x": "y"}, chunks=chunks, failed=FAILED)
+
+
+def breaks() -> Iterator[bytes]:
+    yield b"one\n"
+    raise RuntimeError("the store went away")
+
+
+def test_a_stream_leaves_chunk_by_chunk_and_ends_in_order() -> None:
+    sent, error = answer_of(streaming(iter([b"one\n", b"two\n"])), stream=True)
+    assert error is None
+    assert [message.get("body") for message in sent[1:]] == [b"one\n", b"two\n", b""]
+    assert sent[-1].get("more_body", False) is False
+
+
+def test_a_source_that_fails_ends_with_the_line_that_is_no_answer_and_fails_the_stream() -> None:
+    sent, error = answer_of(streaming(breaks()), stream=True)
+    assert isinstance(error, RuntimeError)
+    assert body_of(sent) == b"one\n" + FAILED
+    assert sent[-1]["more_body"] is True, "a stream that failed must not be ended in order by the app"
+
+
+def test_the_deadline_ends_with_the_line_that_is_no_answer() -> None:
+    sent, error = answer_of(streaming(iter([b"one\n", b"two\n", b"three\n"])), stream=True, refuse_after=2)
+    assert isinstance(error, DeadlineReached)
+    assert body_of(sent) == b"one\n" + FAILED
+
+
+def test_a_gzipped_stream_that_fails_is_whole_gzip_with_the_line_in_it() -> None:
+    sent, error = answer_of(streaming(breaks()), stream=True, accept_encoding="gzip, deflate")
+    assert isinstance(error, RuntimeError)
+    assert dict(sent[0]["headers"])[b"content-encoding"] == b"gzip"
+    assert gzip.decompress(body_of(sent)) == b"one\n" + FAILED
+
+
+@pytest.mark.parametrize(
+    ("accepted", "packed"),
+    [
+        ("gzip", True),
+        ("deflate, gzip;q=0.5", True),
+        ("*", True),
+        ("gzip;q=0", False),
+        ("identity", False),
+        ("", False),
+    ],
+)
+def test_gzip_is_used_where_the_client_accepts_it(accepted: str, packed: bool) -> None:
+    sent, _ = answer_of(streaming(iter([b"one\n"])), stream=True, accept_encoding=accepted)
+    assert (b"content-encoding" in dict(sent[0]["headers"])) is packed
+    body = body_of(sent)
+    assert (gzip.decompress(body) if packed else body) == b"one\n"
+
+
+def test_the_first_chunk_of_a_gzipped_stream_can_be_read_at_once() -> None:
+    sent, _ = answer_of(streaming(iter([b"head\n", b"x" * 1000])), stream=True, accept_encoding="gzip")
+    import zlib
+
+    assert zlib.decompressobj(wbits=31).decompress(sent[1]["body"]) == b"head\n"
+
+
+def test_without_streaming_a_source_that_fails_is_a_clean_error() -> None:
+    sent, error = answer_of(streaming(breaks()), stream=False)
+    assert error is None
+    assert sent[0]["status"] == 500
+    assert json.loads(body_of(sent)) == {"errorCode": "INTERNAL_ERROR", "message": ""}
+
+
+@pytest.mark.parametrize("raised", [NotFound("share 'x' not found"), TooManyRequests("slow down")], ids=["404", "429"])
+def test_an_error_of_the_tree_keeps_its_status_code_and_message(raised: NotFound | TooManyRequests) -> None:
+    def use_case(_: object) -> Response:
+        raise raised
+
+    sent, error = answer_of(use_case, stream=False)
+    assert error is None
+    assert sent[0]["status"] == raised.status
+    assert json.loads(body_of(sent)) == {"errorCode": raised.code, "message": raised.message}
+
+
+def test_a_request_that_no_authorizer_let_through_is_401() -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b""}
+
+    bare = {**scope(), "aws.event": {"requestContext": {}}}
+    asyncio.run(application("test", lambda _: Response())(bare, receive, send))
+    assert sent[0]["status"] == 401
