@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 BEARER = "dlt_" + "A" * 43
+SESSION = botocore.session.Session()  # one for all: it remembers what it has loaded
 
 
 class Scripted(ThreadingHTTPServer):
@@ -85,7 +86,7 @@ def client(endpoint: str, **keys: str) -> DynamoDBClient:
     keys = keys or {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
     # One attempt: what is tested is the error, not botocore's patience.
     config = client_config().merge(Config(retries={"total_max_attempts": 1}))
-    create: Callable[..., DynamoDBClient] = botocore.session.Session().create_client  # type: ignore[assignment]
+    create: Callable[..., DynamoDBClient] = SESSION.create_client  # type: ignore[assignment]
     return create("dynamodb", region_name="us-east-1", endpoint_url=endpoint, config=config, **keys)
 
 
@@ -112,11 +113,12 @@ def test_what_aws_answers_has_a_name_of_ours(
     aws: Scripted, status: int, code: str, expected: type[DeltaicError]
 ) -> None:
     aws.error(status, code)
+    way = dynamo(aws)
     for ask in (
-        lambda: CatalogReader("catalog", dynamo(aws)).get_table("id", "s", "d", "t"),
-        lambda: CatalogReader("catalog", dynamo(aws)).list_shares("id", None, 1),
-        lambda: TokenStore("tokens", dynamo(aws)).authenticate(BEARER),
-        lambda: dynamo(aws).transact([check("t", Key("p", "s"))]),
+        lambda: CatalogReader("catalog", way).get_table("id", "s", "d", "t"),
+        lambda: CatalogReader("catalog", way).list_shares("id", None, 1),
+        lambda: TokenStore("tokens", way).authenticate(BEARER),
+        lambda: way.transact([check("t", Key("p", "s"))]),
     ):
         with pytest.raises(DeltaicError) as refusal:
             ask()

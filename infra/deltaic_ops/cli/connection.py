@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ from deltaic_ops.deploy.outputs import StackOutputs, stack_outputs
 
 if TYPE_CHECKING:
     import boto3
+
+_DEFAULTS = Settings.model_validate({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,51 +34,66 @@ class Wishes:
     state: str = ".deltaic"
 
 
-@dataclass(frozen=True, slots=True)
 class Connection:
-    """One AWS account and region, and the tables in it."""
+    """One AWS account and region, and the tables in it.
 
-    session: "boto3.Session"
-    endpoint_url: str | None
-    catalog_table: str
-    tokens_table: str
-    sharing_endpoint: str
-    """What profiles name as endpoint; empty if nothing tells it."""
+    Tables: the options, else CATALOG_TABLE and TOKENS_TABLE, else the stack's outputs, else the settings' defaults.
+    The stack is asked only where nothing else tells.
+    """
+
+    def __init__(self, wishes: Wishes, session: "boto3.Session", variables: Mapping[str, str]) -> None:
+        self._wishes = wishes
+        self._session = session
+        self._variables = variables
+
+    @cached_property
+    def catalog_table(self) -> str:
+        """The table of shares, recipients and grants."""
+        told = self._wishes.catalog or self._variables.get("CATALOG_TABLE")
+        return told or (self._outputs.catalog_table if self._outputs else _DEFAULTS.catalog_table)
+
+    @cached_property
+    def tokens_table(self) -> str:
+        """The table of bearer tokens."""
+        told = self._wishes.tokens or self._variables.get("TOKENS_TABLE")
+        return told or (self._outputs.tokens_table if self._outputs else _DEFAULTS.tokens_table)
+
+    @cached_property
+    def sharing_endpoint(self) -> str:
+        """What profiles name as endpoint; empty if nothing tells it."""
+        told = self._variables.get("DELTAIC_ENDPOINT")
+        return told or (self._outputs.endpoint if self._outputs else "")
 
     def client(self, service: Any) -> Any:
         """Return a client for one service."""
-        return _client(self.session, service, self.endpoint_url)
+        endpoint_url = self._wishes.endpoint_url or self._variables.get("AWS_ENDPOINT_URL") or None
+        return self._session.client(service, endpoint_url=endpoint_url, config=client_config())
 
     def dynamo(self) -> Dynamo:
         """Return the catalog's way to DynamoDB, over this connection."""
         return Dynamo(lambda: self.client("dynamodb"))
 
+    @cached_property
+    def _outputs(self) -> StackOutputs | None:
+        """What the stack says; None if it cannot be asked, since the tables may be reachable all the same."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            return stack_outputs(self.client("cloudformation"), self._wishes.stack)
+        except (NotFound, BotoCoreError, ClientError):
+            return None
+
 
 @contextmanager
 def connection(wishes: Wishes) -> Iterator[Connection]:
-    """Find out what is meant and connect to it; an embedded AWS that only this command starts ends with the block.
+    """Find out which AWS is meant and connect to it; an embedded one that only this command starts ends with the block.
 
-    Tables: the options, else CATALOG_TABLE and TOKENS_TABLE, else the stack's outputs, else the settings' defaults.
+    Raises NotFound when none is, Conflict when another process keeps the state folder, PermissionDenied,
+    InvalidParameter.
     """
     told = dict(os.environ)
     with _embedded(wishes, told) as environment:
-        told |= environment
-        session = _session(wishes, environment, told)
-        endpoint_url = wishes.endpoint_url or told.get("AWS_ENDPOINT_URL") or None
-        catalog = wishes.catalog or told.get("CATALOG_TABLE")
-        tokens = wishes.tokens or told.get("TOKENS_TABLE")
-        endpoint = told.get("DELTAIC_ENDPOINT", "")
-        outputs = None
-        if not (catalog and tokens and (endpoint or environment)):
-            outputs = _outputs(session, endpoint_url, wishes.stack)
-        defaults = Settings.model_validate({})
-        yield Connection(
-            session=session,
-            endpoint_url=endpoint_url,
-            catalog_table=catalog or (outputs.catalog_table if outputs else defaults.catalog_table),
-            tokens_table=tokens or (outputs.tokens_table if outputs else defaults.tokens_table),
-            sharing_endpoint=endpoint or (outputs.endpoint if outputs else ""),
-        )
+        yield Connection(wishes, _session(wishes, environment, told), {**told, **environment})
 
 
 @contextmanager
@@ -113,7 +131,7 @@ def _session(wishes: Wishes, environment: Mapping[str, str], told: Mapping[str, 
     try:
         session = boto3.Session(
             profile_name=wishes.profile,
-            region_name=wishes.region or told.get("AWS_REGION"),
+            region_name=wishes.region or {**told, **environment}.get("AWS_REGION"),
             aws_access_key_id=environment.get("AWS_ACCESS_KEY_ID"),
             aws_secret_access_key=environment.get("AWS_SECRET_ACCESS_KEY"),
         )
@@ -128,17 +146,3 @@ def _session(wishes: Wishes, environment: Mapping[str, str], told: Mapping[str, 
     if session.region_name is None:
         raise NotFound("no AWS region is named: give --region or AWS_REGION")
     return session
-
-
-def _outputs(session: "boto3.Session", endpoint_url: str | None, stack: str) -> StackOutputs | None:
-    """Return what the stack says; None if it cannot be asked, since the tables may be reachable all the same."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    try:
-        return stack_outputs(_client(session, "cloudformation", endpoint_url), stack)
-    except (NotFound, BotoCoreError, ClientError):
-        return None
-
-
-def _client(session: "boto3.Session", service: Any, endpoint_url: str | None) -> Any:
-    return session.client(service, endpoint_url=endpoint_url, config=client_config())
