@@ -98,10 +98,10 @@ def test_the_room_is_never_exceeded(tmp_path: Path) -> None:
             assert cache.nbytes <= room
 
 
-def test_a_row_group_that_would_take_over_is_not_kept() -> None:
-    kept = Kept(100)
-    assert kept.admits(50)
-    assert not kept.admits(51)
+def test_a_checkpoint_that_does_not_fit_is_not_kept_in_part() -> None:
+    kept = Kept(300)
+    assert kept.admits(100)
+    assert not kept.admits(101)
 
 
 def test_concurrent_requests_agree_while_commits_arrive(tmp_path: Path) -> None:

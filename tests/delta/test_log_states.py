@@ -277,7 +277,7 @@ def test_pages_by_position_equal_the_whole(tmp_path: Path, arrange: Callable[[Ha
             "contradicts itself",
             id="features_below_version_3",
         ),
-        pytest.param([{"metaData": {"id": "1"}}, protocol()], TableUnreadable, "broken metaData", id="no_schema"),
+        pytest.param([{"metaData": {"name": "n"}}, protocol()], TableUnreadable, "broken metaData", id="no_id"),
         pytest.param([metadata(), protocol(), {"add": {"size": 1}}], TableUnreadable, "0.json", id="add_without_path"),
     ],
 )
@@ -451,3 +451,48 @@ def test_lines_end_at_line_feeds_only(tmp_path: Path) -> None:
     (log.log / f"{1:020d}.json").write_bytes(lines([add(name) for name in odd]).rstrip(b"\n").replace(b"\n", b"\r\n"))
     found = found_files(DeltaLog(FolderStore(tmp_path)).snapshot().files())
     assert [action["path"] for action in found] == sorted(odd)
+
+
+def test_a_table_without_a_schema_has_no_columns(tmp_path: Path) -> None:
+    HandmadeLog(tmp_path).commit({"metaData": {"id": "1"}}, protocol())
+    found = DeltaLog(FolderStore(tmp_path)).snapshot().metadata
+    assert found.schema_string == '{"type":"struct","fields":[]}'
+
+
+def test_a_remove_wins_in_a_compaction_file_whatever_its_lines_order(tmp_path: Path) -> None:
+    log = HandmadeLog(tmp_path)
+    log.commit(metadata(), protocol())
+    log.commit(add("f"), add("g"))
+    log.commit(remove("f"))
+    name = f"{1:020d}.{2:020d}.compacted.json"
+    for actions in ([remove("f"), add("f"), add("g")], [add("f"), remove("f"), add("g")]):
+        (log.log / name).write_bytes(lines(actions))
+        assert found_files(DeltaLog(FolderStore(tmp_path)).snapshot().files()) == expected_files(log.state())
+
+
+def test_the_metadata_and_protocol_lines_do_not_depend_on_where_they_were_found(tmp_path: Path) -> None:
+    log = HandmadeLog(tmp_path)
+    features = ("v2Checkpoint", "deletionVectors", "columnMapping")
+    log.commit(metadata({"b": "2", "a": "1", "c": "3", "z": "0", "y": "9"}), protocol(3, 7, *features))
+    for version in range(1, 6):
+        log.commit(add(f"f{version}"))
+    raw = []
+    for arrange in (lambda: None, lambda: log.classic(3), lambda: log.v2(4, "json", 1), lambda: log.checksum(5)):
+        arrange()
+        snapshot = DeltaLog(FolderStore(tmp_path)).snapshot()
+        raw.append((snapshot.metadata.raw, snapshot.protocol.raw))
+    assert raw == [raw[0]] * 4
+
+
+@pytest.mark.parametrize("form", ["commits", "classic", "manifest"])
+@pytest.mark.parametrize("present", [False, True], ids=["absent", "present"])
+def test_deletion_vectors_are_noticed_wherever_they_are(tmp_path: Path, form: str, present: bool) -> None:
+    log = HandmadeLog(tmp_path)
+    log.commit(metadata(), protocol(3, 7, "deletionVectors", "v2Checkpoint"))
+    log.commit(add("f"), add("g", vector=V1 if present else None))
+    if form == "classic":
+        log.classic(1)
+    if form == "manifest":
+        log.v2(1, "json", 0)
+    found = DeltaLog(FolderStore(tmp_path)).snapshot().live_features
+    assert found == ({"deletionVectors"} if present else set())

@@ -105,6 +105,7 @@ _METADATA_ORDER: Final = (
     "configuration",
     "createdTime",
 )
+_NO_COLUMNS: Final = '{"type":"struct","fields":[]}'
 _READER_WITH_FEATURES: Final = 3
 _WRITER_WITH_FEATURES: Final = 7
 _PROTOCOL_ORDER: Final = ("minReaderVersion", "minWriterVersion", "readerFeatures", "writerFeatures")
@@ -131,7 +132,8 @@ def metadata_of(action: dict[str, Any], where: str) -> Metadata:
             "name": action.get("name"),
             "description": action.get("description"),
             "format": {"provider": form.provider, "options": form.options},
-            "schemaString": text(action["schemaString"]),
+            # A table whose first writer knew no columns yet has none, as Spark reads it.
+            "schemaString": text(action.get("schemaString") or _NO_COLUMNS),
             "partitionColumns": [str(name) for name in action.get("partitionColumns") or ()],
             "configuration": dict(sorted(_without_nulls(configuration).items())),
             "createdTime": action.get("createdTime"),

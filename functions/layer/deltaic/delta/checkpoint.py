@@ -127,6 +127,11 @@ class CheckpointReader:
     checkpoint: Checkpoint
 
     @property
+    def size(self) -> int:
+        """Bytes of all parts, as the log tells them; a part that it does not tell counts nothing."""
+        return sum(part.size or 0 for part in self.parts if isinstance(part, ParquetPart))
+
+    @property
     def held_bytes(self) -> int:
         """Bytes of files and manifests that stay in memory with this reader."""
         parts: tuple[Part, ...] = self.__dict__.get("parts") or self.__dict__.get("_top") or ()

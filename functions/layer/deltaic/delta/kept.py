@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from deltaic.delta.parquet_scan import Rows
 
-_LARGEST_SHARE: Final = 2
-"""No row group may take more than one part in this many of the room."""
+_DECODED: Final = 3
+"""Bytes in memory for one byte of a checkpoint, about."""
 
 
 class Kept:
@@ -30,9 +30,9 @@ class Kept:
         """Return the row groups of one table."""
         return KeptRowGroups(self, table)
 
-    def admits(self, nbytes: int) -> bool:
-        """Tell whether a row group of this size may be kept at all."""
-        return nbytes * _LARGEST_SHARE <= self._max_bytes
+    def admits(self, checkpoint_bytes: int) -> bool:
+        """Tell whether a checkpoint of this size may be kept: in part would be in vain, it is read from end to end."""
+        return checkpoint_bytes * _DECODED <= self._max_bytes
 
     def get(self, key: tuple[str, str, int]) -> "tuple[Rows, ...] | None":
         """Return what is kept under (table, part, row group), now the most recently used."""
@@ -46,8 +46,6 @@ class Kept:
         """Keep a row group, letting go of others for it."""
         # Buffers as allocated, not as used: that is what the process pays.
         nbytes = sum(int(one.files.get_total_buffer_size()) for one in rows)
-        if not self.admits(nbytes):
-            return
         with self._lock:
             old = self._groups.pop(key, None)
             self._bytes += nbytes - (old[0] if old else 0)
@@ -64,9 +62,9 @@ class KeptRowGroups:
     kept: Kept
     table: str
 
-    def admits(self, nbytes: int) -> bool:
-        """Tell whether a row group of this size may be kept at all."""
-        return self.kept.admits(nbytes)
+    def admits(self, checkpoint_bytes: int) -> bool:
+        """Tell whether a checkpoint of this size may be kept."""
+        return self.kept.admits(checkpoint_bytes)
 
     def get(self, part: str, group: int) -> "tuple[Rows, ...] | None":
         """Return a row group of a part."""

@@ -5,6 +5,7 @@ cloud's client. `pre_buffer` stays off: it keeps every range that was ever read.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
@@ -114,6 +115,15 @@ class ParquetFile:
         self.footer = reader.metadata
         self.schema: pa.Schema = reader.schema_arrow
         self.columns: dict[str, int] = {self.footer.schema.column(at).path: at for at in range(self.footer.num_columns)}
+
+    @cached_property
+    def zoned(self) -> frozenset[str]:
+        """Dotted paths of the leaves stored as INT96, which are instants although Arrow calls them zoneless.
+
+        Spark writes timestamps so by default; those without time zone it never does.
+        """
+        schema = self.footer.schema
+        return frozenset(path for path, at in self.columns.items() if schema.column(at).physical_type == "INT96")
 
     @property
     def held_bytes(self) -> int:

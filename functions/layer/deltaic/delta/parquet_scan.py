@@ -17,7 +17,14 @@ from deltaic.delta.checkpoint import ParquetPart
 from deltaic.delta.files import FileFilter
 from deltaic.delta.kept import KeptRowGroups
 from deltaic.delta.parquet import Blocks, Cursor
-from deltaic.delta.rows import OUTPUT_LEAVES, add_paths, child, deletion_vectors, file_batch, partition_values
+from deltaic.delta.rows import (
+    OUTPUT_LEAVES,
+    add_paths,
+    deletion_vectors,
+    file_batch,
+    parsed_statistics,
+    partition_values,
+)
 from deltaic.delta.unreadable import reading
 
 _SELECT_ROWS: Final = 65536
@@ -128,7 +135,7 @@ class ParquetScan:
                 if rows.start + rows.files.num_rows > skip and (chosen := _pick(rows, group.chosen)) is not None:
                     yield chosen
             return
-        keep = self._kept is not None and not group.rebuild and self._kept.admits(self._decoded_bytes(group))
+        keep = self._kept is not None and not group.rebuild
         last = None if group.chosen is None or keep else pc.indices_nonzero(group.chosen)[-1].as_py()
         with reading(self._part.path):
             cursor = Cursor(self._file, blocks, buffered=self._file.is_large(group.fetch_bytes))
@@ -145,16 +152,12 @@ class ParquetScan:
             if not keep and (end <= skip or (picked is not None and picked.true_count == 0)):
                 continue
             with reading(self._part.path):
-                rows = _rows(group, batch, begin)
+                rows = _rows(group, batch, begin, self._file.zoned)
             collected += [rows] if keep else []
             if end > skip and (chosen := _pick(rows, group.chosen)) is not None:
                 yield chosen
         if keep and self._kept is not None:
             self._kept.put(self._part.identity, group.number, tuple(collected))
-
-    def _decoded_bytes(self, group: _Group) -> int:
-        row_group = self._file.footer.row_group(group.number)
-        return sum(int(row_group.column(leaf).total_uncompressed_size) for leaf in group.leaves)
 
     def _lacks_json(self, group: int) -> bool:
         """Tell whether some adds of the row group may have statistics only as a struct."""
@@ -193,7 +196,8 @@ class Selection:
             for at, batch in enumerate(self._batches("statistics", group, self._typed)):
                 alive = chunks[at]
                 if alive.true_count:
-                    parsed = child(batch.column("add"), "stats_parsed").filter(alive)
+                    with reading(self._part.path):
+                        parsed = parsed_statistics(batch.column("add"), self._part.file.zoned).filter(alive)
                     chunks[at] = _refine(alive, self._wanted.by_typed_statistics(values[at].filter(alive), parsed))
         return pa.concat_arrays(chunks) if chunks else pa.array([], pa.bool_())
 
@@ -222,10 +226,10 @@ class Selection:
         return self._part.file.leaves(*(f"add.stats_parsed.{name}" for name in names))
 
 
-def _rows(group: _Group, batch: pa.RecordBatch, start: int) -> Rows:
+def _rows(group: _Group, batch: pa.RecordBatch, start: int, zoned: frozenset[str]) -> Rows:
     add: Any = batch.column("add")
     paths, adds = add_paths(add)
-    parsed = child(add, "stats_parsed") if group.rebuild else None
+    parsed = parsed_statistics(add, zoned) if group.rebuild else None
     return Rows(group.number, start, file_batch(add, paths, deletion_vectors(add)), adds, parsed)
 
 

@@ -114,6 +114,8 @@ def replay(commits: Iterable[tuple[str, bytes]]) -> Tail:
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     for path, content in commits:
+        # The order of lines means nothing in a compaction file; some writers leave an add beside its remove there.
+        compacted = path.endswith(".compacted.json")
         last: dict[tuple[str, str | None], Add | None] = {}
         newest_protocol: Protocol | None = None
         newest_metadata: Metadata | None = None
@@ -121,7 +123,8 @@ def replay(commits: Iterable[tuple[str, bytes]]) -> Tail:
             if (action := line.add or line.remove) is not None:
                 vector = action.deletion_vector
                 key = (canonical_path(action.path), vector.unique_id if vector else None)
-                last[key] = line.add
+                if not (compacted and key in last and last[key] is None):
+                    last[key] = line.add
             elif line.meta_data:
                 newest_metadata = metadata_in(line.meta_data, path) or newest_metadata
             elif line.protocol:

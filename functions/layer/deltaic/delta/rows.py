@@ -53,6 +53,24 @@ def deletion_vectors(add: pa.StructArray) -> pa.StructArray | None:
     return pa.StructArray.from_arrays(fields, fields=list(DELETION_VECTOR), mask=absent)
 
 
+def parsed_statistics(add: pa.StructArray, zoned: frozenset[str]) -> Any:
+    """Return `stats_parsed` (None when it is absent), the leaves at the paths `zoned` being instants in UTC."""
+    parsed = child(add, "stats_parsed")
+    return parsed if parsed is None or not zoned else _with_zones(parsed, "add.stats_parsed", zoned)
+
+
+def _with_zones(array: pa.Array, path: str, zoned: frozenset[str]) -> pa.Array:
+    if pa.types.is_timestamp(array.type) and path in zoned:
+        return array.cast(pa.timestamp(array.type.unit, "UTC"))
+    if not pa.types.is_struct(array.type):
+        return array
+    fields = [field.name for field in array.type]
+    children = [_with_zones(array.field(at), f"{path}.{name}", zoned) for at, name in enumerate(fields)]
+    if not children:
+        return array
+    return pa.StructArray.from_arrays(children, names=fields, mask=array.is_null())
+
+
 def file_batch(add: pa.StructArray, paths: pa.StringArray, vectors: pa.StructArray | None) -> pa.RecordBatch:
     """Return the rows as FILE_SCHEMA; `paths` and `vectors` are passed in because replay has made them already."""
     columns: list[Any] = []

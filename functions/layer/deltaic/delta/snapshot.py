@@ -28,6 +28,7 @@ from deltaic.delta.unreadable import reading
 from deltaic.errors import MalformedRequest, TableUnreadable
 
 BATCH_ROWS: Final = 4096
+_READ_AT_ONCE: Final = 3
 _LEAST_BYTES: Final = 16 << 10
 """What any snapshot costs: metadata, protocol, footers."""
 
@@ -160,10 +161,16 @@ class Snapshot:
             raise MalformedRequest(
                 "The table's checkpoint has been replaced since the first page of this query. Please restart the query."
             )
-        return Scan(self._tail, self._parts, wanted, batch_rows, self._kept).run(start)
+        kept = self._kept
+        if kept is not None and (self._checkpoint is None or not kept.admits(self._checkpoint.size)):
+            kept = None
+        return Scan(self._tail, self._parts, wanted, batch_rows, kept).run(start)
 
     @cached_property
     def _checksum(self) -> Checksum | None:
+        # A checksum is somebody's word for what the log says: it is taken where it saves requests.
+        if self._segment.checkpoint is None and len(self._segment.commits) <= _READ_AT_ONCE:
+            return None
         return read_checksum(self._store, self._segment.checksum)
 
     @cached_property
