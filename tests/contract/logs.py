@@ -66,7 +66,7 @@ def bitmap(rows: Sequence[int]) -> bytes:
     return head + container + struct.pack(f"<{len(rows)}H", *sorted(rows))
 
 
-@dataclass
+@dataclass(repr=False)
 class TableLog:
     """One table in a bucket, written commit by commit; what was written stays at hand as the expectation."""
 

@@ -24,7 +24,7 @@ SHARES = tuple(f"share{number}" for number in (1, 2, 5, 6, 7, 8, 9))
 """Granted to alice; bob has share2 and secret_share, carol has nothing."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Server:
     """A running server with tables, shares and recipients."""
 

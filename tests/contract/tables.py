@@ -35,7 +35,7 @@ MAPPED = pa.schema(
 )
 
 
-@dataclass
+@dataclass(repr=False)
 class Shelf:
     """Makes the tables of one bucket and keeps them by name."""
 

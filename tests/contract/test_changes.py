@@ -70,10 +70,10 @@ def test_partitions_and_a_remove(table: Callable[[str], Table], capabilities: st
     asked = table("cdf_table_with_partition").asking(capabilities)
     reply = asked.changes("?startingVersion=1&endingVersion=3")
     assert reply.version == 1
-    lines = [("add", 1)] * 3 + [("cdf", 2)] * 2 + [("remove", 3)]
-    assert story(reply) == [("protocol", None), ("metaData", 3), *lines]
-    sent = [next(iter(line["deltaSingleAction"].values())) if capabilities else line
-            for line in reply.only("file", "add", "cdf", "remove")]  # fmt: skip
+    changes = [("add", 1)] * 3 + [("cdf", 2)] * 2 + [("remove", 3)]
+    assert story(reply) == [("protocol", None), ("metaData", 3), *changes]
+    lines = reply.only("file", "add", "cdf", "remove")
+    sent = [next(iter(line["deltaSingleAction"].values())) if capabilities else line for line in lines]
     days = ["2020-01-01", "2020-01-01", "2020-03-03", "2020-01-01", "2020-02-02", "2020-03-03"]
     assert [action["partitionValues"] for action in sent] == [{"birthday": day} for day in days]
 
@@ -265,8 +265,8 @@ REFUSED: Mapping[str, tuple[str, str, str, str]] = {
         "?startingVersion=6",
         "INVALID_PARAMETER_VALUE",
         (
-            "Provided Start version(6) for reading change data is invalid. Start version cannot be greater than the latest "
-            "version of the table(5)"
+            "Provided Start version(6) for reading change data is invalid. "
+            "Start version cannot be greater than the latest version of the table(5)"
         ),
     ),
     "off inside": (
@@ -316,7 +316,7 @@ REFUSED: Mapping[str, tuple[str, str, str, str]] = {
 @formats
 @pytest.mark.parametrize(("name", "parameters", "code", "text"), REFUSED.values(), ids=REFUSED)
 def test_what_no_feed_answers_is_refused(
-    table: Callable[[str], Table], name: str, parameters: str, code: str, text: str, capabilities: str | None
+    table: Callable[[str], Table], *, name: str, parameters: str, code: str, text: str, capabilities: str | None
 ) -> None:
     table(name).asking(capabilities).changes(parameters).refused(400, code, text)
 

@@ -300,6 +300,7 @@ def test_all_pages_of_a_range_have_one_format(server: Server) -> None:
 )
 def test_what_no_range_answers_is_refused(
     table: Callable[[str], Table],
+    *,
     name: str,
     body: Mapping[str, Any],
     code: str,

@@ -1,0 +1,123 @@
+"""Signed URLs: only as signed, only until they end, only for what was shared, and in the recipient's name."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from contract.recipient import Table, data_url, download, fetch
+from contract.server import Server
+from deltaic.storage.credentials import Credentials
+from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.locations import Location
+from deltaic.storage.signing import UrlSigner
+
+KEY = "table1/some-file.parquet"
+
+
+@pytest.fixture
+def url(table: Callable[[str], Table]) -> str:
+    return data_url(table("table1").query().only("file")[0])
+
+
+def changed(text: str, at: int) -> str:
+    """Return the text with another letter or digit at this place."""
+    return text[:at] + ("1" if text[at] == "0" else "0") + text[at + 1 :]
+
+
+def test_the_url_is_for_whoever_holds_it(url: str) -> None:
+    assert download(url).status == 200
+
+
+def test_the_url_of_one_file_opens_no_other(table: Callable[[str], Table]) -> None:
+    first, second = (data_url(line) for line in table("table1").query().only("file"))
+    assert download(first.replace(".parquet?", ".orc?")).status == 403
+    borrowed = f"{urlsplit(second)._replace(query=urlsplit(first).query).geturl()}"
+    assert download(borrowed).status == 403
+    log = urlsplit(first)._replace(path="/deltaic-lake/table1/_delta_log/00000000000000000000.json").geturl()
+    assert download(log).status == 403
+
+
+@pytest.mark.parametrize("part", ["path", "X-Amz-Date", "X-Amz-Expires", "X-Amz-Security-Token", "X-Amz-Signature"])
+def test_one_changed_character_is_refused(url: str, part: str) -> None:
+    place = urlsplit(url)
+    if part == "path":
+        end = len(place.path) - len(".parquet")
+        edited = place._replace(path=changed(place.path, end - 20)).geturl()
+    else:
+        at = place.query.index(f"{part}=") + len(part) + 1
+        value = parse_qs(place.query)[part][0]
+        offset = {"X-Amz-Date": 8 + 1 + 5, "X-Amz-Expires": 0}.get(part, len(value) // 2)
+        edited = place._replace(query=changed(place.query, at + offset)).geturl()
+    assert edited != url
+    assert download(edited).status in {400, 403}
+
+
+def test_every_character_of_the_signature_counts(url: str) -> None:
+    start = len(url) - 64
+    for at in range(start, len(url), 9):
+        assert download(changed(url, at)).status == 403
+
+
+def test_the_url_without_its_signature_or_token_is_refused(url: str) -> None:
+    place = urlsplit(url)
+    assert download(place._replace(query="").geturl()).status in {400, 403}
+    pairs = [pair for pair in place.query.split("&") if not pair.startswith("X-Amz-Security-Token")]
+    assert download(place._replace(query="&".join(pairs)).geturl()).status in {400, 403}
+
+
+def test_the_url_reads_and_does_nothing_else(url: str) -> None:
+    place = urlsplit(url)
+    for method in ("PUT", "DELETE", "POST"):
+        reply = fetch(place.netloc, method, f"{place.path}?{place.query}", b"" if method != "DELETE" else None, {})
+        assert reply.status in {400, 403, 405}
+    assert download(url).status == 200
+
+
+def session(server: Server) -> Credentials:
+    """Return a session of the signing role, as the server takes one for each recipient."""
+    known = server.environment
+    said = server.client("sts").assume_role(
+        RoleArn=known["SIGNING_ROLE_ARN"], RoleSessionName="test", Tags=[{"Key": "recipient", "Value": "test"}]
+    )["Credentials"]
+    return Credentials(
+        said["AccessKeyId"],
+        said["SecretAccessKey"],
+        said["SessionToken"],
+        int(said["Expiration"].timestamp() * 1000),
+    )
+
+
+def signer(server: Server, life: timedelta, age: timedelta = timedelta(0)) -> UrlSigner:
+    storage = StorageConfig(endpoint=server.environment["AWS_ENDPOINT_URL"], path_style=True)
+    place = Location.parse(f"s3://{server.shelf.bucket}")
+    return UrlSigner(session(server), storage, place, ttl=life, now=datetime.now(UTC) - age)
+
+
+def test_the_url_ends_when_it_says(server: Server) -> None:
+    server.shelf.s3.put_object(Bucket=server.shelf.bucket, Key=KEY, Body=b"rows")
+    ends_soon = signer(server, timedelta(seconds=60), age=timedelta(seconds=20))
+    assert ends_soon.expires_at_ms / 1000 > time.time()
+    assert download(ends_soon.url(KEY)).body == b"rows"
+    ended = signer(server, timedelta(seconds=60), age=timedelta(seconds=62))
+    assert ended.expires_at_ms / 1000 < time.time()
+    assert download(ended.url(KEY)).status == 403
+
+
+def test_each_recipient_signs_with_its_own_session(server: Server) -> None:
+    tokens = {}
+    for name in ("alice", "bob"):
+        first, again = (data_url(server.table("table2", name).query().only("file")[0]) for _ in range(2))
+        tokens[name] = parse_qs(urlsplit(first).query)["X-Amz-Security-Token"]
+        assert parse_qs(urlsplit(again).query)["X-Amz-Security-Token"] == tokens[name]
+    assert tokens["alice"] != tokens["bob"]
+
+
+def test_the_announced_end_is_that_of_the_url(table: Callable[[str], Table]) -> None:
+    for line in table("table1").query(maxFiles=5).only("file"):
+        said = parse_qs(urlsplit(line["url"]).query)
+        signed = datetime.strptime(said["X-Amz-Date"][0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        end = signed + timedelta(seconds=int(said["X-Amz-Expires"][0]))
+        assert line["expirationTimestamp"] == int(end.timestamp() * 1000)
+        assert end - datetime.now(UTC) > timedelta(minutes=44)
