@@ -115,17 +115,48 @@ def write(root: Path, files: int) -> Path:
         for table_part in _row_groups(files):
             writer.write_table(table_part, row_group_size=ROW_GROUP)
     for version in range(CHECKPOINT_VERSION, CHECKPOINT_VERSION + COMMITS + 1):
-        (log / f"{version:020d}.json").write_text("".join(f"{json.dumps(action)}\n" for action in _commit(version, files)))
+        (log / f"{version:020d}.json").write_bytes(commit(version, files))
+        (log / f"{version:020d}.crc").write_bytes(checksum(version, files))
     hint.write_text(json.dumps({"version": CHECKPOINT_VERSION, "size": files + files // 10 + 2}))
     return table
 
 
+def commit(version: int, files: int) -> bytes:
+    """Return the content of one commit of such a table."""
+    return "".join(f"{json.dumps(action)}\n" for action in _commit(version, files)).encode()
+
+
+def checksum(version: int, files: int) -> bytes:
+    """Return the version checksum, as Spark writes one with every commit (Delta protocol, "Version Checksum File")."""
+    commits = range(1, version - CHECKPOINT_VERSION + 1)
+    added = [number for index in commits for number in _added(index, files)]
+    gone = {number for index in commits for number in _removed(index, files)}
+    live = files + len(added) - len(gone)
+    total = sum(1_000_000 + number for number in added) - sum(1_000_000 + number for number in gone)
+    content = {
+        "tableSizeBytes": total + files * 1_000_000 + files * (files - 1) // 2,
+        "numFiles": live,
+        "numMetadata": 1,
+        "numProtocol": 1,
+        "metadata": metadata(),
+        "protocol": {"minReaderVersion": 1, "minWriterVersion": 2},
+    }
+    return json.dumps(content).encode()
+
+
+def _added(index: int, files: int) -> range:
+    return range(files + index * ADDS_PER_COMMIT, files + (index + 1) * ADDS_PER_COMMIT)
+
+
+def _removed(index: int, files: int) -> list[int]:
+    return [(index * REMOVES_PER_COMMIT + number) % files for number in range(REMOVES_PER_COMMIT)]
+
+
 def _row_groups(files: int) -> Iterator[pa.Table]:
-    head = [
+    rows: list[dict[str, object]] = [
         {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
         {"metaData": metadata() | {"name": None, "description": None}},
     ]
-    rows: list[dict[str, object]] = head
     for number in range(files):
         rows.append({"add": add(number, files)})
         if number % 10 == 0:
@@ -143,10 +174,10 @@ def _commit(version: int, files: int) -> Iterator[dict[str, object]]:
     yield {"commitInfo": {"timestamp": 1_700_000_000_000 + version * 1000, "operation": "WRITE"}}
     if index == 0:
         return
-    for number in range(ADDS_PER_COMMIT):
-        yield {"add": add(files + index * ADDS_PER_COMMIT + number, files)}
-    for number in range(REMOVES_PER_COMMIT):
-        victim = add((index * REMOVES_PER_COMMIT + number) % files, files)
+    for number in _added(index, files):
+        yield {"add": add(number, files)}
+    for number in _removed(index, files):
+        victim = add(number, files)
         yield {
             "remove": {
                 "path": victim["path"],

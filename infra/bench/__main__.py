@@ -1,0 +1,95 @@
+"""Decides how the benchmark is run: `uv run python -m bench [--full | --sizes 1000,100000] [--state FOLDER]`."""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+
+from bench import ours, report, rivals
+from bench.figures import Figure, table
+from bench.objects import ObjectStore
+from bench.scenarios import Bench, written
+from bench.serving import service
+
+QUICK = [1_000, 10_000, 100_000]
+MILLION = 1_000_000
+TOKEN_LENGTH = 930
+"""Characters of a session token on AWS."""
+
+
+def main() -> int:
+    """Measure, print, write the report; exits 1 if a bar was missed and `--strict` was said."""
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("--full", action="store_true", help="a table of a million files too (2 to 5 minutes more)")
+    parser.add_argument("--sizes", default="", help="other numbers of files, separated by commas")
+    parser.add_argument("--state", type=Path, default=Path(".deltaic/bench"), help="where logs and objects are kept")
+    parser.add_argument("--report", type=Path, default=Path(__file__).parent, help="where the report is written")
+    parser.add_argument("--warm", type=int, default=5, help="warm queries of each table")
+    parser.add_argument("--no-report", action="store_true", help="print only")
+    parser.add_argument("--strict", action="store_true", help="exit 1 if a bar is missed")
+    said = parser.parse_args()
+    sizes = [int(size) for size in said.sizes.split(",") if size] or QUICK + ([MILLION] if said.full else [])
+    busy = os.getloadavg()[0] / (os.cpu_count() or 1)
+    figures = _measure(said.state.resolve(), sizes, said.warm)
+    print(table(figures))
+    if not said.no_report:
+        report.write(figures, said.report, report.machine(busy))
+        _say(f"written: {said.report / 'report.md'}")
+    missed = [one for one in figures if one.holds is False]
+    _say(f"{len(missed)} of {sum(one.bar is not None for one in figures)} bars missed")
+    return int(bool(missed and said.strict))
+
+
+def _measure(state: Path, sizes: list[int], warm: int) -> list[Figure]:
+    state.mkdir(parents=True, exist_ok=True)
+    folders = written(state / "logs", sizes, _say)
+    figures: list[Figure] = []
+    _say("SeaweedFS")
+    with tempfile.TemporaryDirectory() as temporary, ObjectStore(state) as objects:
+        _say("uploading what is missing")
+        locations = {name: objects.put_table(folder) for name, folder in folders.items()}
+        _say("embedded AWS, catalog, gateway")
+        with service(objects, locations, Path(temporary)) as running:
+            for files in sizes:
+                figures += Bench(objects, running, partial(_say_of, files)).of_size(files, warm=warm)
+            if 10_000 in sizes:  # noqa: PLR2004 -- the promised size
+                _say("10,000: eight at once")
+                figures += Bench(objects, running, _say).parallel(10_000, 8)
+    figures += _parts()
+    return figures
+
+
+def _parts() -> list[Figure]:
+    _say("signing and rendering alone, boto3 and json beside them")
+    figures = []
+    for length, what in ((0, "without a session token"), (TOKEN_LENGTH, "with a session token")):
+        theirs = rivals.ask("presign", "500", str(length))["us"]
+        for name, value in ours.line_microseconds(10_000, length).items():
+            bar = theirs / 50 if length else None
+            figures.append(Figure("sign + line", f"{name}, {what}", value, "us", bar, "boto3 + json.dumps", theirs))
+    _say("imports")
+    figures += [
+        Figure("imports", endpoint, ours.import_seconds(endpoint) * 1000, "ms", bar)
+        for endpoint, bar in (
+            ("list_shares", 250),
+            ("get_table_version", 400),
+            ("get_table_metadata", 400),
+            ("query_table", 400),
+        )
+    ]
+    return figures
+
+
+def _say_of(files: int, what: str) -> None:
+    _say(f"{files:,}: {what}")
+
+
+def _say(what: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')}  {what}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

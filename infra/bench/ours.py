@@ -1,0 +1,56 @@
+"""Decides how our parts are measured alone: signing and rendering without HTTP, and the imports of each function."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+
+from bench import tables
+
+ROOT = Path(__file__).parent.parent.parent
+_IMPORT = "import time; t=time.perf_counter(); import app; print(time.perf_counter()-t)"
+
+
+def import_seconds(endpoint: str, times: int = 3) -> float:
+    """Return how long a fresh interpreter takes to import an endpoint's function; the least of some."""
+    folder = ROOT / "functions" / "api" / endpoint
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT / "functions" / "layer")])}
+    found = []
+    for _ in range(times):
+        done = subprocess.run(
+            [sys.executable, "-c", _IMPORT], env=environment, cwd=folder, capture_output=True, text=True, check=True
+        )
+        found.append(float(done.stdout.splitlines()[-1]))
+    return min(found)
+
+
+def line_microseconds(lines: int, token_length: int) -> dict[str, float]:
+    """Return the CPU of a line from an Arrow batch (`rendered`) and from kept parts (`kept`); the least of five."""
+    import msgspec
+    from deltaic.delta.actions import Add
+    from deltaic.delta.replay import batch_of
+    from deltaic.sharing import rendering
+    from deltaic.storage.credentials import Credentials
+    from deltaic.storage.endpoints import StorageConfig
+    from deltaic.storage.locations import TableLocations
+    from deltaic.storage.urls import TableUrls
+
+    adds = [msgspec.json.decode(json.dumps(tables.add(number, lines)), type=Add) for number in range(lines)]
+    batch = batch_of(adds)
+    urls = TableUrls(
+        TableLocations.parse("s3://bench/logs"),
+        StorageConfig(endpoint="http://127.0.0.1:9", path_style=True),
+        Credentials("ASIAEXAMPLEEXAMPLE00", "x" * 40, "t" * token_length),
+        ttl=timedelta(hours=1),
+    )
+    style = rendering.FileStyle("parquet", "parquet")
+    best = float("inf")
+    for _ in range(5):
+        began = time.process_time()
+        for _chunk in rendering.render(batch, urls, style):
+            pass
+        best = min(best, time.process_time() - began)
+    return {"rendered": best / lines * 1e6}

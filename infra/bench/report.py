@@ -1,0 +1,119 @@
+"""Decides how a run is kept: figures as JSON, and a page with plots that a provider would want to read."""
+
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench.figures import Figure, amount, of
+from bench.plots import Bar, bars
+
+_ROWS = (
+    ("fresh: first byte", "ms"),
+    ("fresh: last byte, all URLs", "s"),
+    ("warm: first byte", "ms"),
+    ("warm: last byte", "s"),
+    ("warm: CPU a line, mean", "us"),
+    ("fresh: peak memory", "MB"),
+    ("fresh: S3 requests of a query", ""),
+    ("warm: S3 requests of a query", ""),
+    ("warm: one new commit, then limitHint 1", "ms"),
+)
+
+
+def write(figures: Sequence[Figure], folder: Path, machine: Mapping[str, object]) -> None:
+    """Write `figures.json`, `report.md` and the plots beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    said = {"machine": machine, "figures": [one.as_json() for one in figures]}
+    (folder / "figures.json").write_text(json.dumps(said, indent=1) + "\n")
+    plots = _plots(figures)
+    (folder / "plots").mkdir(exist_ok=True)
+    for name, (_, svg) in plots.items():
+        (folder / "plots" / f"{name}.svg").write_text(svg)
+    (folder / "report.md").write_text(_page(figures, plots, machine))
+
+
+def machine(busy: float) -> dict[str, object]:
+    """Return what ran: where, when, and how busy others kept it (load per core)."""
+    import os
+
+    import boto3
+    import deltalake
+    import pyarrow as pa
+
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "cores": os.cpu_count(),
+        "architecture": platform.machine(),
+        "python": platform.python_version(),
+        "pyarrow": pa.__version__,
+        "boto3": boto3.__version__,
+        "deltalake": deltalake.__version__,
+        "load per core at the start": round(busy, 1),
+    }
+
+
+def _page(figures: Sequence[Figure], plots: Mapping[str, tuple[str, str]], machine: Mapping[str, object]) -> str:
+    sizes = list(dict.fromkeys(one.subject for one in figures if one.subject.endswith(" files")))
+    parts = [
+        "# What an answer costs",
+        "",
+        "Written by `uv run python -m bench` (`--full` adds a table of a million files). The tables are Delta logs",
+        "without data: one checkpoint and ten commits, about 620 bytes of statistics a file, in SeaweedFS on loopback.",
+        "The server is what `deltaic serve` runs: the real Lambda handlers behind the local gateway, catalog and",
+        "signing role in the embedded AWS, so every URL carries a session token. The client is a raw socket.",
+        "Rivals run in the same run, on the same store, in processes of their own.",
+        "",
+        "CPU is that of the whole gateway process: HTTP, authorizer, catalog lookup, log, signing, lines. Times are",
+        "the least of a few runs on a machine that others use too; trust CPU, counts and ratios first.",
+        "",
+        "Machine: " + ", ".join(f"{name} {value}" for name, value in machine.items()) + ".",
+        "",
+        "## At a glance",
+        "",
+        "| | " + " | ".join(sizes) + " |",
+        "|---|" + "---|" * len(sizes),
+    ]
+    for name, unit in _ROWS:
+        values = [of(figures, size, name) for size in sizes]
+        if any(value is not None for value in values):
+            parts.append(f"| {name} | " + " | ".join(amount(value, unit).strip() for value in values) + " |")
+    for name, (caption, _) in plots.items():
+        parts += ["", f"![{caption}](plots/{name}.svg)"]
+    parts += ["", "## Promises", "", "| measured | figure | value | bar | |", "|---|---|---|---|---|"]
+    parts += [
+        f"| {one.subject} | {one.name} | {amount(one.value, one.unit).strip()} | {amount(one.bar, one.unit).strip()} "
+        f"| {'holds' if one.holds else '**missed**'} |"
+        for one in figures
+        if one.bar is not None
+    ]
+    parts += [
+        "",
+        "## Against rivals",
+        "",
+        "| measured | figure | ours | rival | theirs | times less |",
+        "|---|---|---|---|---|---|",
+    ]
+    parts += [
+        f"| {one.subject} | {one.name} | {amount(one.value, one.unit).strip()} | {one.rival} "
+        f"| {amount(one.theirs, one.unit).strip()} | {amount(one.ratio, '').strip()} |"
+        for one in figures
+        if one.theirs is not None
+    ]
+    parts += ["", "## Everything", "", "| measured | figure | value |", "|---|---|---|"]
+    parts += [f"| {one.subject} | {one.name} | {amount(one.value, one.unit).strip()} |" for one in figures]
+    return "\n".join(parts) + "\n"
+
+
+def _plots(figures: Sequence[Figure]) -> dict[str, tuple[str, str]]:
+    found: dict[str, tuple[str, str]] = {}
+    for name, (wanted, caption) in {
+        "first-byte": ("fresh: first byte", "Until the first file's URL leaves, ms (log scale)"),
+        "last-byte": ("fresh: last byte, all URLs", "Until every file's URL has left, s (log scale)"),
+        "memory": ("fresh: memory growth", "Memory for a whole answer, MB (log scale)"),
+    }.items():
+        shown = [Bar(one.subject, one.value, one.theirs, one.rival, one.unit) for one in figures if one.name == wanted]
+        if shown:
+            found[name] = (caption, bars(caption, shown))
+    return found

@@ -1,0 +1,104 @@
+"""Decides what stands beside our figures: boto3's signer with json.dumps, and deltalake, in processes of their own.
+
+Run as `python -m bench.rivals deltalake LOCATION ENDPOINT` or `... presign LINES TOKEN_LENGTH`; prints one JSON line.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from bench import process, tables
+
+
+def ask(*arguments: str) -> dict[str, float]:
+    """Run one rival in a fresh process and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.rivals", *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parent.parent,
+    )
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def deltalake(location: str, endpoint: str) -> dict[str, float]:
+    """Open a table and list its files; seconds and MB, imports excluded."""
+    import os
+
+    from deltalake import DeltaTable
+
+    options = {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": "bench",
+        "AWS_SECRET_ACCESS_KEY": "bench",
+        "AWS_REGION": "us-east-1",
+        "AWS_ALLOW_HTTP": "true",
+    }
+    pid = os.getpid()
+    process.forget_peak(pid)
+    before, cpu, began = process.resident(pid), process.cpu_seconds(pid), time.perf_counter()
+    table = DeltaTable(location, storage_options=options)
+    opened = time.perf_counter() - began
+    files = table.get_add_actions(flatten=False).num_rows
+    listed = time.perf_counter() - began
+    return {
+        "open": opened,
+        "listed": listed,
+        "cpu": process.cpu_seconds(pid) - cpu,
+        "growth": process.peak(pid) - before,
+        "peak": process.peak(pid),
+        "files": files,
+    }
+
+
+def presign(lines: int, token_length: int) -> dict[str, float]:
+    """Sign and dump file lines as the obvious program would; microseconds of CPU a line, the least of three runs."""
+    import boto3
+    from botocore.config import Config
+
+    client: Any = boto3.client(
+        "s3",
+        endpoint_url="http://127.0.0.1:9",
+        region_name="us-east-1",
+        aws_access_key_id="ASIAEXAMPLEEXAMPLE00",
+        aws_secret_access_key="x" * 40,
+        aws_session_token="t" * token_length,
+        config=Config(signature_version="s3v4", s3={"addressing_style": "path"}),
+    )
+    adds = [tables.add(number, lines) for number in range(lines)]
+    best = float("inf")
+    for _ in range(3):
+        began = time.process_time()
+        for add in adds:
+            url = client.generate_presigned_url(
+                "get_object", Params={"Bucket": "bench", "Key": f"logs/{add['path']}"}, ExpiresIn=3600
+            )
+            line = {
+                "file": {
+                    "url": url,
+                    "id": str(add["path"]),
+                    "partitionValues": add["partitionValues"],
+                    "size": add["size"],
+                    "stats": add["stats"],
+                    "expirationTimestamp": 1,
+                }
+            }
+            json.dumps(line).encode()
+        best = min(best, time.process_time() - began)
+    return {"us": best / lines * 1e6}
+
+
+def main() -> None:
+    """Run the rival that the command line names."""
+    kind, *rest = sys.argv[1:]
+    found = deltalake(rest[0], rest[1]) if kind == "deltalake" else presign(int(rest[0]), int(rest[1]))
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
