@@ -5,7 +5,7 @@ import uuid
 import pytest
 from deltaic.delta.deletion_vectors import DeletionVector, decode_z85, file_path, unique_id
 from deltaic.errors import TableUnreadable
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -49,12 +49,14 @@ def test_the_id_of_a_vector_has_its_offset_when_it_has_one() -> None:
     assert DeletionVector("u", "x", 1, 1, 0).unique_id == "ux@0"
 
 
+@settings(deadline=None)
 @given(st.binary(min_size=16, max_size=16), st.text("abcXYZ019", max_size=4))
 def test_every_uuid_is_found_again(raw: bytes, prefix: str) -> None:
     folder = f"{prefix}/" if prefix else ""
     assert file_path("u", prefix + encode(raw)) == f"{folder}deletion_vector_{uuid.UUID(bytes=raw)}.bin"
 
 
+@settings(deadline=None)
 @given(st.binary().map(lambda raw: raw[: len(raw) // 4 * 4]))
 def test_z85_round_trips(raw: bytes) -> None:
     assert decode_z85(encode(raw)) == raw

@@ -11,7 +11,7 @@ from deltaic.delta.history import increasing, shown
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.store import LogFile
 from deltaic.errors import MalformedRequest, TableUnreadable
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 T = 1_700_000_000_000
@@ -147,6 +147,7 @@ def test_a_missing_in_commit_timestamp_is_refused(tmp_path: Path) -> None:
     assert json.loads((log.log / f"{1:020d}.json").read_text())
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 1000), min_size=1))
 def test_file_times_always_increase_and_never_move_back(times: list[int]) -> None:
     found = increasing([LogFile(f"{at}", 1, time) for at, time in enumerate(times)])

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from delta_tables.folder_store import FolderStore
 from deltaic.delta.parquet import Cursor, ParquetFile, coalesce, find
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
@@ -55,6 +55,7 @@ def test_a_footer_larger_than_expected_is_read_all_the_same(tmp_path: Path) -> N
     assert file.schema.names == wide.schema.names
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1 << 24), st.integers(1, 1 << 20)).map(lambda r: (r[0], r[0] + r[1]))))
 def test_joined_ranges_hold_every_range_and_lie_apart(ranges: list[tuple[int, int]]) -> None:
     joined = coalesce(ranges)

@@ -185,6 +185,7 @@ def test_the_order_depends_on_the_checkpoint_alone(
         assert before == [row for batch in second.files() for row in batch.to_pylist()]
 
 
+@settings(deadline=None)
 @given(spellings, spellings)
 def test_paths_are_equal_exactly_when_they_name_one_file(left: str, right: str) -> None:
     assert (canonical_path(left) == canonical_path(right)) == (SPELLED[left] == SPELLED[right])

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltaic.delta.statistics import json_statistics
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
@@ -97,11 +97,13 @@ def test_whole_statistics_keep_sparks_order_and_nulls_stay_null() -> None:
     ]
 
 
+@settings(deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_every_double_reads_back(value: float) -> None:
     assert json.loads("{" + rendered(pa.float64(), value) + "}") == {"c": value}
 
 
+@settings(deadline=None)
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_every_float_reads_back(value: float) -> None:
     found = json.loads("{" + rendered(pa.float32(), value) + "}")["c"]

@@ -1,24 +1,22 @@
-"""Decides what stays in memory between requests: decoded row groups, the least recently used let go first."""
+"""Decides what stays in memory between requests: decoded pieces of checkpoints, least recently used let go first."""
 
 from collections import OrderedDict
+from collections.abc import Hashable
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from deltaic.delta.parquet_scan import Rows
+from typing import Any, Final
 
 _DECODED: Final = 3
 """Bytes in memory for one byte of a checkpoint, about."""
 
 
 class Kept:
-    """Decoded row groups within a number of bytes; safe to share between threads."""
+    """Values within a number of bytes; safe to share between threads."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._groups: OrderedDict[tuple[str, str, int], tuple[int, tuple[Rows, ...]]] = OrderedDict()
+        self._values: OrderedDict[Hashable, tuple[int, Any]] = OrderedDict()
         self._lock = Lock()
 
     @property
@@ -26,50 +24,46 @@ class Kept:
         """Bytes held now; never more than the room given."""
         return self._bytes
 
-    def of(self, table: str) -> "KeptRowGroups":
-        """Return the row groups of one table."""
-        return KeptRowGroups(self, table)
+    def of(self, table: str) -> "KeptOfTable":
+        """Return what is kept of one table."""
+        return KeptOfTable(self, table)
 
     def admits(self, checkpoint_bytes: int) -> bool:
         """Tell whether a checkpoint of this size may be kept: in part would be in vain, it is read from end to end."""
         return checkpoint_bytes * _DECODED <= self._max_bytes
 
-    def get(self, key: tuple[str, str, int]) -> "tuple[Rows, ...] | None":
-        """Return what is kept under (table, part, row group), now the most recently used."""
+    def get(self, key: Hashable) -> Any:
+        """Return what is kept under a key, now the most recently used; None for nothing."""
         with self._lock:
-            found = self._groups.get(key)
+            found = self._values.get(key)
             if found is not None:
-                self._groups.move_to_end(key)
+                self._values.move_to_end(key)
             return None if found is None else found[1]
 
-    def put(self, key: tuple[str, str, int], rows: "tuple[Rows, ...]") -> None:
-        """Keep a row group, letting go of others for it."""
-        # Buffers as allocated, not as used: that is what the process pays.
-        nbytes = sum(int(one.files.get_total_buffer_size()) for one in rows)
+    def put(self, key: Hashable, value: Any, nbytes: int) -> None:
+        """Keep a value, letting go of others for it."""
         with self._lock:
-            old = self._groups.pop(key, None)
+            old = self._values.pop(key, None)
             self._bytes += nbytes - (old[0] if old else 0)
-            self._groups[key] = (nbytes, rows)
+            self._values[key] = (nbytes, value)
             while self._bytes > self._max_bytes:
-                _, (freed, _) = self._groups.popitem(last=False)
+                _, (freed, _) = self._values.popitem(last=False)
                 self._bytes -= freed
 
 
 @dataclass(frozen=True, slots=True)
-class KeptRowGroups:
+class KeptOfTable:
     """What is kept of one table; parts of other tables may have the same identity."""
 
     kept: Kept
     table: str
+    whole: bool = False
+    """Whether decoded row groups are kept, and not only what is small."""
 
-    def admits(self, checkpoint_bytes: int) -> bool:
-        """Tell whether a checkpoint of this size may be kept."""
-        return self.kept.admits(checkpoint_bytes)
+    def get(self, kind: str, part: str, group: int) -> Any:
+        """Return what is kept of a row group of a part; None for nothing."""
+        return self.kept.get((self.table, kind, part, group))
 
-    def get(self, part: str, group: int) -> "tuple[Rows, ...] | None":
-        """Return a row group of a part."""
-        return self.kept.get((self.table, part, group))
-
-    def put(self, part: str, group: int, rows: "tuple[Rows, ...]") -> None:
-        """Keep a row group of a part."""
-        self.kept.put((self.table, part, group), rows)
+    def put(self, kind: str, part: str, group: int, value: Any, nbytes: int) -> None:
+        """Keep something of a row group of a part."""
+        self.kept.put((self.table, kind, part, group), value, nbytes)

@@ -8,15 +8,16 @@ chunks come in windows of a few megabytes, the next one being fetched while this
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaic.delta.checkpoint import ParquetPart
 from deltaic.delta.files import FileFilter
-from deltaic.delta.kept import KeptRowGroups
+from deltaic.delta.kept import KeptOfTable
 from deltaic.delta.parquet import Blocks, Cursor
+from deltaic.delta.partitions import PartitionCodes, partition_codes
 from deltaic.delta.rows import (
     OUTPUT_LEAVES,
     add_paths,
@@ -28,6 +29,9 @@ from deltaic.delta.rows import (
 from deltaic.delta.unreadable import reading
 
 _SELECT_ROWS: Final = 65536
+_ROWS: Final = "rows"
+_PARTITIONS: Final = "partitions"
+_STATISTICS: Final = "statistics"
 _WINDOW: Final = 16 << 20
 """Bytes fetched at a time where row groups are small."""
 
@@ -56,12 +60,23 @@ class _Group:
     fetch_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class _PartitionMaps:
+    """The partition values of consecutive rows, as maps."""
+
+    maps: pa.MapArray
+    alive: pa.BooleanArray
+    """Which rows are adds."""
+
+    def values(self, alive: pa.BooleanArray) -> pa.MapArray:
+        """Return the partition values of these rows."""
+        return self.maps.filter(alive)
+
+
 class ParquetScan:
     """One pass over a part's adds, from a row on."""
 
-    def __init__(
-        self, part: ParquetPart, wanted: FileFilter | None, batch_rows: int, kept: KeptRowGroups | None
-    ) -> None:
+    def __init__(self, part: ParquetPart, wanted: FileFilter | None, batch_rows: int, kept: KeptOfTable | None) -> None:
         self._part = part
         self._file = part.file
         self._wanted = wanted
@@ -98,12 +113,12 @@ class ParquetScan:
         return 0 if leaf is None else self._file.values(group, leaf)
 
     def _plans(self, groups: Sequence[int]) -> Iterator[_Group]:
-        selection = None if self._wanted is None else Selection(self._part, self._wanted, groups)
+        selection = None if self._wanted is None else Selection(self._part, self._wanted, groups, self._kept)
         for number in groups:
             chosen = None if selection is None else selection.of(number)
             if chosen is not None and chosen.true_count == 0:
                 continue
-            kept = self._kept.get(self._part.identity, number) if self._kept else None
+            kept = self._kept.get(_ROWS, self._part.identity, number) if self._kept else None
             rebuild = self._lacks_json(number)
             leaves = self._file.leaves(*OUTPUT_LEAVES, *(("add.stats_parsed",) if rebuild else ()))
             ranges = [] if kept is not None else self._file.ranges([number], leaves)
@@ -135,7 +150,7 @@ class ParquetScan:
                 if rows.start + rows.files.num_rows > skip and (chosen := _pick(rows, group.chosen)) is not None:
                     yield chosen
             return
-        keep = self._kept is not None and not group.rebuild
+        keep = self._kept is not None and self._kept.whole and not group.rebuild
         last = None if group.chosen is None or keep else pc.indices_nonzero(group.chosen)[-1].as_py()
         with reading(self._part.path):
             cursor = Cursor(self._file, blocks, buffered=self._file.is_large(group.fetch_bytes))
@@ -157,7 +172,9 @@ class ParquetScan:
             if end > skip and (chosen := _pick(rows, group.chosen)) is not None:
                 yield chosen
         if keep and self._kept is not None:
-            self._kept.put(self._part.identity, group.number, tuple(collected))
+            # Buffers as allocated, not as used: that is what the process pays.
+            nbytes = sum(int(rows.files.get_total_buffer_size()) for rows in collected)
+            self._kept.put(_ROWS, self._part.identity, group.number, tuple(collected), nbytes)
 
     def _lacks_json(self, group: int) -> bool:
         """Tell whether some adds of the row group may have statistics only as a struct."""
@@ -173,8 +190,9 @@ class ParquetScan:
 class Selection:
     """Tells which rows of a row group a filter keeps, by partition values and then by typed statistics."""
 
-    def __init__(self, part: ParquetPart, wanted: FileFilter, groups: Sequence[int]) -> None:
+    def __init__(self, part: ParquetPart, wanted: FileFilter, groups: Sequence[int], kept: KeptOfTable | None) -> None:
         self._part = part
+        self._kept = kept
         self._wanted = wanted
         self._groups = groups
         self._cheap = part.file.leaves("add.partitionValues") or part.file.leaves("add.path")
@@ -183,23 +201,39 @@ class Selection:
 
     def of(self, group: int) -> pa.BooleanArray:
         """Return one value per row of the row group; false for what is no add."""
+        values = self._partitions(group)
         chunks: list[pa.BooleanArray] = []
-        values: list[pa.MapArray] = []
-        for batch in self._batches("partitions", group, self._cheap):
-            add = batch.column("add")
-            with reading(self._part.path):
-                present = partition_values(add)
-            alive = add.is_valid()
-            chunks.append(_refine(alive, self._wanted.by_partition(present.filter(alive))))
-            values.append(present)
+        for value in values:
+            if isinstance(value, PartitionCodes):
+                chunks.append(value.keep(self._wanted))
+            else:
+                chunks.append(_refine(value.alive, self._wanted.by_partition(value.values(value.alive))))
         if self._typed and any(chunk.true_count for chunk in chunks):
-            for at, batch in enumerate(self._batches("statistics", group, self._typed)):
+            for at, batch in enumerate(self._batches(_STATISTICS, group, self._typed)):
                 alive = chunks[at]
                 if alive.true_count:
                     with reading(self._part.path):
                         parsed = parsed_statistics(batch.column("add"), self._part.file.zoned).filter(alive)
-                    chunks[at] = _refine(alive, self._wanted.by_typed_statistics(values[at].filter(alive), parsed))
+                    chunks[at] = _refine(alive, self._wanted.by_typed_statistics(values[at].values(alive), parsed))
         return pa.concat_arrays(chunks) if chunks else pa.array([], pa.bool_())
+
+    def _partitions(self, group: int) -> "Sequence[PartitionCodes | _PartitionMaps]":
+        """Return the partition values of a row group, in runs of rows; kept in short form where there is room."""
+        held = self._kept.get(_PARTITIONS, self._part.identity, group) if self._kept else None
+        if held is not None:
+            return cast("Sequence[PartitionCodes]", held)
+        found: list[PartitionCodes | _PartitionMaps] = []
+        for batch in self._batches(_PARTITIONS, group, self._cheap):
+            add = batch.column("add")
+            alive = add.is_valid()
+            with reading(self._part.path):
+                present = partition_values(add)
+                codes = partition_codes(present, alive) if self._kept else None
+            found.append(codes or _PartitionMaps(present, alive))
+        codes_only = [one for one in found if isinstance(one, PartitionCodes)]
+        if self._kept is not None and len(codes_only) == len(found):
+            self._kept.put(_PARTITIONS, self._part.identity, group, found, sum(one.nbytes for one in codes_only))
+        return found
 
     def _batches(self, kind: str, group: int, leaves: Sequence[int]) -> Iterator[pa.RecordBatch]:
         with reading(self._part.path):

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from deltaic.delta.checkpoint import LinesPart, ParquetPart, Part
 from deltaic.delta.files import FileFilter
-from deltaic.delta.kept import KeptRowGroups
+from deltaic.delta.kept import KeptOfTable
 from deltaic.delta.parquet_scan import ParquetScan, Rows
 from deltaic.delta.replay import Tail
 from deltaic.delta.rows import both, replace_column
@@ -62,7 +62,7 @@ class Scan:
     parts: Sequence[Part]
     wanted: FileFilter | None
     batch_rows: int
-    kept: KeptRowGroups | None
+    kept: KeptOfTable | None
 
     def run(self, start: Position) -> Iterator[FileBatch]:
         """Yield the live files from `start` on that the filter keeps; no batch is empty or longer than asked."""

@@ -6,6 +6,7 @@ threads; what it has read once it keeps.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
@@ -17,7 +18,7 @@ from deltaic.delta.checksum import Checksum, Totals, read_checksum
 from deltaic.delta.commits import in_commit_timestamp
 from deltaic.delta.features import DELETION_VECTORS, check_readable, live_features, supported_features
 from deltaic.delta.files import FileFilter
-from deltaic.delta.kept import KeptRowGroups
+from deltaic.delta.kept import KeptOfTable
 from deltaic.delta.paths import LOG
 from deltaic.delta.replay import Tail, replay
 from deltaic.delta.scan import FileBatch, Position, Scan
@@ -45,7 +46,7 @@ class Snapshot:
         self,
         store: TableStore,
         segment: Segment,
-        kept: KeptRowGroups | None = None,
+        kept: KeptOfTable | None = None,
         before: "Snapshot | None" = None,
     ) -> None:
         """Make the version of a segment; `before` is an earlier version that the segment continues, to start from."""
@@ -162,8 +163,8 @@ class Snapshot:
                 "The table's checkpoint has been replaced since the first page of this query. Please restart the query."
             )
         kept = self._kept
-        if kept is not None and (self._checkpoint is None or not kept.admits(self._checkpoint.size)):
-            kept = None
+        if kept is not None and self._checkpoint is not None:
+            kept = replace(kept, whole=kept.kept.admits(self._checkpoint.size))
         return Scan(self._tail, self._parts, wanted, batch_rows, kept).run(start)
 
     @cached_property
