@@ -1,0 +1,82 @@
+"""Decides how a client test gets a share: one server, one recipient with a profile, tables put there from folders."""
+
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+import botocore.session
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.issuing import TokenAdmin
+from deltaic_ops.local.resources import DATA_BUCKET
+from deltaic_ops.local.stack import Stack, local_stack
+from deltaic_ops.profile import write_profile
+
+SHARE = "Client_Share"
+SCHEMA = "Tables"
+
+
+@dataclass(frozen=True)
+class Provider:
+    """A provider's side of one running server."""
+
+    stack: Stack
+    admin: CatalogAdmin
+    profile: Path
+    """The recipient's profile file."""
+
+    def put(self, name: str, folder: Path, **options: Any) -> str:
+        """Copy a table's folder into the bucket, share it under `name`, and return the URL that clients open."""
+        s3 = client("s3", self.stack.environment)
+        files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        with ThreadPoolExecutor(8) as threads:
+            for done in [
+                threads.submit(
+                    s3.put_object,
+                    Bucket=DATA_BUCKET,
+                    Key=f"{name}/{path.relative_to(folder).as_posix()}",
+                    Body=path.read_bytes(),
+                )
+                for path in files
+            ]:
+                done.result()
+        self.admin.create_table(SHARE, SCHEMA, name, f"s3://{DATA_BUCKET}/{name}", **options)
+        return self.url(name)
+
+    def url(self, name: str) -> str:
+        return f"{self.profile}#{SHARE}.{SCHEMA}.{name}"
+
+
+@contextmanager
+def provide(folder: Path) -> Iterator[Provider]:
+    """Start a server with an empty share, granted to one recipient."""
+    os.environ.setdefault("POWERTOOLS_METRICS_DISABLED", "true")  # inherited by the gateway's process
+    with local_stack(folder / "state", parameters={"LogLevel": "ERROR"}) as stack:
+        known = stack.environment
+        dynamo = Dynamo(lambda: client("dynamodb", known))
+        admin = CatalogAdmin(known["CATALOG_TABLE"], known["TOKENS_TABLE"], dynamo)
+        admin.create_share(SHARE)
+        admin.create_schema(SHARE, SCHEMA)
+        reader = admin.create_recipient("reader")
+        admin.create_grant("reader", SHARE)
+        issued = TokenAdmin(known["CATALOG_TABLE"], known["TOKENS_TABLE"], dynamo).create_token(reader)
+        profile = folder / "reader.share"
+        write_profile(profile, stack.endpoint, issued)
+        yield Provider(stack, admin, profile)
+        stack.check()
+
+
+def client(service: Any, known: Mapping[str, str]) -> Any:
+    """Return a client of the embedded AWS."""
+    session = boto3.Session(
+        known["AWS_ACCESS_KEY_ID"],
+        known["AWS_SECRET_ACCESS_KEY"],
+        region_name=known["AWS_REGION"],
+        botocore_session=botocore.session.get_session(),
+    )
+    return session.client(service, endpoint_url=known["AWS_ENDPOINT_URL"])
