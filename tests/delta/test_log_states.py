@@ -125,6 +125,16 @@ def compact_after_a_checkpoint(log: HandmadeLog) -> None:
     log.compact(8, 12)
 
 
+def compact_and_lose_what_is_covered(log: HandmadeLog) -> None:
+    log.compact(1, 4)
+    log.forget(2, 3)
+
+
+def compact_in_contradiction(log: HandmadeLog) -> None:
+    commits = [(log.log / f"{version:020d}.json").read_bytes() for version in range(2, 7)]
+    (log.log / f"{2:020d}.{6:020d}.compacted.json").write_bytes(b"".join(reversed(commits)))
+
+
 def write_v2_json(log: HandmadeLog) -> None:
     log.v2(6, "json", 2)
 
@@ -195,6 +205,8 @@ STATES = [
     split_in_two_ways,
     compact_some_commits,
     compact_after_a_checkpoint,
+    compact_and_lose_what_is_covered,
+    compact_in_contradiction,
     write_v2_json,
     write_v2_json_without_sidecars,
     write_v2_parquet,

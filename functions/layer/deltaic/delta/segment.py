@@ -122,11 +122,16 @@ def _segment(listing: Listing, version: int) -> Segment:
 
 
 def _assemble(listing: Listing, version: int, checkpoint: Checkpoint | None) -> Segment:
-    longest = {one.start: one for one in sorted(listing.compactions, key=lambda one: one.end) if one.end <= version}
+    longest = {
+        one.start: one
+        for one in sorted(listing.compactions, key=lambda one: one.end)
+        if one.end <= version and any(covered not in listing.commits for covered in range(one.start, one.end + 1))
+    }
     commits: list[Commit] = []
     at = checkpoint.version + 1 if checkpoint else 0
     while at <= version:
-        # Delta protocol, "Log Compaction Files": x.y.compacted.json stands for the commits x to y.
+        # Delta protocol, "Log Compaction Files": x.y.compacted.json stands for the commits x to y. Some hold
+        # both an add and a remove of one file, in no order, so commits that are there are read instead.
         found = longest.get(at) or listing.commits.get(at)
         if found is None and at == 0:
             raise _NoBase
