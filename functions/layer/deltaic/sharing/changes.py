@@ -144,7 +144,7 @@ class _Range:
         )
 
     def _examine(self, head: Snapshot, first: int, last: int) -> tuple[ResponseFormat, list[CommitChanges]]:
-        """Walk the range once, so that nothing in it that this client would misread is met after the 200 has begun.
+        """Walk the range once, so that nothing in it that must be refused is met after the 200 has begun.
 
         Returns the format of the answer and the first commits.
         """
@@ -156,7 +156,11 @@ class _Range:
         for commit in self.log.commits(first, last):
             protocol, metadata = commit.protocol or protocol, commit.metadata or metadata
             features.check_readable(protocol)
-            has_vectors = any(_has_vector(change) for change in self.changes_of(commit))
+            changes = self.changes_of(commit)
+            for change in changes:
+                if isinstance(change, FileChange):
+                    self.table.locations.resolve(change.action.path)
+            has_vectors = any(_has_vector(change) for change in changes)
             if has_vectors or commit.protocol or commit.metadata:
                 live |= features.live_features(protocol, metadata, has_deletion_vectors=has_vectors)
             if len(kept) < _KEPT_COMMITS:

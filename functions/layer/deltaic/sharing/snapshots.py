@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import msgspec
 
-from deltaic.delta import features
 from deltaic.delta.actions import Metadata
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.snapshot import Snapshot
@@ -31,7 +30,7 @@ def find(log: DeltaLog, version: int | None, instant: Instant | None) -> Snapsho
 
 def negotiate(snapshot: Snapshot, wishes: Wishes) -> ResponseFormat:
     """Return the format of the answer; raises UnsupportedOperation when no format that was asked for can carry it."""
-    live = features.live_features(snapshot.protocol, snapshot.metadata)
+    live = snapshot.live_features
     return choose_format(wishes.capabilities, misread_as_parquet=live, needed_for_delta=live)
 
 
