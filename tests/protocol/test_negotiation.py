@@ -113,3 +113,20 @@ def test_the_answer_is_always_a_format_that_was_asked_for_and_loses_nothing(
         assert chosen in formats
         assert chosen == "delta" or not advanced
         assert chosen == "parquet" or {"deletionVectors", "columnMapping"} & needed <= announced
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("responseformat=parquet", "parquet"),
+        (None, "parquet"),
+        ("responseformat=parquet,delta;readerfeatures=timestampNtz", "delta"),
+        ("responseformat=delta,parquet", "parquet"),
+    ],
+    ids=["asked for parquet", "asked for nothing", "reads both", "reads both, but not the feature in delta"],
+)
+def test_a_feature_that_parquet_clients_do_not_misread_prefers_delta_and_allows_parquet(
+    header: str | None, expected: str
+) -> None:
+    parsed = Capabilities.parse(header)
+    assert choose_format(parsed, misread_as_parquet=(), needed_for_delta=["timestampNtz"]) == expected

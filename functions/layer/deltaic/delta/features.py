@@ -27,8 +27,11 @@ _PREVIEWS: Final = {
 }
 _DATA: Final = frozenset({COLUMN_MAPPING, DELETION_VECTORS, TIMESTAMP_NTZ, TYPE_WIDENING, VARIANT, VARIANT_SHREDDING})
 
-PARQUET_MISREADS: Final = frozenset({COLUMN_MAPPING, DELETION_VECTORS})
-"""Live features that make a client of the parquet format return wrong rows or wrong columns."""
+PARQUET_MISREADS: Final = frozenset({COLUMN_MAPPING, DELETION_VECTORS, TYPE_WIDENING})
+"""Live features that make a client of the parquet format return wrong rows, columns or values.
+
+The others it reads right or fails at by itself: a type in the schema that it does not know.
+"""
 
 _CATALOG: Final = frozenset({"catalogManaged", "catalogOwned-preview", "catalogOwned"})
 _READABLE: Final = _DATA | LOG_ONLY | _PREVIEWS.keys()

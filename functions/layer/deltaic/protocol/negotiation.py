@@ -78,32 +78,34 @@ def choose_format(
         capabilities: What the client sent.
         misread_as_parquet: The table's live features that a parquet-format client would misread, such as deletion
             vectors that exist or column mapping that is on.
-        needed_for_delta: The table's live reader features, in any spelling.
+        needed_for_delta: The table's live reader features, in any spelling. With any of them a client that offers
+            both formats gets delta, unless it does not announce them.
 
     Raises:
         UnsupportedOperation: none of the requested formats can carry the table to this client; the message names the
             features and what to ask for instead.
     """
-    misread = _relevant(misread_as_parquet)
-    if "parquet" in capabilities.response_formats and not misread:
+    misread, needed = _relevant(misread_as_parquet), _relevant(needed_for_delta)
+    announced = {canonical(feature) for feature in capabilities.reader_features} | SELF_CHECKED
+    missing = [name for name in needed if name not in announced]
+    parquet = "parquet" in capabilities.response_formats and not misread
+    delta = "delta" in capabilities.response_formats and not missing
+    if parquet and not (needed and delta):
         return "parquet"
+    if delta:
+        return "delta"
     if "delta" not in capabilities.response_formats:
-        needed = sorted(set(_relevant(needed_for_delta)) | set(misread))
         raise UnsupportedOperation(
             f"{_REFUSED}: the table uses {_names(misread)}, which the parquet response format cannot express. "
             f"Ask for the delta format with the header delta-sharing-capabilities: responseformat=delta;"
-            f"readerfeatures={','.join(needed)} (Spark: option responseFormat=delta; Python: use_delta_format=True "
-            "for changes), with a client that supports it."
+            f"readerfeatures={','.join(sorted({*needed, *misread}))} (Spark: option responseFormat=delta; Python: "
+            "use_delta_format=True for changes), with a client that supports it."
         )
-    announced = {canonical(feature) for feature in capabilities.reader_features}
-    missing = [name for name in _relevant(needed_for_delta) if name not in announced and name not in SELF_CHECKED]
-    if missing:
-        raise UnsupportedOperation(
-            f"{_REFUSED}: the table uses {_names(missing)}, which this client does not list among its readerfeatures. "
-            f"Use a newer client, or, if it reads them, add readerfeatures={','.join(missing)} to the header "
-            "delta-sharing-capabilities."
-        )
-    return "delta"
+    raise UnsupportedOperation(
+        f"{_REFUSED}: the table uses {_names(missing)}, which this client does not list among its readerfeatures. "
+        f"Use a newer client, or, if it reads them, add readerfeatures={','.join(missing)} to the header "
+        "delta-sharing-capabilities."
+    )
 
 
 def _relevant(features: Iterable[str]) -> list[str]:

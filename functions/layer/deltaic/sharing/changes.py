@@ -165,7 +165,9 @@ class _Range:
                 live |= features.live_features(protocol, metadata, has_deletion_vectors=has_vectors)
             if len(kept) < _KEPT_COMMITS:
                 kept.append(commit)
-        return choose_format(self._capabilities(), misread_as_parquet=live, needed_for_delta=live), kept
+        return choose_format(
+            self._capabilities(), misread_as_parquet=live & features.PARQUET_MISREADS, needed_for_delta=live
+        ), kept
 
     def _capabilities(self) -> Capabilities:
         """Return what the client can read; on later pages only the format of the first one."""

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import msgspec
 
+from deltaic.delta import features
 from deltaic.delta.actions import Metadata
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.snapshot import Snapshot
@@ -17,8 +18,9 @@ from deltaic.storage.objects import ObjectTableStore
 
 
 def open_log(sharing: Sharing, table: SharedTable) -> DeltaLog:
-    """Return the table's log; nothing is read yet."""
-    return DeltaLog(ObjectTableStore(table.locations, table.storage, sharing.sessions.reader(table.storage)))
+    """Return the table's log; nothing is read yet, and what the process keeps of it is not read again."""
+    store = ObjectTableStore(table.locations, table.storage, sharing.sessions.reader(table.storage))
+    return DeltaLog(store, sharing.memory.snapshots, table.identity)
 
 
 def find(log: DeltaLog, version: int | None, instant: Instant | None) -> Snapshot:
@@ -31,7 +33,9 @@ def find(log: DeltaLog, version: int | None, instant: Instant | None) -> Snapsho
 def negotiate(snapshot: Snapshot, wishes: Wishes) -> ResponseFormat:
     """Return the format of the answer; raises UnsupportedOperation when no format that was asked for can carry it."""
     live = snapshot.live_features
-    return choose_format(wishes.capabilities, misread_as_parquet=live, needed_for_delta=live)
+    return choose_format(
+        wishes.capabilities, misread_as_parquet=live & features.PARQUET_MISREADS, needed_for_delta=live
+    )
 
 
 def head_lines(
