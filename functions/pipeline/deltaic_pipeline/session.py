@@ -121,9 +121,11 @@ def leave(spark: "SparkSession") -> None:
 
 
 def stop(spark: "SparkSession") -> None:
-    """Stop the session and its JVM, some 700 MB of memory; a later `session` starts another one."""
+    """Stop the session and its JVM, some 700 MB of memory; a later `session` starts another one. Safe to call twice."""
     from pyspark import SparkContext
 
+    if SparkContext._active_spark_context is None:  # noqa: SLF001 -- the only way to ask without starting one
+        return
     gateway = _gateway(spark)
     warehouse = spark.conf.get("spark.sql.warehouse.dir") or ""
     spark.stop()
