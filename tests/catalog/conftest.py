@@ -56,11 +56,27 @@ class Catalog:
 
     def items(self) -> list[dict[str, Any]]:
         """Return everything that both tables hold: only a test may scan."""
-        found: list[dict[str, Any]] = []
+        return [*self._scan(self.catalog_table), *self._scan(self.tokens_table)]
+
+    def clear(self) -> None:
+        """Delete everything that both tables hold."""
         for table in (self.catalog_table, self.tokens_table):
-            for page in self.dynamo.client.get_paginator("scan").paginate(TableName=table):
-                found += page["Items"]
-        return found
+            found = self._scan(table)
+            for start in range(0, len(found), 25):  # BatchWriteItem takes no more
+                keys = [{"pk": item["pk"], "sk": item["sk"]} for item in found[start : start + 25]]
+                deletions: Any = [{"DeleteRequest": {"Key": key}} for key in keys]
+                answer = self.dynamo.client.batch_write_item(RequestItems={table: deletions})
+                assert not answer["UnprocessedItems"]
+
+    def _scan(self, table: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        position: dict[str, Any] = {}
+        while True:
+            page = self.dynamo.client.scan(TableName=table, ConsistentRead=True, **position)
+            found += page["Items"]
+            if "LastEvaluatedKey" not in page:
+                return found
+            position = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
 
 
 @pytest.fixture(scope="session", params=[pytest.param("embedded_aws", id="embedded"), REAL])
@@ -80,13 +96,21 @@ def dynamo(request: pytest.FixtureRequest) -> Dynamo:
     return Dynamo(lambda: client)
 
 
-@pytest.fixture
-def catalog(dynamo: Dynamo) -> Catalog:
-    """Return an empty catalog."""
+@pytest.fixture(scope="session")
+def made(dynamo: Dynamo) -> Catalog:
+    """Return a catalog whose tables all tests share, one after the other."""
     unique = uuid4().hex
-    made = Catalog(f"catalog-{unique}", f"tokens-{unique}", dynamo)
-    tables.create(dynamo.client, made.catalog_table, made.tokens_table)
-    return made
+    catalog = Catalog(f"catalog-{unique}", f"tokens-{unique}", dynamo)
+    tables.create(dynamo.client, catalog.catalog_table, catalog.tokens_table)
+    return catalog
+
+
+@pytest.fixture
+def catalog(made: Catalog) -> Iterator[Catalog]:
+    """Return an empty catalog."""
+    assert made.items() == []
+    yield made
+    made.clear()
 
 
 @pytest.fixture(scope="session")
