@@ -51,7 +51,8 @@ def test_times_out_of_range_are_refused_in_the_references_words(tmp_path: Path) 
     log = by_file_times(tmp_path, 1000, 2000)
     with pytest.raises(
         MalformedRequest,
-        match=r"The provided timestamp \(2023-11-14 22:13:20\.999\) is before the earliest available version 0 "
+        match=r"The provided timestamp \(2023-11-14 22:13:20\.999\) is before the earliest version available: it is "
+        r"before the earliest available version 0 "
         r".*Please use a timestamp greater than or equal to 2023-11-14 22:13:21\.0",
     ):
         log.version_at_or_before(T + 999)

@@ -80,7 +80,7 @@ def test_errors() -> None:
     assert bodies.error(errors.NotFound("share 'n\u00f6pe' not found")) == (
         b'{"errorCode":"RESOURCE_DOES_NOT_EXIST","message":"share \'n\\u00f6pe\' not found"}'
     )
-    assert bodies.internal_error() == b'{"errorCode":"INTERNAL_ERROR","message":""}'
+    assert bodies.error(errors.DeltaicError("")) == b'{"errorCode":"INTERNAL_ERROR","message":""}'
 
 
 @given(st.text(), st.text(min_size=1))

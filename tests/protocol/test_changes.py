@@ -3,7 +3,7 @@
 import pytest
 from deltaic.errors import InvalidParameter
 from deltaic.protocol import tokens
-from deltaic.protocol.changes import ChangesRequest, Span, not_recorded
+from deltaic.protocol.changes import ChangesRequest, Span
 from deltaic.protocol.gates import TableGate
 from deltaic.protocol.timestamps import Instant
 
@@ -129,12 +129,6 @@ def test_ranges_that_are_refused(gate: TableGate, start: int, end: int | None, m
     with pytest.raises(InvalidParameter) as refusal:
         ChangesRequest.check_range(gate, start, end, 5)
     assert refusal.value.message == message
-
-
-def test_a_range_in_which_the_feed_was_off_names_the_version() -> None:
-    assert not_recorded(0, 5, 4).message == (
-        "Error getting change data for range [0, 5] as change data was not recorded for version [4]"
-    )
 
 
 def test_pages_may_differ_in_size_and_token_and_in_nothing_else() -> None:

@@ -103,16 +103,18 @@ class History:
         first = self._stretches[0]
         earliest = shown(first.time_of(0))
         raise MalformedRequest(
-            f"The provided timestamp ({shown(timestamp)}) is before the earliest available version "
-            f"{first.versions[0]} ({earliest}). Please use a timestamp greater than or equal to {earliest}."
+            f"The provided timestamp ({shown(timestamp)}) is before the earliest version available: it is before the "
+            f"earliest available version {first.versions[0]} ({earliest}). "
+            f"Please use a timestamp greater than or equal to {earliest}."
         )
 
     def _after_latest(self, timestamp: int) -> MalformedRequest:
         last = self._stretches[-1]
         latest = shown(last.time_of(len(last.versions) - 1))
         return MalformedRequest(
-            f"The provided timestamp ({shown(timestamp)}) is after the latest available version "
-            f"{last.versions[-1]} ({latest}). Please use a timestamp less than or equal to {latest}."
+            f"The provided timestamp ({shown(timestamp)}) is after the latest version available: it is after the "
+            f"latest available version {last.versions[-1]} ({latest}). "
+            f"Please use a timestamp less than or equal to {latest}."
         )
 
     def _own_time(self, version: int) -> int:

@@ -105,11 +105,6 @@ def error(failure: DeltaicError) -> bytes:
     return encode({"errorCode": failure.code, "message": failure.message})
 
 
-def internal_error() -> bytes:
-    """Return the error body of a failure that must not be shown: an empty message."""
-    return encode({"errorCode": DeltaicError.code, "message": ""})
-
-
 def encode(value: Mapping[str, Any]) -> bytes:
     """Return ASCII JSON on a single line."""
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")

@@ -113,13 +113,6 @@ class ChangesRequest:
         return start, last
 
 
-def not_recorded(start: int, end: int, version: int) -> InvalidParameter:
-    """Return the refusal of a range in which `version` was written while the change data feed was off."""
-    return InvalidParameter(
-        f"Error getting change data for range [{start}, {end}] as change data was not recorded for version [{version}]"
-    )
-
-
 def _end_of_range(which: str, version: str | None, timestamp: str | None) -> int | Instant | None:
     if timestamp is not None:
         return parse_instant(timestamp, f"{which}Timestamp")

@@ -72,24 +72,6 @@ def format_ms(milliseconds: int) -> str:
     return f"{moment.year:04d}-{moment:%m-%d %H:%M:%S}.{fraction}"
 
 
-def before_earliest(milliseconds: int, earliest_version: int, earliest_ms: int) -> str:
-    """Return the message for a timestamp before the first version that can still be read."""
-    return (
-        f"The provided timestamp ({format_ms(milliseconds)}) is before the earliest available version "
-        f"{earliest_version} of the table, and thus before the earliest version available at "
-        f"{format_ms(earliest_ms)}. Please use a timestamp greater than or equal to {format_ms(earliest_ms)}."
-    )
-
-
-def after_latest(milliseconds: int, latest_version: int, latest_ms: int) -> str:
-    """Return the message for a timestamp after the last commit."""
-    return (
-        f"The provided timestamp ({format_ms(milliseconds)}) is after the latest version available: it is after the "
-        f"latest available version {latest_version} of the table, committed at {format_ms(latest_ms)}. "
-        f"Please use a timestamp less than or equal to {format_ms(latest_ms)}."
-    )
-
-
 def _nanoseconds(match: re.Match[str]) -> int | None:
     """Return the moment of a well-formed text, or None where a field is out of range (month 13, minute 61)."""
     hour, minute, second = int(match["hour"]), int(match["minute"]), int(match["second"] or 0)
