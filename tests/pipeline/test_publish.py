@@ -10,8 +10,9 @@ from urllib.parse import unquote
 import pytest
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.errors import Conflict, NotFound
+from deltaic_pipeline.arguments import Job
 from deltaic_pipeline.failures import LeaseLost, PipelineError
-from deltaic_pipeline.publish import Job, publish
+from deltaic_pipeline.publish import publish
 from deltaic_pipeline.register import Catalog, TableName
 from deltaic_pipeline.session import leave
 from deltaic_pipeline.sources import Source

@@ -10,7 +10,7 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 from deltaic.errors import InvalidParameter
-from deltaic_pipeline.publish import job_of, parser
+from deltaic_pipeline.arguments import job_of, parser
 
 APP = Path(__file__).parents[2] / "functions" / "pipeline" / "submit" / "app.py"
 EVENT = {

@@ -12,6 +12,7 @@ import os
 import socket
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -42,8 +43,13 @@ class Leases(Protocol):
 
 
 def holder_name(run_id: str) -> str:
-    """Say who holds a lease, so that the refused one knows whom to ask."""
-    return f"run {run_id} of {getpass.getuser()}@{socket.gethostname()} (pid {os.getpid()})"
+    """Say who holds a lease, so that the refused one knows whom to ask; no two calls give the same name."""
+    attempt = uuid.uuid4().hex[:8]
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        user = str(os.getuid())
+    return f"run {run_id} of {user}@{socket.gethostname()} (pid {os.getpid()}, attempt {attempt})"
 
 
 class Held:

@@ -1,0 +1,139 @@
+"""Decides what a publication has to be told, and how its command line says it."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.register import TableName
+from deltaic_pipeline.sources import FORMATS, Source
+from deltaic_pipeline.writing import MODES, Target
+
+VIEW = "source"
+"""The name under which SQL sees what was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One publication."""
+
+    source: Source
+    target: Target
+    sql: str | None = None
+    """A query over the view `source`; None: the rows as they are."""
+
+    name: TableName | None = None
+    """Where it is shared; None: it is written and not registered."""
+
+    history: bool = True
+    """Recipients may read earlier versions and the change feed."""
+
+    storage: str = ""
+    """The catalog's name of the store that `target.location` lies in; empty: AWS S3."""
+
+    run_id: str = ""
+    """Names this run: repeated with the same one, a job that had committed commits nothing. Empty: a new one."""
+
+    wait: timedelta = timedelta(0)
+    """How long to wait for another writer of the same table."""
+
+
+EXAMPLES = """examples:
+  # CSV files with a header become a table, partitioned by day, and are shared
+  python -m deltaic_pipeline.publish --from data/patients/*.csv --format csv --to s3://bucket/vaccine/patients \\
+      --partition-by day --table vaccine_share.acme_vaccine_data.vaccine_patients
+
+  # the next day's rows are appended; repeated with the same run id, nothing is appended twice
+  python -m deltaic_pipeline.publish --from s3://inbox/2026-11-21/ --format json --mode append --run-id 2026-11-21 \\
+      --to s3://bucket/vaccine/patients --table vaccine_share.acme_vaccine_data.vaccine_patients
+
+  # corrections are merged by key; SQL selects and renames; another writer is waited for
+  python -m deltaic_pipeline.publish --from corrections.parquet --format parquet --mode merge --key patient_id \\
+      --sql "SELECT id AS patient_id, site, dose FROM source WHERE site IS NOT NULL" --wait 600 \\
+      --to s3://bucket/vaccine/patients --table vaccine_share.acme_vaccine_data.vaccine_patients
+
+AWS is found through AWS_ENDPOINT_URL, AWS_PROFILE, AWS_REGION and keys, as by any AWS tool. The first run fetches
+19 MB of jars into ~/.cache/deltaic (DELTAIC_CACHE; DEFAULT_ARTIFACT_REPOSITORY names a mirror of Maven Central).
+exit codes: 0 published, 1 refused or failed, 2 wrong arguments
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command line of the job."""
+    line = argparse.ArgumentParser(
+        prog="python -m deltaic_pipeline.publish",
+        description="Publish files or a table as a shared Delta table.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    reading = line.add_argument_group("what to read")
+    reading.add_argument(
+        "--from",
+        dest="paths",
+        nargs="+",
+        required=True,
+        metavar="PATH",
+        help="files, folders, globs (local or s3://), or one table",
+    )
+    reading.add_argument(
+        "--format", choices=FORMATS, required=True, help="delta: a location; table: a name in Spark's catalog"
+    )
+    reading.add_argument(
+        "--option", action="append", default=[], metavar="K=V", help="option of Spark's reader, such as sep=;"
+    )
+    reading.add_argument("--schema", metavar="DDL", help="such as 'id bigint, day date'; else it is found out")
+    reading.add_argument("--sql", help=f"query over the view `{VIEW}`")
+    writing = line.add_argument_group("what to write")
+    writing.add_argument("--to", required=True, metavar="S3_URL", help="location of the Delta table")
+    writing.add_argument("--mode", choices=MODES, default="overwrite")
+    writing.add_argument(
+        "--key", action="append", default=[], metavar="COLUMN", help="column that identifies a row (merge)"
+    )
+    writing.add_argument("--partition-by", action="append", default=[], metavar="COLUMN")
+    writing.add_argument("--property", action="append", default=[], metavar="K=V", help="table property")
+    writing.add_argument("--evolve-schema", action="store_true", help="accept new columns (overwrite: any schema)")
+    writing.add_argument("--no-change-data-feed", action="store_true", help="do not turn the change data feed on")
+    writing.add_argument("--run-id", default="", help="name of this run: a repetition makes no second version")
+    writing.add_argument(
+        "--wait", type=float, default=0.0, metavar="SECONDS", help="wait for another writer of the table"
+    )
+    sharing = line.add_argument_group("how to share")
+    sharing.add_argument(
+        "--table", metavar="SHARE.SCHEMA.TABLE", help="name for recipients; without it nothing is shared"
+    )
+    sharing.add_argument("--storage", default="", metavar="NAME", help="the catalog's storage that --to lies in")
+    sharing.add_argument("--no-history", action="store_true", help="recipients see the latest version only")
+    sharing.add_argument("--catalog", metavar="NAME", help="DynamoDB table of the catalog (default: CATALOG_TABLE)")
+    return line
+
+
+def job_of(arguments: argparse.Namespace) -> Job:
+    """Return the job that a command line describes; raises `DeltaicError` when its values contradict each other."""
+    target = Target(
+        location=arguments.to,
+        mode=arguments.mode,
+        partition_by=tuple(arguments.partition_by),
+        keys=tuple(arguments.key),
+        change_data_feed=not arguments.no_change_data_feed,
+        properties=_pairs(arguments.property),
+        evolve_schema=arguments.evolve_schema,
+    )
+    target.check()
+    return Job(
+        source=Source(arguments.format, tuple(arguments.paths), _pairs(arguments.option), arguments.schema),
+        target=target,
+        sql=arguments.sql,
+        name=TableName.parse(arguments.table) if arguments.table else None,
+        history=not arguments.no_history,
+        storage=arguments.storage,
+        run_id=arguments.run_id,
+        wait=timedelta(seconds=arguments.wait),
+    )
+
+
+def _pairs(given: Sequence[str]) -> dict[str, str]:
+    pairs = dict(pair.partition("=")[::2] for pair in given)
+    if "" in pairs or any("=" not in pair for pair in given):
+        raise PipelineError("options and properties are written NAME=VALUE.")
+    return pairs
