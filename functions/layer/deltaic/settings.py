@@ -1,31 +1,63 @@
-"""Decides what the environment says: one frozen value, read once; nothing else reads `os.environ`."""
+"""Decides what the environment says: one frozen value, read once; nothing else reads `os.environ`.
+
+A dataclass and not a pydantic model: ten values are checked in a few lines, and a model would be the only reason for
+which a listing function imports pydantic before its first item.
+"""
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
-from typing import Annotated, Literal
+from typing import Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+_STREAMING = ("enabled", "disabled")
+_TTL_SECONDS = range(60, 604_801)
+"""From a minute to what S3 allows at most."""
 
 
-class Settings(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Settings:
     """What a function is told by its environment (template.yaml, Globals.Function.Environment)."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    catalog_table: str = Field(alias="CATALOG_TABLE", default="deltaic-catalog")
-    tokens_table: str = Field(alias="TOKENS_TABLE", default="deltaic-tokens")
-    token_key_secret: str = Field(alias="TOKEN_KEY_SECRET", default="deltaic/token-key")
+    catalog_table: str = "deltaic-catalog"
+    tokens_table: str = "deltaic-tokens"
+    token_key_secret: str = "deltaic/token-key"  # noqa: S105 -- a secret's name
     """Secrets Manager name or ARN of the HMAC key that signs page, refresh and list tokens."""
 
-    signing_role_arn: str = Field(alias="SIGNING_ROLE_ARN", default="")
+    signing_role_arn: str = ""
     """The read-only role that is assumed per recipient to sign URLs; empty: sign as the function itself."""
 
-    url_ttl_seconds: Annotated[int, Field(ge=60, le=604_800)] = Field(alias="URL_TTL_SECONDS", default=3600)
-    response_streaming: Literal["enabled", "disabled"] = Field(alias="RESPONSE_STREAMING", default="disabled")
-    region: str = Field(alias="AWS_REGION", default="us-east-1")
-    endpoint_url: str = Field(alias="AWS_ENDPOINT_URL", default="")
+    url_ttl_seconds: int = 3600
+    response_streaming: Literal["enabled", "disabled"] = "disabled"
+    region: str = "us-east-1"
+    endpoint_url: str = ""
     """Where AWS is, if not AWS itself: the embedded AWS, LocalStack. Empty on AWS."""
+
+    memory_mb: int = 1769
+    """What the process may use; Lambda tells it, elsewhere it is as if the function ran on one whole processor."""
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str]) -> "Settings":
+        """Read the variables; raises ValueError, naming the variable, for a value that cannot be used."""
+        unsaid = cls()
+        streaming = environment.get("RESPONSE_STREAMING", unsaid.response_streaming)
+        if streaming not in _STREAMING:
+            raise ValueError(f"RESPONSE_STREAMING is {streaming!r}: say {' or '.join(_STREAMING)}")
+        ttl = _number(environment, "URL_TTL_SECONDS", unsaid.url_ttl_seconds)
+        if ttl not in _TTL_SECONDS:
+            raise ValueError(f"URL_TTL_SECONDS is {ttl}: say {_TTL_SECONDS.start} to {_TTL_SECONDS.stop - 1}")
+        return cls(
+            catalog_table=environment.get("CATALOG_TABLE", unsaid.catalog_table),
+            tokens_table=environment.get("TOKENS_TABLE", unsaid.tokens_table),
+            token_key_secret=environment.get("TOKEN_KEY_SECRET", unsaid.token_key_secret),
+            signing_role_arn=environment.get("SIGNING_ROLE_ARN", unsaid.signing_role_arn),
+            url_ttl_seconds=ttl,
+            response_streaming=cast("Literal['enabled', 'disabled']", streaming),
+            region=environment.get("AWS_REGION", unsaid.region),
+            endpoint_url=environment.get("AWS_ENDPOINT_URL", unsaid.endpoint_url),
+            memory_mb=_number(environment, "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", unsaid.memory_mb),
+        )
 
     @property
     def url_ttl(self) -> timedelta:
@@ -33,7 +65,17 @@ class Settings(BaseModel):
         return timedelta(seconds=self.url_ttl_seconds)
 
 
+def _number(environment: Mapping[str, str], name: str, unsaid: int) -> int:
+    said = environment.get(name, "")
+    if not said:
+        return unsaid
+    try:
+        return int(said)
+    except ValueError:
+        raise ValueError(f"{name} is {said!r}: say a whole number") from None
+
+
 @cache
 def settings() -> Settings:
-    """Return the settings of this process; a value that cannot be used raises pydantic's error at start-up."""
-    return Settings.model_validate(dict(os.environ))
+    """Return the settings of this process; a value that cannot be used is a ValueError at start-up."""
+    return Settings.read(os.environ)

@@ -18,7 +18,7 @@ from deltaic_ops.deploy.outputs import StackOutputs, stack_outputs
 if TYPE_CHECKING:
     import boto3
 
-_DEFAULTS = Settings.model_validate({})
+_DEFAULTS = Settings()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ class Kept:
     """Values within a number of bytes; safe to share between threads."""
 
     def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._bytes = 0
         self._values: OrderedDict[Hashable, tuple[int, Any]] = OrderedDict()
         self._lock = Lock()
@@ -30,7 +30,7 @@ class Kept:
 
     def admits(self, checkpoint_bytes: int) -> bool:
         """Tell whether a checkpoint of this size may be kept: in part would be in vain, it is read from end to end."""
-        return checkpoint_bytes * _DECODED <= self._max_bytes
+        return checkpoint_bytes * _DECODED <= self.max_bytes
 
     def get(self, key: Hashable) -> Any:
         """Return what is kept under a key, now the most recently used; None for nothing."""
@@ -46,7 +46,7 @@ class Kept:
             old = self._values.pop(key, None)
             self._bytes += nbytes - (old[0] if old else 0)
             self._values[key] = (nbytes, value)
-            while self._bytes > self._max_bytes:
+            while self._bytes > self.max_bytes:
                 _, (freed, _) = self._values.popitem(last=False)
                 self._bytes -= freed
 

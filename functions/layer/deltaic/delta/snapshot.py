@@ -89,6 +89,11 @@ class Snapshot:
         return self._segment.identity
 
     @property
+    def identity(self) -> int:
+        """Name the very files of the log that make this version, within this process."""
+        return hash((self._segment.identity, self._segment.commits))
+
+    @property
     def protocol(self) -> Protocol:
         """The protocol of this version."""
         return self._head[0]

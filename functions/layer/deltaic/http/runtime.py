@@ -8,6 +8,7 @@ from deltaic.catalog.tokens import TokenStore
 from deltaic.protocol.tokens import TokenSigner
 from deltaic.settings import settings
 from deltaic.sharing.context import Sharing
+from deltaic.sharing.memory import Memory
 from deltaic.storage.credentials import control_client
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.sessions import SigningSessions
@@ -29,6 +30,7 @@ def sharing() -> Sharing:
         sessions=SigningSessions(told.signing_role_arn, region=told.region, endpoint=told.endpoint_url),
         home=StorageConfig(region=told.region, endpoint=told.endpoint_url, path_style=bool(told.endpoint_url)),
         url_ttl=told.url_ttl,
+        memory=Memory(told.memory_mb << 20),
         clock=time.time,
     )
 

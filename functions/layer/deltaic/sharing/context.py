@@ -11,6 +11,7 @@ from deltaic.errors import UnsupportedOperation
 from deltaic.protocol.gates import TableGate
 from deltaic.protocol.tokens import TokenSigner
 from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.memory import Memory
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
 from deltaic.storage.sessions import SigningSessions
@@ -28,6 +29,8 @@ class Sharing:
     home: StorageConfig
     """The storage of tables that name none: S3 of this region, or of the embedded AWS."""
     url_ttl: timedelta
+    memory: Memory
+    """What this process remembers between requests."""
     clock: Callable[[], float] = time.time
     """Seconds since the epoch."""
 
@@ -68,6 +71,11 @@ class SharedTable:
     storage: StorageConfig
     locations: TableLocations
     gate: TableGate
+
+    @property
+    def identity(self) -> str:
+        """Name the table among all that this process reads: by where it lies and who reads it, not by its share."""
+        return f"{self.locations!r} {self.storage!r}"
 
     def require_url_access(self) -> None:
         """Refuse URLs for a table that is shared by directory only.

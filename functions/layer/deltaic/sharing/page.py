@@ -1,6 +1,7 @@
 """Decides which live files an answer holds: rows for a limit, files for a page, what comes next."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ _decoder: Final = msgspec.json.Decoder(_NumRecords)
 
 
 class Page:
-    """The files of one page, as Arrow batches; iterate once, then `next` says where the following page starts.
+    """The files of one page, in batches; iterate once, then `next` says where the following page starts.
 
     `limit` is the row limit of the query, `max_files` the page size, each None for none. A file is taken while fewer
     than `limit` live rows have been seen before it (PROTOCOL.md, "limitHint"); one without statistics counts for no
@@ -38,7 +39,7 @@ class Page:
         self.next: continuations.Position | None = None
         """Where the next page starts; None while iterating and when there is none."""
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[FileBatch]:
         for batch in self._batches:
             before = self._rows_before_each(batch.files)
             count = batch.files.num_rows
@@ -49,7 +50,7 @@ class Page:
                 self.next = (*batch.position(count), before[count] if before else 0)
             if count:
                 self.files += count
-                yield batch.files.slice(0, count)
+                yield _first(batch, count)
             if self.next is not None:
                 return
             if self._limit is not None:
@@ -62,6 +63,14 @@ class Page:
         if self._limit is None:
             return []
         return list(accumulate(live_rows(files), initial=self._rows))
+
+
+def _first(batch: FileBatch, count: int) -> FileBatch:
+    """Return the first files of a batch."""
+    if count == batch.files.num_rows:
+        return batch
+    rows = None if batch.rows is None else batch.rows.slice(0, count)
+    return replace(batch, files=batch.files.slice(0, count), rows=rows)
 
 
 def start_of(position: continuations.Position | None) -> tuple[Position | None, int]:

@@ -21,6 +21,7 @@ from deltaic.sharing import changes
 from deltaic.sharing.answer import Answer, AskedHeaders, Wishes
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import SharedTable, Sharing
+from deltaic.sharing.kept import KeptLines
 from deltaic.sharing.page import Page, start_of
 from deltaic.sharing.rendering import FileStyle, render
 from deltaic.sharing.snapshots import find, head_lines, negotiate, open_log
@@ -87,8 +88,10 @@ class _SnapshotQuery:
         self, snapshot: Snapshot, page: Page, urls: TableUrls, style: FileStyle, facts: dict[str, object]
     ) -> Iterator[bytes]:
         yield head_lines(self.table, snapshot, style.response_format)
-        for files in page:
-            yield from render(files, urls, style)
+        scope = (self.table.identity, style.response_format, style.scheme)
+        kept = KeptLines.of(self.sharing.memory.lines, scope, snapshot)
+        for batch in page:
+            yield from render(batch, urls, style, kept)
         facts["files"] = page.files
         if self.request.opts_into_end_stream or self.wishes.capabilities.include_end_stream_action:
             yield self._end(snapshot, page, urls)

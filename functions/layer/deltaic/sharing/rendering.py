@@ -1,7 +1,7 @@
 """Decides how file lines are made fast: Arrow batches of live files in, whole NDJSON chunks of signed lines out.
 
 What a line says is decided by `protocol.lines`, of which this is the fast equal (tests compare the two): everything
-that does not depend on the signature is prepared once a batch, column by column, and may be kept with the snapshot.
+that does not depend on the signature is prepared once, column by column, and may be kept (sharing/kept.py).
 """
 
 import json
@@ -9,17 +9,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import md5, sha256
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
 from deltaic.delta import deletion_vectors
+from deltaic.delta.scan import FileBatch
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
 from deltaic.protocol.lines import file_id
+from deltaic.sharing.kept import BLOCK_ROWS, KeptLines, LateUrl, Prepared
 from deltaic.storage.urls import TableUrls
-
-LINES_PER_CHUNK: Final = 512
-"""Measured: larger chunks cost more in memory than they save in calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +32,41 @@ class FileStyle:
     timestamp: int | None = None
 
 
-def render(batch: Any, urls: TableUrls, style: FileStyle) -> Iterator[bytes]:
-    """Yield the lines of a batch of FILE_SCHEMA, in its order, in chunks of at most LINES_PER_CHUNK lines."""
-    for start in range(0, batch.num_rows, LINES_PER_CHUNK):
-        yield _chunk(batch.slice(start, LINES_PER_CHUNK), urls, style)
-
-
-def _chunk(batch: Any, urls: TableUrls, style: FileStyle) -> bytes:
-    raw_paths = batch.column("path")
-    texts: list[str] = raw_paths.to_pylist()
+def render(batch: FileBatch, urls: TableUrls, style: FileStyle, kept: KeptLines | None = None) -> Iterator[bytes]:
+    """Yield the lines of some live files, in their order, in chunks of at most BLOCK_ROWS lines."""
     head = _head(style, urls.expires_at_ms)
-    tails = _tails(batch, texts, urls, style)
-    paths = urls.relative(raw_paths)
-    if paths is None:
-        return b"".join(head + urls.url(text).encode() + tail for text, tail in zip(texts, tails, strict=True))
-    return urls.signer.lines(head, paths, tails)
+
+    def prepare(files: Any) -> Prepared | None:
+        paths = urls.relative(files.column("path"))
+        return None if paths is None else Prepared(paths, *_tails(files, style))
+
+    if kept is not None:
+        blocks = kept.blocks(batch, prepare)
+    else:
+        starts = range(0, batch.files.num_rows, BLOCK_ROWS)
+        blocks = ((part, prepare(part)) for part in (batch.files.slice(start, BLOCK_ROWS) for start in starts))
+    for files, lines in blocks:
+        if lines is None:
+            yield _one_by_one(files, head, urls, style)
+        else:
+            yield urls.signer.lines(head, lines.paths, _signed(lines.tails, lines.late, urls))
+
+
+def _one_by_one(files: Any, head: bytes, urls: TableUrls, style: FileStyle) -> bytes:
+    """Render files of which some lie outside the table's root."""
+    tails = _signed(*_tails(files, style), urls)
+    paths: list[str] = files.column("path").to_pylist()
+    return b"".join(head + urls.url(path).encode() + tail for path, tail in zip(paths, tails, strict=True))
+
+
+def _signed(tails: list[bytes], late: Sequence[LateUrl], urls: TableUrls) -> list[bytes]:
+    """Return the tails with the URLs that stand in them."""
+    if not late:
+        return tails
+    complete = list(tails)
+    for one in late:
+        complete[one.row] = one.before + urls.url(one.path).encode() + one.after
+    return complete
 
 
 def _head(style: FileStyle, expires_at_ms: int) -> bytes:
@@ -62,30 +81,40 @@ def _head(style: FileStyle, expires_at_ms: int) -> bytes:
     return f'{{"file":{{{common},"deltaSingleAction":{{"add":{{"path":"'.encode()
 
 
-def _tails(batch: Any, paths: Sequence[str], urls: TableUrls, style: FileStyle) -> list[bytes]:
+def _tails(batch: Any, style: FileStyle) -> tuple[list[bytes], tuple[LateUrl, ...]]:
     partitions = partition_values(batch.column("partitionValues"))
     statistics = _statistics(batch.column("stats"))
     sizes = batch.column("size").to_pylist()
-    ids = _ids(paths, style.scheme)
+    ids = _ids(batch.column("path").to_pylist(), style.scheme)
     if style.response_format == "parquet":
         return [
             b'","id":"%b","partitionValues":%b,"size":%d%b}}\n' % fields
             for fields in zip(ids, partitions, sizes, statistics, strict=True)
-        ]
+        ], ()
     times = batch.column("modificationTime").to_pylist()
     changes = batch.column("dataChange").to_pylist()
-    insides, outsides = _row_tracking(batch), [b""] * batch.num_rows
-    for row, vector in enumerate(batch.column("deletionVector").to_pylist()):
-        if vector is not None:
-            inside, outsides[row] = _deletion_vector(vector, urls, style.scheme)
-            insides[row] += inside
-    return [
-        b'","partitionValues":%b,"size":%d,"modificationTime":%d,"dataChange":%b%b%b}},%b"id":"%b"}}\n'
-        % (partition, size, time or 0, b"false" if change is False else b"true", stats, inside, outside, id_)
-        for partition, size, time, change, stats, inside, outside, id_ in zip(
-            partitions, sizes, times, changes, statistics, insides, outsides, ids, strict=True
+    tracking = _row_tracking(batch)
+    tails = [
+        b'","partitionValues":%b,"size":%d,"modificationTime":%d,"dataChange":%b%b%b}},"id":"%b"}}\n'
+        % (partition, size, time or 0, b"false" if change is False else b"true", stats, tracked, id_)
+        for partition, size, time, change, stats, tracked, id_ in zip(
+            partitions, sizes, times, changes, statistics, tracking, ids, strict=True
         )
     ]
+    vectors = batch.column("deletionVector")
+    late: list[LateUrl] = []
+    if vectors.null_count < batch.num_rows:
+        for row, vector in enumerate(vectors.to_pylist()):
+            if vector is not None:
+                # The tail up to the end of the add, the vector in between, and the wrapper's fields.
+                start, end = tails[row][: -len(ids[row]) - _ID_FRAME], tails[row][-len(ids[row]) - _ID_FRAME :]
+                tails[row], found = _with_vector(row, vector, start, end, style.scheme)
+                late += [found] if found else []
+    return tails, tuple(late)
+
+
+_ID_FRAME = len(b'}},"id":""}}\n')
+"""What surrounds the id at the end of a line in delta format."""
 
 
 def _ids(paths: Sequence[str], scheme: FileIdHash) -> list[bytes]:
@@ -96,12 +125,14 @@ def _ids(paths: Sequence[str], scheme: FileIdHash) -> list[bytes]:
 
 def partition_values(column: Any) -> list[bytes]:
     """Return the JSON objects of a `map<string,string>` column; each distinct value is encoded once."""
-    keys: list[str] = column.keys.to_pylist()
-    items: list[str | None] = column.items.to_pylist()
     offsets: list[int] = column.offsets.to_pylist()
+    # The children of a slice are those of the whole array.
+    first, count = offsets[0], offsets[-1] - offsets[0]
+    keys: list[str] = column.keys.slice(first, count).to_pylist()
+    items: list[str | None] = column.items.slice(first, count).to_pylist()
     known: dict[tuple[str | None, ...], bytes] = {}
     answer: list[bytes] = []
-    for start, end in pairwise(offsets):
+    for start, end in pairwise(offset - first for offset in offsets):
         entry = (*keys[start:end], *items[start:end])
         encoded = known.get(entry)
         if encoded is None:
@@ -137,18 +168,20 @@ def _row_tracking(batch: Any) -> list[bytes]:
     ]
 
 
-def _deletion_vector(vector: dict[str, Any], urls: TableUrls, scheme: FileIdHash) -> tuple[bytes, bytes]:
-    """Return the add's `deletionVector` field and the wrapper's `deletionVectorFileId` field.
+def _with_vector(
+    row: int, vector: dict[str, Any], start: bytes, end: bytes, scheme: FileIdHash
+) -> tuple[bytes, LateUrl | None]:
+    """Put the `deletionVector` of a row between `start` and `end` of its tail.
 
-    A vector in a file leaves as storage type `p` with a signed URL; an inline one as it is (PROTOCOL.md, "File").
+    A vector in a file leaves as storage type `p` with a signed URL, which is late, and `deletionVectorFileId`; an
+    inline one as it is (PROTOCOL.md, "File").
     """
-    fields: dict[str, Any] = {"storageType": "i", "pathOrInlineDv": vector["pathOrInlineDv"]}
-    outside = b""
+    sizes = {"offset": vector["offset"]} if vector["offset"] is not None else {}
+    sizes |= {"sizeInBytes": vector["sizeInBytes"], "cardinality": vector["cardinality"]}
     path = deletion_vectors.file_path(vector["storageType"], vector["pathOrInlineDv"])
-    if path is not None:
-        fields = {"storageType": "p", "pathOrInlineDv": urls.url(path)}
-        outside = b'"deletionVectorFileId":"%b",' % file_id(path, scheme).encode()
-    if vector["offset"] is not None:
-        fields["offset"] = vector["offset"]
-    fields |= {"sizeInBytes": vector["sizeInBytes"], "cardinality": vector["cardinality"]}
-    return b',"deletionVector":' + _ascii_json(fields), outside
+    if path is None:
+        inline = _ascii_json({"storageType": "i", "pathOrInlineDv": vector["pathOrInlineDv"]} | sizes)
+        return start + b',"deletionVector":' + inline + end, None
+    named = b'}},"deletionVectorFileId":"%b",' % file_id(path, scheme).encode()
+    before = start + b',"deletionVector":{"storageType":"p","pathOrInlineDv":"'
+    return b"", LateUrl(row, before, path, b'",' + _ascii_json(sizes)[1:] + named + end[len(b"}},") :])

@@ -1,0 +1,34 @@
+"""Decides how much a process remembers between requests, and of what: logs as read, and file lines as prepared."""
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from deltaic.delta.cache import SnapshotCache
+    from deltaic.delta.kept import Kept
+
+_SHARE = 8
+"""One part in this many of the process's memory is for logs, and the same again for lines: answers in the making need
+the rest, and a table that does not fit is not kept in part."""
+
+
+class Memory:
+    """What one process remembers; made at first use, because listings need none of it (nor its imports)."""
+
+    def __init__(self, process_bytes: int) -> None:
+        """`process_bytes` is what the whole process may use."""
+        self._room = process_bytes // _SHARE
+
+    @cached_property
+    def snapshots(self) -> "SnapshotCache":
+        """Snapshots, with what has been read of their checkpoints."""
+        from deltaic.delta.cache import SnapshotCache
+
+        return SnapshotCache(self._room)
+
+    @cached_property
+    def lines(self) -> "Kept":
+        """File lines without signatures."""
+        from deltaic.delta.kept import Kept
+
+        return Kept(self._room)
