@@ -1,7 +1,7 @@
 """Decides, slowly and plainly, whether one row makes a predicate true: what pruning is judged against.
 
-It follows Spark: three-valued logic, NaN above every number and equal to itself, -0.0 equal to 0.0, times without a zone
-read in the session's. It shares no code with the product but the expression tree, and renders that tree as hints.
+It follows Spark: three-valued logic, NaN above every number and equal to itself, -0.0 equal to 0.0, times without a
+zone read in the session's. It shares no code with the product but the expression tree, and renders that tree as hints.
 """
 
 import json
@@ -24,6 +24,7 @@ from deltaic.expressions import (
     Literal,
     Not,
     Operand,
+    Operator,
     Or,
     StartsWith,
     Unknown,
@@ -49,7 +50,7 @@ JSON_OPERATORS = {
     "<>": "notEqual",
     "<=>": "equalNullSafe",
 }
-MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+MIRRORED: dict[str, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class Session:
@@ -122,8 +123,8 @@ class Session:
         if value is None or literal.text is None:
             return None
         left, right = self._coerced(value, self._type(operand), literal)
-        order = (left > right) - (left < right)
-        return {
+        order = int(left > right) - int(left < right)
+        truths: dict[str, bool] = {
             "=": order == 0,
             "<=>": order == 0,
             "<>": order != 0,
@@ -131,7 +132,8 @@ class Session:
             "<=": order <= 0,
             ">": order > 0,
             ">=": order >= 0,
-        }[operator]
+        }
+        return truths[operator]
 
     def _coerced(self, value: Any, column: str, literal: Literal) -> tuple[Any, Any]:
         text, kind = literal.text or "", literal.type.partition("(")[0]
@@ -149,7 +151,7 @@ class Session:
         return Decimal(value), Decimal(text)
 
     def _moments(self, value: Any, column: str, text: str, kind: str) -> tuple[Any, Any]:
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        moment = datetime.fromisoformat(text)
         if kind == "date" and column == "date":
             return value, moment.date()
         start = datetime.combine(value, time()) if type(value) is date else value

@@ -24,6 +24,7 @@ from deltaic.expressions import (
     IsNull,
     Literal,
     Not,
+    Operator,
     Or,
     StartsWith,
     Unknown,
@@ -131,9 +132,9 @@ LITERALS: dict[str, list[str]] = {
     "timestamp_ntz": ["2021-04-28 23:33:48.719999", "2021-04-29", "1970-01-01 00:00:00"],
 }
 COMPARABLE: dict[str, list[str]] = {
-    **dict.fromkeys(("short", "integer", "long"), ["integer", "long", "decimal(3,1)", "double"]),
-    **dict.fromkeys(("float", "double"), ["integer", "long", "decimal(3,1)", "double", "float"]),
-    **dict.fromkeys(("decimal(8,2)", "decimal(30,6)"), ["integer", "decimal(3,1)", "decimal(24,6)", "double"]),
+    **{kind: ["integer", "long", "decimal(3,1)", "double"] for kind in ("short", "integer", "long")},
+    **{kind: ["integer", "long", "decimal(3,1)", "double", "float"] for kind in ("float", "double")},
+    **{kind: ["integer", "decimal(3,1)", "decimal(24,6)", "double"] for kind in ("decimal(8,2)", "decimal(30,6)")},
     "string": ["string"],
     "boolean": ["boolean"],
     "date": ["date", "timestamp", "timestamp_ntz"],
@@ -150,6 +151,9 @@ AS_STRING = {
     "timestamp": ["2021-04-28T23:33:48.719001Z", "2021-04-28 23:33:48", "2021-04-29"],
     "timestamp_ntz": ["2021-04-28 23:33:48.719001", "2021-04-29"],
 }
+
+
+OPERATORS: list[Operator] = ["=", "<>", "<", "<=", ">", ">=", "<=>"]
 
 
 def column(name: str) -> Column:
@@ -184,7 +188,7 @@ def column_tests(draw: st.DrawFn, names: Sequence[str]) -> Expression:
         return StartsWith(operand, draw(st.sampled_from(texts["string"])))
     if shape == "special" and kind == "boolean":
         return operand
-    operator = draw(st.sampled_from(["=", "<>", "<", "<=", ">", ">=", "<=>"]))
+    operator: Operator = draw(st.sampled_from(OPERATORS))
     if shape == "special" and kind in {"timestamp", "timestamp_ntz"}:
         return Comparison(operator, Cast(operand, "date"), Literal(draw(st.sampled_from(LITERALS["date"])), "date"))
     sides = (operand, literal())
@@ -276,7 +280,7 @@ def data_files(draw: st.DrawFn, names: Sequence[str]) -> DataFile:
 
 def leaf(row: Mapping[str, Any], name: str) -> Any:
     for part in name.split("."):
-        row = None if row is None else row[part]  # type: ignore[assignment]
+        row = None if row is None else row[part]
     return row
 
 
@@ -470,7 +474,7 @@ def examples(count: int) -> settings:
 
 @pytest.mark.parametrize("name", sorted(ALL_TYPES))
 @given(data=st.data())
-@examples(60)
+@examples(40)
 def test_no_file_with_a_matching_row_is_dropped_whatever_the_type(name: str, data: st.DataObject) -> None:
     files = data.draw(st.lists(data_files([name]), min_size=1, max_size=6))
     check(data.draw(predicates([name], 3)), files, mapped=False)
@@ -478,7 +482,7 @@ def test_no_file_with_a_matching_row_is_dropped_whatever_the_type(name: str, dat
 
 @pytest.mark.parametrize("mapped", [False, True], ids=["logical names", "column mapping"])
 @given(data=st.data())
-@examples(100)
+@examples(60)
 def test_no_file_with_a_matching_row_is_dropped_whatever_the_predicate(data: st.DataObject, *, mapped: bool) -> None:
     names = data.draw(st.lists(st.sampled_from(sorted(ALL_TYPES)), min_size=2, max_size=4, unique=True))
     files = data.draw(st.lists(data_files(names), min_size=1, max_size=4))

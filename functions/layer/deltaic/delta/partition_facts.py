@@ -6,7 +6,7 @@ the answers spread over the files.
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,56 +25,33 @@ Raw: TypeAlias = str | Absent | None
 _HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
-class Encoded(NamedTuple):
-    """One partition column of many files: file `i` has `distinct[indices[i]]`."""
-
-    distinct: list[Raw]
-    indices: Any
-
-
-def encode(maps: Any, name: str) -> Encoded:
-    """Return the values that a `map<string,string>` array has for one key."""
-    values = _values(maps, name)
-    if values is None:
-        return _encode_slowly(maps, name)
-    encoded = values.dictionary_encode()
-    distinct: list[Raw] = encoded.dictionary.to_pylist()
-    indices = encoded.indices
-    if indices.null_count:
-        indices = indices.fill_null(len(distinct))
-        distinct.append(None)
-    return Encoded(distinct, indices)
-
-
-def _values(maps: Any, name: str) -> Any | None:
-    """Return the key's values, one a file; None where some file has no map, not this key, or has it twice."""
+def values(maps: Any, name: str) -> Any | None:
+    """Return one key's value for each file; None where some file has no map, not this key, or has it twice."""
     count = len(maps)
     if maps.null_count or not count:
         return None
     offsets = maps.offsets
     start, end = offsets[0].as_py(), offsets[count].as_py()
+    size, odd = divmod(end - start, count)
+    if odd or not size:
+        return None
+    sizes = pc.min_max(pc.subtract(offsets.slice(1), offsets.slice(0, count)))
+    if sizes["min"].as_py() != size:
+        return None
     keys, items = maps.keys.slice(start, end - start), maps.items.slice(start, end - start)
     named = pc.equal(keys, name)
-    if named.true_count != count:
+    if named.true_count != count or named.slice(0, size).true_count != 1:
         return None
-    if len(keys) == count:
-        sizes = pc.min_max(pc.subtract(offsets.slice(1), offsets.slice(0, count)))
-        return items if sizes["min"].as_py() == 1 else None
-    parents = pc.list_parent_indices(pa.ListArray.from_arrays(pc.subtract(offsets, start), keys))
-    holders = pc.filter(parents, named)
-    # In ascending order already: as many as there are files, and none twice, means one each.
-    if pc.any(pc.equal(holders.slice(1), holders.slice(0, count - 1))).as_py():
-        return None
-    return pc.filter(items, named)
+    if size == 1:
+        return items
+    # The key stands at one place in the first file's map: if each mark repeats at the next file, it does in all.
+    repeats = pc.equal(named.slice(size), named.slice(0, len(named) - size))
+    return pc.filter(items, named) if repeats.true_count == len(repeats) else None
 
 
-def _encode_slowly(maps: Any, name: str) -> Encoded:
-    places: dict[Raw, int] = {}
-    indices = []
-    for pairs in maps.to_pylist():
-        raw = dict(pairs or ()).get(name, Absent.ABSENT)
-        indices.append(places.setdefault(raw, len(places)))
-    return Encoded(list(places), pa.array(indices, pa.int32()))
+def values_of_any_shape(maps: Any, name: str) -> list[Raw]:
+    """Return one key's value for each file, slowly, and where it is absent."""
+    return [dict(pairs or ()).get(name, Absent.ABSENT) for pairs in maps.to_pylist()]
 
 
 def facts(raws: Sequence[Raw], type_: ColumnType) -> Facts:

@@ -3,16 +3,18 @@
 A file is dropped only when no row of it can make the predicate true; whatever cannot be decided keeps the file.
 """
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deltaic.delta.binding import Binder
 from deltaic.delta.bounds import Facts, Verdict, both, either
 from deltaic.delta.columns import Columns, TableColumn, TableMetadata
-from deltaic.delta.partition_facts import Encoded, Raw, encode
+from deltaic.delta.partition_facts import Raw, values_of_any_shape
 from deltaic.delta.partition_facts import facts as partition_facts
+from deltaic.delta.partition_facts import values as values_of
 from deltaic.delta.predicate_tree import AllOf, AnyOf, Leaf, Node, all_of, any_of, leaves
 from deltaic.delta.statistics_facts import JsonStatistics, from_structs, named_leaves
 from deltaic.expressions import Expression
@@ -35,7 +37,7 @@ class Skipper:
         columns = dict.fromkeys(leaf.column for leaf in leaves(self._statistics) if not leaf.column.is_partition)
         self._columns = tuple(columns)
         self._json: JsonStatistics | None = None
-        self._remembered: dict[int, dict[Raw, bool]] = {}
+        self._remembered: dict[int, _Known] = {}
 
     @property
     def keeps_everything(self) -> bool:
@@ -49,7 +51,7 @@ class Skipper:
 
     def by_partition(self, partition_values: pa.MapArray) -> pa.BooleanArray:
         """Decide by partition values (`map<string,string>`)."""
-        return self._spread(self._by_values(self._partitions, partition_values, {}), len(partition_values))
+        return _spread(self._by_values(self._partitions, partition_values, {}), len(partition_values))
 
     def typed_leaves(self, stats_parsed: pa.StructType) -> list[str]:
         """Name the leaves of `stats_parsed` to read, such as `minValues.price`; empty: they cannot help."""
@@ -63,47 +65,77 @@ class Skipper:
     def by_json_statistics(self, partition_values: pa.MapArray, stats: pa.StringArray) -> pa.BooleanArray:
         """Decide by partition values and the raw statistics; a null or unreadable value keeps the file."""
         if not self._columns:
-            return self._spread(self._statistics, len(stats))
+            return _spread(self._statistics, len(stats))
         if self._json is None:
             self._json = JsonStatistics(self._columns)
         return self._by_facts(self._json.facts(stats), partition_values)
 
     def _by_facts(self, facts: dict[TableColumn, Facts], partition_values: pa.MapArray) -> pa.BooleanArray:
-        encoded: dict[str, Encoded] = {}
+        read: dict[str, Any] = {}
 
         def look(leaf: Leaf) -> Verdict:
             if leaf.column.is_partition:
-                return self._by_values(leaf, partition_values, encoded)
+                return self._by_values(leaf, partition_values, read)
             return leaf.test.may_pass(facts[leaf.column])
 
-        return self._spread(_evaluate(self._statistics, look), len(partition_values))
+        return _spread(_evaluate(self._statistics, look), len(partition_values))
 
-    def _by_values(self, node: Node, maps: pa.MapArray, encoded: dict[str, Encoded]) -> Verdict:
+    def _by_values(self, node: Node, maps: pa.MapArray, read: dict[str, Any]) -> Verdict:
         """Evaluate a tree of partition columns: once a distinct value, and for the files only what must be combined."""
         columns = {leaf.column for leaf in leaves(node)}
         if len(columns) != 1:
-            return _evaluate(node, lambda leaf: self._by_values(leaf, maps, encoded))
+            return _evaluate(node, lambda leaf: self._by_values(leaf, maps, read))
         (column,) = columns
         name = column.path[0]
-        if name not in encoded:
-            encoded[name] = encode(maps, name)
-        distinct, indices = encoded[name]
+        if name not in read:
+            read[name] = values_of(maps, name)
+        if read[name] is None:
+            return _decide(node, values_of_any_shape(maps, name), column)
         known = self._remembered.get(id(node))
-        if known is None or len(known) > _MAX_REMEMBERED:
-            known = self._remembered[id(node)] = {}
-        unseen = [raw for raw in distinct if raw not in known]
-        if unseen:
-            facts = partition_facts(unseen, column.type)
-            verdict = _evaluate(node, lambda leaf: leaf.test.may_pass(facts))
-            known.update(zip(unseen, self._spread(verdict, len(unseen)).to_pylist(), strict=True))
-        verdicts = [known[raw] for raw in distinct]
-        if all(verdicts):
-            return True
-        return pa.array(verdicts, pa.bool_()).take(indices) if any(verdicts) else False
+        if known is None or len(known.values) > _MAX_REMEMBERED:
+            known = _Known.of(node, column)
+        verdict, self._remembered[id(node)] = known.verdicts(read[name])
+        return verdict
 
-    @staticmethod
-    def _spread(verdict: Verdict, count: int) -> Any:
-        return pa.repeat(pa.scalar(verdict), count) if isinstance(verdict, bool) else verdict
+
+def _spread(verdict: Verdict, count: int) -> Any:
+    return pa.repeat(pa.scalar(verdict), count) if isinstance(verdict, bool) else verdict
+
+
+class _Known(NamedTuple):
+    """A tree's answers for the values of one partition column seen so far; never changed, so threads may share it."""
+
+    node: Node
+    column: TableColumn
+    values: Any
+    answers: Any
+
+    @classmethod
+    def of(cls, node: Node, column: TableColumn) -> "_Known":
+        return cls(node, column, pa.array([], pa.string()), pa.array([], pa.bool_()))
+
+    def verdicts(self, values: Any) -> tuple[Verdict, "_Known"]:
+        """Return the answers for values, and what is known afterwards."""
+        if not len(self.values):
+            encoded = values.dictionary_encode("encode")
+            learned = self._learn(encoded.dictionary)
+            return learned.answers.take(encoded.indices), learned
+        places = pc.index_in(values, value_set=self.values)
+        if not places.null_count:
+            return self.answers.take(places), self
+        learned = self._learn(pc.unique(values.filter(places.is_null())))
+        return learned.answers.take(pc.index_in(values, value_set=learned.values)), learned
+
+    def _learn(self, values: Any) -> "_Known":
+        answers = _decide(self.node, values.to_pylist(), self.column)
+        return self._replace(
+            values=pa.concat_arrays([self.values, values]), answers=pa.concat_arrays([self.answers, answers])
+        )
+
+
+def _decide(node: Node, raws: Sequence[Raw], column: TableColumn) -> Any:
+    facts = partition_facts(raws, column.type)
+    return _spread(_evaluate(node, lambda leaf: leaf.test.may_pass(facts)), len(raws))
 
 
 def _evaluate(node: Node, look: Callable[[Leaf], Verdict]) -> Verdict:

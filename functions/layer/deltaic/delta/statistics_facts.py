@@ -6,6 +6,7 @@ they are, and their null counts are used only where they are zero or all.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from operator import attrgetter
 from typing import Any, Final
 
@@ -115,9 +116,9 @@ class JsonStatistics:
         """Return what the statistics say, a value a file; a text that is null or unreadable says nothing."""
         decode, nothing = self._decode, self._nothing
         read: list[Any] = []
-        for text in texts.to_pylist():
+        for text in _slices(texts):
             try:
-                read.append(nothing if text is None else decode(text))
+                read.append(decode(text) if text else nothing)
             except (msgspec.MsgspecError, UnicodeError, RecursionError):
                 read.append(nothing)
         rows = integers([statistics.rows for statistics in read])
@@ -139,3 +140,13 @@ class JsonStatistics:
             self._getters[column] = ".".join(parts)
         return self._getters[column]
 
+
+def _slices(texts: Any) -> list[memoryview]:
+    """Return each text's bytes where they lie, none for null: a fraction of what Python strings would take."""
+    texts = pc.fill_null(texts.cast(pa.string()), "")
+    _, offsets, data = texts.buffers()
+    if data is None:
+        return [memoryview(b"")] * len(texts)
+    ends = memoryview(offsets).cast("i")[texts.offset : texts.offset + len(texts) + 1].tolist()
+    whole = memoryview(data)
+    return [whole[start:end] for start, end in pairwise(ends)]
