@@ -92,6 +92,7 @@ def test_a_text_that_is_no_tree_filters_nothing(hint: str) -> None:
         node("not"),
         node("and"),
         node("or"),
+        node("in"),
         node("in", HIRED),
         node("in", HIRED, HIRED),
         node("startsWith", DAY, HIRED),

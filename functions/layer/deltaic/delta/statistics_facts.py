@@ -114,15 +114,21 @@ class JsonStatistics:
 
     def facts(self, texts: Any) -> dict[TableColumn, Facts]:
         """Return what the statistics say, a value a file; a text that is null or unreadable says nothing."""
-        decode, nothing = self._decode, self._nothing
-        read: list[Any] = []
-        for text in _slices(texts):
-            try:
-                read.append(decode(text) if text else nothing)
-            except (msgspec.MsgspecError, UnicodeError, RecursionError):
-                read.append(nothing)
+        read = self._read(_slices(texts))
         rows = integers([statistics.rows for statistics in read])
         return {column: self._column(column, read, rows) for column in self._columns}
+
+    def _read(self, slices: list[memoryview]) -> list[Any]:
+        try:
+            return list(map(self._decode, slices))
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return [self._read_one(text) for text in slices]
+
+    def _read_one(self, text: memoryview) -> Any:
+        try:
+            return self._decode(text) if text else self._nothing
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return self._nothing
 
     def _column(self, column: TableColumn, read: list[Any], rows: Any) -> Facts:
         path = self._path(column)

@@ -141,11 +141,11 @@ def _is_null(node: dict[str, Any], _: int) -> Expression:
 
 
 def _in(node: dict[str, Any], _: int) -> Expression:
-    operand, *values = map(_leaf, _children(node))
-    literals = tuple(value for value in values if isinstance(value, Literal))
-    if not literals or len(literals) < len(values):
+    leaves = list(map(_leaf, _children(node)))
+    literals = tuple(value for value in leaves[1:] if isinstance(value, Literal))
+    if not literals or len(literals) < len(leaves) - 1:
         raise _Misread
-    return In(operand, literals)
+    return In(leaves[0], literals)
 
 
 def _starts_with(node: dict[str, Any], _: int) -> Expression:
