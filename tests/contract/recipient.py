@@ -5,6 +5,7 @@ import http.client
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -34,7 +35,7 @@ class Reply:
         assert b"\n" not in self.body
         return json.loads(self.body)
 
-    @property
+    @cached_property
     def lines(self) -> list[Line]:
         """The lines of a 200: each ended, ASCII, one object with one key."""
         assert (self.status, self.headers["content-type"]) == (200, NDJSON), self.body[:500]
