@@ -1,0 +1,91 @@
+"""Lines that a process keeps are the lines that it would make anew, whatever was asked before."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from delta_tables.folder_store import FolderStore
+from delta_tables.handmade import HandmadeLog, add, metadata, protocol, remove, vector
+from deltaic.delta.cache import SnapshotCache
+from deltaic.delta.kept import Kept
+from deltaic.delta.log import DeltaLog
+from deltaic.delta.skipping import Skipper
+from deltaic.delta.snapshot import Snapshot
+from deltaic.protocol.capabilities import ResponseFormat
+from deltaic.protocol.predicates import parse_sql
+from deltaic.sharing.kept import KeptLines
+from deltaic.sharing.page import Page
+from deltaic.sharing.rendering import FileStyle, render
+from deltaic.storage.credentials import Credentials
+from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.locations import TableLocations
+from deltaic.storage.urls import TableUrls
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+FILES = 40
+VERSIONS = 6
+FORMATS: tuple[ResponseFormat, ...] = ("parquet", "delta")
+ASKED = st.lists(
+    st.tuples(
+        st.integers(1, VERSIONS),
+        st.sampled_from(FORMATS),
+        st.sampled_from([None, "p = 'a'", "x >= 10 AND x < 20", "p <> 'c'"]),
+        st.none() | st.integers(1, 30),
+    ),
+    min_size=2,
+    max_size=8,
+)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a log whose versions share a checkpoint and differ in what later commits removed, marked and added."""
+    folder = tmp_path_factory.mktemp("kept")
+    hand = HandmadeLog(folder)
+    hand.commit(protocol(3, 7, "deletionVectors"), metadata())
+    hand.commit(*(add(f"p={'abc'[n % 3]}/f{n:03d}", n + 1, "abc"[n % 3]) for n in range(FILES)))
+    hand.classic(1, row_group=16)
+    for number in range(2, VERSIONS + 1):
+        live = list(hand.state().files.values())
+        gone, marked = live[number], live[number + 5]
+        hand.commit(
+            remove(gone["path"]),
+            remove(marked["path"]),
+            {"add": marked | {"deletionVector": vector(f"dv{number:018d}")}},
+            add(f"p=a/new{number}", 100 + number),
+        )
+        if number == VERSIONS - 1:
+            hand.multipart(number, 2)
+    return folder
+
+
+def urls() -> TableUrls:
+    store = StorageConfig(endpoint="http://127.0.0.1:9000", path_style=True)
+    keys, now = Credentials("AKIAEXAMPLE", "secret"), datetime(2026, 1, 2, tzinfo=UTC)
+    return TableUrls(TableLocations.parse("s3://lake/t"), store, keys, ttl=timedelta(hours=1), now=now)
+
+
+def lines(
+    snapshot: Snapshot, response_format: ResponseFormat, hint: str | None, max_files: int | None, *, kept: Kept | None
+) -> list[bytes]:
+    wanted = parse_sql([hint]) if hint else None
+    keeps = Skipper(wanted, snapshot.metadata) if wanted is not None else None
+    known = KeptLines.of(kept, ("t", response_format), snapshot) if kept is not None else None
+    style = FileStyle(response_format, response_format)
+    page = Page(snapshot.scan(keeps, batch_rows=7), limit=None, max_files=max_files)
+    return b"".join(chunk for batch in page for chunk in render(batch, urls(), style, known)).splitlines()
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(asked=ASKED, room=st.sampled_from([0, 60_000, 1 << 24]))
+def test_kept_lines_are_those_made_anew(
+    root: Path, asked: list[tuple[int, ResponseFormat, str | None, int | None]], room: int
+) -> None:
+    log = DeltaLog(FolderStore(root), SnapshotCache(1 << 24), "t")
+    plain = DeltaLog(FolderStore(root))
+    kept = Kept(room)
+    for version, response_format, hint, max_files in asked:
+        found = lines(log.snapshot(version), response_format, hint, max_files, kept=kept)
+        assert found == lines(plain.snapshot(version), response_format, hint, max_files, kept=None)
+        assert kept.nbytes <= room

@@ -1,0 +1,162 @@
+"""Pages of a snapshot: whatever their sizes, and whatever lands meanwhile, they join to the whole."""
+
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from delta_tables.folder_store import FolderStore
+from delta_tables.handmade import Action, HandmadeLog, add, metadata, protocol, remove, vector
+from deltaic.delta.files import FILE_SCHEMA, FileFilter
+from deltaic.delta.log import DeltaLog
+from deltaic.delta.skipping import Skipper
+from deltaic.protocol.continuations import Position
+from deltaic.protocol.predicates import parse_sql
+from deltaic.sharing.page import Page, live_rows, start_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+HINTS: tuple[str | None, ...] = (None, "p = 'a'", "x >= 5", "p <> 'b' AND x < 12", "x > 1000")
+SIZE = st.integers(1, 7)
+
+
+def written(root: Path, plan: "Plan") -> HandmadeLog:
+    log = HandmadeLog(root)
+    log.commit(protocol(3, 7, "deletionVectors"), metadata())
+    for number, (files, removed) in enumerate(plan["commits"], start=1):
+        live = [action for action in log.state().files.values() if "deletionVector" not in action]
+        actions: list[Action] = [
+            add(f"p={'abc'[size % 3]}/f{number}-{at}.parquet", size, "abc"[size % 3]) for at, size in enumerate(files)
+        ]
+        if removed and live:
+            gone = live[0]
+            actions += [remove(gone["path"]), {"add": gone | {"deletionVector": vector(f"dv{number:018d}", 1)}}]
+        log.commit(*actions)
+        if plan["checkpoint"] == number:
+            log.classic(number, row_group=plan["row_group"])
+    return log
+
+
+Plan = dict[str, Any]
+PLANS = st.fixed_dictionaries(
+    {
+        "commits": st.lists(st.tuples(st.lists(st.integers(1, 20), max_size=6), st.booleans()), min_size=1, max_size=5),
+        "checkpoint": st.integers(0, 5),
+        "row_group": st.integers(1, 4),
+    }
+)
+
+
+def keeps(hint: str | None, log: DeltaLog, version: int) -> FileFilter | None:
+    if hint is None:
+        return None
+    wanted = parse_sql([hint])
+    assert wanted is not None
+    return Skipper(wanted, log.snapshot(version).metadata)
+
+
+def paths(page: Page) -> list[tuple[str, bool]]:
+    """Return the files of a page as (path, whether it has a deletion vector)."""
+    rows = [row for batch in page for row in batch.files.select(["path", "deletionVector"]).to_pylist()]
+    return [(row["path"], row["deletionVector"] is not None) for row in rows]
+
+
+def whole(log: DeltaLog, version: int, hint: str | None, limit: int | None) -> Page:
+    return Page(log.snapshot(version).scan(keeps(hint, log, version)), limit=limit, max_files=None)
+
+
+def paged(
+    log: DeltaLog, hint: str | None, limit: int | None, sizes: Sequence[int], *, between: Callable[[], None]
+) -> list[list[tuple[str, bool]]]:
+    """Return all pages, of these sizes in turn, each from a snapshot of its own; `between` runs after each."""
+    version = log.latest_version()
+    found: list[list[tuple[str, bool]]] = []
+    position: Position | None = None
+    while position is not None or not found:
+        start, rows_before = start_of(position)
+        snapshot = log.snapshot(version, at=start)
+        size = sizes[len(found) % len(sizes)]
+        # One row at a time and many: where a batch ends must not show.
+        scan = snapshot.scan(keeps(hint, log, version), batch_rows=1 + len(found) % 3, start=start)
+        page = Page(scan, limit=limit, max_files=size, rows_before=rows_before)
+        files = paths(page)
+        assert len(files) == page.files <= size
+        # The token is JSON on its way out and back.
+        position = None if page.next is None else tuple(json.loads(json.dumps(page.next)))
+        assert position is None or page.files == size
+        found.append(files)
+        between()
+    return found
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    plan=PLANS,
+    hint=st.sampled_from(HINTS),
+    limit=st.none() | st.integers(0, 60),
+    sizes=st.lists(SIZE, min_size=1, max_size=3),
+    grows=st.booleans(),
+)
+def test_pages_join_to_the_whole(
+    plan: Plan, hint: str | None, limit: int | None, sizes: list[int], *, grows: bool
+) -> None:
+    """New commits and newer checkpoints may land between two pages."""
+    with tempfile.TemporaryDirectory() as folder:
+        hand = written(Path(folder), plan)
+        log = DeltaLog(FolderStore(Path(folder)))
+        version = log.latest_version()
+        expected = paths(whole(log, version, hint, limit))
+
+        def land() -> None:
+            if grows:
+                newest = hand.commit(add(f"p=a/new-{len(hand.commits)}.parquet", 3))
+                hand.classic(newest)
+                hand.hint(newest)
+
+        found = paged(log, hint, limit, sizes, between=land)
+        assert [file for page in found for file in page] == expected
+        assert paths(whole(log, version, hint, limit)) == expected
+
+
+@settings(deadline=None, max_examples=30)
+@given(plan=PLANS, limit=st.integers(0, 60), hint=st.sampled_from(HINTS))
+def test_a_limit_is_reached_by_the_last_file_and_not_before(plan: Plan, limit: int, hint: str | None) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        hand = written(Path(folder), plan)
+        log = DeltaLog(FolderStore(Path(folder)))
+        version = log.latest_version()
+        rows: list[int] = []
+        for action in hand.state().files.values():
+            deleted = action.get("deletionVector", {"cardinality": 0})["cardinality"]
+            rows.append(json.loads(action["stats"])["numRecords"] - deleted)
+        taken = [live_rows(batch.files) for batch in whole(log, version, hint, limit)]
+        counts = [count for batch in taken for count in batch]
+        if hint is None:
+            assert sum(counts) >= min(limit, sum(rows))
+        assert not counts or sum(counts[:-1]) < limit
+        assert paths(whole(log, version, hint, None))[: len(counts)] == paths(whole(log, version, hint, limit))
+
+
+@pytest.mark.parametrize(
+    ("stats", "deleted", "rows"),
+    [
+        ('{"numRecords":5}', None, 5),
+        ('{"numRecords":5}', 3, 2),
+        ('{"numRecords":5}', 9, 0),
+        ("{}", None, 0),
+        (None, None, 0),
+        (None, 3, 0),
+        ("no JSON", None, 0),
+        ('{"numRecords":"5"}', None, 0),
+        ('{"numRecords":null}', None, 0),
+    ],
+)
+def test_live_rows(stats: str | None, deleted: int | None, rows: int) -> None:
+    """What statistics do not tell counts for nothing, so that too many files leave rather than too few."""
+    row: dict[str, Any] = {"path": "f", "stats": stats}
+    if deleted is not None:
+        row["deletionVector"] = {"storageType": "i", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": deleted}
+    assert live_rows(pa.RecordBatch.from_pylist([row], schema=FILE_SCHEMA)) == [rows]

@@ -1,0 +1,205 @@
+"""The fast renderer says, line for line, what the plain one of the protocol says."""
+
+import json
+import uuid
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+from urllib.parse import quote
+
+import pyarrow as pa
+import pytest
+from contract.logs import z85
+from deltaic.delta.files import FILE_SCHEMA
+from deltaic.delta.scan import FileBatch, Position
+from deltaic.protocol import lines
+from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
+from deltaic.sharing.kept import BLOCK_ROWS
+from deltaic.sharing.rendering import FileStyle, render
+from deltaic.storage.credentials import Credentials
+from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.locations import TableLocations
+from deltaic.storage.urls import TableUrls
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+Row = dict[str, Any]
+
+LOCATIONS = TableLocations.parse("s3://lake/folder/table", ["s3://other/more", "s3://lake/aside"])
+STORE = StorageConfig(endpoint="http://127.0.0.1:9000", path_style=True)
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+ODD = "\u2028\u2029\u0085\x0b\x0c\x1c\"'\\/\u00fc\u6771\U0001f600%+=&?# "
+
+TEXT = st.text(max_size=8) | st.text(st.sampled_from(ODD), max_size=6)
+SEGMENT = (st.text(min_size=1, max_size=8) | st.text(st.sampled_from(ODD), min_size=1, max_size=6)).map(
+    lambda text: text.replace("/", "_").replace("\x00", "_").replace("%", "%25")
+)
+SEGMENTS = st.lists(SEGMENT.filter(lambda text: text not in {".", ".."}), min_size=1, max_size=3)
+RELATIVE = st.one_of(
+    SEGMENTS.map("/".join).filter(lambda text: ":" not in text),
+    SEGMENTS.map(lambda parts: quote("/".join(parts), safe="/=")),
+    st.from_regex(r"date=2021-04-2[0-9]/part-0000[0-9]-[0-9a-f]{8}\.c000\.snappy\.parquet", fullmatch=True),
+    st.sampled_from(["a=b/c%20d/e%2Bf.parquet", "a%253Db/x.parquet", "x/../y.parquet", "./z.parquet", "p=%2525/f"]),
+)
+PATH = st.one_of(
+    RELATIVE,
+    SEGMENTS.map(lambda parts: "s3://lake/folder/table/" + quote("/".join(parts), safe="/=")),
+    SEGMENTS.map(lambda parts: "s3a://other/more/" + quote("/".join(parts), safe="/=")),
+    SEGMENTS.map(lambda parts: "s3n://lake/aside/" + quote("/".join(parts), safe="/=")),
+)
+COUNT = st.integers(0, 2**31 - 1)
+LONG = st.integers(0, 2**63 - 1)
+
+
+@st.composite
+def vectors(draw: st.DrawFn) -> Row:
+    """Draw a descriptor of a deletion vector."""
+    kind: Literal["u", "p", "i"] = draw(st.sampled_from(["u", "p", "i"]))
+    name = uuid.UUID(int=draw(st.integers(0, 2**128 - 1)))
+    place = {
+        "u": draw(st.sampled_from(["", "ab", "Xy"])) + z85(name.bytes),
+        "p": f"s3://lake/folder/table/deletion_vector_{name}.bin",
+        "i": z85(name.bytes),
+    }[kind]
+    offset = None if kind == "i" else draw(st.none() | COUNT)
+    sizes = {"sizeInBytes": draw(COUNT), "cardinality": draw(LONG)}
+    return {"storageType": kind, "pathOrInlineDv": place, "offset": offset, **sizes}
+
+
+ROW = st.fixed_dictionaries(
+    {
+        "path": PATH,
+        "partitionValues": st.dictionaries(TEXT, st.none() | TEXT, max_size=3).map(lambda values: list(values.items())),
+        "size": LONG,
+        "modificationTime": st.none() | LONG,
+        "dataChange": st.booleans(),
+        "stats": st.none() | TEXT | st.just('{"numRecords":3,"minValues":{"x":"\u2028"}}'),
+        "deletionVector": st.none() | vectors(),
+        "baseRowId": st.none() | LONG,
+        "defaultRowCommitVersion": st.none() | LONG,
+    }
+)
+PLAIN = {
+    "path": "date=2021-04-28/part-00000.parquet",
+    "partitionValues": [("date", "2021-04-28")],
+    "size": 573,
+    "dataChange": True,
+    "stats": '{"numRecords":1}',
+}
+FORMAT = st.sampled_from(["parquet", "delta"])
+
+
+def batch_of(rows: list[Row]) -> FileBatch:
+    files = pa.RecordBatch.from_pylist(rows, schema=FILE_SCHEMA)
+    return FileBatch(files, Position("", 0, 0, 0), len(rows), None)
+
+
+def urls() -> TableUrls:
+    keys = Credentials("AKIAEXAMPLE", "secret", "session/token+with=signs")
+    return TableUrls(LOCATIONS, STORE, keys, ttl=timedelta(hours=1), now=NOW)
+
+
+def vector_path(vector: Row) -> str | None:
+    """Return the file of a deletion vector (Delta protocol, "Derived Fields"), told apart from the code under test."""
+    if vector["storageType"] == "i":
+        return None
+    text: str = vector["pathOrInlineDv"]
+    if vector["storageType"] == "p":
+        return text
+    alphabet = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+    blocks = [text[-20:][at : at + 5] for at in range(0, 20, 5)]
+    words = [sum(alphabet.index(char) * 85 ** (4 - place) for place, char in enumerate(block)) for block in blocks]
+    name = uuid.UUID(bytes=b"".join(word.to_bytes(4, "big") for word in words))
+    return f"{text[:-20]}/deletion_vector_{name}.bin".removeprefix("/")
+
+
+def plainly(row: Row, style: FileStyle) -> bytes:
+    """Render one file by the protocol's plain renderer."""
+    signer = urls()
+    vector = row.get("deletionVector")
+    wire = None
+    if vector is not None:
+        place = vector_path(vector)
+        wire = lines.WireDeletionVector(
+            storage_type="i" if place is None else "p",
+            path_or_inline=vector["pathOrInlineDv"] if place is None else signer.url(place),
+            size_in_bytes=vector["sizeInBytes"],
+            cardinality=vector["cardinality"],
+            offset=vector["offset"],
+            file_id=None if place is None else lines.file_id(place, style.scheme),
+        )
+    return lines.file(
+        style.response_format,
+        lines.FileAction(
+            kind="file",
+            url=signer.url(row["path"]),
+            id=lines.file_id(row["path"], style.scheme),
+            partition_values=dict(row["partitionValues"]),
+            size=row["size"],
+            stats=row.get("stats"),
+            version=style.version,
+            timestamp=style.timestamp,
+            expiration=signer.expires_at_ms,
+            modification_time=row.get("modificationTime") or 0,
+            data_change=row["dataChange"],
+            deletion_vector=wire,
+            base_row_id=row.get("baseRowId"),
+            default_row_commit_version=row.get("defaultRowCommitVersion"),
+        ),
+    )
+
+
+def check(batch: FileBatch, rows: list[Row], style: FileStyle) -> None:
+    chunks = list(render(batch, urls(), style))
+    assert all(chunk.isascii() and chunk.endswith(b"\n") for chunk in chunks)
+    assert all(chunk.count(b"\n") <= BLOCK_ROWS for chunk in chunks)
+    found = b"".join(chunks).splitlines()
+    assert found == b"".join(chunks).split(b"\n")[:-1]
+    assert [json.loads(line) for line in found] == [json.loads(plainly(row, style)) for row in rows]
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    rows=st.lists(ROW, max_size=4),
+    response_format=FORMAT,
+    scheme=FORMAT,
+    moment=st.none() | st.tuples(LONG, LONG),
+)
+@example(rows=[], response_format="parquet", scheme="parquet", moment=None)
+@example(rows=[PLAIN | {"size": 0, "partitionValues": []}], response_format="delta", scheme="delta", moment=(0, 0))
+def test_lines_equal_those_of_the_plain_renderer(
+    rows: list[Row], response_format: ResponseFormat, scheme: FileIdHash, moment: tuple[int, int] | None
+) -> None:
+    version, timestamp = moment if moment is not None else (None, None)
+    check(batch_of(rows), rows, FileStyle(response_format, scheme, version, timestamp))
+
+
+@settings(deadline=None, max_examples=25)
+@given(rows=st.lists(ROW, min_size=3, max_size=6), response_format=FORMAT, data=st.data())
+def test_slices_of_a_batch_render_as_their_rows(
+    rows: list[Row], response_format: ResponseFormat, data: st.DataObject
+) -> None:
+    start = data.draw(st.integers(0, len(rows) - 1))
+    length = data.draw(st.integers(0, len(rows) - start))
+    style = FileStyle(response_format, response_format)
+    batch = batch_of(rows)
+    part = replace(batch, files=batch.files.slice(start, length), looked_at=length)
+    check(part, rows[start : start + length], style)
+
+
+@pytest.mark.parametrize("response_format", ["parquet", "delta"])
+def test_large_batches_leave_in_chunks_and_in_order(response_format: ResponseFormat) -> None:
+    rows = [
+        PLAIN | {"path": f"date=2021-04-28/part-{number:05d}.parquet", "size": number}
+        for number in range(2 * BLOCK_ROWS + 3)
+    ]
+    style = FileStyle(response_format, response_format)
+    check(batch_of(rows), rows, style)
+    counts = [chunk.count(b"\n") for chunk in render(batch_of(rows), urls(), style)]
+    assert counts == [BLOCK_ROWS, BLOCK_ROWS, 3]
+
+
+def test_the_urls_of_all_lines_end_together() -> None:
+    line = json.loads(next(iter(render(batch_of([PLAIN]), urls(), FileStyle("parquet", "parquet")))))["file"]
+    assert line["expirationTimestamp"] == int((NOW + timedelta(hours=1)).timestamp() * 1000)
+    assert line["url"].startswith("http://127.0.0.1:9000/lake/folder/table/date%3D2021-04-28/part-00000.parquet?X-Amz-")
