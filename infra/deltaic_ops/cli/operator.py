@@ -10,9 +10,8 @@ from typing import Annotated, Any, TypeVar
 import typer
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.issuing import TokenAdmin
-from deltaic.catalog.items import Token
+from deltaic.catalog.items import Item, Token
 from deltaic.errors import DeltaicError
-from pydantic import BaseModel
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -22,7 +21,7 @@ from deltaic_ops.cli.connection import Connection, Wishes, connection
 __all__ = ["AsJson", "Operator", "Wishes", "operator"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for scripts.")]
-_Item = TypeVar("_Item", bound=BaseModel)
+_Item = TypeVar("_Item", bound=Item)
 
 Column = tuple[str, Callable[[Any], object]]
 """A heading, and what stands below it for an item."""
@@ -78,7 +77,7 @@ class Operator:
             table.add_row(*[_cell(value(item)) for _, value in columns])
         _console().print(table)
 
-    def show(self, item: BaseModel, done: str = "") -> None:
+    def show(self, item: Item, done: str = "") -> None:
         """Answer with one thing, and to people also say what was done."""
         if self.as_json:
             self.json(wire(item))
@@ -117,13 +116,19 @@ def operator(ctx: typer.Context, as_json: bool) -> Operator:
     return found
 
 
-def wire(item: BaseModel) -> dict[str, Any]:
+def wire(item: Item) -> dict[str, Any]:
     """Return an item as scripts see it: the protocol's names, times in UTC, nothing left out."""
-    told = {_camel(name): value for name, value in item.model_dump(mode="json").items()}
+    told = {_camel(name): _told(value) for name, value in item.attributes().items()}
     if isinstance(item, Token):
         del told["revoked"]
         told["state"] = item.state()
     return told
+
+
+def _told(value: object) -> object:
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%dT%H:%M:%SZ}"
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _camel(name: str) -> str:

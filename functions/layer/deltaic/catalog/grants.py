@@ -22,8 +22,8 @@ class GrantAdmin(Records):
             self._dynamo.transact([
                 check(self._catalog, keys.share(what.name), {"id": what.id, "state": ABSENT}),
                 check(self._catalog, keys.recipient_id(to.id), {"state": ABSENT}),
-                put_new(self._catalog, keys.grant(to.id, what.name), grant.model_dump()),
-                put_new(self._catalog, keys.grantee(what.name, to.id), grant.model_dump()),
+                put_new(self._catalog, keys.grant(to.id, what.name), grant.attributes()),
+                put_new(self._catalog, keys.grantee(what.name, to.id), grant.attributes()),
             ])  # fmt: skip
         except ConditionFailed as failed:
             if failed.index == 0:
@@ -35,7 +35,7 @@ class GrantAdmin(Records):
 
     def get_grant(self, recipient: str, share: str) -> Grant:
         """Return one grant; raises NotFound."""
-        return Grant.model_validate(
+        return Grant.read(
             self._existing(keys.grant(self.get_recipient(recipient).id, share), _missing(recipient, share))
         )
 
@@ -56,14 +56,14 @@ class GrantAdmin(Records):
 
     def get_recipient(self, name: str) -> Recipient:
         """Return a recipient; raises NotFound."""
-        return Recipient.model_validate(self._present(keys.recipient(name), f"recipient '{name}' not found"))
+        return Recipient.read(self._present(keys.recipient(name), f"recipient '{name}' not found"))
 
     def get_share(self, name: str) -> Share:
         """Return a share; raises NotFound."""
-        return Share.model_validate(self._present(keys.share(name), f"share '{name}' not found"))
+        return Share.read(self._present(keys.share(name), f"share '{name}' not found"))
 
     def _grants(self, stretch: keys.Range) -> Iterator[Grant]:
-        return (Grant.model_validate(item) for item in self._all(stretch))
+        return (Grant.read(item) for item in self._all(stretch))
 
     def _remove_grant(self, grant: Grant) -> bool:
         """Delete both sides of a grant; False if they were gone."""

@@ -1,9 +1,9 @@
 """Decides what the catalog holds: shares, schemas, tables, recipients, grants, storages, tokens; frozen values."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Literal
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Any, ClassVar, Literal, Self
 
 from deltaic.protocol import names
 
@@ -15,12 +15,34 @@ def now() -> datetime:
     return datetime.now(UTC).replace(microsecond=0)
 
 
-class Item(BaseModel):
-    """What all items share: frozen, and deaf to attributes that a later version may add."""
+class Item:
+    """What all items share: how they are read from and written as attributes.
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    Frozen dataclasses and not pydantic models: every value was checked on its way in, and importing pydantic and
+    building the models took longer than all the rest that a listing function imports of ours.
+    """
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Any]]  # every item is a dataclass
+
+    @classmethod
+    def read(cls, attributes: Mapping[str, Any]) -> Self:
+        """Return a stored item; deaf to attributes that are not its own, or that a later version added."""
+        own = cls.__dataclass_fields__
+        return cls(**{name: _plain(name, value) for name, value in attributes.items() if name in own})
+
+    def attributes(self) -> dict[str, Any]:
+        """Return what is stored."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
+def _plain(name: str, value: Any) -> Any:
+    if name.endswith("_at"):
+        return datetime.fromtimestamp(value, UTC)
+    return tuple(value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Share(Item):
     """A share; `id` is immutable for its life."""
 
@@ -28,7 +50,7 @@ class Share(Item):
     id: str
     display_name: str = ""
     comment: str = ""
-    properties: dict[str, str] = Field(default_factory=dict)
+    properties: dict[str, str] = field(default_factory=dict)
     created_at: datetime
 
     @property
@@ -37,6 +59,7 @@ class Share(Item):
         return names.key(self.name)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Schema(Item):
     """A schema of a share."""
 
@@ -54,6 +77,7 @@ class Schema(Item):
         return names.key(self.name)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Table(Item):
     """A table entry: where the Delta table lies and what recipients may do with it."""
 
@@ -87,16 +111,18 @@ class Table(Item):
         return f"{names.key(self.schema_name)}/{names.key(self.name)}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recipient(Item):
     """Who may read; `id` is an immutable UUID that grants, tokens and sessions refer to."""
 
     name: str
     id: str
     comment: str = ""
-    properties: dict[str, str] = Field(default_factory=dict)
+    properties: dict[str, str] = field(default_factory=dict)
     created_at: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Grant(Item):
     """That a recipient may read a share."""
 
@@ -107,6 +133,7 @@ class Grant(Item):
     created_at: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Storage(Item):
     """A place where tables lie other than AWS S3 read as the function itself."""
 
@@ -128,6 +155,7 @@ class Storage(Item):
     created_at: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Token(Item):
     """A bearer token without its secret, which is stored nowhere."""
 

@@ -34,7 +34,7 @@ class CatalogReader:
             wanted = [keys.share(grant["share"]) for grant in granted]
             shares = self._dynamo.batch_get(self._table, wanted)
             # A grant without its share is what a deletion under way leaves for a moment.
-            found += [Share.model_validate(shares[key]) for key in wanted if key in shares]
+            found += [Share.read(shares[key]) for key in wanted if key in shares]
             if len(granted) < asked:
                 break
             after = granted[-1]["share"]
@@ -42,23 +42,23 @@ class CatalogReader:
 
     def get_share(self, recipient_id: str, share: str) -> Share:
         """Return one share; raises NotFound."""
-        return Share.model_validate(self._granted(recipient_id, share, keys.share(share), f"share '{share}' not found"))
+        return Share.read(self._granted(recipient_id, share, keys.share(share), f"share '{share}' not found"))
 
     def list_schemas(self, recipient_id: str, share: str, after: str | None, limit: int) -> list[Schema]:
         """Return the schemas of a share, by `Schema.key`; raises NotFound."""
         self._granted(recipient_id, share, keys.share(share), f"share '{share}' not found")
-        return [Schema.model_validate(item) for item in self._listed(keys.schemas(share, after), limit)]
+        return [Schema.read(item) for item in self._listed(keys.schemas(share, after), limit)]
 
     def list_tables(self, recipient_id: str, share: str, schema: str, after: str | None, limit: int) -> list[Table]:
         """Return the tables of a schema, by `Table.key`; raises NotFound for the share or for the schema."""
         unknown = f"schema '{schema}' not found"
         self._granted(recipient_id, share, keys.schema(share, schema), f"share '{share}' not found", unknown)
-        return [Table.model_validate(item) for item in self._listed(keys.tables(share, schema, after), limit)]
+        return [Table.read(item) for item in self._listed(keys.tables(share, schema, after), limit)]
 
     def list_all_tables(self, recipient_id: str, share: str, after: str | None, limit: int) -> list[Table]:
         """Return the tables of a share, by `Table.key_in_share`; raises NotFound."""
         self._granted(recipient_id, share, keys.share(share), f"share '{share}' not found")
-        return [Table.model_validate(item) for item in self._listed(keys.all_tables(share, after), limit)]
+        return [Table.read(item) for item in self._listed(keys.all_tables(share, after), limit)]
 
     def get_table(self, recipient_id: str, share: str, schema: str, table: str) -> Table:
         """Return one table; raises NotFound, in the same words whether share, schema or table is absent."""
@@ -66,14 +66,14 @@ class CatalogReader:
             f"[Share/Schema/Table] '{share}/{schema}/{table}' does not exist, "
             "please contact your share provider for further information."
         )
-        return Table.model_validate(self._granted(recipient_id, share, keys.table(share, schema, table), unknown))
+        return Table.read(self._granted(recipient_id, share, keys.table(share, schema, table), unknown))
 
     def get_storage(self, name: str) -> Storage:
         """Return the storage that a table names; raises TableUnreadable if it is gone."""
         item = self._dynamo.get(self._table, keys.storage(name))
         if item is None:
             raise TableUnreadable("the table's storage is not in the catalog: the provider must name one that is")
-        return Storage.model_validate(item)
+        return Storage.read(item)
 
     def _granted(
         self, recipient_id: str, share: str, wanted: Key, unknown: str, unknown_but_granted: str | None = None

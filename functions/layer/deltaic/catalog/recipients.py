@@ -32,7 +32,7 @@ class RecipientAdmin(GrantAdmin):
         )
         try:
             self._dynamo.transact([
-                put_new(self._catalog, keys.recipient(name), recipient.model_dump()),
+                put_new(self._catalog, keys.recipient(name), recipient.attributes()),
                 put_new(self._catalog, keys.recipient_id(recipient.id), {"recipient": name}),
             ])  # fmt: skip
         except ConditionFailed:
@@ -41,7 +41,7 @@ class RecipientAdmin(GrantAdmin):
 
     def list_recipients(self) -> Iterator[Recipient]:
         """Yield all recipients, in the order of their names."""
-        return (Recipient.model_validate(item) for item in self._all(keys.recipients()) if "state" not in item)
+        return (Recipient.read(item) for item in self._all(keys.recipients()) if "state" not in item)
 
     def update_recipient(
         self,
@@ -60,7 +60,7 @@ class RecipientAdmin(GrantAdmin):
             assign["properties"] = merged_properties(item["properties"], add_properties, remove_properties)
             return assign
 
-        return Recipient.model_validate(
+        return Recipient.read(
             self._change(keys.recipient(name), f"recipient '{name}' not found", change),
         )
 
@@ -71,7 +71,7 @@ class RecipientAdmin(GrantAdmin):
         again.
         """
         key = keys.recipient(name)
-        recipient = Recipient.model_validate(self._existing(key, f"recipient '{name}' not found"))
+        recipient = Recipient.read(self._existing(key, f"recipient '{name}' not found"))
         same = {"id": recipient.id}
         mark = {"state": DELETING}
         try:

@@ -18,7 +18,7 @@ class SchemaAdmin(TableAdmin):
     def create_schema(self, share: str, name: str, *, comment: str = "") -> Schema:
         """Make a schema in a share; raises NotFound for the share, AlreadyExists, InvalidParameter."""
         names.check_schema_name(name)
-        parent = Share.model_validate(self._present(keys.share(share), f"share '{share}' not found"))
+        parent = Share.read(self._present(keys.share(share), f"share '{share}' not found"))
         schema = Schema(
             name=name,
             share=parent.name,
@@ -28,7 +28,7 @@ class SchemaAdmin(TableAdmin):
         )
         try:
             self._dynamo.transact([
-                put_new(self._catalog, keys.schema(share, name), {**schema.model_dump(), "tables": 0}),
+                put_new(self._catalog, keys.schema(share, name), {**schema.attributes(), "tables": 0}),
                 update(
                     self._catalog,
                     keys.share(share),
@@ -45,13 +45,13 @@ class SchemaAdmin(TableAdmin):
     def list_schemas(self, share: str) -> Iterator[Schema]:
         """Yield the schemas of a share, in the order of their names; raises NotFound."""
         self._present(keys.share(share), f"share '{share}' not found")
-        return (Schema.model_validate(item) for item in self._all(keys.schemas(share)))
+        return (Schema.read(item) for item in self._all(keys.schemas(share)))
 
     def update_schema(self, share: str, name: str, *, comment: str | None = None) -> Schema:
         """Change the provider's note; raises NotFound, InvalidParameter."""
         assign = {} if comment is None else {"comment": names.check_comment(comment)}
         missing = f"schema '{share}.{name}' not found"
-        return Schema.model_validate(self._change(keys.schema(share, name), missing, lambda _: assign))
+        return Schema.read(self._change(keys.schema(share, name), missing, lambda _: assign))
 
     def delete_schema(self, share: str, name: str, *, force: bool = False) -> Schema:
         """Delete a schema; one with tables only by force, and them with it. Raises NotFound, Conflict.
@@ -61,13 +61,13 @@ class SchemaAdmin(TableAdmin):
         """
         key = keys.schema(share, name)
         missing = f"schema '{share}.{name}' not found"
-        schema = Schema.model_validate(self._existing(key, missing))
+        schema = Schema.read(self._existing(key, missing))
         same = {"share_id": schema.share_id, "created_at": schema.created_at}
         try:
             if force:
                 self._dynamo.transact([update(self._catalog, key, assign={"state": DELETING}, expect=same)])
                 for item in list(self._all(keys.tables(share, name))):
-                    self._remove_table(Table.model_validate(item))
+                    self._remove_table(Table.read(item))
             self._dynamo.transact([
                 delete(self._catalog, key, {**same, "tables": 0}),
                 update(self._catalog, keys.share(share), add={"schemas": -1}, expect={"id": schema.share_id}),

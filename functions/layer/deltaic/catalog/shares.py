@@ -41,14 +41,14 @@ class ShareAdmin(GrantAdmin, SchemaAdmin):
             created_at=now(),
         )
         try:
-            self._dynamo.transact([put_new(self._catalog, keys.share(name), {**share.model_dump(), "schemas": 0})])
+            self._dynamo.transact([put_new(self._catalog, keys.share(name), {**share.attributes(), "schemas": 0})])
         except ConditionFailed:
             raise AlreadyExists(f"there is a share '{name}' already: choose another name, or update it") from None
         return share
 
     def list_shares(self) -> Iterator[Share]:
         """Yield all shares, in the order of their names."""
-        return (Share.model_validate(item) for item in self._all(keys.shares()) if "state" not in item)
+        return (Share.read(item) for item in self._all(keys.shares()) if "state" not in item)
 
     def update_share(
         self,
@@ -70,7 +70,7 @@ class ShareAdmin(GrantAdmin, SchemaAdmin):
             assign["properties"] = merged_properties(item["properties"], add_properties, remove_properties)
             return assign
 
-        return Share.model_validate(self._change(keys.share(name), f"share '{name}' not found", change))
+        return Share.read(self._change(keys.share(name), f"share '{name}' not found", change))
 
     def delete_share(self, name: str, *, force: bool = False) -> Share:
         """Delete a share and its grants; one with schemas only by force, and them with it. Raises NotFound, Conflict.
@@ -80,7 +80,7 @@ class ShareAdmin(GrantAdmin, SchemaAdmin):
         """
         key = keys.share(name)
         missing = f"share '{name}' not found"
-        share = Share.model_validate(self._existing(key, missing))
+        share = Share.read(self._existing(key, missing))
         same = {"id": share.id}
         empty = {**same, "schemas": 0}
         try:

@@ -76,7 +76,7 @@ class StorageAdmin(Records):
         )
         key = keys.storage(name)
         try:
-            self._dynamo.transact([put_new(self._catalog, key, {**storage.model_dump(), "tables": 0})])
+            self._dynamo.transact([put_new(self._catalog, key, {**storage.attributes(), "tables": 0})])
         except ConditionFailed:
             raise AlreadyExists(f"there is a storage '{name}' already: choose another name, or update it") from None
         if access_keys is not None:
@@ -89,11 +89,11 @@ class StorageAdmin(Records):
 
     def get_storage(self, name: str) -> Storage:
         """Return a storage, which never holds the keys; raises NotFound."""
-        return Storage.model_validate(self._present(keys.storage(name), f"storage '{name}' not found"))
+        return Storage.read(self._present(keys.storage(name), f"storage '{name}' not found"))
 
     def list_storages(self) -> Iterator[Storage]:
         """Yield all storages, in the order of their names."""
-        return (Storage.model_validate(item) for item in self._all(keys.storages()))
+        return (Storage.read(item) for item in self._all(keys.storages()))
 
     def update_storage(  # noqa: PLR0913 -- what a storage holds
         self,
@@ -122,7 +122,7 @@ class StorageAdmin(Records):
             assign["secret"] = SECRET_PREFIX + names.key(self.get_storage(name).name)
             self._keep(assign["secret"], access_keys)
         missing = f"storage '{name}' not found"
-        return Storage.model_validate(self._change(keys.storage(name), missing, lambda _: assign))
+        return Storage.read(self._change(keys.storage(name), missing, lambda _: assign))
 
     def delete_storage(self, name: str) -> Storage:
         """Delete a storage that no table lies in, and its access keys; raises NotFound, Conflict."""

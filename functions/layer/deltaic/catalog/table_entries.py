@@ -40,7 +40,7 @@ class TableAdmin(Records):
     ) -> Table:
         """Make a table entry; raises NotFound for the schema or the storage, AlreadyExists, InvalidParameter."""
         names.check_table_name(name)
-        parent = Schema.model_validate(
+        parent = Schema.read(
             self._present(keys.schema(share, schema), f"schema '{share}.{schema}' not found"),
         )
         table = Table(
@@ -59,7 +59,7 @@ class TableAdmin(Records):
         )
         try:
             self._dynamo.transact([
-                put_new(self._catalog, keys.table(share, schema, name), table.model_dump()),
+                put_new(self._catalog, keys.table(share, schema, name), table.attributes()),
                 update(
                     self._catalog,
                     keys.schema(share, schema),
@@ -78,11 +78,11 @@ class TableAdmin(Records):
 
     def get_table(self, share: str, schema: str, name: str) -> Table:
         """Return a table entry; raises NotFound."""
-        return Table.model_validate(self._present(keys.table(share, schema, name), _missing(share, schema, name)))
+        return Table.read(self._present(keys.table(share, schema, name), _missing(share, schema, name)))
 
     def get_schema(self, share: str, name: str) -> Schema:
         """Return a schema; raises NotFound."""
-        return Schema.model_validate(self._present(keys.schema(share, name), f"schema '{share}.{name}' not found"))
+        return Schema.read(self._present(keys.schema(share, name), f"schema '{share}.{name}' not found"))
 
     def list_tables(self, share: str, schema: str | None = None) -> Iterator[Table]:
         """Yield the tables of a schema, or of the whole share, in the order of their names; raises NotFound."""
@@ -92,7 +92,7 @@ class TableAdmin(Records):
         else:
             self._present(keys.schema(share, schema), f"schema '{share}.{schema}' not found")
             stretch = keys.tables(share, schema)
-        return (Table.model_validate(item) for item in self._all(stretch))
+        return (Table.read(item) for item in self._all(stretch))
 
     def update_table(  # noqa: PLR0913 -- what a table entry holds
         self,
@@ -132,13 +132,13 @@ class TableAdmin(Records):
             )
         except ConditionFailed:
             raise NotFound(f"storage '{storage}' not found") from None
-        return Table.model_validate(item)
+        return Table.read(item)
 
     def delete_table(self, share: str, schema: str, name: str) -> Table:
         """Delete a table entry, not the table; raises NotFound."""
         missing = _missing(share, schema, name)
         while True:
-            table = Table.model_validate(self._existing(keys.table(share, schema, name), missing))
+            table = Table.read(self._existing(keys.table(share, schema, name), missing))
             if self._remove_table(table):
                 return table
 

@@ -43,12 +43,12 @@ class TokenStore:
 
 def from_item(item: dict[str, Any]) -> Token:
     """Return a stored token."""
-    return Token.model_validate({**item, "expires_at": item["expires"]})
+    return Token.read({**item, "expires_at": item["expires"]})
 
 
 def to_item(token: Token) -> dict[str, Any]:
     """Return how a token is stored; its secret is nowhere in it."""
-    item = token.model_dump()
+    item = token.attributes()
     return {**item, "expires": item.pop("expires_at")}
 
 
