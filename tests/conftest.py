@@ -8,6 +8,14 @@ import pytest
 from deltaic_ops.local.embedded import EmbeddedAws
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give each folder of tests to one worker: what a folder starts (a server, Spark) is then started once."""
+    root = Path(__file__).parent
+    for item in items:
+        folder = item.path.relative_to(root).parts[0]
+        item.add_marker(pytest.mark.xdist_group(folder))
+
+
 @pytest.fixture(scope="session")
 def embedded_aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedAws]:
     """Return one running embedded AWS with `AUTH=true`; tests share it, so they name their own tables and buckets."""
