@@ -5,7 +5,7 @@ commits after the checkpoint and then the checkpoint, streamed. It is immutable 
 threads; what it has read once it keeps.
 """
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
@@ -89,9 +89,9 @@ class Snapshot:
         return self._segment.identity
 
     @property
-    def identity(self) -> int:
-        """Name the very files of the log that make this version, within this process."""
-        return hash((self._segment.identity, self._segment.commits))
+    def identity(self) -> Hashable:
+        """Name the very files of the log that make this version."""
+        return self._segment.identity, self._segment.commits
 
     @property
     def protocol(self) -> Protocol:

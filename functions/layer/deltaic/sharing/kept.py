@@ -14,6 +14,7 @@ from typing import Any, Final
 from deltaic.delta.kept import Kept
 from deltaic.delta.scan import FileBatch
 from deltaic.delta.snapshot import Snapshot
+from deltaic.sharing.cells import integers
 
 BLOCK_ROWS: Final = 512
 """Rows of the log in a block, and so the most lines of a chunk: more costs more in memory than it saves in calls."""
@@ -80,20 +81,21 @@ class KeptLines:
     kept: Kept
     scope: Hashable
     """Table, format and file ids."""
-    snapshot: Snapshot
+    version: Hashable
+    """The very files of the log that make the version: of rows that a checkpoint does not hold."""
 
     @classmethod
     def of(cls, kept: Kept, scope: Hashable, snapshot: Snapshot) -> "KeptLines | None":
         """Return the lines of a snapshot; None for a table that does not fit: keeping parts of it would be in vain."""
         fits = snapshot.totals().num_files * _BYTES_PER_LINE <= kept.max_bytes
-        return cls(kept, scope, snapshot) if fits else None
+        return cls(kept, scope, snapshot.identity) if fits else None
 
     def blocks(self, batch: FileBatch, prepare: Prepare) -> Iterator[tuple[Any, Prepared | None]]:
         """Yield the batch in blocks: its files, and their lines, kept ones where there are."""
         files, first = batch.files, batch.start.row
         rows: Sequence[int] = range(first, first + files.num_rows)
         if batch.rows is not None:
-            rows = [first + row for row in batch.rows.to_pylist()]
+            rows = [first + row for row in integers(batch.rows)]
         at = 0
         while at < len(rows):
             number = rows[at] // BLOCK_ROWS
@@ -106,7 +108,7 @@ class KeptLines:
         self, batch: FileBatch, number: int, rows: Sequence[int], make: Callable[[], Prepared | None]
     ) -> Prepared | None:
         # The rows before the checkpoint are ordered anew by every commit; those of the checkpoint never are.
-        where = batch.start.base if batch.start.part else self.snapshot.identity
+        where = batch.start.base if batch.start.part else self.version
         key = (self.scope, where, batch.start.part, batch.start.row_group, number)
         block: _Block | None = self.kept.get(key)
         if block is not None:

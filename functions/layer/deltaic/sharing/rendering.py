@@ -7,18 +7,23 @@ that does not depend on the signature is prepared once, column by column, and ma
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import md5, sha256
-from itertools import pairwise
 from typing import Any
 
 import orjson
+import pyarrow as pa
 
 from deltaic.delta import deletion_vectors
+from deltaic.delta.partitions import partition_codes
 from deltaic.delta.scan import FileBatch
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
 from deltaic.protocol.lines import file_id
+from deltaic.sharing.cells import integers, octets, texts
 from deltaic.sharing.kept import BLOCK_ROWS, KeptLines, LateUrl, Prepared
 from deltaic.storage.urls import TableUrls
+
+_TRUE = pa.scalar(True)  # noqa: FBT003 -- the value, not a switch
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +89,8 @@ def _head(style: FileStyle, expires_at_ms: int) -> bytes:
 def _tails(batch: Any, style: FileStyle) -> tuple[list[bytes], tuple[LateUrl, ...]]:
     partitions = partition_values(batch.column("partitionValues"))
     statistics = _statistics(batch.column("stats"))
-    sizes = batch.column("size").to_pylist()
-    ids = _ids(batch.column("path").to_pylist(), style.scheme)
+    sizes = integers(batch.column("size"))
+    ids = _ids(octets(batch.column("path")), style.scheme)
     if style.response_format == "parquet":
         return [
             b'","id":"%b","partitionValues":%b,"size":%d%b}}\n' % fields
@@ -117,34 +122,50 @@ _ID_FRAME = len(b'}},"id":""}}\n')
 """What surrounds the id at the end of a line in delta format."""
 
 
-def _ids(paths: Sequence[str], scheme: FileIdHash) -> list[bytes]:
+def _ids(paths: Sequence[bytes], scheme: FileIdHash) -> list[bytes]:
     if scheme == "parquet":
-        return [md5(path.encode(), usedforsecurity=False).hexdigest().encode() for path in paths]
-    return [sha256(path.encode()).hexdigest().encode() for path in paths]
+        return [md5(path, usedforsecurity=False).hexdigest().encode() for path in paths]
+    return [sha256(path).hexdigest().encode() for path in paths]
 
 
 def partition_values(column: Any) -> list[bytes]:
     """Return the JSON objects of a `map<string,string>` column; each distinct value is encoded once."""
-    offsets: list[int] = column.offsets.to_pylist()
+    if (single := _one_key(column)) is not None:
+        return single
+    found = partition_codes(column, pa.repeat(_TRUE, len(column)))
+    if found is None:
+        return [_ascii_json(dict(pairs or ())) for pairs in column.to_pylist()]
+    distinct = [_ascii_json(dict(pairs)) for pairs in found.distinct.to_pylist()]
+    return [distinct[code] for code in integers(found.codes)]
+
+
+def _one_key(column: Any) -> list[bytes] | None:
+    """Render the values of a table with one partition column, as most have; None for others."""
+    count = len(column)
+    first = integers(column.offsets.slice(0, 1))[0] if count else 0
     # The children of a slice are those of the whole array.
-    first, count = offsets[0], offsets[-1] - offsets[0]
-    keys: list[str] = column.keys.slice(first, count).to_pylist()
-    items: list[str | None] = column.items.slice(first, count).to_pylist()
-    known: dict[tuple[str | None, ...], bytes] = {}
-    answer: list[bytes] = []
-    for start, end in pairwise(offset - first for offset in offsets):
-        entry = (*keys[start:end], *items[start:end])
-        encoded = known.get(entry)
-        if encoded is None:
-            middle = len(entry) // 2
-            encoded = known[entry] = _ascii_json(dict(zip(entry[:middle], entry[middle:], strict=True)))
-        answer.append(encoded)
-    return answer
+    if integers(column.offsets) != list(range(first, first + count + 1)):
+        return None
+    names = column.keys.slice(first, count).unique()
+    if len(names) != 1:
+        return None
+    values = column.items.slice(first, count).dictionary_encode()
+    name = names[0].as_py()
+    known = [_one_value(name, value) for value in (*values.dictionary.to_pylist(), None)]
+    return [known[code] for code in integers(values.indices.fill_null(len(known) - 1))]
+
+
+@lru_cache(maxsize=8192)
+def _one_value(name: str, value: str | None) -> bytes:
+    return _ascii_json({name: value})
 
 
 def _statistics(column: Any) -> list[bytes]:
     """Return `,"stats":"..."` for each row, nothing where there are none."""
-    return [b"" if text is None else b',"stats":' + _ascii_string(text) for text in column.to_pylist()]
+    lines = [b',"stats":' + _ascii_string(text) for text in texts(column)]
+    if column.null_count:
+        return [b"" if absent else line for line, absent in zip(lines, column.is_null().to_pylist(), strict=True)]
+    return lines
 
 
 def _ascii_string(text: str) -> bytes:
@@ -153,7 +174,8 @@ def _ascii_string(text: str) -> bytes:
 
 
 def _ascii_json(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
+    encoded = orjson.dumps(value)
+    return encoded if encoded.isascii() else json.dumps(value, separators=(",", ":")).encode()
 
 
 def _row_tracking(batch: Any) -> list[bytes]:
