@@ -2,24 +2,30 @@
 
 The log line is the audit record (who asked for which table, what was answered); bearer tokens, signed URLs and page
 tokens never enter it. Metrics leave as CloudWatch EMF; set POWERTOOLS_METRICS_DISABLED=true where nobody reads them.
+
+Powertools is imported when the first request has been answered and not before: it is a third of what a listing
+function would import, and a streamed answer has left by then.
 """
 
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-
-from aws_lambda_powertools import Logger
-from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
+from typing import TYPE_CHECKING
 
 from deltaic.http.request import Request
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools import Logger
 
 NAMESPACE = "Deltaic"
 
 
 @cache
-def logger() -> Logger:
+def logger() -> "Logger":
     """Return the logger of this process (level and service come from POWERTOOLS_* variables)."""
+    from aws_lambda_powertools import Logger
+
     return Logger(service="deltaic")
 
 
@@ -49,6 +55,8 @@ class Exchange:
             logger().error("request failed", extra=line)
         else:
             logger().info("request", extra=line)
+        from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
+
         metrics = EphemeralMetrics(namespace=NAMESPACE, service="deltaic")
         metrics.add_dimension("endpoint", self.endpoint)
         metrics.add_metric("Latency", MetricUnit.Milliseconds, milliseconds)

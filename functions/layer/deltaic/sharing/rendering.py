@@ -12,7 +12,6 @@ from hashlib import md5, sha256
 from typing import Any
 
 import orjson
-import pyarrow as pa
 
 from deltaic.delta import deletion_vectors
 from deltaic.delta.partitions import partition_codes
@@ -22,8 +21,6 @@ from deltaic.protocol.lines import file_id
 from deltaic.sharing.cells import integers, octets, texts
 from deltaic.sharing.kept import BLOCK_ROWS, KeptLines, LateUrl, Prepared
 from deltaic.storage.urls import TableUrls
-
-_TRUE = pa.scalar(True)  # noqa: FBT003 -- the value, not a switch
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +129,8 @@ def partition_values(column: Any) -> list[bytes]:
     """Return the JSON objects of a `map<string,string>` column; each distinct value is encoded once."""
     if (single := _one_key(column)) is not None:
         return single
-    found = partition_codes(column, pa.repeat(_TRUE, len(column)))
+    present = column.is_valid()
+    found = partition_codes(column, present) if present.true_count == len(column) else None
     if found is None:
         return [_ascii_json(dict(pairs or ())) for pairs in column.to_pylist()]
     distinct = [_ascii_json(dict(pairs)) for pairs in found.distinct.to_pylist()]
