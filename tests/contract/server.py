@@ -35,6 +35,10 @@ class Server:
     accounts: Mapping[str, Account]
     recipients: Mapping[str, Recipient]
 
+    def __repr__(self) -> str:
+        """Be short where a failing test shows its arguments."""
+        return f"<Server at {self.stack.endpoint}>"
+
     @property
     def environment(self) -> Mapping[str, str]:
         return self.stack.environment

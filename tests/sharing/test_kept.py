@@ -34,7 +34,7 @@ ASKED = st.lists(
         st.none() | st.integers(1, 30),
     ),
     min_size=2,
-    max_size=8,
+    max_size=6,
 )
 
 
@@ -77,7 +77,7 @@ def lines(
     return b"".join(chunk for batch in page for chunk in render(batch, urls(), style, known)).splitlines()
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(asked=ASKED, room=st.sampled_from([0, 60_000, 1 << 24]))
 def test_kept_lines_are_those_made_anew(
     root: Path, asked: list[tuple[int, ResponseFormat, str | None, int | None]], room: int

@@ -24,6 +24,6 @@ def reading(name: str) -> Iterator[None]:
         raise TableUnreadable(f"table files missing: {path}") from missing
     except msgspec.MsgspecError as broken:
         raise TableUnreadable(f"the table's log cannot be read: {name} holds broken JSON: {broken}") from broken
-    except (pa.ArrowException, OSError, ValueError) as broken:
+    except (pa.ArrowException, OSError, ValueError, RecursionError) as broken:
         first = str(broken).partition("\n")[0]
         raise TableUnreadable(f"the table's log cannot be read: {name} is corrupt: {first}") from broken

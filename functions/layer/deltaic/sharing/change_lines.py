@@ -1,10 +1,12 @@
 """Decides how one change of a commit reads on the wire: an add, remove or cdc action, signed, with version and time."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from deltaic.delta import deletion_vectors
 from deltaic.delta.actions import Add, AddCdcFile, Remove, text, text_map
-from deltaic.delta.changes import CommitChanges, FileChange
+from deltaic.delta.changes import Change, CommitChanges, FileChange
 from deltaic.delta.deletion_vectors import DeletionVector
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.replay import canonical_path
@@ -12,17 +14,22 @@ from deltaic.errors import TableUnreadable
 from deltaic.protocol import lines
 from deltaic.protocol.actions import ActionKind
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
+from deltaic.storage.locations import TableLocations
 from deltaic.storage.urls import TableUrls
+
+RemovedFile: TypeAlias = tuple[dict[str, str | None], int]
+"""Partition values and size."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeLines:
     """Renders the changes of one answer."""
 
-    log: DeltaLog
     urls: TableUrls
     response_format: ResponseFormat
     scheme: FileIdHash
+    removed: Mapping[tuple[int, str], RemovedFile]
+    """By version and path: what `find_removed` found of removes that do not tell it themselves."""
 
     def line(self, commit: CommitChanges, change: FileChange) -> bytes:
         """Return the line of one change; every change carries version and timestamp, which streams are built on."""
@@ -33,9 +40,8 @@ class ChangeLines:
             kind, stats, vector = "add", action.stats, action.deletion_vector
         elif isinstance(action, Remove):
             kind, vector = "remove", action.deletion_vector
-            if size is None or partition_values is None:
-                # Old writers leave them out of a remove (Delta protocol, "extendedFileMetadata").
-                partition_values, size = self._what_was_removed(commit, action)
+            if (known := self.removed.get((commit.version, action.path))) is not None:
+                partition_values, size = known
         tracked = None if isinstance(action, AddCdcFile) else action
         return lines.file(
             self.response_format,
@@ -67,18 +73,44 @@ class ChangeLines:
             file_id=None if path is None else lines.file_id(path, self.scheme),
         )
 
-    def _what_was_removed(self, commit: CommitChanges, action: Remove) -> tuple[dict[str, str | None], int]:
-        """Find partition values and size of a removed file in the version before."""
-        wanted = canonical_path(action.path)
-        for files in self.log.snapshot(commit.version - 1).files():
-            for row, path in enumerate(files.column("path").to_pylist()):
-                if canonical_path(path) == wanted:
-                    values = files.column("partitionValues")[row].as_py() or []
-                    return dict(values), files.column("size")[row].as_py() or 0
+
+def check_place(change: FileChange, locations: TableLocations) -> None:
+    """Raise what signing the files of a change would raise: a log may point elsewhere, or nowhere."""
+    action = change.action
+    locations.resolve(action.path)
+    vector = None if isinstance(action, AddCdcFile) else action.deletion_vector
+    if vector is not None:
+        path = deletion_vectors.file_path(vector.storage_type, vector.path_or_inline_dv)
+        if path is not None:
+            locations.resolve(path)
+
+
+def find_removed(log: DeltaLog, version: int, changes: Iterable[Change]) -> dict[tuple[int, str], RemovedFile]:
+    """Find, in the version before, what the removes of a commit leave out; old writers do.
+
+    Delta protocol, "Add File and Remove File": partition values and size come with `extendedFileMetadata` only. Raises
+    TableUnreadable for a file that the version before does not have.
+    """
+    actions = [change.action for change in changes if isinstance(change, FileChange)]
+    wanted = {
+        canonical_path(action.path): action.path
+        for action in actions
+        if isinstance(action, Remove) and (action.size is None or action.partition_values is None)
+    }
+    found: dict[tuple[int, str], RemovedFile] = {}
+    if not wanted:
+        return found
+    for files in log.snapshot(version - 1).files():
+        for row, path in enumerate(files.column("path").to_pylist()):
+            if (asked := wanted.get(canonical_path(path))) is not None:
+                values = files.column("partitionValues")[row].as_py() or []
+                found[(version, asked)] = dict(values), files.column("size")[row].as_py() or 0
+    if len(found) < len(wanted):
         raise TableUnreadable(
-            f"the table's log contradicts itself: version {commit.version} removes a file that version "
-            f"{commit.version - 1} does not have"
+            f"the table's log contradicts itself: version {version} removes a file that version {version - 1} does "
+            "not have"
         )
+    return found
 
 
 def _time(action: Add | Remove | AddCdcFile, commit: CommitChanges) -> int:

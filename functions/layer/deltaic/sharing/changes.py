@@ -4,7 +4,7 @@ Both walk the commits of the range in order; they differ in which actions of a c
 the answer, and in how the range is spelled and refused.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -23,7 +23,7 @@ from deltaic.protocol.requests import ChangesRequest, QueryRequest
 from deltaic.protocol.timestamps import Instant
 from deltaic.sharing.answer import Answer, AskedHeaders, Wishes
 from deltaic.sharing.caller import Caller, TableName
-from deltaic.sharing.change_lines import ChangeLines
+from deltaic.sharing.change_lines import ChangeLines, RemovedFile, check_place, find_removed
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.snapshots import head_lines, open_log, wire_metadata
 
@@ -107,6 +107,16 @@ def _first_version(log: DeltaLog, instant: Instant) -> int:
     return log.version_at_or_after(instant.ceil_ms)
 
 
+@dataclass(frozen=True, slots=True)
+class _Examined:
+    """What a first walk over a range has found."""
+
+    response_format: ResponseFormat
+    commits: list[CommitChanges]
+    """The first ones."""
+    removed: Mapping[tuple[int, str], RemovedFile]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Range:
     sharing: Sharing
@@ -128,7 +138,8 @@ class _Range:
     def answer(self, head: Snapshot) -> Answer:
         first = int(self.claims.position[0]) if self.claims.position else self.claims.version
         last = self.claims.version if self.claims.end_version is None else self.claims.end_version
-        response_format, kept = self._examine(head, first, last)
+        found = self._examine(head, first, last)
+        response_format, kept = found.response_format, found.commits
         version = head.version
         stamped = version if self.historical_protocol and response_format == "delta" else None
         opening = head_lines(self.table, head, response_format, version=version, protocol_version=stamped)
@@ -138,36 +149,36 @@ class _Range:
             version=self.claims.version,
             response_format=response_format,
             wishes=self.wishes,
-            chunks=chain((opening,), self._lines(chain(kept, later), response_format, facts)),
+            chunks=chain((opening,), self._lines(chain(kept, later), found, facts)),
             negotiated_end=self.wishes.capabilities.include_end_stream_action,
             facts=facts,
         )
 
-    def _examine(self, head: Snapshot, first: int, last: int) -> tuple[ResponseFormat, list[CommitChanges]]:
-        """Walk the range once, so that nothing in it that must be refused is met after the 200 has begun.
-
-        Returns the format of the answer and the first commits.
-        """
+    def _examine(self, head: Snapshot, first: int, last: int) -> "_Examined":
+        """Walk the range once, so that nothing in it that must be refused is met after the 200 has begun."""
         start = self.log.snapshot(first)
         live = features.live_features(head.protocol, head.metadata)
         protocol, metadata = start.protocol, start.metadata
         live |= features.live_features(protocol, metadata)
         kept: list[CommitChanges] = []
+        removed: dict[tuple[int, str], RemovedFile] = {}
         for commit in self.log.commits(first, last):
             protocol, metadata = commit.protocol or protocol, commit.metadata or metadata
             features.check_readable(protocol)
             changes = self.changes_of(commit)
             for change in changes:
                 if isinstance(change, FileChange):
-                    self.table.locations.resolve(change.action.path)
+                    check_place(change, self.table.locations)
+            removed |= find_removed(self.log, commit.version, changes)
             has_vectors = any(_has_vector(change) for change in changes)
             if has_vectors or commit.protocol or commit.metadata:
                 live |= features.live_features(protocol, metadata, has_deletion_vectors=has_vectors)
             if len(kept) < _KEPT_COMMITS:
                 kept.append(commit)
-        return choose_format(
+        response_format = choose_format(
             self._capabilities(), misread_as_parquet=live & features.PARQUET_MISREADS, needed_for_delta=live
-        ), kept
+        )
+        return _Examined(response_format, kept, removed)
 
     def _capabilities(self) -> Capabilities:
         """Return what the client can read; on later pages only the format of the first one."""
@@ -176,11 +187,10 @@ class _Range:
         chosen: ResponseFormat = "delta" if self.claims.position[2] == "delta" else "parquet"
         return replace(self.wishes.capabilities, response_formats=(chosen,))
 
-    def _lines(
-        self, commits: Iterator[CommitChanges], response_format: ResponseFormat, facts: dict[str, object]
-    ) -> Iterator[bytes]:
+    def _lines(self, commits: Iterator[CommitChanges], found: "_Examined", facts: dict[str, object]) -> Iterator[bytes]:
         urls = self.sharing.urls(self.table)
-        changes = ChangeLines(self.log, urls, response_format, self.wishes.scheme(response_format))
+        response_format = found.response_format
+        changes = ChangeLines(urls, response_format, self.wishes.scheme(response_format), found.removed)
         files = 0
         following: Position | None = None
         for commit in commits:

@@ -1,0 +1,255 @@
+"""Logs that are wrong: refused by a 4xx that names the cause, or answered; never a server error or half an answer."""
+
+import copy
+import http.client
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+from contract.logs import Action, TableLog, column
+from contract.recipient import Recipient, Reply, Table
+from contract.server import Server
+from contract.tables import CDF_ON, DV_ON
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+SCHEMA = pa.schema([column("p", pa.string()), column("x", pa.int64())])
+PROTOCOL: Final[Action] = {
+    "minReaderVersion": 3,
+    "minWriterVersion": 7,
+    "readerFeatures": ["deletionVectors"],
+    "writerFeatures": ["deletionVectors", "changeDataFeed"],
+}
+READS_ALL = "responseformat=parquet,delta;readerfeatures=deletionvectors,columnmapping"
+NUMBERS = itertools.count()
+
+
+def written(server: Server) -> TableLog:
+    """Return a table with an add, a deletion vector, a cdc file and a remove, in a place of its own."""
+    log = TableLog(
+        server.shelf.s3,
+        server.shelf.bucket,
+        f"broken/{next(NUMBERS)}",
+        SCHEMA,
+        ("p",),
+        configuration=CDF_ON | DV_ON,
+        protocol=PROTOCOL,
+        timed=False,
+    )
+    adds = [log.add([{"x": number}, {"x": number + 1}], p="abc"[number]) for number in range(3)]
+    log.create(*adds)
+    changed = log.cdc([{"x": 0, "_change_type": "delete"}], p="a")
+    log.commit(log.remove(adds[0]), log.deleted(adds[0], [0]), changed)
+    log.commit(log.remove(adds[1]))
+    return log
+
+
+@pytest.fixture(scope="module")
+def registered(server: Server) -> Iterator[Table]:
+    """Return a table entry that `asked` points at one log after the other."""
+    server.admin.create_table("share1", "default", "broken", f"s3://{server.shelf.bucket}/table1", history=True)
+    yield Table(server.alice, "share1", "default", "broken")
+    server.admin.delete_table("share1", "default", "broken")
+
+
+def asked(server: Server, table: Table, location: str) -> dict[str, Reply]:
+    """Ask everything of a log; an answer that breaks off is an error here."""
+    server.admin.update_table("share1", "default", "broken", location=location)
+    reads = table.asking(READS_ALL)
+    calls = {
+        "version": reads.at,
+        "version by time": lambda: reads.at("?startingTimestamp=2000-01-01T00:00:00Z"),
+        "metadata": reads.metadata,
+        "query": reads.query,
+        "query with hints": lambda: reads.query(predicateHints=["p = 'a'", "x > 0"], limitHint=3),
+        "page": lambda: reads.query(maxFiles=1),
+        "query by version": lambda: reads.query(version=1),
+        "range": lambda: reads.query(startingVersion=0),
+        "changes": lambda: reads.changes("?startingVersion=0&includeHistoricalMetadata=true"),
+        "parquet": table.query,
+    }
+    try:
+        return {name: call() for name, call in calls.items()}
+    except http.client.IncompleteRead as broken:
+        raise AssertionError(f"the answer broke off after {broken.partial!r}") from broken
+
+
+def check(replies: Mapping[str, Reply]) -> None:
+    for name, reply in replies.items():
+        assert reply.status in {200, 400}, (name, reply)
+        if reply.status == 400:
+            assert reply.json["message"], name
+        elif "version" not in name:
+            assert reply.kinds[:2] == ["protocol", "metaData"]
+
+
+def test_the_log_is_right_before_it_is_broken(server: Server, registered: Table) -> None:
+    replies = asked(server, registered, written(server).location)
+    assert {name for name, reply in replies.items() if reply.status != 200} == {"parquet"}
+    assert replies["query"].kinds == ["protocol", "metaData", "file", "file"]
+
+
+@pytest.mark.parametrize(
+    ("location", "text"),
+    [("s3://deltaic-lake/nothing/here", "table files missing"), ("s3://no-such-bucket-anywhere/table", "")],
+    ids=["no log", "no bucket"],
+)
+def test_a_table_that_is_not_where_it_should_be(server: Server, registered: Table, location: str, text: str) -> None:
+    for reply in asked(server, registered, location).values():
+        reply.refused(400, "RESOURCE_DOES_NOT_EXIST", text)
+
+
+CONTENTS: Mapping[str, bytes] = {
+    "empty": b"",
+    "no JSON": b"{",
+    "no object": b"[]\n5\nnull\n",
+    "no UTF-8": b'{"add":{"path":"\xff"}}\n',
+    "half a line": b'{"commitInfo":{}}\n{"add":{"path":"x","partit',
+    "blank lines": b"\n\n\n",
+    "unknown actions": b'{"future":{"x":1}}\n{}\n',
+    "a number too large": b'{"add":{"path":"x","partitionValues":{},"size":1e400,"modificationTime":1}}\n',
+    "nesting": b'{"add":' + b"[" * 100_000 + b"\n",
+}
+
+
+@pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS)
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_commit_with_other_contents(server: Server, registered: Table, content: bytes, version: int) -> None:
+    log = written(server)
+    log.put(f"_delta_log/{version:020d}.json", content)
+    check(asked(server, registered, log.location))
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + bytes(100) + b"PAR1", b"x" * 5000], ids=len)
+def test_a_checkpoint_with_other_contents(server: Server, registered: Table, content: bytes) -> None:
+    log = written(server)
+    log.put(f"_delta_log/{1:020d}.checkpoint.parquet", content)
+    log.put("_delta_log/_last_checkpoint", b'{"version":1,"size":4}')
+    check(asked(server, registered, log.location))
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"version":"x"}', b'{"version":-1}', b'{"version":99}'])
+def test_a_wrong_hint_changes_nothing(server: Server, registered: Table, content: bytes) -> None:
+    log = written(server)
+    log.put("_delta_log/_last_checkpoint", content)
+    assert asked(server, registered, log.location)["query"].kinds == ["protocol", "metaData", "file", "file"]
+
+
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-(2**65), 2**65),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.sampled_from(
+            ["", "x", "..", "../../up", "/abs", "s3://elsewhere/x", "file:///x", "%", "a%zz", "{", "[]", "1"]
+        ),
+        st.text(max_size=5),
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(st.text(max_size=4), inner, max_size=2)),
+    max_leaves=3,
+)
+PLACES: Final = (
+    (0, "protocol", ("minReaderVersion", "minWriterVersion", "readerFeatures", "writerFeatures")),
+    (0, "metaData", ("id", "format", "schemaString", "partitionColumns", "configuration", "createdTime", "name")),
+    (
+        0,
+        "add",
+        ("path", "partitionValues", "size", "modificationTime", "dataChange", "stats", "tags", "deletionVector"),
+    ),
+    (1, "remove", ("path", "partitionValues", "size", "deletionTimestamp", "dataChange", "deletionVector")),
+    (1, "add", ("deletionVector", "baseRowId", "defaultRowCommitVersion")),
+    (1, "cdc", ("path", "partitionValues", "size", "dataChange")),
+    (1, "add.deletionVector", ("storageType", "pathOrInlineDv", "offset", "sizeInBytes", "cardinality")),
+)
+PLACE = st.sampled_from([(version, kind, name) for version, kind, names in PLACES for name in names])
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(place=PLACE, value=VALUES, absent=st.booleans())
+@example(place=(1, "add.deletionVector", "storageType"), value="q", absent=False)
+@example(place=(1, "add.deletionVector", "pathOrInlineDv"), value="short", absent=False)
+@example(place=(1, "add.deletionVector", "cardinality"), value=None, absent=True)
+@example(place=(1, "remove", "size"), value=None, absent=True)
+@example(place=(1, "remove", "partitionValues"), value=None, absent=True)
+@example(place=(1, "cdc", "path"), value="s3://elsewhere/x", absent=False)
+@example(place=(0, "add", "size"), value=-1, absent=False)
+@example(place=(0, "metaData", "schemaString"), value="{}", absent=False)
+@example(place=(0, "metaData", "partitionColumns"), value=["p", "q"], absent=False)
+def test_an_action_with_another_value(
+    broken_log: tuple[Server, Table], place: tuple[int, str, str], value: Any, *, absent: bool
+) -> None:
+    server, table = broken_log
+    log = written(server)
+    version, kind, name = place
+    actions = copy.deepcopy(log.commits[version])
+    kind, _, inner = kind.partition(".")
+    body = next(action[kind] for action in actions if kind in action)
+    if inner:
+        body = body[inner]
+    if absent:
+        body.pop(name, None)
+    else:
+        body[name] = value
+    try:
+        log.put_commit(version, actions)
+    except UnicodeEncodeError:
+        return
+    check(asked(server, table, log.location))
+
+
+@pytest.fixture
+def broken_log(server: Server, registered: Table) -> tuple[Server, Table]:
+    return server, registered
+
+
+def test_a_log_outside_the_table_is_refused_before_the_first_line(server: Server, registered: Table) -> None:
+    """What lies elsewhere is signed only where the provider said so."""
+    log = written(server)
+    outside = json.loads(json.dumps(log.commits[0][2]))
+    outside["add"]["path"] = f"s3://{server.shelf.bucket}/table1/some.parquet"
+    log.commit(outside)
+    replies = asked(server, registered, log.location)
+    for name in ("query", "range", "changes"):
+        replies[name].refused(400, "UNSUPPORTED_OPERATION", "--auxiliary")
+    server.admin.update_table("share1", "default", "broken", auxiliary_locations=[f"s3://{server.shelf.bucket}/table1"])
+    try:
+        replies = asked(server, registered, log.location)
+        assert {reply.status for name, reply in replies.items() if name != "parquet"} == {200}
+    finally:
+        server.admin.update_table("share1", "default", "broken", auxiliary_locations=[])
+
+
+def test_a_remove_that_tells_little_is_completed_from_the_version_before(server: Server, registered: Table) -> None:
+    """Old writers leave size and partition values out."""
+    log = written(server)
+    (remove,) = log.commits[2]
+    for name in ("size", "partitionValues", "extendedFileMetadata"):
+        del remove["remove"][name]
+    log.put_commit(2, [remove])
+    added = log.commits[0][3]["add"]
+    replies = asked(server, registered, log.location)
+    for name in ("range", "changes"):
+        action = replies[name].only("file")[-1]["deltaSingleAction"]["remove"]
+        assert (action["size"], action["partitionValues"]) == (added["size"], added["partitionValues"])
+    remove["remove"]["path"] = "p=b/never-added.parquet"
+    log.put_commit(2, [remove])
+    again = asked(server, registered, log.location)
+    for name in ("range", "changes"):
+        again[name].refused(400, "RESOURCE_DOES_NOT_EXIST", "version 2 removes a file that version 1 does not have")
+
+
+def test_secrets_stay_out_of_refusals(server: Server, registered: Table, alice: Recipient) -> None:
+    log = written(server)
+    log.put(f"_delta_log/{1:020d}.json", b"{")
+    for reply in asked(server, registered, log.location).values():
+        text = reply.body.decode()
+        assert (alice.token or "?") not in text
+        assert "Traceback" not in text
+        if reply.status == 400:
+            assert server.environment["AWS_ENDPOINT_URL"] not in text
