@@ -1,5 +1,6 @@
 """Decides how a client test gets a share: one server, one recipient with a profile, tables put there from folders."""
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from typing import Any
 
 import boto3
 import botocore.session
+from contract.recipient import Recipient
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.issuing import TokenAdmin
@@ -30,23 +32,34 @@ class Provider:
     profile: Path
     """The recipient's profile file."""
 
-    def put(self, name: str, folder: Path, **options: Any) -> str:
-        """Copy a table's folder into the bucket, share it under `name`, and return the URL that clients open."""
+    def put(self, name: str, folder: Path, at: str | None = None, **options: Any) -> str:
+        """Copy a table's folder into the bucket, share it under `name`, and return the URL that clients open.
+
+        `at` is the table's prefix in the bucket; its name, if it is not said.
+        """
+        self.upload(folder, at or name)
+        self.admin.create_table(SHARE, SCHEMA, name, f"s3://{DATA_BUCKET}/{at or name}", **options)
+        return self.url(name)
+
+    def upload(self, folder: Path, prefix: str) -> None:
+        """Copy a folder into the bucket; commits after all else and in their order, since S3 gives them their times."""
         s3 = client("s3", self.stack.environment)
         files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        commits = [path for path in files if path.parent.name == "_delta_log" and path.suffix == ".json"]
+
+        def put(path: Path) -> None:
+            key = f"{prefix}/{path.relative_to(folder).as_posix()}"
+            s3.put_object(Bucket=DATA_BUCKET, Key=key, Body=path.read_bytes())
+
         with ThreadPoolExecutor(8) as threads:
-            for done in [
-                threads.submit(
-                    s3.put_object,
-                    Bucket=DATA_BUCKET,
-                    Key=f"{name}/{path.relative_to(folder).as_posix()}",
-                    Body=path.read_bytes(),
-                )
-                for path in files
-            ]:
-                done.result()
-        self.admin.create_table(SHARE, SCHEMA, name, f"s3://{DATA_BUCKET}/{name}", **options)
-        return self.url(name)
+            list(threads.map(put, [path for path in files if path not in commits]))
+        for path in commits:
+            put(path)
+
+    def recipient(self) -> Recipient:
+        """Return the recipient of the profile, to ask by plain HTTP."""
+        told = json.loads(self.profile.read_text(encoding="utf-8"))
+        return Recipient(told["endpoint"], told["bearerToken"])
 
     def url(self, name: str) -> str:
         return f"{self.profile}#{SHARE}.{SCHEMA}.{name}"

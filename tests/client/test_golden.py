@@ -1,0 +1,120 @@
+"""The published client reads every table that Spark wrote as Spark reads it: versions, formats, change feeds."""
+
+from collections.abc import Callable
+from typing import Any
+
+import delta_sharing
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from client.compare import assert_same_rows
+from client.golden_shares import CHANGED, FORMATS, GOLDEN, REFUSED_AS_PARQUET, UNREADABLE, Format, Shared
+from client.provider import Provider, client
+from deltaic_ops.local.resources import DATA_BUCKET
+from golden.library import names
+
+# The client leaves its temporary folder to the garbage collector where a table is empty or cannot be read.
+pytestmark = pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning")
+
+Share = Callable[[str], Shared]
+
+
+def read(shared: Shared, version: int | None, as_format: Format | None) -> pd.DataFrame:
+    asked = None if as_format is None else as_format == "delta"
+    frame: pd.DataFrame = delta_sharing.load_as_pandas(shared.url, version=version, use_delta_format=asked)
+    return frame
+
+
+def read_changes(shared: Shared, as_format: Format) -> pd.DataFrame:
+    assert shared.golden.change_range is not None
+    first, last = shared.golden.change_range
+    frame: pd.DataFrame = delta_sharing.load_table_changes_as_pandas(
+        shared.url, first, last, use_delta_format=as_format == "delta"
+    )
+    return frame
+
+
+def test_what_is_known_of_golden_tables_is_known_of_tables_that_exist() -> None:
+    assert set(REFUSED_AS_PARQUET) <= set(names())
+    assert {name for name, _ in UNREADABLE} <= set(names())
+
+
+@pytest.mark.parametrize("as_format", FORMATS)
+@pytest.mark.parametrize("name", GOLDEN)
+def test_every_version_has_the_rows_that_spark_read(shared: Share, name: str, as_format: Format) -> None:
+    table = shared(name)
+    latest = table.golden.versions[-1]
+    for asked in (*table.golden.versions, None):
+        version = latest if asked is None else asked
+        told = f"{name} version {asked} as {as_format}"
+        if refused := table.refused(version, as_format):
+            body = {} if asked is None else {"version": asked}
+            table.asked(as_format).query(body).refused(
+                400, "UNSUPPORTED_OPERATION", *refused, "responseformat=delta", ",".join(map(str.lower, refused))
+            )
+            with pytest.raises(Exception, match=refused[0]):
+                read(table, asked, as_format)
+        elif error := table.unreadable(version, as_format):
+            with pytest.raises(Exception, match=error):
+                read(table, asked, as_format)
+        else:
+            frame = read(table, asked, as_format)
+            assert_same_rows(frame, table.rows(version), zones=as_format == "delta", told=told)
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_the_latest_version_is_read_in_the_format_that_the_client_finds_out(shared: Share, name: str) -> None:
+    table = shared(name)
+    latest = table.golden.versions[-1]
+    # A client that asks which format it is answers for itself: delta wherever a reader feature is in use.
+    if error := table.unreadable(latest, "delta"):
+        with pytest.raises(Exception, match=error):
+            read(table, None, None)
+    else:
+        assert_same_rows(read(table, None, None), table.rows(latest), zones=False, told=name)
+
+
+@pytest.mark.parametrize("as_format", FORMATS)
+@pytest.mark.parametrize("name", CHANGED)
+def test_the_change_feed_is_what_spark_read(provider: Provider, shared: Share, name: str, as_format: Format) -> None:
+    table = shared(name)
+    assert table.golden.change_range is not None
+    first, last = table.golden.change_range
+    if refused := table.refused(last, as_format):
+        answer = table.asked(as_format).changes(f"?startingVersion={first}&endingVersion={last}")
+        answer.refused(400, "UNSUPPORTED_OPERATION", *refused, "responseformat=delta")
+        return
+    expected = table.golden.changes()
+    frame = read_changes(table, as_format)
+    if as_format == "parquet":
+        # This format's frames have the milliseconds as they were sent.
+        frame["_commit_timestamp"] = pd.to_datetime(frame["_commit_timestamp"], unit="ms", utc=True)
+    times = commit_times(provider, table)
+    known = [times[version] for version in expected["_commit_version"].to_pylist()]
+    if as_format == "delta":
+        known = [time // 1000 * 1000 for time in known]  # the client gives its kernel whole seconds
+    at = expected.column_names.index("_commit_timestamp")
+    column = pa.array(known, pa.timestamp("ms", tz="UTC")).cast(expected.schema.field(at).type)
+    expected = expected.set_column(at, expected.schema.field(at), column)
+    assert_same_rows(frame, expected, zones=as_format == "delta", told=f"changes of {name} as {as_format}")
+
+
+def commit_times(provider: Provider, table: Shared) -> dict[int, int]:
+    """Return when each commit was made, in milliseconds: as it says itself, else as its object does.
+
+    Delta protocol, "In-Commit Timestamps"; without them the times of the files, pushed up where they do not rise.
+    """
+    changes = table.golden.changes()
+    if table.golden.name in {"everything", "in_commit_timestamps"}:
+        told = pc.cast(changes["_commit_timestamp"], pa.timestamp("ms", tz="UTC")).cast(pa.int64())
+        return dict(zip(changes["_commit_version"].to_pylist(), told.to_pylist(), strict=True))
+    s3 = client("s3", provider.stack.environment)
+    listed: list[Any] = s3.list_objects_v2(Bucket=DATA_BUCKET, Prefix=f"{table.prefix}/_delta_log/0")["Contents"]
+    times: dict[int, int] = {}
+    for entry in sorted(listed, key=lambda entry: entry["Key"]):
+        name = entry["Key"].rpartition("/")[2]
+        if name[20:] == ".json":
+            modified = round(entry["LastModified"].timestamp() * 1000)
+            times[int(name[:20])] = max(modified, max(times.values(), default=0) + 1)
+    return times
