@@ -57,7 +57,7 @@ def body_of(sent: list[Message]) -> bytes:
 
 
 def streaming(chunks: Iterator[bytes]) -> UseCase:
-    return lambda _: Stream(headers={"x": "y"}, chunks=chunks, failed=FAILED)
+    return lambda _: Stream(headers={"x": "y"}, chunks=chunks, failed=lambda _: FAILED)
 
 
 def breaks() -> Iterator[bytes]:
@@ -83,6 +83,55 @@ def test_the_deadline_ends_with_the_line_that_is_no_answer() -> None:
     sent, error = answer_of(streaming(iter([b"one\n", b"two\n", b"three\n"])), stream=True, refuse_after=2)
     assert isinstance(error, DeadlineReached)
     assert body_of(sent) == b"one\n" + FAILED
+
+
+def test_an_answer_that_waits_for_a_slow_reader_ends_with_the_line_when_it_is_cancelled() -> None:
+    sent: list[Message] = []
+
+    async def slow_once(message: Message) -> None:
+        if message.get("body") == b"two\n":
+            await asyncio.sleep(3600)
+        sent.append(message)
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b""}
+
+    async def run() -> None:
+        app = application("test", streaming(iter([b"one\n", b"two\n"])), stream=True)
+        async with asyncio.timeout(0.2):
+            await app(scope(), receive, slow_once)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(run())
+    assert body_of(sent) == b"one\n" + FAILED
+
+
+def test_a_reader_that_leaves_is_not_a_failure_of_the_source() -> None:
+    async def gone(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            raise ConnectionResetError("the reader has left")
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b""}
+
+    with pytest.raises(ConnectionResetError):
+        asyncio.run(application("test", streaming(iter([b"one\n"])), stream=True)(scope(), receive, gone))
+
+
+def test_without_streaming_an_answer_is_refused_as_soon_as_it_cannot_leave_whole() -> None:
+    taken = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield b"x" * 100_000
+
+    sent, error = answer_of(streaming(endless()), stream=False)
+    assert error is None
+    assert sent[0]["status"] == 400
+    assert "maxFiles" in json.loads(body_of(sent))["message"]
+    assert taken < 100
 
 
 def test_a_gzipped_stream_that_fails_is_whole_gzip_with_the_line_in_it() -> None:

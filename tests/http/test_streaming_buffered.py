@@ -81,7 +81,7 @@ def test_a_failure_amid_the_answer_is_a_clean_500() -> None:
 
 def test_an_answer_that_is_late_says_so() -> None:
     answer = answering(b"{}\n")(EVENT, context(seconds=0))
-    assert (answer["statusCode"], json.loads(answer["body"])["errorCode"]) == (503, "TEMPORARILY_UNAVAILABLE")
+    assert (answer["statusCode"], json.loads(answer["body"])["errorCode"]) == (400, "UNSUPPORTED_OPERATION")
 
 
 def test_an_event_that_is_no_request_is_tolerated() -> None:

@@ -1,6 +1,6 @@
 """Decides how a stream is gzipped on the way out: igzip's fastest level, flushed so that a reader sees progress."""
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 
 from isal import isal_zlib
 
@@ -10,8 +10,8 @@ FLUSH_BYTES = 256 * 1024
 _GZIP_WRAPPER = 16 + isal_zlib.MAX_WBITS
 
 
-def gzip_chunks(chunks: Iterable[bytes], failed: bytes) -> Generator[bytes]:
-    """Yield one gzip stream of `chunks`; if they raise, end it in order with `failed` as its last line, and raise."""
+def gzip_chunks(chunks: Iterable[bytes], failed: Callable[[Exception], bytes]) -> Generator[bytes]:
+    """Yield one gzip stream of `chunks`; if they raise, the last line is what `failed` gives; then raise."""
     pack = isal_zlib.compressobj(level=1, wbits=_GZIP_WRAPPER)
     pending = FLUSH_BYTES
     try:
@@ -23,16 +23,16 @@ def gzip_chunks(chunks: Iterable[bytes], failed: bytes) -> Generator[bytes]:
                 pending = 0
             if packed:
                 yield packed
-    except Exception:
-        yield pack.compress(failed) + pack.flush()
+    except Exception as error:
+        yield pack.compress(failed(error)) + pack.flush()
         raise
     yield pack.flush()
 
 
-def end_with(chunks: Iterable[bytes], failed: bytes) -> Generator[bytes]:
-    """Yield `chunks`; if they raise, yield `failed` as the last line, and raise."""
+def end_with(chunks: Iterable[bytes], failed: Callable[[Exception], bytes]) -> Generator[bytes]:
+    """Yield `chunks`; if they raise, yield what `failed` gives as the last line, and raise."""
     try:
         yield from chunks
-    except Exception:
-        yield failed
+    except Exception as error:
+        yield failed(error)
         raise

@@ -4,6 +4,7 @@
 the protocol's error object, anything else is logged and becomes 500 INTERNAL_ERROR with an empty message.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from http import HTTPStatus
@@ -12,10 +13,10 @@ from typing import Any
 from deltaic.errors import DeltaicError
 from deltaic.http.asgi import App, Message, Receive, Scope, Send
 from deltaic.http.compression import end_with, gzip_chunks
-from deltaic.http.observability import Exchange, logger
+from deltaic.http.observability import Exchange, facts_of, logger, stack_of
 from deltaic.http.request import Request, read_request
 from deltaic.http.response import Response, Stream, error_response
-from deltaic.http.streaming import DeadlineReached, StreamingMangum
+from deltaic.http.streaming import ANSWER_LIMIT, DeadlineReached, StreamingMangum, answer_too_large
 from deltaic.settings import settings
 
 UseCase = Callable[[Request], Response | Stream]
@@ -49,14 +50,14 @@ def application(endpoint: str, use_case: UseCase, *, stream: bool = False) -> Ap
             facts: Mapping[str, object] = {}
             if isinstance(answer, Stream) and not stream:
                 facts = answer.facts
-                answer = Response(headers=answer.headers, body=b"".join(answer.chunks))
+                answer = Response(headers=answer.headers, body=_whole(answer))
         except DeltaicError as error:
             answer = error_response(error)
-            exchange.record(error.status, _facts(error))
+            exchange.record(error.status, facts_of(error))
         except Exception as error:  # noqa: BLE001 -- whatever it is, the caller gets the protocol's error object
-            logger().exception("unexpected failure")
+            logger().error("unexpected failure", extra={"stack": stack_of(error)})
             answer = error_response(DeltaicError(""))
-            exchange.record(answer.status, _facts(error), failed=True)
+            exchange.record(answer.status, facts_of(error), failed=True)
         else:
             if isinstance(answer, Stream):
                 await _send_stream(exchange, answer, send, gzip=_accepts_gzip(request))
@@ -68,21 +69,40 @@ def application(endpoint: str, use_case: UseCase, *, stream: bool = False) -> Ap
     return app
 
 
+def _whole(stream: Stream) -> bytes:
+    """Return the answer in one piece; raises the refusal as soon as it cannot leave so, not when it is complete."""
+    parts: list[bytes] = []
+    size = 0
+    for chunk in stream.chunks:
+        parts.append(chunk)
+        size += len(chunk)
+        if size > ANSWER_LIMIT:
+            raise answer_too_large()
+    return b"".join(parts)
+
+
 async def _send_stream(exchange: Exchange, stream: Stream, send: Send, *, gzip: bool) -> None:
-    """Send the stream; a failure of its source ends it with its `failed` line; both failures are raised."""
+    """Send the stream; a source that fails, or time that is up, ends it with its `failed` line and is raised."""
     headers = dict(stream.headers)
     if gzip:
         headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
     chunks = (gzip_chunks if gzip else end_with)(stream.chunks, stream.failed)
     await _send_start(send, HTTPStatus.OK, headers)
+    source_failed = True
     try:
         for chunk in chunks:
+            source_failed = False
             await send(_part(chunk))
+            source_failed = True
+    except (DeadlineReached, asyncio.CancelledError) as error:
+        # Told by `send`, or cancelled while it waits for a slow reader, who is still there: it takes some last bytes.
+        await send(_part(chunks.throw(DeadlineReached("the function's time is nearly up"))))
+        exchange.record(HTTPStatus.OK, facts_of(error), failed=True)
+        raise
     except Exception as error:
-        if isinstance(error, DeadlineReached):  # the reader is still there, and `send` takes some last bytes
-            await send(_part(chunks.throw(error)))
-        logger().exception("the stream broke off")
-        exchange.record(HTTPStatus.OK, _facts(error), failed=True)
+        if source_failed:
+            logger().error("the stream broke off", extra={"stack": stack_of(error)})
+        exchange.record(HTTPStatus.OK, facts_of(error) | {"readerLeft": not source_failed}, failed=source_failed)
         raise
     await send({"type": "http.response.body", "body": b""})
     exchange.record(HTTPStatus.OK, stream.facts)
@@ -95,12 +115,6 @@ def _part(chunk: bytes) -> Message:
 async def _send_start(send: Send, status: int, headers: dict[str, str]) -> None:
     pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": status, "headers": pairs})
-
-
-def _facts(error: Exception) -> dict[str, object]:
-    if isinstance(error, DeltaicError):
-        return {"errorCode": error.code, "error": error.message}
-    return {"error": type(error).__name__}
 
 
 def _accepts_gzip(request: Request) -> bool:

@@ -1,24 +1,30 @@
 """Decides what is told of each request: one structured log line and its metrics, and never a secret.
 
-The log line is the audit record (who asked for which table, what was answered); bearer tokens, signed URLs and page
-tokens never enter it. Metrics leave as CloudWatch EMF; set POWERTOOLS_METRICS_DISABLED=true where nobody reads them.
+The log line is the audit record (who asked for which table, what was answered). Bearer tokens, signed URLs and page
+tokens never enter it: of a message only what cannot be one, of a failure only its own stack, because the causes behind
+it quote requests. Metrics leave as CloudWatch EMF; set POWERTOOLS_METRICS_DISABLED=true where nobody reads them.
 
 Powertools is imported when the first request has been answered and not before: it is a third of what a listing
 function would import, and a streamed answer has left by then.
 """
 
+import re
 import time
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
+from deltaic.errors import DeltaicError
 from deltaic.http.request import Request
 
 if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
 
 NAMESPACE = "Deltaic"
+
+_TOKEN = re.compile(r"[\w-]{40,}")
 
 
 @cache
@@ -27,6 +33,18 @@ def logger() -> "Logger":
     from aws_lambda_powertools import Logger
 
     return Logger(service="deltaic")
+
+
+def facts_of(error: BaseException) -> dict[str, object]:
+    """Return what the log may say of a failure: texts of the tree without anything long enough to be a token."""
+    if isinstance(error, DeltaicError):
+        return {"errorCode": error.code, "error": _TOKEN.sub("...", error.message)}
+    return {"error": type(error).__name__}
+
+
+def stack_of(error: BaseException) -> str:
+    """Return where an unexpected failure arose, without its causes."""
+    return "".join(traceback.format_exception(error, chain=False))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ last line is then `endStreamAction.errorMessage` where the client negotiated one
 exception is raised again so that the stream itself is marked as failed (DESIGN.md, section 3).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from deltaic.errors import DeltaicError
@@ -28,8 +28,8 @@ class Stream:
     headers: Mapping[str, str]
     chunks: Iterable[bytes]
     """Whole lines only, so that a chunk boundary is a line boundary."""
-    failed: bytes
-    """The last line to send if `chunks` raises."""
+    failed: Callable[[Exception], bytes]
+    """Gives the last line to send if `chunks` raises, or if the time for the answer is up."""
     facts: Mapping[str, object] = field(default_factory=dict)
     """What the log shall remember of this answer; complete when `chunks` has ended."""
 

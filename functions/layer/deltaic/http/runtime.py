@@ -9,7 +9,7 @@ from deltaic.protocol.tokens import TokenSigner
 from deltaic.settings import settings
 from deltaic.sharing.context import Sharing
 from deltaic.sharing.memory import Memory
-from deltaic.storage.credentials import control_client
+from deltaic.storage.credentials import server_secret
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.sessions import SigningSessions
 
@@ -38,5 +38,4 @@ def sharing() -> Sharing:
 @cache
 def _token_signer() -> TokenSigner:
     told = settings()
-    secrets = control_client("secretsmanager", told.region, told.endpoint_url)
-    return TokenSigner(secrets.get_secret_value(SecretId=told.token_key_secret)["SecretString"].encode())
+    return TokenSigner(server_secret(told.token_key_secret, told.region, told.endpoint_url).encode())

@@ -16,12 +16,12 @@ from typing import Any
 
 from mangum import Mangum
 
-from deltaic.errors import DeltaicError, Unavailable, UnsupportedOperation
+from deltaic.errors import DeltaicError, UnsupportedOperation
 from deltaic.http.asgi import App
 from deltaic.http.response_cycle import AnswerTooLarge, DeadlineReached, Opener, ResponseCycle, Streamed, Whole, prelude
 from deltaic.http.runtime_stream import find_runtime
 
-__all__ = ["DeadlineReached", "StreamingMangum"]
+__all__ = ["ANSWER_LIMIT", "DeadlineReached", "StreamingMangum", "answer_too_large"]
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class StreamingMangum(Mangum):
         try:
             _event_loop().run_until_complete(cycle(self.app))
         except AnswerTooLarge:
-            return handler(_error(_too_large()))
+            return handler(_error(answer_too_large()))
         except Exception as error:
             if self.stream:
                 raise
@@ -78,7 +78,7 @@ class StreamingMangum(Mangum):
         if self.stream:
             return prelude(out.status, out.headers) + out.body
         answer = handler({"status": out.status, "headers": out.headers, "body": bytes(out.body)})
-        return answer if _fits(answer) else handler(_error(_too_large()))
+        return answer if _fits(answer) else handler(_error(answer_too_large()))
 
     def _opener(self, context: Any) -> Opener | None:
         offered: Opener | None = getattr(context, "open_response_stream", None)
@@ -113,7 +113,8 @@ def _fits(answer: dict[str, Any]) -> bool:
     return len(json.dumps(answer, ensure_ascii=False).encode()) <= ANSWER_LIMIT
 
 
-def _too_large() -> DeltaicError:
+def answer_too_large() -> DeltaicError:
+    """Return the refusal of a buffered answer over ANSWER_LIMIT: permanent, so no 5xx, and with the remedy."""
     return UnsupportedOperation(
         "The answer is larger than the 6 MB that this server can send in one piece. Ask for it in pages (maxFiles, "
         "then pageToken) or for fewer files (predicateHints, limitHint); the provider lifts the limit by deploying "
@@ -122,7 +123,10 @@ def _too_large() -> DeltaicError:
 
 
 def _in_time() -> DeltaicError:
-    return Unavailable("The answer was not ready in the time this server takes for one. Ask for less, or in pages.")
+    return UnsupportedOperation(
+        "The answer was not ready in the time that this server has. Ask for it in pages (maxFiles, then pageToken) "
+        "or for fewer files (predicateHints, limitHint)."
+    )
 
 
 def _error(error: DeltaicError) -> Any:

@@ -20,6 +20,7 @@ from deltaic.sharing.context import SharedTable
 
 VERSION_HEADER = "delta-table-version"
 
+_UNEXPECTED = DeltaicError("The server failed while it was sent. Ask again.")
 _BROKEN = b"!aborted: the answer is not complete; ask again\n"
 """A last line that is no JSON: the Python client takes an answer that ends cleanly in the middle for a whole one."""
 
@@ -86,12 +87,15 @@ class Answer:
             headers[FILE_ID_HASH_HEADER] = self.wishes.file_id_hash
         return headers
 
-    @property
-    def failed(self) -> bytes:
-        """The last line if `chunks` raises: no reader can take what came before it for the whole."""
+    def failed(self, error: Exception) -> bytes:
+        """Return the last line if `chunks` raises: no reader can take what came before it for the whole.
+
+        Spark tries again for a status of 5xx only, so a permanent cause keeps its own status.
+        """
         if not self.negotiated_end:
             return _BROKEN
-        message = "The answer is not complete because the server failed while it was sent. Ask again."
+        cause = error if isinstance(error, DeltaicError) else _UNEXPECTED
+        message = f"The answer is not complete. {cause.message}"
         return lines.end_stream_action(
-            lines.EndStreamAction(error_message=message, http_status_error_code=DeltaicError.status)
+            lines.EndStreamAction(error_message=message, http_status_error_code=cause.status)
         )
