@@ -3,7 +3,7 @@
 import asyncio
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +14,15 @@ from deltaic.http.response import Response, Stream
 from deltaic.http.streaming import DeadlineReached
 
 FAILED = b"!aborted\n"
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    """Run on a loop of its own, and leave the one alone that other tests' handlers keep in this thread."""
+    loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(work)
+    finally:
+        loop.close()
 
 
 def scope(**headers: str) -> dict[str, Any]:
@@ -46,7 +55,7 @@ def answer_of(
         return {"type": "http.request", "body": b"", "more_body": False}
 
     try:
-        asyncio.run(application("test", use_case, stream=stream)(scope(**headers), receive, send))
+        run(application("test", use_case, stream=stream)(scope(**headers), receive, send))
     except Exception as error:  # noqa: BLE001 -- the test looks at whatever came out
         return sent, error
     return sent, None
@@ -96,13 +105,13 @@ def test_an_answer_that_waits_for_a_slow_reader_ends_with_the_line_when_it_is_ca
     async def receive() -> Message:
         return {"type": "http.request", "body": b""}
 
-    async def run() -> None:
+    async def within_limits() -> None:
         app = application("test", streaming(iter([b"one\n", b"two\n"])), stream=True)
         async with asyncio.timeout(0.2):
             await app(scope(), receive, slow_once)
 
     with pytest.raises(TimeoutError):
-        asyncio.run(run())
+        run(within_limits())
     assert body_of(sent) == b"one\n" + FAILED
 
 
@@ -115,7 +124,7 @@ def test_a_reader_that_leaves_is_not_a_failure_of_the_source() -> None:
         return {"type": "http.request", "body": b""}
 
     with pytest.raises(ConnectionResetError):
-        asyncio.run(application("test", streaming(iter([b"one\n"])), stream=True)(scope(), receive, gone))
+        run(application("test", streaming(iter([b"one\n"])), stream=True)(scope(), receive, gone))
 
 
 def test_without_streaming_an_answer_is_refused_as_soon_as_it_cannot_leave_whole() -> None:
@@ -194,5 +203,5 @@ def test_a_request_that_no_authorizer_let_through_is_401() -> None:
         return {"type": "http.request", "body": b""}
 
     bare = {**scope(), "aws.event": {"requestContext": {}}}
-    asyncio.run(application("test", lambda _: Response())(bare, receive, send))
+    run(application("test", lambda _: Response())(bare, receive, send))
     assert sent[0]["status"] == 401
