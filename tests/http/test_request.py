@@ -1,0 +1,95 @@
+"""What a use case is told of a request, from the event that API Gateway hands on."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from deltaic.errors import Unauthenticated
+from deltaic.http.asgi import Message
+from deltaic.http.request import Request, read_request
+
+
+def read(
+    *,
+    parameters: dict[str, str] | None = None,
+    query: bytes = b"",
+    headers: Sequence[tuple[bytes, bytes]] = (),
+    bodies: Sequence[bytes] = (b"",),
+    authorizer: dict[str, str] | None = None,
+) -> Request:
+    said = {"recipientId": "r-1", "tokenId": "t-1"} if authorizer is None else authorizer
+    scope: dict[str, Any] = {
+        "method": "GET",
+        "query_string": query,
+        "headers": list(headers),
+        "aws.event": {
+            "pathParameters": parameters,
+            "requestContext": {"authorizer": said, "requestId": "q-1"},
+        },
+    }
+    messages = [
+        {"type": "http.request", "body": body, "more_body": number + 1 < len(bodies)}
+        for number, body in enumerate(bodies)
+    ]
+
+    async def receive() -> Message:
+        return messages.pop(0)
+
+    return asyncio.run(read_request(scope, receive))
+
+
+def test_identity_comes_from_the_authorizer() -> None:
+    request = read()
+    assert (request.caller.recipient_id, request.caller.token_id) == ("r-1", "t-1")
+    assert (request.method, request.request_id) == ("GET", "q-1")
+
+
+@pytest.mark.parametrize("said", [{}, {"recipientId": "r-1"}, {"tokenId": "t-1"}, {"recipientId": "", "tokenId": "t"}])
+def test_without_one_there_is_no_request(said: dict[str, str]) -> None:
+    with pytest.raises(Unauthenticated):
+        read(authorizer=said)
+
+
+@pytest.mark.parametrize(
+    ("sent", "name"),
+    [
+        ("plain", "plain"),
+        ("a%20b", "a b"),
+        ("a+b", "a+b"),
+        ("100%2525", "100%25"),
+        ("%E6%9D%B1", "\u6771"),
+        ("%ff", "\ufffd"),
+        ("%zz", "%zz"),
+    ],
+)
+def test_names_are_decoded_once_and_a_plus_is_a_plus(sent: str, name: str) -> None:
+    assert read(parameters={"share": sent}).names == {"share": name}
+
+
+def test_a_route_without_parameters_has_no_names() -> None:
+    assert read(parameters=None).names == {}
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        (b"", {}),
+        (b"a=1&b=", {"a": "1", "b": ""}),
+        (b"a=1&a=2", {"a": "2"}),
+        (b"t=2022-01-01T00%3A00%3A00%2B02%3A00", {"t": "2022-01-01T00:00:00+02:00"}),
+        (b"a", {"a": ""}),
+        (b"a=%ff", {"a": "\ufffd"}),
+    ],
+)
+def test_of_a_repeated_parameter_the_last_counts(query: bytes, found: dict[str, str]) -> None:
+    assert read(query=query).query == found
+
+
+def test_headers_match_in_any_case_and_join() -> None:
+    headers = [(b"Delta-Sharing-Capabilities", b"a=b"), (b"X-One", b"1"), (b"x-one", b"2")]
+    assert read(headers=headers).headers == {"delta-sharing-capabilities": "a=b", "x-one": "1,2"}
+
+
+def test_the_body_is_read_to_its_end() -> None:
+    assert read(bodies=[b'{"a', b'":', b"1}"]).body == b'{"a":1}'
