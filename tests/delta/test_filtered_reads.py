@@ -1,6 +1,6 @@
 """A filter sees cheap columns first, and what it drops is neither fetched nor decoded."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +23,10 @@ class Wanting:
     below: int | None = None
     typed: bool = True
     asked: dict[str, int] = field(default_factory=lambda: {"partition": 0, "typed": 0, "json": 0})
+
+    @property
+    def identity(self) -> Hashable:
+        return None if self.partitions is None else frozenset(self.partitions), self.below, self.typed
 
     @property
     def needs_statistics(self) -> bool:
@@ -143,3 +147,13 @@ def test_row_groups_without_survivors_are_not_fetched(tmp_path: Path) -> None:
     for group, needed in ((0, False), (1, False), (2, False), (3, True), (4, True), (5, True)):
         start, end = chunk(tmp_path, group, "add.path")
         assert any(int(a) <= start and end <= int(b) for a, b in fetched) is needed
+
+
+def test_a_part_that_has_no_column_for_adds_is_passed_over(tmp_path: Path) -> None:
+    log = table(tmp_path)
+    log.clear_checkpoints()
+    log.v2(2, "parquet", 2, statistics="both")
+    (top,) = log.log.glob("*.checkpoint.*.parquet")
+    pq.write_table(pq.read_table(top).drop_columns(["add", "remove"]), top)
+    expected = [action for action in expected_files(log.state()) if Wanting(None, 30).keeps(action)]
+    assert found_files(DeltaLog(FolderStore(tmp_path)).snapshot().files(Wanting(None, 30))) == expected

@@ -1,5 +1,6 @@
 """Decides the shape in which live files travel from the log to the wire: Arrow batches of one schema."""
 
+from collections.abc import Hashable
 from typing import Protocol
 
 import pyarrow as pa
@@ -41,6 +42,11 @@ class FileFilter(Protocol):
     The log calls the steps in this order and reads what the next step needs only for what survived. Each step returns
     a boolean array as long as its input, without nulls: true keeps the file. Names are physical column names.
     """
+
+    @property
+    def identity(self) -> Hashable:
+        """Name what this filter keeps: filters of one identity keep the same rows of any file of the log."""
+        ...
 
     @property
     def needs_statistics(self) -> bool:

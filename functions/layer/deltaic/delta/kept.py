@@ -60,10 +60,10 @@ class KeptOfTable:
     whole: bool = False
     """Whether decoded row groups are kept, and not only what is small."""
 
-    def get(self, kind: str, part: str, group: int) -> Any:
+    def get(self, kind: Hashable, part: str, group: int) -> Any:
         """Return what is kept of a row group of a part; None for nothing."""
         return self.kept.get((self.table, kind, part, group))
 
-    def put(self, kind: str, part: str, group: int, value: Any, nbytes: int) -> None:
+    def put(self, kind: Hashable, part: str, group: int, value: Any, nbytes: int) -> None:
         """Keep something of a row group of a part."""
         self.kept.put((self.table, kind, part, group), value, nbytes)

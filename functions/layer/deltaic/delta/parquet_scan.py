@@ -66,10 +66,13 @@ class ParquetScan:
         self._batch_rows = batch_rows
         self._kept = kept
 
+    def groups(self, first: int) -> list[int]:
+        """Return the row groups from `first` on that may hold adds."""
+        return [group for group in range(first, self._file.footer.num_row_groups) if self._adds(group) != 0]
+
     def rows(self, first_group: int, first_row: int) -> Iterator[Rows]:
         """Yield the rows from row `first_row` of row group `first_group` on; a batch may begin before that row."""
-        groups = [g for g in range(first_group, self._file.footer.num_row_groups) if self._adds(g) != 0]
-        plans = self._plans(groups)
+        plans = self._plans(self.groups(first_group))
         windows = self._windows(plans)
         with ThreadPoolExecutor(1, "read-ahead") as reader:
             window: Sequence[_Group] | None = next(windows, None)

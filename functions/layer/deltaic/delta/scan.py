@@ -8,12 +8,13 @@ is refused when it is gone, and starts at its own row group.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaic.delta.answers import KeptAnswers, from_row
 from deltaic.delta.checkpoint import LinesPart, ParquetPart, Part
 from deltaic.delta.files import FileFilter
 from deltaic.delta.kept import KeptOfTable
@@ -45,6 +46,14 @@ class FileBatch:
     looked_at: int
     rows: pa.Array | None
     """Which of the rows looked at are in `files`; None for all."""
+
+    def slice(self, first: int, count: int) -> "FileBatch":
+        """Return some of the files, as if no more had been looked at than up to the next of them."""
+        if first == 0 and count >= self.files.num_rows:
+            return self
+        end = self.position(first + count).row
+        rows = pa.array(range(self.files.num_rows), pa.uint64()) if self.rows is None else self.rows
+        return FileBatch(self.files.slice(first, count), self.start, end - self.start.row, rows.slice(first, count))
 
     def position(self, row: int) -> Position:
         """Return where row `row` of `files` stands; `files.num_rows` gives where the next batch starts."""
@@ -87,15 +96,41 @@ class Scan:
 
     def _in_parquet(self, part: ParquetPart, start: Position) -> Iterator[FileBatch]:
         scan = ParquetScan(part, self.wanted, self.batch_rows, self.kept)
+        if self.wanted is None or self.kept is None:
+            yield from self._read(scan, start, self.tail)
+            return
+        answers = KeptAnswers(self.kept, part.identity, self.wanted.identity)
+        groups = scan.groups(start.row_group)
+        known = answers.all_of(groups)
+        if known is not None:
+            chosen: Iterator[FileBatch] = (batch for batch in known if batch is not None)
+        else:
+            chosen = answers.keeping(self._read(scan, start, None), groups, start.row)
+        for batch in chosen:
+            here = batch.start.row_group == start.row_group
+            yield from self._live(from_row(batch, start.row) if here and known is not None else batch)
+
+    def _read(self, scan: ParquetScan, start: Position, tail: Tail | None) -> Iterator[FileBatch]:
+        """Read the rows that the filter keeps; with a tail, those of them that it does not mention."""
         for found in scan.rows(start.row_group, start.row):
             rows = _after(found, start.row) if found.row_group == start.row_group else found
             for at in range(0, rows.files.num_rows, self.batch_rows):
                 files = rows.files.slice(at, self.batch_rows)
                 keep = None if rows.wanted is None else rows.wanted.slice(at, self.batch_rows)
                 parsed = None if rows.parsed is None else rows.parsed.slice(at, self.batch_rows)
-                keep = both(keep, self.tail.keep(files["path"], files["deletionVector"]))
+                if tail is not None:
+                    keep = both(keep, tail.keep(files["path"], files["deletionVector"]))
                 here = start._replace(row_group=rows.row_group, row=rows.start + at)
                 yield from self._finish(files, keep, parsed, here)
+
+    def _live(self, batch: FileBatch) -> Iterator[FileBatch]:
+        """Drop what the tail mentions from what the filter has kept; no batch longer than asked."""
+        keep = self.tail.keep(batch.files["path"], batch.files["deletionVector"])
+        if keep is not None:
+            rows = pc.indices_nonzero(keep) if batch.rows is None else batch.rows.filter(keep)
+            batch = replace(batch, files=batch.files.filter(keep), rows=rows)
+        for at in range(0, batch.files.num_rows, self.batch_rows):
+            yield batch.slice(at, self.batch_rows)
 
     def _finish(
         self, files: pa.RecordBatch, keep: pa.BooleanArray | None, parsed: pa.StructArray | None, start: Position

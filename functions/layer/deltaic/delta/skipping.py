@@ -3,7 +3,7 @@
 A file is dropped only when no row of it can make the predicate true; whatever cannot be decided keeps the file.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -37,7 +37,14 @@ class Skipper:
         columns = dict.fromkeys(leaf.column for leaf in leaves(self._statistics) if not leaf.column.is_partition)
         self._columns = tuple(columns)
         self._json: JsonStatistics | None = None
+        table = (metadata.schema_string, tuple(metadata.partition_columns), frozenset(metadata.configuration.items()))
+        self._identity = (expression, table)
         self._remembered: dict[int, _Known] = {}
+
+    @property
+    def identity(self) -> Hashable:
+        """The predicate, and the schema that its columns are found in."""
+        return self._identity
 
     @property
     def keeps_everything(self) -> bool:

@@ -19,6 +19,7 @@ from deltaic.sharing.cells import integers
 BLOCK_ROWS: Final = 512
 """Rows of the log in a block, and so the most lines of a chunk: more costs more in memory than it saves in calls."""
 
+_SPARSE: Final = 8
 _BYTES_PER_LINE: Final = 1000
 """What a line takes in memory, about: to tell whether a table fits before its first line is made."""
 _PER_OBJECT: Final = 49
@@ -93,6 +94,12 @@ class KeptLines:
     def blocks(self, batch: FileBatch, prepare: Prepare) -> Iterator[tuple[Any, Prepared | None]]:
         """Yield the batch in blocks: its files, and their lines, kept ones where there are."""
         files, first = batch.files, batch.start.row
+        if files.num_rows * _SPARSE < batch.looked_at:
+            # A filter's few rows out of many: blocks would hold one or two of them each.
+            for at in range(0, files.num_rows, BLOCK_ROWS):
+                part = files.slice(at, BLOCK_ROWS)
+                yield part, prepare(part)
+            return
         rows: Sequence[int] = range(first, first + files.num_rows)
         if batch.rows is not None:
             rows = [first + row for row in integers(batch.rows)]

@@ -1,0 +1,92 @@
+"""Decides what is kept of filtered readings: the few rows of a checkpoint's row group that a filter chose.
+
+They are kept as the checkpoint has them, before newer commits are looked at, so that what they answer stays right in
+every version that stands on that checkpoint. A filter that keeps many rows of a row group is not worth the room.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaic.delta.kept import KeptOfTable
+
+if TYPE_CHECKING:
+    from deltaic.delta.scan import FileBatch
+
+_MOST_ROWS: Final = 4096
+"""Of a row group: a batch."""
+_LEAST_BYTES: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswers:
+    """What one filter chose from one part."""
+
+    kept: KeptOfTable
+    part: str
+    filter: Hashable
+
+    def all_of(self, groups: Sequence[int]) -> "list[FileBatch | None] | None":
+        """Return what is kept for each of these row groups (None: nothing was chosen); None if one is not known."""
+        found: list[FileBatch | None] = []
+        for group in groups:
+            known = self.kept.get(self._kind, self.part, group)
+            if known is None:
+                return None
+            found.append(known[0])
+        return found
+
+    def keeping(self, batches: "Iterator[FileBatch]", groups: Sequence[int], first_row: int) -> "Iterator[FileBatch]":
+        """Pass on what was chosen from these row groups, in order, and keep each row group that was read to its end.
+
+        `first_row` is the row of the first row group that the reading starts from.
+        """
+        unread = list(groups[1:] if first_row else groups)
+        collected: list[FileBatch] = []
+        count = 0
+        for batch in batches:
+            group = batch.start.row_group
+            while unread and unread[0] < group:
+                self._keep(unread.pop(0), collected, count)
+                collected, count = [], 0
+            if unread and unread[0] == group:
+                count += batch.files.num_rows
+                collected = [*collected, batch] if count <= _MOST_ROWS else []
+            yield batch
+        for group in unread:
+            self._keep(group, collected, count)
+            collected, count = [], 0
+
+    def _keep(self, group: int, batches: "Sequence[FileBatch]", count: int) -> None:
+        """Keep what was chosen from one row group as one batch that begins with the row group."""
+        if count > _MOST_ROWS:
+            return
+        whole, nbytes = None, _LEAST_BYTES
+        if batches:
+            files = pa.concat_batches([batch.files for batch in batches])
+            rows = pa.concat_arrays([_rows_in_group(batch) for batch in batches])
+            last = batches[-1]
+            looked_at = last.start.row + last.looked_at
+            whole = replace(last, files=files, start=last.start._replace(row=0), looked_at=looked_at, rows=rows)
+            nbytes += int(files.get_total_buffer_size() + rows.nbytes)
+        self.kept.put(self._kind, self.part, group, (whole,), nbytes)
+
+    @property
+    def _kind(self) -> Hashable:
+        return ("chosen", self.filter)
+
+
+def from_row(batch: "FileBatch", row: int) -> "FileBatch":
+    """Return the files of a kept batch from a row of its row group on."""
+    if row == 0 or batch.rows is None:
+        return batch
+    first = pc.sum(pc.less(batch.rows, row)).as_py() or 0
+    return replace(batch, files=batch.files.slice(first), rows=batch.rows.slice(first))
+
+
+def _rows_in_group(batch: "FileBatch") -> Any:
+    rows = pa.array(range(batch.files.num_rows), pa.uint64()) if batch.rows is None else batch.rows.cast(pa.uint64())
+    return pc.add(rows, pa.scalar(batch.start.row, pa.uint64()))
