@@ -96,7 +96,8 @@ class Selection:
             yield batch
 
     def _typed_leaves(self) -> list[int]:
-        if not self._wanted.needs_statistics:
+        # A part without adds need not have their column at all.
+        if not self._groups or not self._wanted.needs_statistics:
             return []
         add = self._part.file.schema.field("add").type
         at = add.get_field_index("stats_parsed")
