@@ -49,7 +49,7 @@ def line_microseconds(lines: int, token_length: int) -> dict[str, float]:
     from deltaic.storage.urls import TableUrls
 
     adds = [msgspec.json.decode(json.dumps(tables.add(number, lines)), type=Add) for number in range(lines)]
-    batch = FileBatch(batch_of(adds), Position("", 1, 0, 0), lines, None)
+    batch = FileBatch(batch_of(adds, "the benchmark"), Position("", 1, 0, 0), lines, None)
     urls = TableUrls(
         TableLocations.parse("s3://bench/logs"),
         StorageConfig(endpoint="http://127.0.0.1:9", path_style=True),

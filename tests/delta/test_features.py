@@ -5,7 +5,7 @@ import json
 import pytest
 from deltaic.delta.actions import Metadata, Protocol, metadata_of, protocol_of
 from deltaic.delta.features import check_readable, live_features
-from deltaic.errors import UnsupportedOperation
+from deltaic.errors import TableUnreadable, UnsupportedOperation
 
 
 def made(reader: int, *features: str) -> Protocol:
@@ -95,3 +95,17 @@ def test_writer_features_do_not_matter() -> None:
 )
 def test_live_features(protocol: Protocol, metadata: Metadata, vectors: bool, live: set[str]) -> None:
     assert live_features(protocol, metadata, has_deletion_vectors=vectors) == live
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pytest.param('{"type":"struct","fields":5}', id="fields"),
+        pytest.param('{"type":"struct","fields":[{"name":"x","type":"long","metadata":5}]}', id="metadata"),
+        pytest.param("[" * 100_000 + "]" * 100_000, id="depth"),
+        pytest.param("{", id="no_json"),
+    ],
+)
+def test_a_schema_that_is_none_is_refused(schema: str) -> None:
+    with pytest.raises(TableUnreadable, match="schemaString"):
+        live_features(made(1), metadata_of({"id": "i", "schemaString": schema}, "here"))

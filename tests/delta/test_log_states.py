@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from delta_tables.folder_store import FolderStore
@@ -360,6 +361,44 @@ def tear_the_manifest(log: HandmadeLog) -> str:
     return manifest.name
 
 
+def outgrow_a_size(log: HandmadeLog) -> str:
+    return f"{log.commit(add('f9', size=2**63)):020d}.json"
+
+
+def outgrow_a_row_id(log: HandmadeLog) -> str:
+    return f"{log.commit(add('f9', baseRowId=2**70)):020d}.json"
+
+
+def outgrow_an_offset(log: HandmadeLog) -> str:
+    return f"{log.commit(add('f9', vector=vector('ab^-aqEH.-t@S}K{vb[*k^', 2**31))):020d}.json"
+
+
+def outgrow_a_size_in_the_manifest(log: HandmadeLog) -> str:
+    log.commit(add("f9", size=2**63))
+    log.v2(10, "json", 0)
+    (manifest,) = log.log.glob("*.checkpoint.*.json")
+    return manifest.name
+
+
+def rewrite_the_checkpoint(log: HandmadeLog, column: str, value: object) -> str:
+    """Exchange one column of the checkpoint of the last version, which alone is left."""
+    log.classic(9)
+    log.forget(*range(10))
+    path = log.log / f"{9:020d}.checkpoint.parquet"
+    whole = pq.read_table(path)
+    columns = pa.array([value] * whole.num_rows)
+    pq.write_table(whole.set_column(whole.schema.get_field_index(column), column, columns), path)
+    return path.name
+
+
+def put_a_name_for_the_format(log: HandmadeLog) -> str:
+    return rewrite_the_checkpoint(log, "metaData", {"id": "i", "schemaString": "{}", "format": "parquet"})
+
+
+def put_a_number_for_the_protocol(log: HandmadeLog) -> str:
+    return rewrite_the_checkpoint(log, "protocol", 3)
+
+
 def remove_the_log(log: HandmadeLog) -> str:
     log.forget(*range(10))
     return "_delta_log/ is empty"
@@ -377,6 +416,12 @@ def remove_the_log(log: HandmadeLog) -> str:
         damage_the_pages,
         lose_a_sidecar,
         tear_the_manifest,
+        outgrow_a_size,
+        outgrow_a_row_id,
+        outgrow_an_offset,
+        outgrow_a_size_in_the_manifest,
+        put_a_name_for_the_format,
+        put_a_number_for_the_protocol,
         remove_the_log,
     ],
     ids=lambda damage: damage.__name__,

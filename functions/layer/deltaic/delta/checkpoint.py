@@ -20,6 +20,7 @@ from deltaic.delta.replay import batch_of
 from deltaic.delta.rows import child
 from deltaic.delta.store import TableStore
 from deltaic.delta.unreadable import reading
+from deltaic.errors import TableUnreadable
 
 _ROWS: Final = 65536
 
@@ -87,6 +88,8 @@ class ParquetPart:
                     for kind in kinds:
                         column = child(batch, kind)
                         if column is not None and column.null_count < len(column):
+                            if not pa.types.is_struct(column.type):
+                                raise ValueError(f"{kind} is no struct")
                             found[kind] += column.drop_null().to_pylist()
         return found
 
@@ -164,7 +167,7 @@ class CheckpointReader:
                     protocol = protocol_of(action, part.path)
             for action in found["metaData"]:
                 if action.get("id") is not None or action.get("schemaString") is not None:
-                    metadata = metadata_of(_plain_metadata(action), part.path)
+                    metadata = metadata_of(_plain_metadata(action, part.path), part.path)
             if protocol is not None and metadata is not None:
                 break
         for part in self._top:
@@ -202,7 +205,7 @@ class CheckpointReader:
                     metadata = metadata_in(line.meta_data, path) or metadata
                 elif line.protocol:
                     protocol = protocol_in(line.protocol, path) or protocol
-        own: list[Part] = [LinesPart(batch_of(adds))] if adds else []
+        own: list[Part] = [LinesPart(batch_of(adds, path))] if adds else []
         return _Manifest((*own, *sidecars), protocol, metadata)
 
     def _sidecar(self, path: str, size: int | None) -> ParquetPart:
@@ -216,8 +219,11 @@ class CheckpointReader:
         return len(self.checkpoint.files) == 1 and bool(part.file.leaves("sidecar"))
 
 
-def _plain_metadata(action: dict[str, Any]) -> dict[str, Any]:
+def _plain_metadata(action: dict[str, Any], where: str) -> dict[str, Any]:
     """Turn Arrow's maps, which are lists of pairs, into objects."""
-    encoding = dict(action.get("format") or {})
-    encoding["options"] = dict(encoding.get("options") or ())
-    return action | {"format": encoding, "configuration": dict(action.get("configuration") or ())}
+    try:
+        encoding = dict(action.get("format") or {})
+        encoding["options"] = dict(encoding.get("options") or ())
+        return action | {"format": encoding, "configuration": dict(action.get("configuration") or ())}
+    except (TypeError, ValueError) as broken:
+        raise TableUnreadable(f"the table's log cannot be read: {where} has a broken metaData: {broken}") from broken

@@ -116,7 +116,7 @@ def _schema_marks(metadata: Metadata) -> tuple[frozenset[str], bool]:
     """Return the primitive types of the schema, and whether any column's type was ever widened."""
     try:
         schema = json.loads(metadata.schema_string)
-    except ValueError as broken:
+    except (ValueError, RecursionError) as broken:
         raise TableUnreadable("the table's log cannot be read: metaData has a schemaString that is no JSON") from broken
     types: set[str] = set()
     widened = False
@@ -126,7 +126,10 @@ def _schema_marks(metadata: Metadata) -> tuple[frozenset[str], bool]:
         if isinstance(item, str):
             types.add(item)
         elif isinstance(item, dict):
+            fields, marks = item.get("fields") or [], item.get("metadata") or {}
+            if not isinstance(fields, list) or not isinstance(marks, dict):
+                raise TableUnreadable("the table's log cannot be read: metaData has a schemaString that is no schema")
             todo += [item[key] for key in ("type", "elementType", "keyType", "valueType") if key in item]
-            todo += item.get("fields") or ()
-            widened = widened or "delta.typeChanges" in (item.get("metadata") or {})
+            todo += fields
+            widened = widened or "delta.typeChanges" in marks
     return frozenset(types), widened

@@ -21,6 +21,7 @@ from deltaic.delta.actions import Add, Metadata, Protocol, text, text_map
 from deltaic.delta.commits import file_actions, metadata_in, protocol_in
 from deltaic.delta.deletion_vectors import unique_id
 from deltaic.delta.files import FILE_SCHEMA
+from deltaic.errors import TableUnreadable
 
 _ABSOLUTE: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(?://([^/]*))?(/.*)", re.DOTALL)
 _S3: Final = frozenset({"s3", "s3a", "s3n"})
@@ -143,7 +144,7 @@ def replay(commits: Iterable[tuple[str, bytes]]) -> Tail:
             if add is not None:
                 live.append(add)
         if live:
-            batches.append(batch_of(live))
+            batches.append(batch_of(live, path))
     return _tail(seen, in_order(batches), protocol, metadata)
 
 
@@ -166,8 +167,11 @@ def in_order(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return joined.take(order)
 
 
-def batch_of(adds: Sequence[Add]) -> pa.RecordBatch:
-    """Return adds as a batch of FILE_SCHEMA."""
+def batch_of(adds: Sequence[Add], where: str) -> pa.RecordBatch:
+    """Return adds as a batch of FILE_SCHEMA; raises TableUnreadable, naming `where` they stand, for what has no room.
+
+    JSON knows no largest number, the log's columns do.
+    """
     vectors = [
         None
         if (vector := add.deletion_vector) is None
@@ -193,7 +197,10 @@ def batch_of(adds: Sequence[Add]) -> pa.RecordBatch:
         [add.default_row_commit_version for add in adds],
         [add.clustering_provider for add in adds],
     ]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, FILE_SCHEMA, strict=True)]
+    try:
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, FILE_SCHEMA, strict=True)]
+    except (OverflowError, ValueError, pa.ArrowException) as broken:
+        raise TableUnreadable(f"the table's log cannot be read: {where} has a broken add: {broken}") from broken
     return pa.RecordBatch.from_arrays(arrays, schema=FILE_SCHEMA)
 
 

@@ -63,3 +63,17 @@ def control_client(service: str, region: str, endpoint: str = "") -> Any:
         endpoint_url=endpoint or None,
         config=Config(connect_timeout=3, read_timeout=10, retries={"total_max_attempts": 3, "mode": "standard"}),
     )
+
+
+def server_secret(name: str, region: str, endpoint: str = "") -> str:
+    """Return the text of a secret of the server itself.
+
+    Raises Unavailable whatever AWS says: it is nothing that a recipient could correct, and the cause goes to the log.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        answer = control_client("secretsmanager", region, endpoint).get_secret_value(SecretId=name)
+    except (BotoCoreError, ClientError) as error:
+        raise Unavailable("the server cannot get at one of its own keys at the moment; try again") from error
+    return str(answer["SecretString"])
