@@ -1,34 +1,19 @@
-"""Decides what a range of versions answers: the data changes of a query since a version, and the change data feed.
+"""Decides what a request for a range of versions asks: the data changes of a query, or the change data feed.
 
-Both walk the commits of the range in order; they differ in which actions of a commit count, in whose metadata heads
-the answer, and in how the range is spelled and refused.
+Both walk the commits of the range in order (`ranges`); they differ in which actions of a commit count, in whose
+metadata heads the answer, and in how the range is spelled and refused.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
-
-import msgspec
-
-from deltaic.delta import features
-from deltaic.delta.actions import Add, AddCdcFile, Metadata, Protocol
-from deltaic.delta.changes import Change, CommitChanges, FileChange
+from deltaic.delta.changes import CommitChanges
 from deltaic.delta.log import DeltaLog
-from deltaic.delta.snapshot import Snapshot
-from deltaic.protocol import lines
-from deltaic.protocol.capabilities import Capabilities, ResponseFormat
-from deltaic.protocol.continuations import Page, PageBinding, Position, open_page_token, seal_page_token
-from deltaic.protocol.negotiation import choose_format
+from deltaic.protocol.continuations import Page, PageBinding, open_page_token
 from deltaic.protocol.requests import ChangesRequest, QueryRequest
 from deltaic.protocol.timestamps import Instant
 from deltaic.sharing.answer import Answer, AskedHeaders, Wishes
 from deltaic.sharing.caller import Caller, TableName
-from deltaic.sharing.change_lines import ChangeLines, RemovedFile, check_place, find_removed
 from deltaic.sharing.context import SharedTable, Sharing
-from deltaic.sharing.snapshots import head_lines, open_log, wire_metadata
-
-_KEPT_COMMITS = 64
-"""A range is examined before its first line leaves; so many of its commits are kept for the second walk."""
+from deltaic.sharing.ranges import Range
+from deltaic.sharing.snapshots import open_log
 
 
 def query_range(sharing: Sharing, table: SharedTable, request: QueryRequest, wishes: Wishes) -> Answer:
@@ -41,7 +26,7 @@ def query_range(sharing: Sharing, table: SharedTable, request: QueryRequest, wis
     log = open_log(sharing, table)
     latest = claims.latest_version if claims else log.latest_version()
     start, end = (claims.version, claims.end_version or 0) if claims else request.check_range(latest)
-    return _Range(
+    return Range(
         sharing=sharing,
         table=table,
         wishes=wishes,
@@ -80,7 +65,7 @@ def list_changes(
         log.require_change_data(start, end)
         claims = Page(start, end, latest, ())
     historical = request.include_historical_metadata
-    return _Range(
+    return Range(
         sharing=sharing,
         table=table,
         wishes=wishes,
@@ -105,139 +90,3 @@ def _first_version(log: DeltaLog, instant: Instant) -> int:
     """Return the first version at or after a time; a time before the first commit is refused, as the reference does."""
     log.version_at_or_before(instant.ceil_ms)
     return log.version_at_or_after(instant.ceil_ms)
-
-
-@dataclass(frozen=True, slots=True)
-class _Examined:
-    """What a first walk over a range has found."""
-
-    response_format: ResponseFormat
-    commits: list[CommitChanges]
-    """The first ones."""
-    removed: Mapping[tuple[int, str], RemovedFile]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Range:
-    sharing: Sharing
-    table: SharedTable
-    wishes: Wishes
-    log: DeltaLog
-    binding: PageBinding
-    claims: Page
-    """The range, and where this page starts: (version, number of the change in its commit, format), or nothing.
-
-    The format is that of the first page: what an early commit needs, later pages no longer see.
-    """
-    max_files: int | None
-    changes_of: Callable[[CommitChanges], Sequence[Change]]
-    historical_metadata: bool
-    historical_protocol: bool
-    ends: bool
-
-    def answer(self, head: Snapshot) -> Answer:
-        first = int(self.claims.position[0]) if self.claims.position else self.claims.version
-        last = self.claims.version if self.claims.end_version is None else self.claims.end_version
-        found = self._examine(head, first, last)
-        response_format, kept = found.response_format, found.commits
-        version = head.version
-        stamped = version if self.historical_protocol and response_format == "delta" else None
-        opening = head_lines(self.table, head, response_format, version=version, protocol_version=stamped)
-        later = self.log.commits(first + len(kept), last) if first + len(kept) <= last else iter(())
-        facts: dict[str, object] = {"version": self.claims.version, "format": response_format}
-        return Answer(
-            version=self.claims.version,
-            response_format=response_format,
-            wishes=self.wishes,
-            chunks=chain((opening,), self._lines(chain(kept, later), found, facts)),
-            negotiated_end=self.wishes.capabilities.include_end_stream_action,
-            facts=facts,
-        )
-
-    def _examine(self, head: Snapshot, first: int, last: int) -> "_Examined":
-        """Walk the range once, so that nothing in it that must be refused is met after the 200 has begun."""
-        start = self.log.snapshot(first)
-        live = features.live_features(head.protocol, head.metadata)
-        protocol, metadata = start.protocol, start.metadata
-        live |= features.live_features(protocol, metadata)
-        kept: list[CommitChanges] = []
-        removed: dict[tuple[int, str], RemovedFile] = {}
-        for commit in self.log.commits(first, last):
-            protocol, metadata = commit.protocol or protocol, commit.metadata or metadata
-            features.check_readable(protocol)
-            changes = self.changes_of(commit)
-            for change in changes:
-                if isinstance(change, FileChange):
-                    check_place(change, self.table.locations)
-            removed |= find_removed(self.log, commit.version, changes)
-            has_vectors = any(_has_vector(change) for change in changes)
-            if has_vectors or commit.protocol or commit.metadata:
-                live |= features.live_features(protocol, metadata, has_deletion_vectors=has_vectors)
-            if len(kept) < _KEPT_COMMITS:
-                kept.append(commit)
-        response_format = choose_format(
-            self._capabilities(), misread_as_parquet=live & features.PARQUET_MISREADS, needed_for_delta=live
-        )
-        return _Examined(response_format, kept, removed)
-
-    def _capabilities(self) -> Capabilities:
-        """Return what the client can read; on later pages only the format of the first one."""
-        if not self.claims.position:
-            return self.wishes.capabilities
-        chosen: ResponseFormat = "delta" if self.claims.position[2] == "delta" else "parquet"
-        return replace(self.wishes.capabilities, response_formats=(chosen,))
-
-    def _lines(self, commits: Iterator[CommitChanges], found: "_Examined", facts: dict[str, object]) -> Iterator[bytes]:
-        urls = self.sharing.urls(self.table)
-        response_format = found.response_format
-        changes = ChangeLines(urls, response_format, self.wishes.scheme(response_format), found.removed)
-        files = 0
-        following: Position | None = None
-        for commit in commits:
-            skipped = int(self.claims.position[1]) if self._resumes_in(commit) else 0
-            out: list[bytes] = []
-            for number, change in enumerate(self.changes_of(commit)[skipped:], skipped):
-                if not isinstance(change, FileChange):
-                    out.append(self._historical(commit, change, response_format))
-                    continue
-                # A page ends where the next file would be one too many, so metadata stays with the files before it.
-                if files == self.max_files:
-                    following = (commit.version, number, response_format)
-                    break
-                out.append(changes.line(commit, change))
-                files += 1
-            if joined := b"".join(out):
-                yield joined
-            if following is not None:
-                break
-        facts["files"] = files
-        if self.ends:
-            yield self._end(following, urls.expires_at_ms if files else None)
-
-    def _resumes_in(self, commit: CommitChanges) -> bool:
-        return bool(self.claims.position) and commit.version == self.claims.position[0]
-
-    def _historical(self, commit: CommitChanges, change: Metadata | Protocol, response_format: ResponseFormat) -> bytes:
-        """Return the line of metadata or a protocol that a commit after the first sets, where they are asked for."""
-        if commit.version == self.claims.version:
-            return b""
-        if isinstance(change, Metadata):
-            if not self.historical_metadata:
-                return b""
-            return lines.metadata(response_format, wire_metadata(self.table, change, version=commit.version))
-        if not self.historical_protocol or response_format != "delta":
-            return b""
-        return lines.protocol(response_format, msgspec.json.decode(change.raw), version=commit.version)
-
-    def _end(self, following: Position | None, expires_at_ms: int | None) -> bytes:
-        token = None
-        if following is not None:
-            page = Page(self.claims.version, self.claims.end_version, self.claims.latest_version, following)
-            token = seal_page_token(self.sharing.signer, self.binding, page, now=self.sharing.clock())
-        return lines.end_stream_action(lines.EndStreamAction(next_page_token=token, min_url_expiration=expires_at_ms))
-
-
-def _has_vector(change: Change) -> bool:
-    if not isinstance(change, FileChange) or isinstance(change.action, AddCdcFile):
-        return False
-    return isinstance(change.action, Add) and change.action.deletion_vector is not None

@@ -1,0 +1,102 @@
+"""Decides what use cases are tested with: a table in a folder, its means without a catalog, answers as lines."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from delta_tables.folder_store import FolderStore
+from deltaic.catalog.items import Table
+from deltaic.catalog.reader import CatalogReader
+from deltaic.delta.cache import SnapshotCache
+from deltaic.delta.changes import CommitChanges
+from deltaic.delta.log import DeltaLog
+from deltaic.protocol.capabilities import Capabilities
+from deltaic.protocol.continuations import Page
+from deltaic.protocol.gates import TableGate
+from deltaic.protocol.tokens import TokenSigner
+from deltaic.sharing.answer import Answer, Wishes
+from deltaic.sharing.caller import Caller
+from deltaic.sharing.context import SharedTable, Sharing
+from deltaic.sharing.memory import Memory
+from deltaic.sharing.ranges import Range
+from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.locations import TableLocations
+from deltaic.storage.sessions import SigningSessions
+
+STORAGE = StorageConfig(endpoint="http://127.0.0.1:9000", path_style=True, secret="keys")
+ALL = "responseformat=parquet,delta;readerfeatures=deletionvectors,columnmapping"
+
+
+class Keys:
+    """The AWS client that gives a storage's keys."""
+
+    def get_secret_value(self, SecretId: str) -> Mapping[str, str]:  # noqa: N803 -- AWS's name
+        assert SecretId == "keys"
+        return {"SecretString": json.dumps({"accessKeyId": "AKIAEXAMPLE", "secretAccessKey": "secret"})}
+
+
+def sharing(**changed: Any) -> Sharing:
+    """Return means that need no network."""
+    made = Sharing(
+        catalog=CatalogReader("unused"),
+        token_key=lambda: TokenSigner(b"k" * 32),
+        sessions=SigningSessions(client=lambda _: Keys()),
+        home=STORAGE,
+        url_ttl=timedelta(hours=1),
+        memory=Memory(1 << 28),
+    )
+    return replace(made, **changed)
+
+
+def shared_table() -> SharedTable:
+    entry = Table(
+        name="t",
+        schema_name="d",
+        share="s",
+        id="table-1",
+        share_id="share-1",
+        location="s3://lake/t",
+        history=True,
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+    locations = TableLocations.parse(entry.location, ())
+    return SharedTable(Caller("alice", "token-1"), entry, STORAGE, locations, TableGate("s.d.t", entry.history, 0))
+
+
+@dataclass
+class Feed:
+    """The changes of a table in a folder, asked page by page."""
+
+    root: Path
+    capabilities: str | None = None
+    max_files: int | None = None
+
+    def __post_init__(self) -> None:
+        """Start with nothing read."""
+        self.store = FolderStore(self.root)
+        self.log = DeltaLog(self.store, SnapshotCache(1 << 28), "t")
+        self.sharing = sharing()
+
+    def answer(self, first: int, last: int, page: Page | None = None) -> Answer:
+        table, wishes = shared_table(), Wishes(Capabilities.parse(self.capabilities), None)
+        asked = Range(
+            sharing=self.sharing,
+            table=table,
+            wishes=wishes,
+            log=self.log,
+            binding=wishes.binding(table, "changes", {}),
+            claims=page or Page(first, last, last, ()),
+            max_files=self.max_files,
+            changes_of=CommitChanges.change_data,
+            historical_metadata=False,
+            historical_protocol=False,
+            ends=self.max_files is not None,
+        )
+        return asked.answer(self.log.snapshot(last))
+
+
+def lines(answer: Answer) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in b"".join(answer.chunks).splitlines()]
