@@ -3,6 +3,7 @@
 import os
 import shutil
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from delta_tables.folder_store import FolderStore
@@ -134,3 +135,40 @@ def test_concurrent_requests_agree_while_commits_arrive(tmp_path: Path) -> None:
     for reader in readers:
         reader.join()
     assert wrong == []
+
+
+class Weighing(FolderStore):
+    """A store that remembers how many bytes each call handed over."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.handed: list[int] = []
+
+    def get_many(self, paths: Sequence[str]) -> list[bytes]:
+        contents = super().get_many(paths)
+        self.handed.append(sum(map(len, contents)))
+        return contents
+
+
+def test_large_commits_are_not_in_memory_together(tmp_path: Path) -> None:
+    log = HandmadeLog(tmp_path)
+    log.commit(metadata(), protocol())
+    for version in range(5):
+        log.commit(add(f"f{version}"), add("same", version), {"commitInfo": {"note": "x" * (6 << 20)}})
+    store = Weighing(tmp_path)
+    assert found_files(DeltaLog(store).snapshot().files()) == expected_files(log.state())
+    assert len(store.handed) == 3
+    assert max(store.handed) <= 16 << 20
+
+
+def test_what_a_snapshot_is_to_start_from_counts(tmp_path: Path) -> None:
+    log = grown(tmp_path)
+    log.commit(*[add(f"h{n}", n) for n in range(1000)])
+    log.checksum(3)
+    cached = DeltaLog(FolderStore(tmp_path), SnapshotCache(8 << 20), "t")
+    list(cached.snapshot().files())
+    log.commit(*[remove(f"h{n}") for n in range(1000)])
+    log.checksum(4)
+    started = cached.snapshot()
+    assert started.nbytes > cached.snapshot(3).nbytes * 0.9
+    list(started.files())

@@ -5,7 +5,7 @@ commits after the checkpoint and then the checkpoint, streamed. It is immutable 
 threads; what it has read once it keeps.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
@@ -19,7 +19,7 @@ from deltaic.delta.commits import in_commit_timestamp
 from deltaic.delta.features import DELETION_VECTORS, check_readable, live_features, supported_features
 from deltaic.delta.files import FileFilter
 from deltaic.delta.kept import KeptOfTable
-from deltaic.delta.paths import LOG
+from deltaic.delta.paths import LOG, Commit
 from deltaic.delta.replay import Tail, replay
 from deltaic.delta.scan import FileBatch, Position, Scan
 from deltaic.delta.segment import Segment
@@ -30,6 +30,8 @@ from deltaic.errors import MalformedRequest, TableUnreadable
 
 BATCH_ROWS: Final = 4096
 _READ_AT_ONCE: Final = 3
+_WINDOW: Final = 16 << 20
+"""Bytes of commits fetched at once."""
 _LEAST_BYTES: Final = 16 << 10
 """What any snapshot costs: metadata, protocol, footers."""
 
@@ -54,12 +56,11 @@ class Snapshot:
         self._segment = segment
         self._kept = kept
         self._checkpoint = CheckpointReader(store, segment.checkpoint) if segment.checkpoint else None
-        self._known_tail: Tail | None = None
-        self._known_commits = 0
+        self._known: tuple[Tail, int] | None = None
         if before is not None and before.is_continued_by(segment):
             self._checkpoint = before._checkpoint  # noqa: SLF001 -- another Snapshot, but no stranger
-            self._known_tail = before.__dict__.get("_tail")
-            self._known_commits = len(before._segment.commits) if self._known_tail else 0  # noqa: SLF001 -- as above
+            tail: Tail | None = before.__dict__.get("_tail")
+            self._known = (tail, len(before._segment.commits)) if tail else None  # noqa: SLF001 -- as above
         check_readable(self.protocol)
 
     def is_made_of(self, segment: Segment) -> bool:
@@ -74,7 +75,7 @@ class Snapshot:
     @property
     def nbytes(self) -> int:
         """Bytes that this snapshot keeps in memory, estimated."""
-        tail: Tail | None = self.__dict__.get("_tail")
+        tail: Tail | None = self.__dict__.get("_tail") or (self._known[0] if self._known else None)
         held = self._checkpoint.held_bytes if self._checkpoint else 0
         return _LEAST_BYTES + held + (tail.nbytes if tail else 0)
 
@@ -196,14 +197,39 @@ class Snapshot:
 
     @cached_property
     def _tail(self) -> Tail:
-        newest_first = [commit.path for commit in reversed(self._segment.commits[self._known_commits :])]
-        if self._known_tail is not None and not newest_first:
-            return self._known_tail
-        with reading("a commit of the log"):
-            contents = self._store.get_many(newest_first) if newest_first else []
-        newer = replay(zip(newest_first, contents, strict=True))
-        return newer if self._known_tail is None else self._known_tail.advance(newer)
+        # One value, read once: another thread may be past the end of this already.
+        known, commits = self._known or (None, 0)
+        fresh = self._segment.commits[commits:]
+        if known is None:
+            tail = replay(self._newest_first(fresh))
+        else:
+            tail = known.advance(replay(self._newest_first(fresh))) if fresh else known
+        self._known = None
+        return tail
+
+    def _newest_first(self, commits: Sequence[Commit]) -> Iterator[tuple[str, bytes]]:
+        """Yield commits as replay wants them; in memory are never more than a window's bytes, or one commit."""
+        for window in _windows(reversed(commits)):
+            paths = [commit.path for commit in window]
+            with reading("a commit of the log"):
+                contents = self._store.get_many(paths)
+            yield from zip(paths, contents, strict=True)
+            del contents
 
     @property
     def _parts(self) -> tuple[Part, ...]:
         return self._checkpoint.parts if self._checkpoint else ()
+
+
+def _windows(commits: Iterable[Commit]) -> Iterator[list[Commit]]:
+    """Cut commits, in their order, into runs that are fetched at once: of so many bytes, or of one commit above it."""
+    window: list[Commit] = []
+    held = 0
+    for commit in commits:
+        if window and held + commit.file.size > _WINDOW:
+            yield window
+            window, held = [], 0
+        window.append(commit)
+        held += commit.file.size
+    if window:
+        yield window
