@@ -16,11 +16,13 @@ from deltaic.delta.log import DeltaLog
 from deltaic.protocol.capabilities import Capabilities
 from deltaic.protocol.continuations import Page
 from deltaic.protocol.gates import TableGate
+from deltaic.protocol.requests import QueryRequest
 from deltaic.protocol.tokens import TokenSigner
 from deltaic.sharing.answer import Answer, Wishes
 from deltaic.sharing.caller import Caller
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.memory import Memory
+from deltaic.sharing.query import SnapshotQuery
 from deltaic.sharing.ranges import Range
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
@@ -96,6 +98,12 @@ class Feed:
             ends=self.max_files is not None,
         )
         return asked.answer(self.log.snapshot(last))
+
+    def query(self, **body: Any) -> Answer:
+        """Ask for a snapshot."""
+        request = QueryRequest.parse(json.dumps(body).encode())
+        wishes = Wishes(Capabilities.parse(self.capabilities), None)
+        return SnapshotQuery(self.sharing, shared_table(), request, wishes, self.log).answer()
 
 
 def lines(answer: Answer) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from deltaic.delta.files import FileFilter
+from deltaic.delta.log import DeltaLog
 from deltaic.delta.snapshot import Snapshot
 from deltaic.protocol import lines
 from deltaic.protocol.continuations import Page as PageClaims
@@ -17,6 +18,7 @@ from deltaic.protocol.continuations import (
     seal_refresh_token,
 )
 from deltaic.protocol.requests import QueryRequest
+from deltaic.protocol.tokens import TokenSigner
 from deltaic.sharing import changes
 from deltaic.sharing.answer import Answer, AskedHeaders, Wishes
 from deltaic.sharing.caller import Caller, TableName
@@ -36,26 +38,38 @@ def query(sharing: Sharing, caller: Caller, name: TableName, request: QueryReque
     request.check_gate(table.gate)
     if request.is_range:
         return changes.query_range(sharing, table, request, wishes)
-    return _SnapshotQuery(sharing, table, request, wishes).answer()
+    return SnapshotQuery(sharing, table, request, wishes, open_log(sharing, table)).answer()
 
 
 @dataclass(frozen=True, slots=True)
-class _SnapshotQuery:
+class _Keys:
+    """What an answer is signed with, at hand before its first line."""
+
+    urls: TableUrls
+    signer: TokenSigner | None
+    """None where no token can be asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotQuery:
+    """One page of the files of one version."""
+
     sharing: Sharing
     table: SharedTable
     request: QueryRequest
     wishes: Wishes
+    log: DeltaLog
 
     def answer(self) -> Answer:
+        """Answer; what can be refused is refused before a line."""
         claims = self._page_claims()
-        log = open_log(self.sharing, self.table)
         start, rows_before = start_of(claims.position if claims else None)
         if claims is not None:
-            snapshot = log.snapshot(claims.version, at=start)
+            snapshot = self.log.snapshot(claims.version, at=start)
         elif self.request.refresh_token is not None:
-            snapshot = log.snapshot(self._refreshed_version(self.request.refresh_token))
+            snapshot = self.log.snapshot(self._refreshed_version(self.request.refresh_token))
         else:
-            snapshot = find(log, self.request.version, self.request.instant())
+            snapshot = find(self.log, self.request.version, self.request.instant())
         self.table.gate.check_version(snapshot.version)
         response_format = negotiate(snapshot, self.wishes)
         style = FileStyle(
@@ -70,9 +84,8 @@ class _SnapshotQuery:
             max_files=self.request.max_files,
             rows_before=rows_before,
         )
-        urls = self.sharing.urls(self.table)
         facts: dict[str, object] = {"version": snapshot.version, "format": response_format}
-        body = self._lines(snapshot, page, urls, style, facts)
+        body = self._lines(snapshot, page, _Keys(self.sharing.urls(self.table), self._signer()), style, facts)
         # The head and the first files are made before the 200 begins: what is wrong with a log shows up there.
         first = list(_take(body, 2))
         return Answer(
@@ -85,33 +98,38 @@ class _SnapshotQuery:
         )
 
     def _lines(
-        self, snapshot: Snapshot, page: Page, urls: TableUrls, style: FileStyle, facts: dict[str, object]
+        self, snapshot: Snapshot, page: Page, keys: _Keys, style: FileStyle, facts: dict[str, object]
     ) -> Iterator[bytes]:
         yield head_lines(self.table, snapshot, style.response_format)
         scope = (self.table.identity, style.response_format, style.scheme)
         kept = KeptLines.of(self.sharing.memory.lines, scope, snapshot)
         for batch in page:
-            yield from render(batch, urls, style, kept)
+            yield from render(batch, keys.urls, style, kept)
         facts["files"] = page.files
         if self.request.opts_into_end_stream or self.wishes.capabilities.include_end_stream_action:
-            yield self._end(snapshot, page, urls)
+            yield self._end(snapshot, page, keys)
 
-    def _end(self, snapshot: Snapshot, page: Page, urls: TableUrls) -> bytes:
+    def _end(self, snapshot: Snapshot, page: Page, keys: _Keys) -> bytes:
         now = self.sharing.clock()
         next_token = refresh_token = None
-        if page.next is not None:
+        if keys.signer is not None and page.next is not None:
             claims = PageClaims(snapshot.version, None, snapshot.version, page.next)
-            next_token = seal_page_token(self.sharing.signer, self._binding(), claims, now=now)
-        if self.request.include_refresh_token:
+            next_token = seal_page_token(keys.signer, self._binding(), claims, now=now)
+        if keys.signer is not None and self.request.include_refresh_token:
             pinned = Pinned(self.table.caller.recipient_id, self.table.entry.id, snapshot.version)
-            refresh_token = seal_refresh_token(self.sharing.signer, pinned, now=now)
+            refresh_token = seal_refresh_token(keys.signer, pinned, now=now)
         return lines.end_stream_action(
             lines.EndStreamAction(
                 refresh_token=refresh_token,
                 next_page_token=next_token,
-                min_url_expiration=urls.expires_at_ms if page.files else None,
+                min_url_expiration=keys.urls.expires_at_ms if page.files else None,
             )
         )
+
+    def _signer(self) -> TokenSigner | None:
+        """Return what seals the tokens that this answer may end with: fetched before the 200 begins."""
+        ends_in_token = self.request.max_files is not None or self.request.include_refresh_token
+        return self.sharing.signer if ends_in_token else None
 
     def _filter(self, snapshot: Snapshot) -> FileFilter | None:
         """Return what prunes; hints are hints, so what cannot be understood keeps every file."""

@@ -15,10 +15,12 @@ from deltaic.protocol import lines
 from deltaic.protocol.capabilities import Capabilities, ResponseFormat
 from deltaic.protocol.continuations import Page, PageBinding, Position, seal_page_token
 from deltaic.protocol.negotiation import choose_format
+from deltaic.protocol.tokens import TokenSigner
 from deltaic.sharing.answer import Answer, Wishes
 from deltaic.sharing.change_lines import ChangeLines, RemovedFile, check_place, find_removed
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.snapshots import head_lines, wire_metadata
+from deltaic.storage.urls import TableUrls
 
 _KEPT_COMMITS = 64
 """A range is examined before its first line leaves; so many of its commits are kept for the second walk."""
@@ -65,11 +67,14 @@ class Range:
         opening = head_lines(self.table, head, response_format, version=version, protocol_version=stamped)
         later = self.log.commits(first + len(kept), last) if first + len(kept) <= last else iter(())
         facts: dict[str, object] = {"version": self.claims.version, "format": response_format}
+        # Whatever can be refused for good, or fail for want of a key, is asked for before the 200 begins.
+        urls = self.sharing.urls(self.table)
+        signer = None if self.max_files is None else self.sharing.signer
         return Answer(
             version=self.claims.version,
             response_format=response_format,
             wishes=self.wishes,
-            chunks=chain((opening,), self._lines(chain(kept, later), found, facts)),
+            chunks=chain((opening,), self._lines(chain(kept, later), found, urls, signer, facts)),
             negotiated_end=self.wishes.capabilities.include_end_stream_action,
             facts=facts,
         )
@@ -107,8 +112,14 @@ class Range:
         chosen: ResponseFormat = "delta" if self.claims.position[2] == "delta" else "parquet"
         return replace(self.wishes.capabilities, response_formats=(chosen,))
 
-    def _lines(self, commits: Iterator[CommitChanges], found: _Examined, facts: dict[str, object]) -> Iterator[bytes]:
-        urls = self.sharing.urls(self.table)
+    def _lines(
+        self,
+        commits: Iterator[CommitChanges],
+        found: _Examined,
+        urls: TableUrls,
+        signer: TokenSigner | None,
+        facts: dict[str, object],
+    ) -> Iterator[bytes]:
         response_format = found.response_format
         changes = ChangeLines(urls, response_format, self.wishes.scheme(response_format), found.removed)
         files = 0
@@ -132,7 +143,7 @@ class Range:
                 break
         facts["files"] = files
         if self.ends:
-            yield self._end(following, urls.expires_at_ms if files else None)
+            yield self._end(signer, following, urls.expires_at_ms if files else None)
 
     def _resumes_in(self, commit: CommitChanges) -> bool:
         return bool(self.claims.position) and commit.version == self.claims.position[0]
@@ -149,11 +160,11 @@ class Range:
             return b""
         return lines.protocol(response_format, msgspec.json.decode(change.raw), version=commit.version)
 
-    def _end(self, following: Position | None, expires_at_ms: int | None) -> bytes:
+    def _end(self, signer: TokenSigner | None, following: Position | None, expires_at_ms: int | None) -> bytes:
         token = None
-        if following is not None:
+        if signer is not None and following is not None:
             page = Page(self.claims.version, self.claims.end_version, self.claims.latest_version, following)
-            token = seal_page_token(self.sharing.signer, self.binding, page, now=self.sharing.clock())
+            token = seal_page_token(signer, self.binding, page, now=self.sharing.clock())
         return lines.end_stream_action(lines.EndStreamAction(next_page_token=token, min_url_expiration=expires_at_ms))
 
 
