@@ -265,6 +265,8 @@ def test_a_large_subfolder_is_not_listed_through(scripted: Scripted) -> None:
         pytest.param("answer-301-moved", TableUnreadable, id="other-region-redirect"),
         pytest.param("answer-400-region", TableUnreadable, id="other-region-refused"),
         pytest.param("answer-404-nothing", FileNotFoundError, id="not-found"),
+        pytest.param("answer-400-RequestTimeout", Unavailable, id="slow-client"),
+        pytest.param("answer-400-ExpiredToken", Unavailable, id="session-ended"),
     ],
 )
 def test_failures_of_the_store(scripted: Scripted, bucket: str, raised: type[Exception]) -> None:
@@ -275,6 +277,16 @@ def test_failures_of_the_store(scripted: Scripted, bucket: str, raised: type[Exc
         assert "secret-detail" not in str(caught.value)
     with pytest.raises(TableUnreadable if raised is FileNotFoundError else raised):
         list(objects.list_log())
+
+
+@pytest.mark.parametrize(
+    "key", ["redirects/x", "SlowDown/x", "PermanentRedirect", "StartTooLarge", "<Code>SlowDown</Code>", "BareRedirect"]
+)
+def test_the_name_of_an_object_says_nothing_of_its_failure(scripted: Scripted, key: str) -> None:
+    objects = scripted.objects("answer-503-Overloaded")
+    for read in (lambda: objects.get(key), lambda: objects.get_many([key, key])):
+        with pytest.raises(Unavailable):
+            read()
 
 
 def test_a_failing_store_is_asked_again_but_not_for_long(scripted: Scripted) -> None:

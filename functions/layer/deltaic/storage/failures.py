@@ -6,14 +6,23 @@ from http import HTTPStatus
 from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unavailable
 from deltaic.storage.locations import ObjectName
 
-# What obstore says of an answer that it has no class for, from the debug form of its error.
+# What obstore says of an answer that it has no class for, from the debug form of its error. That form holds the key as
+# well, so nothing here may match what a key can hold: keys stand in it as URIs, without spaces, quotes and brackets.
 _STATUS = re.compile(r"Status \{\s*status: (\d{3}),")
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_REDIRECTED = re.compile(r"\binner: BareRedirect,|- Received redirect without LOCATION")
+_RANGE = re.compile(r"StartTooLarge \{|range \S+ .*exceeds|Wanted range ")
 _REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.BAD_REQUEST})
-_OTHER_REGION = re.compile(r"AuthorizationHeaderMalformed|PermanentRedirect|IllegalLocationConstraint")
-_RANGE = re.compile(r"InvalidRange|StartTooLarge|range \S+ .*exceeds|Wanted range")
+_MOVED = frozenset({HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT})
+_OTHER_REGION = frozenset({"AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException"})
+_THROTTLED = frozenset(
+    {"SlowDown", "RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequests"}
+    | {"TooManyRequestsException"}
+)
+_PASSING = frozenset({"ExpiredToken", "TokenRefreshRequired", "RequestTimeout", "InternalError", "ServiceUnavailable"})
+"""Failures that another attempt may not meet, although S3 answers the first three of them with 400."""
 # No range of an empty object can be satisfied: S3 answers 416, MiniStack a range that ends before it starts.
 _EMPTY = re.compile(r"status: 416,|\"bytes 0--1/0\"")
-_THROTTLED = re.compile(r"SlowDown|429 Too Many|503 Slow|RequestLimitExceeded|ThrottlingException|TooManyRequests")
 
 
 def failure(error: Exception, name: ObjectName, region: str, path: str = "") -> Exception:
@@ -29,17 +38,21 @@ def failure(error: Exception, name: ObjectName, region: str, path: str = "") -> 
     text = str(error)
     answered = _STATUS.search(text)
     status = int(answered[1]) if answered else 0
+    coded = _CODE.search(text)
+    code = coded[1] if coded else ""
     if isinstance(error, FileNotFoundError) or status == HTTPStatus.NOT_FOUND:
         if path:
             return FileNotFoundError(path)
         return TableUnreadable(f"the bucket '{name.bucket}' does not exist: the provider must correct the location")
-    if _THROTTLED.search(text) or status == HTTPStatus.TOO_MANY_REQUESTS:
+    if code in _THROTTLED or status == HTTPStatus.TOO_MANY_REQUESTS:
         return TooManyRequests(f"the storage of this table is throttling requests to '{name.bucket}'; try again")
+    if code in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return Unavailable(f"the storage of this table failed to answer for {shown}; try again")
     if isinstance(error, InvalidPathError):
         return TableUnreadable(f"{shown} is not a path that this server can read")
     if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or _RANGE.search(text):
         return TableUnreadable(f"{shown} is shorter than the log says")
-    if "redirect" in text or _OTHER_REGION.search(text):
+    if code in _OTHER_REGION or status in _MOVED or _REDIRECTED.search(text):
         return TableUnreadable(
             f"the bucket '{name.bucket}' is not in region {region}: the provider must register its "
             "storage with the right region (deltaic storage create --region)"
