@@ -27,7 +27,8 @@ DAY = 86_400
 SIGNER = TokenSigner(b"k" * 32)
 LISTING = Listing("alice", "tables", "Share7", "Schema1")
 BINDING = PageBinding("alice", "table-1", "query", "checksum", ("delta",), None)
-PAGE = Page(version=3, end_version=None, latest_version=5, position=("part-00000.parquet", 7))
+PAGE = Page(version=3, end_version=None, latest_version=5, response_format="delta", log_id="m", position=("p", 7))
+PINNED = Pinned("alice", "table-1", 3, "m")
 INVALID = r"^invalid 'nextPageToken'$"
 
 
@@ -120,8 +121,8 @@ def test_a_token_of_another_shape_is_unreadable() -> None:
 
 
 def test_a_refresh_token_pins_its_version_for_an_hour() -> None:
-    token = seal_refresh_token(SIGNER, Pinned("alice", "table-1", 3), now=NOW)
-    assert open_refresh_token(SIGNER, token, "alice", "table-1", now=NOW + 3599) == 3
+    token = seal_refresh_token(SIGNER, PINNED, now=NOW)
+    assert open_refresh_token(SIGNER, token, "alice", "table-1", now=NOW + 3599) == PINNED
     for recipient, table_id, now, message in [
         ("alice", "table-1", NOW + 3600, "The refresh token has expired. Please restart the query."),
         ("alice", "table-2", NOW + 3600, "The refresh token has expired. Please restart the query."),
@@ -136,13 +137,21 @@ def test_a_refresh_token_pins_its_version_for_an_hour() -> None:
         open_refresh_token(SIGNER, "foo", "alice", "table-1", now=NOW)
 
 
+@pytest.mark.parametrize("pinned", [PAGE, PINNED], ids=["page", "refresh"])
+def test_a_token_belongs_to_one_log(pinned: Page | Pinned) -> None:
+    pinned.check_log("m")
+    with pytest.raises(InvalidParameter, match=r"replaced by another one since the \w+ token .* restart the query"):
+        pinned.check_log("n")
+
+
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
 
 VERSIONS = st.integers(0, 2**63 - 1)
+FORMATS = st.sampled_from(["parquet", "delta"])
 POSITIONS = st.lists(st.integers(-(2**63), 2**63 - 1) | TEXT, max_size=4).map(tuple)
 
 
-@given(st.builds(Page, VERSIONS, st.none() | VERSIONS, VERSIONS, POSITIONS))
+@given(st.builds(Page, VERSIONS, st.none() | VERSIONS, VERSIONS, FORMATS, TEXT, POSITIONS))
 def test_every_page_survives_its_token(page: Page) -> None:
     assert open_page_token(SIGNER, seal_page_token(SIGNER, BINDING, page, now=NOW), BINDING, now=NOW) == page

@@ -14,7 +14,7 @@ from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.changes import CommitChanges
 from deltaic.delta.log import DeltaLog
 from deltaic.protocol.capabilities import Capabilities
-from deltaic.protocol.continuations import Page
+from deltaic.protocol.continuations import Page, open_page_token
 from deltaic.protocol.gates import TableGate
 from deltaic.protocol.requests import QueryRequest
 from deltaic.protocol.tokens import TokenSigner
@@ -90,7 +90,10 @@ class Feed:
             wishes=wishes,
             log=self.log,
             binding=wishes.binding(table, "changes", {}),
-            claims=page or Page(first, last, last, ()),
+            first=first,
+            last=last,
+            latest=last,
+            page=page,
             max_files=self.max_files,
             changes_of=CommitChanges.change_data,
             historical_metadata=False,
@@ -108,3 +111,10 @@ class Feed:
 
 def lines(answer: Answer) -> list[dict[str, Any]]:
     return [json.loads(line) for line in b"".join(answer.chunks).splitlines()]
+
+
+def opened(feed: Feed, found: list[dict[str, Any]]) -> Page | None:
+    """Return what the last line's page token holds; None where there is no next page."""
+    token = found[-1]["endStreamAction"].get("nextPageToken")
+    binding = Wishes(Capabilities.parse(feed.capabilities), None).binding(shared_table(), "changes", {})
+    return open_page_token(feed.sharing.signer, token, binding, now=feed.sharing.clock()) if token else None

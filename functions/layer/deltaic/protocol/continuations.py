@@ -64,7 +64,15 @@ class Page:
     """The last version of the range, inclusive; None for a snapshot."""
     latest_version: int
     """The table's latest version when the first page was answered."""
+    response_format: ResponseFormat
+    """The first page's: what it was chosen for, later pages may no longer see."""
+    log_id: str
+    """The `id` of the table's metadata: a table that is made anew at the same place has another."""
     position: Position
+
+    def check_log(self, log_id: str) -> None:
+        """Raise `InvalidParameter` if the log now read is that of another table."""
+        _check_log(self.log_id, log_id, "page")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,12 @@ class Pinned:
     recipient: str
     table_id: str
     version: int
+    log_id: str
+    """As in `Page`."""
+
+    def check_log(self, log_id: str) -> None:
+        """Raise `InvalidParameter` if the log now read is that of another table."""
+        _check_log(self.log_id, log_id, "refresh")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +151,8 @@ def seal_refresh_token(signer: TokenSigner, pinned: Pinned, *, now: float, ttl: 
     return _seal(signer, "refresh", pinned, now, ttl)
 
 
-def open_refresh_token(signer: TokenSigner, token: str, recipient: str, table_id: str, *, now: float) -> int:
-    """Return the version to answer with; raises `InvalidParameter`, checks in the reference's order."""
+def open_refresh_token(signer: TokenSigner, token: str, recipient: str, table_id: str, *, now: float) -> Pinned:
+    """Return what to answer with again; raises `InvalidParameter`, checks in the reference's order."""
     opened = signer.open("refresh", token)
     claims = _claims(opened, Pinned)
     if opened is None or claims is None or claims.recipient != recipient:
@@ -147,7 +161,14 @@ def open_refresh_token(signer: TokenSigner, token: str, recipient: str, table_id
         raise InvalidParameter("The refresh token has expired. Please restart the query.")
     if claims.table_id != table_id:
         raise InvalidParameter("The table specified in the refresh token does not match the table being queried.")
-    return claims.version
+    return claims
+
+
+def _check_log(pinned: str, found: str, kind: str) -> None:
+    if pinned != found:
+        raise InvalidParameter(
+            f"The table has been replaced by another one since the {kind} token was made. Please restart the query."
+        )
 
 
 def _keyed(listing: Listing) -> Listing:

@@ -22,17 +22,20 @@ def query_range(sharing: Sharing, table: SharedTable, request: QueryRequest, wis
     The head is that of the first version, stamped with it; later metadata always follows where it changed.
     """
     binding = wishes.binding(table, "query", request.fingerprint)
-    claims = _opened(sharing, request.page_token, binding)
+    page = _opened(sharing, request.page_token, binding)
     log = open_log(sharing, table)
-    latest = claims.latest_version if claims else log.latest_version()
-    start, end = (claims.version, claims.end_version or 0) if claims else request.check_range(latest)
+    latest = page.latest_version if page else log.latest_version()
+    start, end = (page.version, page.end_version or 0) if page else request.check_range(latest)
     return Range(
         sharing=sharing,
         table=table,
         wishes=wishes,
         log=log,
         binding=binding,
-        claims=Page(start, end, latest, claims.position if claims else ()),
+        first=start,
+        last=end,
+        latest=latest,
+        page=page,
         max_files=request.max_files,
         changes_of=CommitChanges.data,
         historical_metadata=True,
@@ -55,15 +58,16 @@ def list_changes(
     wishes = headers.wishes()
     span = request.span()
     binding = wishes.binding(table, "changes", request.fingerprint)
-    claims = _opened(sharing, request.page_token, binding)
+    page = _opened(sharing, request.page_token, binding)
     log = open_log(sharing, table)
-    if claims is None:
+    if page is not None:
+        start, end, latest = page.version, page.end_version or 0, page.latest_version
+    else:
         latest = log.latest_version()
         start = _first_version(log, span.start) if isinstance(span.start, Instant) else span.start
         until = log.version_at_or_before(span.end.floor_ms) if isinstance(span.end, Instant) else span.end
         start, end = request.check_range(table.gate, start, until, latest)
         log.require_change_data(start, end)
-        claims = Page(start, end, latest, ())
     historical = request.include_historical_metadata
     return Range(
         sharing=sharing,
@@ -71,13 +75,16 @@ def list_changes(
         wishes=wishes,
         log=log,
         binding=binding,
-        claims=claims,
+        first=start,
+        last=end,
+        latest=latest,
+        page=page,
         max_files=request.max_files,
         changes_of=CommitChanges.change_data,
         historical_metadata=historical,
         historical_protocol=request.include_historical_protocol,
         ends=request.opts_into_end_stream or wishes.capabilities.include_end_stream_action,
-    ).answer(log.snapshot(claims.version if historical else claims.latest_version))
+    ).answer(log.snapshot(start if historical else latest))
 
 
 def _opened(sharing: Sharing, token: str | None, binding: PageBinding) -> Page | None:

@@ -8,6 +8,7 @@ from deltaic.delta.files import FileFilter
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.snapshot import Snapshot
 from deltaic.protocol import lines
+from deltaic.protocol.capabilities import ResponseFormat
 from deltaic.protocol.continuations import Page as PageClaims
 from deltaic.protocol.continuations import (
     PageBinding,
@@ -66,12 +67,15 @@ class SnapshotQuery:
         start, rows_before = start_of(claims.position if claims else None)
         if claims is not None:
             snapshot = self.log.snapshot(claims.version, at=start)
+            claims.check_log(snapshot.metadata.id)
         elif self.request.refresh_token is not None:
-            snapshot = self.log.snapshot(self._refreshed_version(self.request.refresh_token))
+            pinned = self._refreshed(self.request.refresh_token)
+            snapshot = self.log.snapshot(pinned.version)
+            pinned.check_log(snapshot.metadata.id)
         else:
             snapshot = find(self.log, self.request.version, self.request.instant())
         self.table.gate.check_version(snapshot.version)
-        response_format = negotiate(snapshot, self.wishes)
+        response_format = negotiate(snapshot, self.wishes, pinned=claims.response_format if claims else None)
         style = FileStyle(
             response_format,
             self.wishes.scheme(response_format),
@@ -107,16 +111,17 @@ class SnapshotQuery:
             yield from render(batch, keys.urls, style, kept)
         facts["files"] = page.files
         if self.request.opts_into_end_stream or self.wishes.capabilities.include_end_stream_action:
-            yield self._end(snapshot, page, keys)
+            yield self._end(snapshot, page, keys, style.response_format)
 
-    def _end(self, snapshot: Snapshot, page: Page, keys: _Keys) -> bytes:
+    def _end(self, snapshot: Snapshot, page: Page, keys: _Keys, response_format: ResponseFormat) -> bytes:
         now = self.sharing.clock()
+        log_id = snapshot.metadata.id
         next_token = refresh_token = None
         if keys.signer is not None and page.next is not None:
-            claims = PageClaims(snapshot.version, None, snapshot.version, page.next)
+            claims = PageClaims(snapshot.version, None, snapshot.version, response_format, log_id, page.next)
             next_token = seal_page_token(keys.signer, self._binding(), claims, now=now)
         if keys.signer is not None and self.request.include_refresh_token:
-            pinned = Pinned(self.table.caller.recipient_id, self.table.entry.id, snapshot.version)
+            pinned = Pinned(self.table.caller.recipient_id, self.table.entry.id, snapshot.version, log_id)
             refresh_token = seal_refresh_token(keys.signer, pinned, now=now)
         return lines.end_stream_action(
             lines.EndStreamAction(
@@ -150,7 +155,7 @@ class SnapshotQuery:
             return None
         return open_page_token(self.sharing.signer, self.request.page_token, self._binding(), now=self.sharing.clock())
 
-    def _refreshed_version(self, token: str) -> int:
+    def _refreshed(self, token: str) -> Pinned:
         return open_refresh_token(
             self.sharing.signer,
             token,

@@ -1,7 +1,7 @@
 """Decides what a range of versions answers: which lines each commit has, where a page ends, what is refused first."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 
 import msgspec
@@ -12,14 +12,13 @@ from deltaic.delta.changes import Change, CommitChanges, FileChange
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.snapshot import Snapshot
 from deltaic.protocol import lines
-from deltaic.protocol.capabilities import Capabilities, ResponseFormat
+from deltaic.protocol.capabilities import ResponseFormat
 from deltaic.protocol.continuations import Page, PageBinding, Position, seal_page_token
-from deltaic.protocol.negotiation import choose_format
 from deltaic.protocol.tokens import TokenSigner
 from deltaic.sharing.answer import Answer, Wishes
 from deltaic.sharing.change_lines import ChangeLines, RemovedFile, check_place, find_removed
 from deltaic.sharing.context import SharedTable, Sharing
-from deltaic.sharing.snapshots import head_lines, wire_metadata
+from deltaic.sharing.snapshots import head_lines, negotiate_for, wire_metadata
 from deltaic.storage.urls import TableUrls
 
 _KEPT_COMMITS = 64
@@ -36,6 +35,16 @@ class _Examined:
     removed: Mapping[tuple[int, str], RemovedFile]
 
 
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """What an answer is signed with and bound to, at hand before its first line."""
+
+    urls: TableUrls
+    signer: TokenSigner | None
+    """None where no token can be asked for."""
+    log_id: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
     """One page of the changes of a range of versions."""
@@ -45,11 +54,13 @@ class Range:
     wishes: Wishes
     log: DeltaLog
     binding: PageBinding
-    claims: Page
-    """The range, and where this page starts: (version, number of the change in its commit, format), or nothing.
-
-    The format is that of the first page: what an early commit needs, later pages no longer see.
-    """
+    first: int
+    last: int
+    """The range, both included."""
+    latest: int
+    """The table's latest version when the first page was answered."""
+    page: Page | None
+    """What the first page pinned, and where this one starts: (version, number of the change in its commit)."""
     max_files: int | None
     changes_of: Callable[[CommitChanges], Sequence[Change]]
     historical_metadata: bool
@@ -58,28 +69,31 @@ class Range:
 
     def answer(self, head: Snapshot) -> Answer:
         """Answer under the protocol and metadata of `head`; what can be refused is refused before a line."""
-        first = int(self.claims.position[0]) if self.claims.position else self.claims.version
-        last = self.claims.version if self.claims.end_version is None else self.claims.end_version
-        found = self._examine(head, first, last)
+        if self.page is not None:
+            self.page.check_log(head.metadata.id)
+        first = self._resumes_at[0]
+        found = self._examine(head, first)
         response_format, kept = found.response_format, found.commits
         version = head.version
         stamped = version if self.historical_protocol and response_format == "delta" else None
         opening = head_lines(self.table, head, response_format, version=version, protocol_version=stamped)
-        later = self.log.commits(first + len(kept), last) if first + len(kept) <= last else iter(())
-        facts: dict[str, object] = {"version": self.claims.version, "format": response_format}
+        later = self.log.commits(first + len(kept), self.last) if first + len(kept) <= self.last else iter(())
+        facts: dict[str, object] = {"version": self.first, "format": response_format}
         # Whatever can be refused for good, or fail for want of a key, is asked for before the 200 begins.
         urls = self.sharing.urls(self.table)
         signer = None if self.max_files is None else self.sharing.signer
         return Answer(
-            version=self.claims.version,
+            version=self.first,
             response_format=response_format,
             wishes=self.wishes,
-            chunks=chain((opening,), self._lines(chain(kept, later), found, urls, signer, facts)),
+            chunks=chain(
+                (opening,), self._lines(chain(kept, later), found, _Keys(urls, signer, head.metadata.id), facts)
+            ),
             negotiated_end=self.wishes.capabilities.include_end_stream_action,
             facts=facts,
         )
 
-    def _examine(self, head: Snapshot, first: int, last: int) -> _Examined:
+    def _examine(self, head: Snapshot, first: int) -> _Examined:
         """Walk the range once, so that nothing in it that must be refused is met after the 200 has begun."""
         start = self.log.snapshot(first)
         live = features.live_features(head.protocol, head.metadata)
@@ -87,7 +101,7 @@ class Range:
         live |= features.live_features(protocol, metadata)
         kept: list[CommitChanges] = []
         removed: dict[tuple[int, str], RemovedFile] = {}
-        for commit in self.log.commits(first, last):
+        for commit in self.log.commits(first, self.last):
             protocol, metadata = commit.protocol or protocol, commit.metadata or metadata
             features.check_readable(protocol)
             changes = self.changes_of(commit)
@@ -100,32 +114,31 @@ class Range:
                 live |= features.live_features(protocol, metadata, has_deletion_vectors=has_vectors)
             if len(kept) < _KEPT_COMMITS:
                 kept.append(commit)
-        response_format = choose_format(
-            self._capabilities(), misread_as_parquet=live & features.PARQUET_MISREADS, needed_for_delta=live
-        )
-        return _Examined(response_format, kept, removed)
+        pinned = self.page.response_format if self.page else None
+        return _Examined(negotiate_for(live, self.wishes, pinned=pinned), kept, removed)
 
-    def _capabilities(self) -> Capabilities:
-        """Return what the client can read; on later pages only the format of the first one."""
-        if not self.claims.position:
-            return self.wishes.capabilities
-        chosen: ResponseFormat = "delta" if self.claims.position[2] == "delta" else "parquet"
-        return replace(self.wishes.capabilities, response_formats=(chosen,))
+    @property
+    def _resumes_at(self) -> tuple[int, int]:
+        """The version and the number of the change in its commit that this page starts with."""
+        if self.page is None:
+            return self.first, 0
+        version, number = self.page.position
+        return int(version), int(number)
 
     def _lines(
         self,
         commits: Iterator[CommitChanges],
         found: _Examined,
-        urls: TableUrls,
-        signer: TokenSigner | None,
+        keys: _Keys,
         facts: dict[str, object],
     ) -> Iterator[bytes]:
         response_format = found.response_format
-        changes = ChangeLines(urls, response_format, self.wishes.scheme(response_format), found.removed)
+        changes = ChangeLines(keys.urls, response_format, self.wishes.scheme(response_format), found.removed)
         files = 0
         following: Position | None = None
         for commit in commits:
-            skipped = int(self.claims.position[1]) if self._resumes_in(commit) else 0
+            version, number = self._resumes_at
+            skipped = number if commit.version == version else 0
             out: list[bytes] = []
             for number, change in enumerate(self.changes_of(commit)[skipped:], skipped):
                 if not isinstance(change, FileChange):
@@ -133,7 +146,7 @@ class Range:
                     continue
                 # A page ends where the next file would be one too many, so metadata stays with the files before it.
                 if files == self.max_files:
-                    following = (commit.version, number, response_format)
+                    following = (commit.version, number)
                     break
                 out.append(changes.line(commit, change))
                 files += 1
@@ -143,14 +156,11 @@ class Range:
                 break
         facts["files"] = files
         if self.ends:
-            yield self._end(signer, following, urls.expires_at_ms if files else None)
-
-    def _resumes_in(self, commit: CommitChanges) -> bool:
-        return bool(self.claims.position) and commit.version == self.claims.position[0]
+            yield self._end(keys, response_format, following, keys.urls.expires_at_ms if files else None)
 
     def _historical(self, commit: CommitChanges, change: Metadata | Protocol, response_format: ResponseFormat) -> bytes:
         """Return the line of metadata or a protocol that a commit after the first sets, where they are asked for."""
-        if commit.version == self.claims.version:
+        if commit.version == self.first:
             return b""
         if isinstance(change, Metadata):
             if not self.historical_metadata:
@@ -160,11 +170,13 @@ class Range:
             return b""
         return lines.protocol(response_format, msgspec.json.decode(change.raw), version=commit.version)
 
-    def _end(self, signer: TokenSigner | None, following: Position | None, expires_at_ms: int | None) -> bytes:
+    def _end(
+        self, keys: _Keys, response_format: ResponseFormat, following: Position | None, expires_at_ms: int | None
+    ) -> bytes:
         token = None
-        if signer is not None and following is not None:
-            page = Page(self.claims.version, self.claims.end_version, self.claims.latest_version, following)
-            token = seal_page_token(signer, self.binding, page, now=self.sharing.clock())
+        if keys.signer is not None and following is not None:
+            page = Page(self.first, self.last, self.latest, response_format, keys.log_id, following)
+            token = seal_page_token(keys.signer, self.binding, page, now=self.sharing.clock())
         return lines.end_stream_action(lines.EndStreamAction(next_page_token=token, min_url_expiration=expires_at_ms))
 
 

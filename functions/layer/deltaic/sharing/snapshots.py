@@ -30,12 +30,20 @@ def find(log: DeltaLog, version: int | None, instant: Instant | None) -> Snapsho
     return log.snapshot(version)
 
 
-def negotiate(snapshot: Snapshot, wishes: Wishes) -> ResponseFormat:
-    """Return the format of the answer; raises UnsupportedOperation when no format that was asked for can carry it."""
-    live = snapshot.live_features
-    return choose_format(
-        wishes.capabilities, misread_as_parquet=live & features.PARQUET_MISREADS, needed_for_delta=live
-    )
+def negotiate(snapshot: Snapshot, wishes: Wishes, *, pinned: ResponseFormat | None = None) -> ResponseFormat:
+    """Return the format of the answer; raises UnsupportedOperation when no format that was asked for can carry it.
+
+    `pinned` is that of the first page, and then the only one.
+    """
+    return negotiate_for(snapshot.live_features, wishes, pinned=pinned)
+
+
+def negotiate_for(live: frozenset[str], wishes: Wishes, *, pinned: ResponseFormat | None = None) -> ResponseFormat:
+    """Return the format for these features, as `negotiate` does."""
+    capabilities = wishes.capabilities
+    if pinned is not None:
+        capabilities = replace(capabilities, response_formats=(pinned,))
+    return choose_format(capabilities, misread_as_parquet=live & features.PARQUET_MISREADS, needed_for_delta=live)
 
 
 def head_lines(
