@@ -111,7 +111,7 @@ class ParquetScan:
             yield _Group(number, tuple(leaves), rebuild, chosen, kept, sum(end - start for start, end in ranges))
 
     def _windows(self, plans: Iterator[_Group]) -> Iterator[list[_Group]]:
-        """Group row groups into windows; the first holds one only, because the first file should leave soon."""
+        """Group row groups into windows; the first is hardly more than one, so that the first file leaves soon."""
         window: list[_Group] = []
         held = limit = 0
         for group in plans:
@@ -120,6 +120,8 @@ class ParquetScan:
                 window, held, limit = [], 0, _WINDOW
             window.append(group)
             held += group.fetch_bytes
+            # What a checkpoint of just over one row group has left is worth no request of its own.
+            limit = limit or held * 5 // 4
         if window:
             yield window
 

@@ -65,7 +65,7 @@ class Checkpoint:
     @property
     def identity(self) -> str:
         """Name this very checkpoint: it changes when the checkpoint is rewritten, split or replaced."""
-        text = "".join(f"{file.name}\n{file.size}\n{file.modified}\n" for file in self.files)
+        text = "".join(f"{file.name}\n{file.size}\n{file.modified}\n{file.etag}\n" for file in self.files)
         return f"{self.version}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 

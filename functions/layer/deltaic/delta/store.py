@@ -13,6 +13,8 @@ class LogFile(NamedTuple):
     """Bytes."""
     modified: int
     """Milliseconds since the epoch, UTC."""
+    etag: str = ""
+    """Changes with the content, where the store has one: a file written anew in the same second is another file."""
 
 
 class TableStore(Protocol):

@@ -62,7 +62,9 @@ class ObjectTableStore:
                     for meta in page:
                         last = str(meta["path"])[len(folder) + 1 :]
                         if last and "/" not in last and last > start_after and not _is_folder(last, meta["size"]):
-                            yield LogFile(last, meta["size"], _milliseconds(meta["last_modified"]))
+                            yield LogFile(
+                                last, meta["size"], _milliseconds(meta["last_modified"]), meta.get("e_tag") or ""
+                            )
                     if full and "/" in last:
                         break
             except Exception as error:

@@ -1,0 +1,69 @@
+"""How often the object store is asked: each request costs 10 to 20 ms there, whatever it costs here."""
+
+from collections.abc import Callable
+
+import boto3
+import pytest
+from bench import tables
+from deltaic.delta.cache import SnapshotCache
+from deltaic.delta.log import DeltaLog
+from deltaic.delta.snapshot import Snapshot
+from deltaic.storage.credentials import Credentials
+from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.locations import TableLocations
+from deltaic.storage.objects import ObjectTableStore
+from deltaic_ops.local.embedded import EmbeddedAws
+
+BUCKET = "requests-counted"
+FILES = 100_000
+LIVE = FILES + tables.COMMITS * (tables.ADDS_PER_COMMIT - tables.REMOVES_PER_COMMIT)
+
+
+@pytest.fixture(scope="module")
+def store(
+    embedded_aws: EmbeddedAws, aws_session: boto3.Session, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[], ObjectTableStore]:
+    """Return what opens the log of 100,000 files: one checkpoint of two row groups, ten commits, version checksums."""
+    folder = tables.write(tmp_path_factory.mktemp("logs"), FILES)
+    client = aws_session.client("s3", endpoint_url=embedded_aws.endpoint)
+    client.create_bucket(Bucket=BUCKET)
+    for path in (folder / "_delta_log").iterdir():
+        client.put_object(Bucket=BUCKET, Key=f"t/_delta_log/{path.name}", Body=path.read_bytes())
+    known = embedded_aws.environment
+    keys = Credentials(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"])
+    place = StorageConfig(endpoint=embedded_aws.endpoint, path_style=True)
+    return lambda: ObjectTableStore(TableLocations.parse(f"s3://{BUCKET}/t"), place, lambda: keys)
+
+
+def read(snapshot: Snapshot) -> int:
+    """Do what a query does; returns how many files it has seen."""
+    assert snapshot.totals().num_files == LIVE
+    return sum(batch.num_rows for batch in snapshot.files())
+
+
+def test_a_query_of_100k_files_in_a_new_process(store: Callable[[], ObjectTableStore]) -> None:
+    objects = store()
+    assert read(DeltaLog(objects).snapshot()) == LIVE
+    assert objects.requests_made <= 15
+
+
+def test_metadata_in_a_new_process(store: Callable[[], ObjectTableStore]) -> None:
+    objects = store()
+    snapshot = DeltaLog(objects).snapshot()
+    assert (snapshot.version, snapshot.totals().num_files) == (110, LIVE)
+    assert snapshot.metadata.partition_columns == ["date"]
+    assert objects.requests_made <= 6
+
+
+def test_the_version(store: Callable[[], ObjectTableStore]) -> None:
+    objects = store()
+    assert DeltaLog(objects).latest_version() == 110
+    assert objects.requests_made <= 2
+
+
+def test_an_unchanged_version_is_listed_and_not_read(store: Callable[[], ObjectTableStore]) -> None:
+    cache = SnapshotCache(1 << 28)
+    read(DeltaLog(store(), cache, "t").snapshot())
+    later = store()
+    assert read(DeltaLog(later, cache, "t").snapshot()) == LIVE
+    assert later.requests_made <= 2

@@ -1,0 +1,62 @@
+"""What is kept is shared by all recipients; what is signed never is."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from delta_tables.folder_store import FolderStore
+from delta_tables.handmade import HandmadeLog, add, metadata, protocol, vector
+from deltaic.delta.cache import SnapshotCache
+from deltaic.delta.kept import Kept
+from deltaic.delta.log import DeltaLog
+from deltaic.protocol.capabilities import ResponseFormat
+from deltaic.sharing.kept import KeptLines
+from deltaic.sharing.rendering import FileStyle, render
+from deltaic.storage.credentials import Credentials
+from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.locations import TableLocations
+from deltaic.storage.urls import TableUrls
+
+FILES = 1500
+NAMES = [f"reader{number}" for number in range(8)]
+SIGNER = re.compile(rb"X-Amz-Credential=AKIA([a-z0-9]+)%2F")
+SESSION = re.compile(rb"X-Amz-Security-Token=of-([a-z0-9]+)&")
+
+
+def urls(name: str) -> TableUrls:
+    """Return what signs for one recipient."""
+    return TableUrls(
+        TableLocations.parse("s3://lake/t"),
+        StorageConfig(endpoint="http://127.0.0.1:9000", path_style=True),
+        Credentials(f"AKIA{name}", f"secret of {name}", f"of-{name}"),
+        ttl=timedelta(hours=1),
+        now=datetime(2026, 1, 2, tzinfo=UTC),
+    )
+
+
+@pytest.mark.parametrize("response_format", ["parquet", "delta"])
+def test_eight_recipients_at_once_get_each_their_own_urls(tmp_path: Path, response_format: ResponseFormat) -> None:
+    hand = HandmadeLog(tmp_path)
+    hand.commit(protocol(3, 7, "deletionVectors"), metadata())
+    marked = vector("dv000000000000000001")
+    hand.commit(*(add(f"p=a/f{n:04d}", n + 1, vector=marked if n % 9 == 0 else None) for n in range(FILES)))
+    hand.classic(1, row_group=700)
+    hand.commit(add("p=a/late", 7))
+    cache, kept = SnapshotCache(1 << 24), Kept(1 << 24)
+
+    def ask(name: str) -> bytes:
+        snapshot = DeltaLog(FolderStore(tmp_path), cache, "t").snapshot()
+        lines = KeptLines.of(kept, ("t", response_format), snapshot)
+        assert lines is not None
+        style = FileStyle(response_format, response_format)
+        return b"".join(chunk for batch in snapshot.scan() for chunk in render(batch, urls(name), style, lines))
+
+    alone = {name: ask(name) for name in NAMES}
+    with ThreadPoolExecutor(len(NAMES)) as pool:
+        together = list(pool.map(ask, NAMES * 3))
+    for name, answer in zip(NAMES * 3, together, strict=True):
+        assert answer == alone[name]
+        assert answer.count(b"\n") == FILES + 1
+        assert set(SIGNER.findall(answer)) == set(SESSION.findall(answer)) == {name.encode()}
