@@ -115,21 +115,54 @@ def test_what_aws_answers_has_a_name_of_ours(
     aws.error(status, code)
     way = dynamo(aws)
     for ask in (
-        lambda: CatalogReader("catalog", way).get_table("id", "s", "d", "t"),
-        lambda: CatalogReader("catalog", way).list_shares("id", None, 1),
-        lambda: TokenStore("tokens", way).authenticate(BEARER),
+        lambda: way.get("t", Key("p", "s")),
+        lambda: way.batch_get("t", [Key("p", "s")]),
         lambda: way.transact([check("t", Key("p", "s"))]),
     ):
         with pytest.raises(DeltaicError) as refusal:
             ask()
         assert type(refusal.value) is expected
-        assert BEARER not in refusal.value.message
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "expected"),
+    [
+        pytest.param(400, "ThrottlingException", TooManyRequests, id="throttling"),
+        pytest.param(500, "InternalServerError", Unavailable, id="internal"),
+        pytest.param(400, "AccessDeniedException", Unavailable, id="denied"),
+        pytest.param(400, "ExpiredTokenException", Unavailable, id="session"),
+        pytest.param(400, "ResourceNotFoundException", Unavailable, id="no-table"),
+        pytest.param(400, "ValidationException", Unavailable, id="validation"),
+        pytest.param(400, "TransactionConflictException", Unavailable, id="contended"),
+    ],
+)
+def test_recipients_are_told_of_no_trouble_of_the_server(
+    aws: Scripted, status: int, code: str, expected: type[DeltaicError]
+) -> None:
+    aws.error(status, code)
+    way = dynamo(aws)
+    for ask in (
+        lambda: CatalogReader("catalog", way).get_table("id", "s", "d", "t"),
+        lambda: CatalogReader("catalog", way).list_shares("id", None, 1),
+        lambda: TokenStore("tokens", way).authenticate(BEARER),
+    ):
+        with pytest.raises(DeltaicError) as refusal:
+            ask()
+        assert type(refusal.value) is expected
+        assert not [word for word in (BEARER, "AWS", "stack", "role", code) if word in refusal.value.message]
+
+
+def test_recipients_are_not_told_how_the_server_connects() -> None:
+    nobody = Dynamo(lambda: client(f"http://127.0.0.1:{free_port()}"))
+    with pytest.raises(Unavailable) as refusal:
+        TokenStore("tokens", nobody).authenticate(BEARER)
+    assert "AWS" not in refusal.value.message
 
 
 def test_nobody_there_is_unavailable() -> None:
     nobody = Dynamo(lambda: client(f"http://127.0.0.1:{free_port()}"))
     with pytest.raises(Unavailable, match="AWS_ENDPOINT_URL"):
-        TokenStore("tokens", nobody).authenticate(BEARER)
+        nobody.get("tokens", Key("p", "s"))
 
 
 def test_a_missing_table_says_what_to_do(embedded_aws: EmbeddedAws) -> None:
@@ -140,7 +173,7 @@ def test_a_missing_table_says_what_to_do(embedded_aws: EmbeddedAws) -> None:
     }
     nothing = Dynamo(lambda: client(embedded_aws.endpoint, **keys))
     with pytest.raises(NotFound, match="deploy the stack"):
-        TokenStore("no-such-table", nothing).authenticate(BEARER)
+        nothing.get("no-such-table", Key("p", "s"))
 
 
 def test_keys_that_a_batch_left_are_asked_for_again(aws: Scripted) -> None:

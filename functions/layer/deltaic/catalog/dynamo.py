@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from deltaic.catalog.attributes import unmarshal_item
 from deltaic.catalog.keys import Key, Range
-from deltaic.catalog.refusals import Contended, refused
+from deltaic.catalog.refusals import Contended, refused, withheld
 from deltaic.errors import Conflict, TooManyRequests
 from deltaic.settings import settings
 
@@ -57,10 +57,16 @@ class Dynamo:
 
     Every method raises only `errors`: throttling is TooManyRequests, trouble on the way Unavailable, a refusal by AWS
     PermissionDenied, a missing table NotFound; and `ConditionFailed`, which does not leave the catalog.
+    `translate` makes errors of AWS's errors of ours; what it says by default is for those who run the server.
     """
 
-    def __init__(self, connect: "Callable[[], DynamoDBClient]" = connect) -> None:
+    def __init__(
+        self,
+        connect: "Callable[[], DynamoDBClient]" = connect,
+        translate: Callable[[Exception], Exception] = refused,
+    ) -> None:
         self._connect = connect
+        self._translate = translate
         self._client: DynamoDBClient | None = None
         self._lock = threading.Lock()
 
@@ -70,13 +76,17 @@ class Dynamo:
         if self._client is None:
             with self._lock:
                 if self._client is None:
-                    self._client = _call(self._connect)
+                    self._client = self._call(self._connect)
         return self._client
+
+    def for_recipients(self) -> "Dynamo":
+        """Return the same connection for the path of a recipient's request, whom no trouble of the server's is told."""
+        return Dynamo(lambda: self.client, withheld)
 
     def get(self, table: str, key: Key) -> Attributes | None:
         """Return one item by a strongly consistent read, or None."""
         client = self.client
-        answer = _call(
+        answer = self._call(
             lambda: client.get_item(TableName=table, Key=_key(key), ConsistentRead=True),
         )
         item = answer.get("Item")
@@ -104,7 +114,7 @@ class Dynamo:
     def _batch(self, table: str, keys: Sequence[Key]) -> tuple[list[Attributes], list[Key]]:
         client = self.client
         wanted = {table: {"Keys": [_key(key) for key in keys], "ConsistentRead": True}}
-        answer: Any = _call(lambda: client.batch_get_item(RequestItems=wanted))  # type: ignore[arg-type]
+        answer: Any = self._call(lambda: client.batch_get_item(RequestItems=wanted))  # type: ignore[arg-type]
         items = [unmarshal_item(item) for item in answer["Responses"].get(table, [])]
         left = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
         return items, [Key(**unmarshal_item(key)) for key in left]
@@ -123,7 +133,7 @@ class Dynamo:
             arguments: dict[str, Any] = dict(position)
             if limit is not None:
                 arguments["Limit"] = limit
-            answer = _call(
+            answer = self._call(
                 lambda arguments=arguments: client.query(  # type: ignore[misc]
                     TableName=table,
                     KeyConditionExpression="pk = :pk AND sk BETWEEN :low AND :high",
@@ -154,19 +164,18 @@ class Dynamo:
         items: Any = list(writes)
         for pause in _pauses(_WRITE_ATTEMPTS):
             try:
-                _call(lambda: client.transact_write_items(TransactItems=items))
+                self._call(lambda: client.transact_write_items(TransactItems=items))
             except Contended:
                 time.sleep(pause)
             else:
                 return
         raise Conflict("others keep changing the same part of the catalog: try again in a moment")
 
-
-def _call(request: Callable[[], _Answer]) -> _Answer:
-    try:
-        return request()
-    except Exception as error:
-        raise refused(error) from error
+    def _call(self, request: Callable[[], _Answer]) -> _Answer:
+        try:
+            return request()
+        except Exception as error:
+            raise self._translate(error) from error
 
 
 def _key(key: Key) -> dict[str, Any]:

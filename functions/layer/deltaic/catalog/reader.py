@@ -23,7 +23,7 @@ class CatalogReader:
 
     def __init__(self, table: str, dynamo: Dynamo | None = None) -> None:
         self._table = table
-        self._dynamo = dynamo or Dynamo()
+        self._dynamo = (dynamo or Dynamo()).for_recipients()
 
     def list_shares(self, recipient_id: str, after: str | None, limit: int) -> list[Share]:
         """Return the shares granted to the recipient, by `Share.key`."""

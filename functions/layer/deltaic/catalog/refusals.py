@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from deltaic.catalog.attributes import unmarshal_item
-from deltaic.errors import InvalidParameter, NotFound, PermissionDenied, TooManyRequests, Unavailable
+from deltaic.errors import DeltaicError, InvalidParameter, NotFound, PermissionDenied, TooManyRequests, Unavailable
 
 _THROTTLED: Final = frozenset({
     "LimitExceededException",
@@ -75,6 +75,18 @@ def refused(error: Exception) -> Exception:
             return InvalidParameter(f"AWS cannot be asked this way: {error}")
         case _:
             return error
+
+
+def withheld(error: Exception) -> Exception:
+    """Return what a recipient is told of an exception out of botocore or of `refused`: to try again, and nothing else.
+
+    A table that is missing, a role without rights, a request that AWS does not take: all are trouble of the server,
+    which its operator finds in the log by the cause, and none is the recipient's to correct.
+    """
+    found = refused(error)
+    if isinstance(found, TooManyRequests) or not isinstance(found, DeltaicError | Contended):
+        return found
+    return Unavailable("the server's catalog cannot be read at the moment: try again later")
 
 
 def _answered(error: Any) -> Exception:

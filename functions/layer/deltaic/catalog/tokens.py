@@ -24,7 +24,7 @@ class TokenStore:
 
     def __init__(self, table: str, dynamo: Dynamo | None = None, clock: Callable[[], float] = time.time) -> None:
         self._table = table
-        self._dynamo = dynamo or Dynamo()
+        self._dynamo = (dynamo or Dynamo()).for_recipients()
         self._clock = clock
 
     def authenticate(self, bearer: str) -> Token:
