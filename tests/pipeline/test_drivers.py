@@ -20,7 +20,7 @@ from pipeline.place import BUCKET
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 LOCATION = f"s3://{BUCKET}/drivers/people"
 TABLE = "drivers.s.people"
@@ -74,7 +74,11 @@ def outcomes(
         processes.append(
             subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         )
-    shown = [process.communicate(timeout=300)[0] for process in processes]
+    try:
+        shown = [process.communicate(timeout=500)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
     return [Outcome(process.returncode, text) for process, text in zip(processes, shown, strict=True)]
 
 
