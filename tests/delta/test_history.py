@@ -1,15 +1,17 @@
 """A time means one version: by in-commit timestamps where they are on, by increasing file times elsewhere."""
 
 import json
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import HandmadeLog, add, metadata, protocol
-from deltaic.delta.history import increasing, shown
+from deltaic.delta.history import shown
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.store import LogFile
+from deltaic.delta.times import file_time, increasing
 from deltaic.errors import MalformedRequest, TableUnreadable
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -160,3 +162,41 @@ def test_file_times_always_increase_and_never_move_back(times: list[int]) -> Non
 def test_times_beyond_the_calendar_can_be_shown() -> None:
     assert shown(253_370_764_800_000) == "9999-01-01 00:00:00.0"
     assert shown(10**18) == "1000000000000000000 ms"
+
+
+@pytest.mark.parametrize(
+    "time_of",
+    [
+        pytest.param(lambda _: 0, id="copied_at_once"),
+        pytest.param(lambda version: (version // 3) * 1000, id="busy_seconds"),
+        pytest.param(lambda version: version % 7 * 1000, id="copied_in_parallel"),
+        pytest.param(lambda version: 0 if version < 620 else 90_000 + version, id="copied_then_written"),
+        pytest.param(lambda version: 90_000 if version == 10 else version, id="a_clock_that_ran_ahead"),
+    ],
+)
+def test_a_version_has_one_time_whoever_asks(tmp_path: Path, time_of: Callable[[int], int]) -> None:
+    """Wherever a range starts, and whether it is a range, a snapshot or a search."""
+    versions = 640
+    hand = HandmadeLog(tmp_path)
+    for version in range(versions):
+        hand.commit(*([add(f"f{version}")] if version else [metadata(), protocol()]), modified=T + time_of(version))
+    hand.classic(100)
+    hand.classic(620)
+    log = DeltaLog(FolderStore(tmp_path))
+    times = increasing([LogFile(str(version), 1, T + time_of(version)) for version in range(versions)])
+    for start in (0, 520, 639):
+        found = {commit.version: commit.timestamp for commit in log.commits(start, versions - 1)}
+        assert found == {version: times[version] for version in range(start, versions)}
+    for version in (2, 101, 639):
+        assert log.snapshot(version).timestamp == times[version]
+        assert log.version_at_or_before(times[version]) == log.version_at_or_after(times[version]) == version
+
+
+def test_a_sane_log_tells_its_times_by_one_short_listing(tmp_path: Path) -> None:
+    log = HandmadeLog(tmp_path)
+    log.commit(metadata(), protocol(), modified=T)
+    for version in range(1, 600):
+        log.commit(add(f"f{version}"), modified=T + version * 1000)
+    store = FolderStore(tmp_path)
+    assert file_time(store, 599) == T + 599_000
+    assert store.calls == [f"list {99:020d}"]

@@ -4,7 +4,7 @@ Delta protocol, "Reader Requirements for AddCDCFile": a commit that has cdc acti
 that touched no row may rewrite files all the same; it changed nothing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,14 +13,12 @@ import msgspec
 from deltaic.delta.actions import Add, AddCdcFile, Metadata, Protocol, Remove, metadata_of, protocol_of
 from deltaic.delta.commits import slices
 from deltaic.delta.features import change_data_enabled
-from deltaic.delta.history import increasing
-from deltaic.delta.paths import LOG, Commit, read_listing, version_prefix
+from deltaic.delta.paths import LOG, Commit, version_prefix
 from deltaic.delta.store import TableStore
+from deltaic.delta.times import list_times
 from deltaic.delta.unreadable import reading
 from deltaic.errors import InvalidParameter, MalformedRequest, TableUnreadable
 
-_LOOK_BACK: Final = 100
-"""Versions before a range that make its file times increase, as the reference does."""
 _WINDOW_COMMITS: Final = 32
 _WINDOW_BYTES: Final = 16 << 20
 
@@ -90,17 +88,13 @@ def read_changes(store: TableStore, start: int, end: int) -> Iterator[CommitChan
     The listing is done before this returns. Raises MalformedRequest for a range past the latest version,
     TableUnreadable for a commit that is missing or broken, naming it.
     """
-    first = max(start - _LOOK_BACK, 0)
-    after = version_prefix(first) if first else ""
-    listing = read_listing(store.list_log(after), until=end)
+    listing, times = list_times(store, start, end)
     latest = listing.latest
     for version in range(start, end + 1):
         if version not in listing.commits:
             if latest is None or version > latest:
                 raise MalformedRequest(f"Cannot load table version {version} as it does not exist.")
             raise TableUnreadable(f"table files missing: {LOG}{version_prefix(version)}.json")
-    known = sorted(listing.commits)
-    times = dict(zip(known, increasing([listing.commits[version].file for version in known]), strict=True))
     commits = [listing.commits[version] for version in range(start, end + 1)]
     return _read(store, commits, times)
 
@@ -145,7 +139,7 @@ def commit_changes(content: bytes, path: str, version: int, file_time: int) -> C
     return CommitChanges(version, timestamp, tuple(actions), merged_nothing)
 
 
-def _read(store: TableStore, commits: Sequence[Commit], times: dict[int, int]) -> Iterator[CommitChanges]:
+def _read(store: TableStore, commits: Sequence[Commit], times: Mapping[int, int]) -> Iterator[CommitChanges]:
     for window in _windows(commits):
         paths = [commit.path for commit in window]
         with reading(paths[0]):

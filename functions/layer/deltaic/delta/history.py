@@ -1,8 +1,7 @@
 """Decides when a version was committed, and which version a time means.
 
 Delta protocol, "In-Commit Timestamps": where they are enabled, the commit's own time counts, from the enablement
-version on. Before that, and everywhere else, the time of the commit file counts, made strictly increasing: a version
-is at least one millisecond later than the one before.
+version on. Before that, and everywhere else, the time of the commit file counts (see deltaic.delta.times).
 """
 
 from collections.abc import Callable, Sequence
@@ -15,19 +14,12 @@ from deltaic.delta.commits import in_commit_timestamp
 from deltaic.delta.paths import LOG, Listing, read_listing
 from deltaic.delta.segment import segment_of
 from deltaic.delta.snapshot import Snapshot, records_in_commit_timestamps
-from deltaic.delta.store import LogFile, TableStore
+from deltaic.delta.store import TableStore
+from deltaic.delta.times import file_times
 from deltaic.delta.unreadable import reading
 from deltaic.errors import MalformedRequest, TableUnreadable
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def increasing(files: Sequence[LogFile]) -> list[int]:
-    """Return the times of commit files (in version order) made strictly increasing, in ms since the epoch."""
-    times: list[int] = []
-    for file in files:
-        times.append(file.modified if not times else max(file.modified, times[-1] + 1))
-    return times
 
 
 def shown(timestamp: int) -> str:
@@ -73,10 +65,13 @@ class History:
         since = _enablement_version(latest.metadata)
         by_file = readable if since is None else [version for version in readable if version < since]
         own = [] if since is None else [version for version in readable if version >= since]
-        times = increasing([listing.commits[version].file for version in by_file])
+        times = file_times(listing)
         self._known: dict[int, int] = {}
         self._listing = listing
-        self._stretches = [_Stretch(by_file, times.__getitem__), _Stretch(own, lambda at: self._own_time(own[at]))]
+        self._stretches = [
+            _Stretch(by_file, lambda at: times[by_file[at]]),
+            _Stretch(own, lambda at: self._own_time(own[at])),
+        ]
         self._stretches = [stretch for stretch in self._stretches if stretch.versions]
 
     def version_at_or_after(self, timestamp: int) -> int:

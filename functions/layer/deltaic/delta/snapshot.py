@@ -24,6 +24,7 @@ from deltaic.delta.replay import Tail, replay
 from deltaic.delta.scan import FileBatch, Position, Scan
 from deltaic.delta.segment import Segment
 from deltaic.delta.store import TableStore
+from deltaic.delta.times import file_time
 from deltaic.delta.totals import checkpoint_totals
 from deltaic.delta.unreadable import reading
 from deltaic.errors import MalformedRequest, TableUnreadable
@@ -90,6 +91,11 @@ class Snapshot:
         return self._segment.identity
 
     @property
+    def checkpoint_version(self) -> int:
+        """Version of the checkpoint that this one stands on; 0 for none."""
+        return self._segment.checkpoint.version if self._segment.checkpoint else 0
+
+    @property
     def identity(self) -> Hashable:
         """Name the very files of the log that make this version."""
         return self._segment.identity, self._segment.commits
@@ -114,8 +120,8 @@ class Snapshot:
             path = LOG + own.name
             with reading(path):
                 return in_commit_timestamp(self._store.get(path), path)
-        if own is not None:
-            return own.modified
+        if (written := file_time(self._store, self.version)) is not None:
+            return written
         # The commit itself is cleaned up: its checkpoint is the nearest witness.
         checkpoint = self._segment.checkpoint
         return max(file.modified for file in checkpoint.files) if checkpoint else 0
