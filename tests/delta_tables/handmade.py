@@ -86,6 +86,7 @@ PROTOCOL = pa.struct(
 SIDECAR = pa.struct(
     [("path", pa.string()), ("sizeInBytes", pa.int64()), ("modificationTime", pa.int64()), ("tags", STRING_MAP)]
 )
+WRITERS_ONLY = {"tags", "clusteringProvider"}
 TXN = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
 
 
@@ -338,10 +339,10 @@ def _has(actions: list[Action], kind: str) -> bool:
 
 
 def expected_files(state: State) -> list[Action]:
-    """Return the live adds of a state in the form of `found_files`, ordered."""
+    """Return the live adds of a state in the form of `found_files`, ordered; without what concerns writers only."""
     found = []
     for action in state.files.values():
-        plain = {key: value for key, value in action.items() if value is not None}
+        plain = {key: value for key, value in action.items() if value is not None and key not in WRITERS_ONLY}
         found.append(plain | {"dataChange": True})
     return sorted(found, key=_order)
 
@@ -352,9 +353,7 @@ def found_files(batches: Any) -> list[Action]:
     for batch in batches:
         for row in batch.to_pylist():
             plain = {key: value for key, value in row.items() if value is not None}
-            for name in ("partitionValues", "tags"):
-                if name in plain:
-                    plain[name] = dict(plain[name])
+            plain["partitionValues"] = dict(plain["partitionValues"])
             if "deletionVector" in plain:
                 plain["deletionVector"] = {k: v for k, v in plain["deletionVector"].items() if v is not None}
             found.append(plain)

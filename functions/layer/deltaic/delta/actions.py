@@ -55,11 +55,9 @@ class Add(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     modification_time: int | None = None
     data_change: bool | None = None
     stats: Any = None
-    tags: dict[str, Any] | None = None
     deletion_vector: DeletionVector | None = None
     base_row_id: int | None = None
     default_row_commit_version: int | None = None
-    clustering_provider: str | None = None
 
 
 class Remove(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -72,7 +70,6 @@ class Remove(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     partition_values: dict[str, Any] | None = None
     size: int | None = None
     stats: Any = None
-    tags: dict[str, Any] | None = None
     deletion_vector: DeletionVector | None = None
     base_row_id: int | None = None
     default_row_commit_version: int | None = None
@@ -85,7 +82,6 @@ class AddCdcFile(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     partition_values: dict[str, Any] | None = None
     size: int | None = None
     data_change: bool | None = None
-    tags: dict[str, Any] | None = None
 
 
 class Sidecar(msgspec.Struct, frozen=True, gc=False, rename="camel"):

@@ -26,14 +26,16 @@ FILE_SCHEMA = pa.schema(
         pa.field("dataChange", pa.bool_()),
         # The JSON string of the log, or one rebuilt from typed statistics; null when there is none.
         pa.field("stats", pa.string()),
-        pa.field("tags", pa.map_(pa.string(), pa.string())),
         pa.field("deletionVector", DELETION_VECTOR),
         pa.field("baseRowId", pa.int64()),
         pa.field("defaultRowCommitVersion", pa.int64()),
-        pa.field("clusteringProvider", pa.string()),
     ]
 )
-"""One live `add` per row (Delta protocol, "Add File and Remove File"); `path` is raw, as it stands in the log."""
+"""One live `add` per row (Delta protocol, "Add File and Remove File"); `path` is raw, as it stands in the log.
+
+`tags` and `clusteringProvider` are not here: they concern writers, no line of an answer has them, and some checkpoints
+hold a lot of them.
+"""
 
 
 class FileFilter(Protocol):

@@ -191,11 +191,9 @@ def batch_of(adds: Sequence[Add], where: str) -> pa.RecordBatch:
         [add.modification_time for add in adds],
         [True] * len(adds),
         [None if add.stats is None else text(add.stats) for add in adds],
-        [None if add.tags is None else list(text_map(add.tags).items()) for add in adds],
         vectors,
         [add.base_row_id for add in adds],
         [add.default_row_commit_version for add in adds],
-        [add.clustering_provider for add in adds],
     ]
     try:
         arrays = [pa.array(column, field.type) for column, field in zip(columns, FILE_SCHEMA, strict=True)]
