@@ -41,11 +41,9 @@ def test_new_commits_are_read_and_nothing_else(tmp_path: Path) -> None:
         snapshot = cached.snapshot()
         assert found_files(snapshot.files()) == expected_files(log.state())
         assert snapshot.metadata.configuration == (log.state().metadata or {})["configuration"]
-        assert store.calls == [
-            "get _delta_log/_last_checkpoint",
-            "list ",
-            f"get _delta_log/{version:020d}.json",
-        ]
+        # The kept version tells where a listing may begin, so the hint is not asked for.
+        assert store.calls[0].startswith("list ")
+        assert store.calls[1:] == [f"get _delta_log/{version:020d}.json"]
         assert snapshot.totals() == DeltaLog(FolderStore(tmp_path)).snapshot().totals()
 
 

@@ -17,6 +17,10 @@ _FOR_SNAPSHOTS: Final = 4
 """One part in this many of the room is for the commits after checkpoints, the rest for decoded row groups."""
 
 
+_COMMITS_IN_A_LISTING: Final = 300
+"""A listing has a thousand names, and a commit has up to three files."""
+
+
 class SnapshotCache:
     """Snapshots by table and version within a number of bytes; safe to share between threads."""
 
@@ -40,12 +44,25 @@ class SnapshotCache:
         `table` names the table in this process, for good: location and storage, not the name of a share. A kept
         snapshot goes on reading through the store that it was made with, so stores must renew their own credentials.
         """
-        segment = find_segment(store, version, base=base)
+        segment = find_segment(store, version, base=base, hint=self.hint(table))
         found = self._find(table, segment)
         if found is None or not found.is_made_of(segment):
             found = Snapshot(store, segment, self._kept.of(table), before=found)
         self._keep(table, found)
         return found
+
+    def hint(self, table: str) -> int | None:
+        """Return the version of a checkpoint that one listing reaches the latest version from, None if none is known.
+
+        It only saves asking for `_last_checkpoint`: what is listed decides.
+        """
+        with self._lock:
+            kept = [snapshot for (name, _), snapshot in self._snapshots.items() if name == table]
+        newest = max(kept, key=lambda snapshot: snapshot.version, default=None)
+        if newest is None:
+            return None
+        checkpoint = int(newest.base.partition("-")[0] or 0)
+        return checkpoint if newest.version - checkpoint <= _COMMITS_IN_A_LISTING else None
 
     def _find(self, table: str, segment: Segment) -> Snapshot | None:
         """Return the nearest kept snapshot that the segment is, or continues."""

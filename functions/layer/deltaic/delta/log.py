@@ -1,9 +1,9 @@
 """Decides how a table's log is entered: one object per table, from which versions, times and changes are asked."""
 
-from collections.abc import Iterator
+from functools import cached_property
 
 from deltaic.delta.cache import SnapshotCache
-from deltaic.delta.changes import CommitChanges, read_changes, require_change_data
+from deltaic.delta.changes import CommitRange, list_changes
 from deltaic.delta.history import History
 from deltaic.delta.scan import Position
 from deltaic.delta.segment import find_segment
@@ -12,7 +12,7 @@ from deltaic.delta.store import TableStore
 
 
 class DeltaLog:
-    """The log of one table; every call sees the log as it is then.
+    """The log of one table, for one request; every call sees the log as it is then, but times stay (`history`).
 
     With a cache, what earlier calls in this process have read and the listing proves unchanged is not read again;
     `table` names the table there (see SnapshotCache).
@@ -25,7 +25,8 @@ class DeltaLog:
 
     def latest_version(self) -> int:
         """Return the newest version, by the hint and one listing; raises TableUnreadable for a broken log."""
-        return find_segment(self._store).version
+        hint = self._cache.hint(self._table) if self._cache is not None else None
+        return find_segment(self._store, hint=hint).version
 
     def snapshot(self, version: int | None = None, *, at: Position | None = None) -> Snapshot:
         """Return a version, the newest one by default.
@@ -39,18 +40,19 @@ class DeltaLog:
             return self._cache.snapshot(self._table, self._store, version, base=base)
         return Snapshot(self._store, find_segment(self._store, version, base=base))
 
+    @cached_property
+    def history(self) -> History:
+        """The times of all versions, as they were when they were first asked for."""
+        return History(self._store, self.snapshot().metadata)
+
     def version_at_or_before(self, timestamp: int) -> int:
         """Return the version that was current at `timestamp` (ms since the epoch); see History."""
-        return History(self._store).version_at_or_before(timestamp)
+        return self.history.version_at_or_before(timestamp)
 
     def version_at_or_after(self, timestamp: int) -> int:
         """Return the first version that was committed at or after `timestamp` (ms since the epoch); see History."""
-        return History(self._store).version_at_or_after(timestamp)
+        return self.history.version_at_or_after(timestamp)
 
-    def commits(self, start: int, end: int) -> Iterator[CommitChanges]:
-        """Return the commits `start` to `end`, both included, in order; see read_changes."""
-        return read_changes(self._store, start, end)
-
-    def require_change_data(self, start: int, end: int) -> None:
-        """Raise InvalidParameter, naming the version, if the range has one that did not record change data."""
-        require_change_data(self._store, self.snapshot(start).metadata, start, end)
+    def commits(self, start: int, end: int) -> CommitRange:
+        """Return the commits `start` to `end`, both included, in order; see list_changes."""
+        return list_changes(self._store, start, end)

@@ -51,17 +51,21 @@ class _NoBase(Exception):
     """No checkpoint and no commit 0 to start from, in what was listed."""
 
 
-def find_segment(store: TableStore, version: int | None = None, *, base: str | None = None) -> Segment:
+def find_segment(
+    store: TableStore, version: int | None = None, *, base: str | None = None, hint: int | None = None
+) -> Segment:
     """Find the files that make `version`, or the latest one.
 
     `base` asks for the segment that stands on the very checkpoint of that identity ("" for none), as a page token
-    pins it. Raises MalformedRequest for a version that the log does not have and for a base that is gone,
-    TableUnreadable for an empty log and for a gap. Requests: the hint and one listing, or one listing.
+    pins it. `hint` is the version of a checkpoint that the caller has seen: then `_last_checkpoint` is not asked for,
+    and a wrong one costs a second listing and no more. Raises MalformedRequest for a version that the log does not
+    have and for a base that is gone, TableUnreadable for an empty log and for a gap. Requests: the hint and one
+    listing, or one listing.
     """
     if version is not None and base is not None:
         return _find_pinned(store, version, base)
     try:
-        return _find(store, version)
+        return _find(store, version, hint)
     except TableUnreadable:
         # A commit that lands on the border of two pages of a listing can look like a gap: look again before saying so.
         return _find(store, version)
@@ -85,8 +89,12 @@ def read_hint(store: TableStore) -> int:
         return 0
 
 
-def _find(store: TableStore, version: int | None) -> Segment:
-    start = read_hint(store) if version is None else max(version - _LOOK_BACK, 0)
+def _find(store: TableStore, version: int | None, hint: int | None = None) -> Segment:
+    start = hint or 0
+    if version is not None:
+        start = max(version - _LOOK_BACK, 0)
+    elif hint is None:
+        start = read_hint(store)
     listing = read_listing(store.list_log(version_prefix(start) if start else ""), until=version)
     if start and not listing.checkpoints:
         listing = read_listing(store.list_log(), until=version)

@@ -91,11 +91,6 @@ class Snapshot:
         return self._segment.identity
 
     @property
-    def checkpoint_version(self) -> int:
-        """Version of the checkpoint that this one stands on; 0 for none."""
-        return self._segment.checkpoint.version if self._segment.checkpoint else 0
-
-    @property
     def identity(self) -> Hashable:
         """Name the very files of the log that make this version."""
         return self._segment.identity, self._segment.commits
