@@ -4,7 +4,7 @@ import copy
 import http.client
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -59,7 +59,7 @@ def asked(server: Server, table: Table, location: str) -> dict[str, Reply]:
     """Ask everything of a log; an answer that breaks off is an error here."""
     server.admin.update_table("share1", "default", "broken", location=location)
     reads = table.asking(READS_ALL)
-    calls = {
+    calls: dict[str, Callable[[], Reply]] = {
         "version": reads.at,
         "version by time": lambda: reads.at("?startingTimestamp=2000-01-01T00:00:00Z"),
         "metadata": reads.metadata,
