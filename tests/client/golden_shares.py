@@ -10,7 +10,6 @@ from typing import Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pytest
 from client.provider import SCHEMA, SHARE, Provider
 from contract.recipient import Recipient, Table
 from deltaic_ops.local.resources import DATA_BUCKET
@@ -24,11 +23,8 @@ ASKING: Final[Mapping[Format, str | None]] = {
 }
 """The capabilities that the published client sends for each format."""
 
-GOLDEN: Final = [pytest.param(name, marks=pytest.mark.xdist_group(f"golden {name}"), id=name) for name in names()]
-"""All golden tables; the tests of one run in one process, which uploads it once."""
-
-CHANGED: Final = [parameter for parameter in GOLDEN if load(str(parameter.id)).change_range is not None]
-"""Those with a change feed."""
+CHANGED: Final = [name for name in names() if load(name).change_range is not None]
+"""The golden tables that have a change feed."""
 
 MAPPING, VECTORS, WIDENING = "columnMapping", "deletionVectors", "typeWidening"
 REFUSED_AS_PARQUET: Final[Mapping[str, Mapping[str, int]]] = {

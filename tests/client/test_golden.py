@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from client.compare import assert_same_rows
-from client.golden_shares import CHANGED, FORMATS, GOLDEN, REFUSED_AS_PARQUET, UNREADABLE, Format, Shared
+from client.golden_shares import CHANGED, FORMATS, REFUSED_AS_PARQUET, UNREADABLE, Format, Shared
 from client.provider import Provider, client
 from deltaic_ops.local.resources import DATA_BUCKET
 from golden.library import names
@@ -41,7 +41,7 @@ def test_what_is_known_of_golden_tables_is_known_of_tables_that_exist() -> None:
 
 
 @pytest.mark.parametrize("as_format", FORMATS)
-@pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.parametrize("name", names())
 def test_every_version_has_the_rows_that_spark_read(shared: Share, name: str, as_format: Format) -> None:
     table = shared(name)
     latest = table.golden.versions[-1]
@@ -63,7 +63,7 @@ def test_every_version_has_the_rows_that_spark_read(shared: Share, name: str, as
             assert_same_rows(frame, table.rows(version), zones=as_format == "delta", told=told)
 
 
-@pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.parametrize("name", names())
 def test_the_latest_version_is_read_in_the_format_that_the_client_finds_out(shared: Share, name: str) -> None:
     table = shared(name)
     latest = table.golden.versions[-1]
