@@ -19,13 +19,14 @@ TOLD = load_template()
 LOGS = "arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"
 BUCKETS = {"DataBuckets": "arn:aws:s3:::lake,arn:aws:s3:::raw"}
 OBJECTS = ["arn:aws:s3:::lake/*", "arn:aws:s3:::raw/*"]
+LOG_OBJECTS = ["arn:aws:s3:::lake/*_delta_log/*", "arn:aws:s3:::raw/*_delta_log/*"]
 LISTINGS = ["ListShares", "GetShare", "ListSchemas", "ListTables", "ListAllTables"]
 READERS = ["GetTableVersion", "GetTableMetadata", "QueryTable", "ListTableChanges"]
 SIGNERS = ["QueryTable", "ListTableChanges"]
 PAGED = ["ListShares", "ListSchemas", "ListTables", "ListAllTables", "QueryTable", "ListTableChanges"]
 FUNCTIONS = ["Authorizer", *LISTINGS, *READERS]
 TOKEN_KEY = "arn:aws:secretsmanager:us-east-1:000000000000:secret:deltaic/dev/token-key-??????"
-STORAGE_SECRETS = "arn:aws:secretsmanager:us-east-1:000000000000:secret:deltaic/storage/*"
+STORAGE_SECRETS = "arn:aws:secretsmanager:us-east-1:000000000000:secret:deltaic/storage/${Catalog}/*"
 
 
 @pytest.fixture(scope="module")
@@ -123,13 +124,46 @@ def test_what_reads_no_table_has_no_s3(resources: dict[str, dict[str, Any]], fun
 
 
 @pytest.mark.parametrize("function", READERS)
-def test_what_reads_tables_reads_the_data_buckets_only(resources: dict[str, dict[str, Any]], function: str) -> None:
+def test_what_reads_tables_reads_the_logs_in_the_data_buckets_only(
+    resources: dict[str, dict[str, Any]], function: str
+) -> None:
     assert {grant for grant in granted(resources, function) if grant[0].startswith("s3:")} == {
         ("s3:ListBucket", "arn:aws:s3:::lake"),
         ("s3:ListBucket", "arn:aws:s3:::raw"),
-        ("s3:GetObject", OBJECTS[0]),
-        ("s3:GetObject", OBJECTS[1]),
+        ("s3:GetObject", LOG_OBJECTS[0]),
+        ("s3:GetObject", LOG_OBJECTS[1]),
     }
+
+
+@pytest.mark.parametrize(
+    ("key", "read"),
+    [
+        pytest.param("_delta_log/00000000000000000000.json", True, id="of_a_table_that_is_the_bucket"),
+        pytest.param("a/t/_delta_log/_sidecars/x.parquet", True, id="sidecar"),
+        pytest.param("a/t/part-00000.parquet", False, id="data"),
+        pytest.param("a/t/_change_data/cdc-00000.parquet", False, id="change_data"),
+        pytest.param("a/t/deletion_vector_x.bin", False, id="deletion_vector"),
+    ],
+)
+def test_the_logs_are_what_functions_read_themselves(key: str, read: bool) -> None:
+    assert fnmatchcase(f"arn:aws:s3:::lake/{key}", LOG_OBJECTS[0]) is read
+
+
+def test_a_stage_reads_the_storage_keys_of_its_own_catalog_only() -> None:
+    parameters = {**BUCKETS, "Stage": "storage"}
+    catalog = load_template(parameters=parameters).tables["Catalog"].name
+    names = {
+        f"deltaic/storage/{catalog}/minio": True,
+        "deltaic/storage/deltaic-prod-catalog/minio": False,
+        "deltaic/storage/token-key-AbCdEf": False,
+    }
+    pattern = STORAGE_SECRETS.rpartition(":")[2].replace("${Catalog}", catalog)
+    assert {name: fnmatchcase(name, pattern) for name in names} == names
+
+
+def test_urls_live_longer_than_spark_believes_in_their_expiry() -> None:
+    # The client takes an expiry within 15 minutes for one in an hour.
+    assert TEMPLATE.read_text().count("    MinValue: 1800\n") == 1
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

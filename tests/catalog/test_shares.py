@@ -256,7 +256,7 @@ def test_access_keys_are_kept_by_secrets_manager_only(catalog: Catalog, secrets_
     keys = AccessKeys("AKIDEXAMPLE", "very-secret-key")
     assert "very-secret-key" not in repr(keys)
     made = admin.create_storage("MinIO", endpoint="http://minio:9000/", path_style=True, access_keys=keys)
-    assert (made.secret, made.endpoint) == ("deltaic/storage/minio", "http://minio:9000")
+    assert (made.secret, made.endpoint) == (f"deltaic/storage/{catalog.catalog_table}/minio", "http://minio:9000")
     assert "very-secret-key" not in str(catalog.items())
     kept = secrets_manager.get_secret_value(SecretId=made.secret)["SecretString"]
     assert kept == '{"accessKeyId": "AKIDEXAMPLE", "secretAccessKey": "very-secret-key"}'

@@ -103,7 +103,7 @@ def test_storages(deltaic: Deltaic, secrets_manager: Any) -> None:
         "--region eu-west-1 --path-style --access-key-id AKIDEXAMPLE --secret-access-key-stdin",
         given="very-secret-key\n",
     )
-    assert made["secret"] == "deltaic/storage/store"
+    assert made["secret"] == f"deltaic/storage/{deltaic.variables['CATALOG_TABLE']}/store"
     assert "very-secret-key" not in str(made)
     kept = json.loads(secrets_manager.get_secret_value(SecretId=made["secret"])["SecretString"])
     assert kept == {"accessKeyId": "AKIDEXAMPLE", "secretAccessKey": "very-secret-key"}

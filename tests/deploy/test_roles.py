@@ -68,9 +68,11 @@ def calls(deployment: Deployment, lake: str, client: Callable[[Any], Any]) -> Ca
     s3 = client("s3")
     s3.create_bucket(Bucket="deploytest-other")
     for bucket in (lake, "deploytest-other"):
-        s3.put_object(Bucket=bucket, Key="probe/file", Body=b"x")
+        for key in ("probe/file", "probe/_delta_log/file"):
+            s3.put_object(Bucket=bucket, Key=key, Body=b"x")
     secrets = client("secretsmanager")
-    for name in ("deltaic/storage/deploytest", "deploytest/other"):
+    keys = f"deltaic/storage/{outputs.catalog_table}/deploytest"
+    for name in (keys, "deltaic/storage/other-catalog/deploytest"):
         secrets.create_secret(Name=name, SecretString="{}")
     token = {"pk": {"S": "token/ab"}, "sk": {"S": "token"}}
     share = {"pk": {"S": "shares"}, "sk": {"S": "share/a"}}
@@ -89,12 +91,17 @@ def calls(deployment: Deployment, lake: str, client: Callable[[Any], Any]) -> Ca
         "list entries": ("dynamodb", "query", {"TableName": outputs.catalog_table, **shares}),
         "write an entry": ("dynamodb", "put_item", {"TableName": outputs.catalog_table, "Item": share}),
         "read the token key": ("secretsmanager", "get_secret_value", {"SecretId": outputs.token_key_secret}),
-        "read storage keys": ("secretsmanager", "get_secret_value", {"SecretId": "deltaic/storage/deploytest"}),
-        "read another secret": ("secretsmanager", "get_secret_value", {"SecretId": "deploytest/other"}),
-        "read the lake": ("s3", "get_object", {"Bucket": lake, "Key": "probe/file"}),
+        "read storage keys": ("secretsmanager", "get_secret_value", {"SecretId": keys}),
+        "read another secret": (
+            "secretsmanager",
+            "get_secret_value",
+            {"SecretId": "deltaic/storage/other-catalog/deploytest"},
+        ),
+        "read a log": ("s3", "get_object", {"Bucket": lake, "Key": "probe/_delta_log/file"}),
+        "read data": ("s3", "get_object", {"Bucket": lake, "Key": "probe/file"}),
         "list the lake": ("s3", "list_objects_v2", {"Bucket": lake, "Prefix": "probe/"}),
         "write the lake": ("s3", "put_object", {"Bucket": lake, "Key": "probe/new", "Body": "x"}),
-        "read another bucket": ("s3", "get_object", {"Bucket": "deploytest-other", "Key": "probe/file"}),
+        "read another bucket": ("s3", "get_object", {"Bucket": "deploytest-other", "Key": "probe/_delta_log/file"}),
         "sign for alice": (
             "sts",
             "assume_role",
@@ -112,12 +119,12 @@ MAY = {
     "ListSchemas": SHARED | {"list entries", "read the token key"},
     "ListTables": SHARED | {"list entries", "read the token key"},
     "ListAllTables": SHARED | {"list entries", "read the token key"},
-    "GetTableVersion": SHARED | {"read an entry", "read storage keys", "read the lake", "list the lake"},
-    "GetTableMetadata": SHARED | {"read an entry", "read storage keys", "read the lake", "list the lake"},
+    "GetTableVersion": SHARED | {"read an entry", "read storage keys", "read a log", "list the lake"},
+    "GetTableMetadata": SHARED | {"read an entry", "read storage keys", "read a log", "list the lake"},
     "QueryTable": SHARED
-    | {"read an entry", "read storage keys", "read the lake", "list the lake", "read the token key", "sign for alice"},
+    | {"read an entry", "read storage keys", "read a log", "list the lake", "read the token key", "sign for alice"},
     "ListTableChanges": SHARED
-    | {"read an entry", "read storage keys", "read the lake", "list the lake", "read the token key", "sign for alice"},
+    | {"read an entry", "read storage keys", "read a log", "list the lake", "read the token key", "sign for alice"},
 }
 
 

@@ -20,7 +20,9 @@ from deltaic.settings import settings
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
 
-SECRET_PREFIX: Final = "deltaic/storage/"  # noqa: S105 -- where secrets lie, not one
+SECRETS: Final = "deltaic/storage"
+"""Where the secrets lie, by catalog and storage: what reads one stage's secrets cannot read those of another."""
+
 # What Secrets Manager allows in a name (CreateSecret, "Name"), but for the slash, which separates here.
 _NAME: Final = re.compile(r"[A-Za-z0-9_+=.@-]{1,100}")
 _REGION: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
@@ -71,7 +73,7 @@ class StorageAdmin(Records):
             region=_checked_region(region),
             path_style=path_style,
             role_arn=_checked_role(role_arn),
-            secret="" if access_keys is None else SECRET_PREFIX + names.key(name),
+            secret="" if access_keys is None else self._secret(name),
             created_at=now(),
         )
         key = keys.storage(name)
@@ -119,7 +121,7 @@ class StorageAdmin(Records):
         if role_arn is not None:
             assign["role_arn"] = _checked_role(role_arn)
         if access_keys is not None:
-            assign["secret"] = SECRET_PREFIX + names.key(self.get_storage(name).name)
+            assign["secret"] = self._secret(self.get_storage(name).name)
             self._keep(assign["secret"], access_keys)
         missing = f"storage '{name}' not found"
         return Storage.read(self._change(keys.storage(name), missing, lambda _: assign))
@@ -137,6 +139,9 @@ class StorageAdmin(Records):
         if storage.secret:
             self._forget(storage.secret)
         return storage
+
+    def _secret(self, name: str) -> str:
+        return f"{SECRETS}/{self._catalog}/{names.key(name)}"
 
     def _keep(self, secret: str, access_keys: AccessKeys) -> None:
         if not access_keys.access_key_id or not access_keys.secret_access_key:
