@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from deltaic.errors import Unauthenticated
+from deltaic.errors import MalformedRequest, Unauthenticated
 from deltaic.http.asgi import Message
 from deltaic.http.request import Request, read_request
 
@@ -80,10 +80,16 @@ def test_a_route_without_parameters_has_no_names() -> None:
         (b"t=2022-01-01T00%3A00%3A00%2B02%3A00", {"t": "2022-01-01T00:00:00+02:00"}),
         (b"a", {"a": ""}),
         (b"a=%ff", {"a": "\ufffd"}),
+        (b"a=\xc3\xa9", {"a": "\u00e9"}),
     ],
 )
 def test_of_a_repeated_parameter_the_last_counts(query: bytes, found: dict[str, str]) -> None:
     assert read(query=query).query == found
+
+
+def test_more_parameters_than_anybody_needs_are_refused() -> None:
+    with pytest.raises(MalformedRequest, match="more than 200 parameters"):
+        read(query=b"&".join(b"a=1" for _ in range(201)))
 
 
 def test_headers_match_in_any_case_and_join() -> None:

@@ -6,10 +6,11 @@ names and identity come from the API Gateway event that Mangum keeps in the ASGI
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote
 
 from deltaic.errors import Unauthenticated
 from deltaic.http.asgi import Receive, Scope
+from deltaic.protocol.parameters import from_query_string
 from deltaic.sharing.caller import Caller
 
 
@@ -30,7 +31,7 @@ class Request:
 
 
 async def read_request(scope: Scope, receive: Receive) -> Request:
-    """Read the whole request; raises Unauthenticated where no authorizer has spoken."""
+    """Read the whole request; raises Unauthenticated where no authorizer has spoken, MalformedRequest."""
     event = scope["aws.event"]
     context = event.get("requestContext") or {}
     authorizer = context.get("authorizer") or {}
@@ -51,7 +52,7 @@ async def read_request(scope: Scope, receive: Receive) -> Request:
         method=scope["method"],
         # API Gateway hands the path on as it was sent, so its parameters are still URI-encoded.
         names={name: unquote(value) for name, value in (event.get("pathParameters") or {}).items()},
-        query=dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)),
+        query=from_query_string(scope["query_string"]),
         headers=headers,
         body=bytes(body),
         caller=Caller(recipient_id=recipient_id, token_id=token_id),

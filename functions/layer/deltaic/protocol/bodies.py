@@ -1,32 +1,16 @@
-"""Decides what the JSON answers say that are not NDJSON: listings, one share, credentials, errors.
+"""Decides what the JSON answers say that are not NDJSON: listings, one share, errors.
 
 Each body is one line without a line feed, because the Python client parses the first line of a listing only.
 """
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from deltaic.errors import DeltaicError
 
 JSON_TYPE = "application/json; charset=utf-8"
 NDJSON_TYPE = "application/x-ndjson; charset=utf-8"
-
-
-@dataclass(frozen=True, slots=True)
-class AwsCredentials:
-    """Temporary credentials for one location."""
-
-    access_key_id: str
-    secret_access_key: str
-    session_token: str
-    expiration: int
-    """Milliseconds since the epoch."""
-
-    def __repr__(self) -> str:
-        """Name the key only, so that nothing secret reaches a log."""
-        return f"AwsCredentials(access_key_id={self.access_key_id!r}, expiration={self.expiration})"
 
 
 def share_object(
@@ -81,23 +65,6 @@ def listing(items: Sequence[Mapping[str, Any]], next_page_token: str | None) -> 
 def one_share(share: Mapping[str, Any]) -> bytes:
     """Return the body of Get Share."""
     return encode({"share": share})
-
-
-def credentials(location: str, aws: AwsCredentials) -> bytes:
-    """Return the body of temporary table credentials."""
-    return encode(
-        {
-            "credentials": {
-                "location": location,
-                "awsTempCredentials": {
-                    "accessKeyId": aws.access_key_id,
-                    "secretAccessKey": aws.secret_access_key,
-                    "sessionToken": aws.session_token,
-                },
-                "expirationTime": aws.expiration,
-            }
-        }
-    )
 
 
 def error(failure: DeltaicError) -> bytes:
