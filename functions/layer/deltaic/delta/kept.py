@@ -1,4 +1,7 @@
-"""Decides what stays in memory between requests: decoded pieces of checkpoints, least recently used let go first."""
+"""Decides what stays in memory between requests: pieces of checkpoints, and what was made of them.
+
+What is kept is decoded row groups, the choices of filters and the lines of files; least recently used goes first.
+"""
 
 from collections import OrderedDict
 from collections.abc import Hashable

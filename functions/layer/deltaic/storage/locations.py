@@ -231,8 +231,7 @@ def _decoded(path: str) -> str:
 
 def _normalised(key: str, path: str) -> str:
     """Follow `.` and `..` and merge slashes, as Hadoop's Path does; what would leave the bucket is refused."""
-    segments = key.split("/")
-    if any(segment in _FOLLOWED for segment in segments):
+    if not _FOLLOWED.isdisjoint(segments := key.split("/")):
         followed: list[str] = []
         for segment in segments:
             if segment == "..":
