@@ -1,9 +1,10 @@
 """A kept snapshot never changes an answer, and a new commit costs a new commit."""
 
+import hashlib
 import os
 import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from delta_tables.folder_store import FolderStore
@@ -11,6 +12,7 @@ from delta_tables.handmade import HandmadeLog, add, expected_files, found_files,
 from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.kept import Kept
 from deltaic.delta.log import DeltaLog
+from deltaic.delta.store import LogFile
 
 V = vector("ab^-aqEH.-t@S}K{vb[*k^")
 
@@ -133,6 +135,25 @@ def test_concurrent_requests_agree_while_commits_arrive(tmp_path: Path) -> None:
     for reader in readers:
         reader.join()
     assert wrong == []
+
+
+class Tagging(FolderStore):
+    """A store that tells contents apart in its listing, as object stores do."""
+
+    def list_log(self, start_after: str = "") -> Iterator[LogFile]:
+        for file in super().list_log(start_after):
+            content = (self.root / "_delta_log" / file.name).read_bytes()
+            yield file._replace(etag=hashlib.sha256(content).hexdigest())
+
+
+def test_a_log_rewritten_within_its_second_is_read_anew(tmp_path: Path) -> None:
+    second = 1_700_000_000_000
+    cached = DeltaLog(Tagging(tmp_path), SnapshotCache(8 << 20), "t")
+    for name in ("old", "new"):
+        log = HandmadeLog(tmp_path)
+        log.commit(metadata(), protocol(), modified=second)
+        log.commit(add(name), modified=second)
+        assert found_files(cached.snapshot().files()) == expected_files(log.state())
 
 
 class Weighing(FolderStore):

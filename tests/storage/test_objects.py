@@ -69,6 +69,17 @@ def test_lists_one_level_in_order(store: Store) -> None:
     assert list(objects.list_log("~")) == []
 
 
+def test_an_object_of_the_same_size_and_second_is_told_apart(store: Store) -> None:
+    objects = table(store, "anew")
+    tags = set()
+    for body in (b"one", b"two"):
+        store.put("anew/_delta_log/0.json", body)
+        (file,) = objects.list_log()
+        assert file.size == 3
+        tags.add(file.etag)
+    assert len(tags - {""}) == 2
+
+
 def test_a_folder_marker_of_a_subfolder_is_no_file(ministack: Store) -> None:
     ministack.put("markers/_delta_log/_sidecars/", b"")
     ministack.put(f"markers/_delta_log/{0:020}.json", b"{}")
