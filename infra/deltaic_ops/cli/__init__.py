@@ -43,7 +43,7 @@ deltaic token create alice --profile alice.share
 
 The AWS that is meant is told by these options, else by the ordinary AWS
 variables; else it is the embedded one in the state folder, else what AWS's
-own files say. Every command takes --json.
+own files say. Commands on the catalog take --json.
 
 Exit codes: 0 done, 1 refused, 2 not understood.
 """

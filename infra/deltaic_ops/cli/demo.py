@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-import threading
+import time
 from contextlib import ExitStack, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from deltaic_ops.cli.env import global_options
 from deltaic_ops.deploy.intrinsics import TemplateError
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import Stack, StackFailed, local_stack
@@ -21,18 +22,24 @@ from deltaic_ops.profile import write_profile
 if TYPE_CHECKING:
     from deltaic_pipeline.steps import Progress
 
-RECIPIENT = "alice"
+RECIPIENT = "demo_reader"
 PROFILE = "vaccine.share"
 LOCATION = f"s3://{DATA_BUCKET}/vaccine"
 FIRST_ROWS = 5
 CHECK_SECONDS = 0.5
+INTERRUPTED = 130
+"""The exit code of what Ctrl-C has ended (128 + SIGINT)."""
+
 CONNECTOR = "io.delta:delta-sharing-spark_4.1_2.13:4.2.0"
 
 
 def demo(
+    ctx: typer.Context,
     exit_: Annotated[bool, typer.Option("--exit", help="Stop after the read instead of serving on.")] = False,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0 takes a free one.")] = 8000,
-    state: Annotated[Path, typer.Option(help="Where the embedded AWS keeps its data.")] = Path(".deltaic"),
+    state: Annotated[
+        Path | None, typer.Option(help="Where the embedded AWS keeps its data.", show_default=".deltaic")
+    ] = None,
 ) -> None:
     r"""Share a sample dataset on this machine and read it once with the published Delta Sharing client.
 
@@ -45,26 +52,32 @@ def demo(
     from deltaic_pipeline.steps import step, terminal
 
     console = Console(stderr=True, highlight=False)
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    folder = state or Path(global_options(ctx).get("state") or ".deltaic")
+    # As Ctrl-C does: whatever is under way is left, and what was started is stopped in order.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     progress = terminal()
+    serving = False
     try:
         with ExitStack() as stack_of_parts:
             with step(progress, "Starting the embedded AWS and the gateway") as tell:
-                stack = stack_of_parts.enter_context(local_stack(state, port))
+                stack = stack_of_parts.enter_context(local_stack(folder, port))
                 tell(stack.endpoint)
             # What follows talks to AWS as any tool of the provider would: by the ordinary variables.
             os.environ.update(stack.environment)
             _publish(progress)
             with step(progress, f"Granting the share to {RECIPIENT} and writing {PROFILE}") as tell:
                 tell(_profile(stack, Path(PROFILE)))
-            _read(console, progress, Path(PROFILE))
+            _read(console, progress, Path(PROFILE), folder)
             _explain(console, Path(PROFILE))
             if not exit_:
                 console.print(f"\nserving [bold]{stack.endpoint}[/bold]  (Ctrl-C stops)")
-                while not stop.wait(CHECK_SECONDS):
+                serving = True
+                while True:
+                    time.sleep(CHECK_SECONDS)
                     stack.check()
+    except KeyboardInterrupt:
+        console.print("stopped")
+        raise typer.Exit(0 if serving else INTERRUPTED) from None
     except (StateInUse, StackFailed, TemplateError, DeltaicError, PipelineError) as error:
         console.print(f"[red]{error}[/red]")
         raise typer.Exit(1) from None
@@ -125,8 +138,8 @@ def _profile(stack: Stack, path: Path) -> str:
     return f"the token ends {issued.token.expires_at:%Y-%m-%d}"
 
 
-def _read(console: Console, progress: "Progress", profile: Path) -> None:
-    """Read the share as a recipient does, with the client from PyPI."""
+def _read(console: Console, progress: "Progress", profile: Path, state: Path) -> None:
+    """Read the share as a recipient does, with the client from PyPI; raises StackFailed with the place of the log."""
     import logging
 
     from deltaic_pipeline.sample import INGREDIENTS, PATIENTS
@@ -136,8 +149,12 @@ def _read(console: Console, progress: "Progress", profile: Path) -> None:
         import delta_sharing
 
         logging.getLogger("delta_sharing").setLevel(logging.WARNING)
-        tables = delta_sharing.SharingClient(str(profile)).list_all_tables()
-        frames = {str(name): delta_sharing.load_as_pandas(f"{profile}#{name}") for name in (PATIENTS, INGREDIENTS)}
+        try:
+            tables = delta_sharing.SharingClient(str(profile)).list_all_tables()
+            frames = {str(name): delta_sharing.load_as_pandas(f"{profile}#{name}") for name in (PATIENTS, INGREDIENTS)}
+        except Exception as error:  # the client raises whatever its HTTP and Parquet libraries raise
+            reason = str(error).strip().split("\n")[0] or type(error).__name__
+            raise StackFailed(f"the client could not read the share: {reason}; see {state / 'gateway.log'}") from error
         rows = sum(len(frame) for frame in frames.values())
         tell(f"{len(tables)} tables, {rows:,} rows")
     for name, frame in frames.items():
