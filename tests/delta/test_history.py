@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import HandmadeLog, add, metadata, protocol
+from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.history import shown
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.store import LogFile
@@ -141,6 +142,21 @@ def test_the_search_reads_few_commits(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     assert DeltaLog(store).version_at_or_before(T + 555) == 55
     assert len(store.calls) < 15
+
+
+def test_all_times_of_a_request_cost_one_listing(tmp_path: Path) -> None:
+    log = HandmadeLog(tmp_path)
+    log.commit(metadata(), protocol(), modified=T)
+    for version in range(1, 50):
+        log.commit(add(f"f{version}"), modified=T + version * 1000)
+    store = FolderStore(tmp_path)
+    delta = DeltaLog(store, SnapshotCache(1 << 24), "t")
+    delta.snapshot()
+    store.calls.clear()
+    found = [ask(T + 20_000) for ask in (delta.version_at_or_before, delta.version_at_or_after)]
+    assert [*found, delta.version_at_or_before(T + 41_500)] == [20, 20, 41]
+    assert store.calls.count("list ") == len([call for call in store.calls if call.startswith("list")]) == 2
+    assert not [call for call in store.calls if call.endswith(".json")]
 
 
 def test_a_missing_in_commit_timestamp_is_refused(tmp_path: Path) -> None:

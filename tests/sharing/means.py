@@ -96,6 +96,7 @@ class Feed:
             page=page,
             max_files=self.max_files,
             changes_of=CommitChanges.change_data,
+            needs_change_data=True,
             historical_metadata=False,
             historical_protocol=False,
             ends=self.max_files is not None,

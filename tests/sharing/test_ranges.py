@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 from delta_tables.handmade import HandmadeLog, add, metadata, protocol, remove, vector
-from deltaic.errors import TableUnreadable, Unavailable, UnsupportedOperation
+from deltaic.errors import InvalidParameter, TableUnreadable, Unavailable, UnsupportedOperation
 from deltaic.protocol.tokens import TokenSigner
 from deltaic.storage.sessions import SigningSessions
-from sharing.means import ALL, Feed, Keys, lines, sharing
+from sharing.means import ALL, Feed, Keys, lines, opened, sharing
 
 ON = {"delta.enableChangeDataFeed": "true"}
+OFF = {"delta.enableChangeDataFeed": "false"}
 MARK = vector("ab^-aqEH.-t@S}K{vb[*k^")
 
 
@@ -55,3 +56,91 @@ def test_keys_that_are_refused_are_refused_before_the_answer_begins(tmp_path: Pa
     for ask in ({"maxFiles": 1}, {"includeRefreshToken": True}):
         with pytest.raises(Unavailable, match="key of tokens"):
             feed.query(**ask)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "named"),
+    [
+        pytest.param(0, 5, 4, id="turned_off_inside"),
+        pytest.param(4, 5, 4, id="off_at_the_start"),
+        pytest.param(0, 3, None, id="on_all_along"),
+        pytest.param(5, 5, None, id="on_again"),
+        pytest.param(3, 3, None, id="one_version"),
+    ],
+)
+def test_ranges_without_change_data_are_refused(tmp_path: Path, start: int, end: int, named: int | None) -> None:
+    log = HandmadeLog(tmp_path)
+    log.commit(metadata(ON), protocol())
+    for version in (1, 2, 3):
+        log.commit(add(f"f{version}"))
+    log.commit(metadata(OFF))
+    log.commit(metadata(ON))
+    feed = Feed(tmp_path)
+    if named is None:
+        feed.answer(start, end)
+    else:
+        with pytest.raises(InvalidParameter) as refusal:
+            feed.answer(start, end)
+        assert refusal.value.message == (
+            f"Error getting change data for range [{start}, {end}] as change data was not recorded "
+            f"for version [{named}]"
+        )
+
+
+COMMITS = 200
+
+
+def reads(feed: Feed) -> int:
+    """Return how many objects were read since it was last asked."""
+    found = sum(call.startswith("get ") and call.endswith(".json") for call in feed.store.calls)
+    feed.store.calls.clear()
+    return found
+
+
+def long_log(root: Path) -> None:
+    log = HandmadeLog(root)
+    log.commit(protocol(), metadata(ON))
+    for version in range(1, COMMITS + 1):
+        log.commit(add(f"f{version}"))
+    log.classic(COMMITS)
+
+
+def test_a_range_is_read_once(tmp_path: Path) -> None:
+    long_log(tmp_path)
+    feed = Feed(tmp_path)
+    found = lines(feed.answer(0, COMMITS))
+    assert [line["add"]["version"] for line in found[2:]] == list(range(1, COMMITS + 1))
+    # Version 0 is read for its metadata too.
+    assert reads(feed) == COMMITS + 1 + 1
+
+
+def test_a_later_page_reads_no_further_than_it_reaches(tmp_path: Path) -> None:
+    long_log(tmp_path)
+    feed = Feed(tmp_path, max_files=10)
+    found = lines(feed.answer(0, COMMITS))
+    pages = [found]
+    assert reads(feed) == COMMITS + 1 + 1
+    while (page := opened(feed, pages[-1])) is not None:
+        pages.append(lines(feed.answer(0, COMMITS, page)))
+        assert reads(feed) <= 32
+    versions = [line["add"]["version"] for found in pages for line in found if "add" in line]
+    assert versions == list(range(1, COMMITS + 1))
+    assert len(pages) == COMMITS // 10
+
+
+def test_commits_beyond_what_is_kept_are_read_again(tmp_path: Path) -> None:
+    """Memory is bounded in bytes, whatever the number of commits."""
+    log = HandmadeLog(tmp_path)
+    log.commit(protocol(), metadata(ON))
+    log.commit(add("gone"))
+    for number in range(4):
+        log.commit(add(f"f{number}", tags={"large": "x" * (3 << 20)}))
+    log.commit({"remove": {"path": "gone", "dataChange": True}})
+    feed = Feed(tmp_path)
+    answer = feed.answer(0, 6)
+    feed.store.calls.clear()
+    found = lines(answer)
+    assert [next(iter(line)) for line in found] == ["protocol", "metaData"] + ["add"] * 5 + ["remove"]
+    assert found[-1]["remove"]["size"] == log.commits[1][0]["add"]["size"]
+    again = [f"get _delta_log/{version:020d}.json" for version in range(4, 7)]
+    assert [call for call in feed.store.calls if call in again] == again

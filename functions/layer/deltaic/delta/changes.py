@@ -12,12 +12,11 @@ import msgspec
 
 from deltaic.delta.actions import Add, AddCdcFile, Metadata, Protocol, Remove, metadata_of, protocol_of
 from deltaic.delta.commits import slices
-from deltaic.delta.features import change_data_enabled
 from deltaic.delta.paths import LOG, Commit, version_prefix
 from deltaic.delta.store import TableStore
 from deltaic.delta.times import list_times
 from deltaic.delta.unreadable import reading
-from deltaic.errors import InvalidParameter, MalformedRequest, TableUnreadable
+from deltaic.errors import MalformedRequest, TableUnreadable
 
 _WINDOW_COMMITS: Final = 32
 _WINDOW_BYTES: Final = 16 << 20
@@ -28,8 +27,6 @@ class FileChange:
     """An add, remove or cdc action."""
 
     action: Add | Remove | AddCdcFile
-    raw: bytes
-    """The action as the JSON object of the log, unaltered."""
 
 
 Change = FileChange | Metadata | Protocol
@@ -43,6 +40,8 @@ class CommitChanges:
     timestamp: int
     actions: tuple[Change, ...]
     merged_nothing: bool
+    size: int
+    """Bytes of the commit in the log."""
 
     @property
     def metadata(self) -> Metadata | None:
@@ -82,11 +81,33 @@ _cdc: Final = msgspec.json.Decoder(AddCdcFile)
 _plain: Final = msgspec.json.Decoder(dict[str, Any])
 
 
-def read_changes(store: TableStore, start: int, end: int) -> Iterator[CommitChanges]:
-    """Return the commits `start` to `end`, both included, ascending and without a gap, fetched a window at a time.
+@dataclass(frozen=True, slots=True)
+class CommitRange:
+    """Commits that follow each other, listed and not read yet; iterating reads them, a window at a time."""
 
-    The listing is done before this returns. Raises MalformedRequest for a range past the latest version,
-    TableUnreadable for a commit that is missing or broken, naming it.
+    store: TableStore
+    commits: Sequence[Commit]
+    times: Mapping[int, int]
+    """When each version was written (see deltaic.delta.times)."""
+
+    def __iter__(self) -> Iterator[CommitChanges]:
+        """Read all of them, ascending."""
+        return self.read(0)
+
+    def read(self, after: int) -> Iterator[CommitChanges]:
+        """Read the commits but the first `after` ones, ascending; raises TableUnreadable for a broken one, by name."""
+        for window in _windows(self.commits[after:]):
+            paths = [commit.path for commit in window]
+            with reading(paths[0]):
+                contents = self.store.get_many(paths)
+            for commit, content in zip(window, contents, strict=True):
+                yield commit_changes(content, commit.path, commit.start, self.times[commit.start])
+
+
+def list_changes(store: TableStore, start: int, end: int) -> CommitRange:
+    """Return the commits `start` to `end`, both included, without a gap; requests as `times.list_times`.
+
+    Raises MalformedRequest for a range past the latest version, TableUnreadable for a missing commit, naming it.
     """
     listing, times = list_times(store, start, end)
     latest = listing.latest
@@ -95,29 +116,7 @@ def read_changes(store: TableStore, start: int, end: int) -> Iterator[CommitChan
             if latest is None or version > latest:
                 raise MalformedRequest(f"Cannot load table version {version} as it does not exist.")
             raise TableUnreadable(f"table files missing: {LOG}{version_prefix(version)}.json")
-    commits = [listing.commits[version] for version in range(start, end + 1)]
-    return _read(store, commits, times)
-
-
-def require_change_data(store: TableStore, enabled_before: Metadata, start: int, end: int) -> None:
-    """Raise InvalidParameter if some version of the range did not record change data.
-
-    `enabled_before` is the metadata of version `start`. The message names the range and the first such version.
-    """
-    off = None if change_data_enabled(enabled_before) else start
-    if off is None and end > start:
-        off = next(
-            (
-                commit.version
-                for commit in read_changes(store, start + 1, end)
-                if commit.metadata is not None and not change_data_enabled(commit.metadata)
-            ),
-            None,
-        )
-    if off is not None:
-        raise InvalidParameter(
-            f"Error getting change data for range [{start}, {end}] as change data was not recorded for version [{off}]"
-        )
+    return CommitRange(store, [listing.commits[version] for version in range(start, end + 1)], times)
 
 
 def commit_changes(content: bytes, path: str, version: int, file_time: int) -> CommitChanges:
@@ -136,16 +135,7 @@ def commit_changes(content: bytes, path: str, version: int, file_time: int) -> C
                     own = about.get("inCommitTimestamp")
                     timestamp = own if isinstance(own, int) else timestamp
                     merged_nothing = merged_nothing or _merged_nothing(about)
-    return CommitChanges(version, timestamp, tuple(actions), merged_nothing)
-
-
-def _read(store: TableStore, commits: Sequence[Commit], times: Mapping[int, int]) -> Iterator[CommitChanges]:
-    for window in _windows(commits):
-        paths = [commit.path for commit in window]
-        with reading(paths[0]):
-            contents = store.get_many(paths)
-        for commit, content in zip(window, contents, strict=True):
-            yield commit_changes(content, commit.path, commit.start, times[commit.start])
+    return CommitChanges(version, timestamp, tuple(actions), merged_nothing, len(content))
 
 
 def _windows(commits: Sequence[Commit]) -> Iterator[list[Commit]]:
@@ -163,11 +153,11 @@ def _windows(commits: Sequence[Commit]) -> Iterator[list[Commit]]:
 
 def _actions(line: _Line, path: str) -> Iterator[Change]:
     if raw := _raw(line.add):
-        yield FileChange(_add.decode(raw), raw)
+        yield FileChange(_add.decode(raw))
     if raw := _raw(line.remove):
-        yield FileChange(_remove.decode(raw), raw)
+        yield FileChange(_remove.decode(raw))
     if raw := _raw(line.cdc):
-        yield FileChange(_cdc.decode(raw), raw)
+        yield FileChange(_cdc.decode(raw))
     if raw := _raw(line.meta_data):
         yield metadata_of(_plain.decode(raw), path)
     if raw := _raw(line.protocol):
@@ -188,6 +178,8 @@ def _changes_data(change: FileChange) -> bool:
 
 
 def _merged_nothing(info: dict[str, Any]) -> bool:
-    metrics = info.get("operationMetrics") or {}
+    metrics = info.get("operationMetrics")
+    if not isinstance(metrics, dict):
+        return False  # nobody's word on how the commitInfo looks: the protocol leaves it to the writer
     counts = [metrics.get(f"numTargetRows{kind}") for kind in ("Inserted", "Updated", "Deleted")]
     return info.get("operation") == "MERGE" and all(str(count) == "0" for count in counts)

@@ -12,8 +12,7 @@ from typing import Final
 from deltaic.delta.actions import Metadata
 from deltaic.delta.commits import in_commit_timestamp
 from deltaic.delta.paths import LOG, Listing, read_listing
-from deltaic.delta.segment import segment_of
-from deltaic.delta.snapshot import Snapshot, records_in_commit_timestamps
+from deltaic.delta.snapshot import records_in_commit_timestamps
 from deltaic.delta.store import TableStore
 from deltaic.delta.times import file_times
 from deltaic.delta.unreadable import reading
@@ -55,14 +54,14 @@ class _Stretch:
 class History:
     """The times of the versions that can be read, as one listing shows them."""
 
-    def __init__(self, store: TableStore) -> None:
+    def __init__(self, store: TableStore, latest: Metadata) -> None:
+        """List the log; `latest` is the metadata of the latest version."""
         self._store = store
         listing = read_listing(store.list_log())
-        latest = Snapshot(store, segment_of(listing))
         readable = _readable_versions(listing)
         if not readable:
             raise TableUnreadable("table files missing: no commit file is left, so no version has a time")
-        since = _enablement_version(latest.metadata)
+        since = _enablement_version(latest)
         by_file = readable if since is None else [version for version in readable if version < since]
         own = [] if since is None else [version for version in readable if version >= since]
         times = file_times(listing)

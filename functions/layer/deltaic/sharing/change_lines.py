@@ -28,11 +28,12 @@ class ChangeLines:
     urls: TableUrls
     response_format: ResponseFormat
     scheme: FileIdHash
-    removed: Mapping[tuple[int, str], RemovedFile]
-    """By version and path: what `find_removed` found of removes that do not tell it themselves."""
 
-    def line(self, commit: CommitChanges, change: FileChange) -> bytes:
-        """Return the line of one change; every change carries version and timestamp, which streams are built on."""
+    def line(self, commit: CommitChanges, change: FileChange, removed: Mapping[str, RemovedFile]) -> bytes:
+        """Return the line of one change; every change carries version and timestamp, which streams are built on.
+
+        `removed` is what `find_removed` found of the commit's removes that do not tell it themselves.
+        """
         action = change.action
         kind: ActionKind = "cdf"
         stats, vector, partition_values, size = None, None, action.partition_values, action.size
@@ -40,7 +41,7 @@ class ChangeLines:
             kind, stats, vector = "add", action.stats, action.deletion_vector
         elif isinstance(action, Remove):
             kind, vector = "remove", action.deletion_vector
-            if (known := self.removed.get((commit.version, action.path))) is not None:
+            if (known := removed.get(action.path)) is not None:
                 partition_values, size = known
         tracked = None if isinstance(action, AddCdcFile) else action
         return lines.file(
@@ -85,8 +86,8 @@ def check_place(change: FileChange, locations: TableLocations) -> None:
             locations.resolve(path)
 
 
-def find_removed(log: DeltaLog, version: int, changes: Iterable[Change]) -> dict[tuple[int, str], RemovedFile]:
-    """Find, in the version before, what the removes of a commit leave out; old writers do.
+def find_removed(log: DeltaLog, version: int, changes: Iterable[Change]) -> dict[str, RemovedFile]:
+    """Find by path, in the version before, what the removes of a commit leave out; old writers do.
 
     Delta protocol, "Add File and Remove File": partition values and size come with `extendedFileMetadata` only. Raises
     TableUnreadable for a file that the version before does not have.
@@ -97,14 +98,14 @@ def find_removed(log: DeltaLog, version: int, changes: Iterable[Change]) -> dict
         for action in actions
         if isinstance(action, Remove) and (action.size is None or action.partition_values is None)
     }
-    found: dict[tuple[int, str], RemovedFile] = {}
+    found: dict[str, RemovedFile] = {}
     if not wanted:
         return found
     for files in log.snapshot(version - 1).files():
         for row, path in enumerate(files.column("path").to_pylist()):
             if (asked := wanted.get(canonical_path(path))) is not None:
                 values = files.column("partitionValues")[row].as_py() or []
-                found[(version, asked)] = dict(values), files.column("size")[row].as_py() or 0
+                found[asked] = dict(values), files.column("size")[row].as_py() or 0
     if len(found) < len(wanted):
         raise TableUnreadable(
             f"the table's log contradicts itself: version {version} removes a file that version {version - 1} does "

@@ -6,6 +6,7 @@ metadata heads the answer, and in how the range is spelled and refused.
 
 from deltaic.delta.changes import CommitChanges
 from deltaic.delta.log import DeltaLog
+from deltaic.delta.snapshot import Snapshot
 from deltaic.protocol.continuations import Page, PageBinding, open_page_token
 from deltaic.protocol.requests import ChangesRequest, QueryRequest
 from deltaic.protocol.timestamps import Instant
@@ -38,6 +39,7 @@ def query_range(sharing: Sharing, table: SharedTable, request: QueryRequest, wis
         page=page,
         max_files=request.max_files,
         changes_of=CommitChanges.data,
+        needs_change_data=False,
         historical_metadata=True,
         historical_protocol=request.include_historical_protocol,
         ends=request.opts_into_end_stream or wishes.capabilities.include_end_stream_action,
@@ -60,15 +62,17 @@ def list_changes(
     binding = wishes.binding(table, "changes", request.fingerprint)
     page = _opened(sharing, request.page_token, binding)
     log = open_log(sharing, table)
+    historical = request.include_historical_metadata
+    head: Snapshot | None = None
     if page is not None:
         start, end, latest = page.version, page.end_version or 0, page.latest_version
     else:
-        latest = log.latest_version()
+        # The head is needed in any case where it is the latest version; it costs one listing, as its number does.
+        head = None if historical else log.snapshot()
+        latest = head.version if head else log.latest_version()
         start = _first_version(log, span.start) if isinstance(span.start, Instant) else span.start
         until = log.version_at_or_before(span.end.floor_ms) if isinstance(span.end, Instant) else span.end
         start, end = request.check_range(table.gate, start, until, latest)
-        log.require_change_data(start, end)
-    historical = request.include_historical_metadata
     return Range(
         sharing=sharing,
         table=table,
@@ -81,10 +85,11 @@ def list_changes(
         page=page,
         max_files=request.max_files,
         changes_of=CommitChanges.change_data,
+        needs_change_data=True,
         historical_metadata=historical,
         historical_protocol=request.include_historical_protocol,
         ends=request.opts_into_end_stream or wishes.capabilities.include_end_stream_action,
-    ).answer(log.snapshot(start if historical else latest))
+    ).answer(head or log.snapshot(start if historical else latest))
 
 
 def _opened(sharing: Sharing, token: str | None, binding: PageBinding) -> Page | None:

@@ -1,16 +1,18 @@
 """Decides what a range of versions answers: which lines each commit has, where a page ends, what is refused first."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Final
 
 import msgspec
 
 from deltaic.delta import features
 from deltaic.delta.actions import AddCdcFile, Metadata, Protocol
-from deltaic.delta.changes import Change, CommitChanges, FileChange
+from deltaic.delta.changes import Change, CommitChanges, CommitRange, FileChange
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.snapshot import Snapshot
+from deltaic.errors import InvalidParameter
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import ResponseFormat
 from deltaic.protocol.continuations import Page, PageBinding, Position, seal_page_token
@@ -21,18 +23,21 @@ from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.snapshots import head_lines, negotiate_for, wire_metadata
 from deltaic.storage.urls import TableUrls
 
-_KEPT_COMMITS = 64
-"""A range is examined before its first line leaves; so many of its commits are kept for the second walk."""
+_KEPT_BYTES: Final = 8 << 20
+"""A range is examined before its first line leaves; so much of its first commits, as JSON, is kept for the second walk.
+
+Decoded they take about twice as much.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class _Examined:
-    """What a first walk over a range has found."""
+class _Commit:
+    """A commit, and what the version before says of files that it removes."""
 
-    response_format: ResponseFormat
-    commits: list[CommitChanges]
-    """The first ones."""
-    removed: Mapping[tuple[int, str], RemovedFile]
+    commit: CommitChanges
+    changes: Sequence[Change]
+    """Those that count."""
+    removed: Mapping[str, RemovedFile]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,7 @@ class _Keys:
     signer: TokenSigner | None
     """None where no token can be asked for."""
     log_id: str
+    response_format: ResponseFormat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +69,8 @@ class Range:
     """What the first page pinned, and where this one starts: (version, number of the change in its commit)."""
     max_files: int | None
     changes_of: Callable[[CommitChanges], Sequence[Change]]
+    needs_change_data: bool
+    """Whether every version of the range must have recorded change data."""
     historical_metadata: bool
     historical_protocol: bool
     ends: bool
@@ -71,51 +79,75 @@ class Range:
         """Answer under the protocol and metadata of `head`; what can be refused is refused before a line."""
         if self.page is not None:
             self.page.check_log(head.metadata.id)
-        first = self._resumes_at[0]
-        found = self._examine(head, first)
-        response_format, kept = found.response_format, found.commits
+        commits = self.log.commits(self._resumes_at[0], self.last)
+        live, kept = self._examine(head, commits)
+        response_format = negotiate_for(live, self.wishes, pinned=self.page.response_format if self.page else None)
         version = head.version
         stamped = version if self.historical_protocol and response_format == "delta" else None
         opening = head_lines(self.table, head, response_format, version=version, protocol_version=stamped)
-        later = self.log.commits(first + len(kept), self.last) if first + len(kept) <= self.last else iter(())
+        later = (self._counted(commit) for commit in commits.read(len(kept)))
         facts: dict[str, object] = {"version": self.first, "format": response_format}
         # Whatever can be refused for good, or fail for want of a key, is asked for before the 200 begins.
         urls = self.sharing.urls(self.table)
         signer = None if self.max_files is None else self.sharing.signer
+        keys = _Keys(urls, signer, head.metadata.id, response_format)
         return Answer(
             version=self.first,
             response_format=response_format,
             wishes=self.wishes,
-            chunks=chain(
-                (opening,), self._lines(chain(kept, later), found, _Keys(urls, signer, head.metadata.id), facts)
-            ),
+            chunks=chain((opening,), self._lines(chain(kept, later), keys, facts)),
             negotiated_end=self.wishes.capabilities.include_end_stream_action,
             facts=facts,
         )
 
-    def _examine(self, head: Snapshot, first: int) -> _Examined:
-        """Walk the range once, so that nothing in it that must be refused is met after the 200 has begun."""
-        start = self.log.snapshot(first)
-        live = features.live_features(head.protocol, head.metadata)
-        protocol, metadata = start.protocol, start.metadata
-        live |= features.live_features(protocol, metadata)
-        kept: list[CommitChanges] = []
-        removed: dict[tuple[int, str], RemovedFile] = {}
-        for commit in self.log.commits(first, self.last):
-            protocol, metadata = commit.protocol or protocol, commit.metadata or metadata
-            features.check_readable(protocol)
-            changes = self.changes_of(commit)
-            for change in changes:
+    def _examine(self, head: Snapshot, commits: CommitRange) -> tuple[frozenset[str], list[_Commit]]:
+        """Walk the range, so that nothing in it that must be refused is met after the 200 has begun.
+
+        Returns the features that are live in it, and the first commits. The first page walks all of it; a later one,
+        whose format is settled, no further than it reaches.
+        """
+        protocol, metadata = head.protocol, head.metadata
+        live = features.live_features(protocol, metadata)
+        if self.page is None:
+            start = head if head.version == self.first else self.log.snapshot(self.first)
+            protocol, metadata = start.protocol, start.metadata
+            live |= features.live_features(protocol, metadata)
+            self._check_recorded(metadata, self.first)
+        kept: list[_Commit] = []
+        room, files = _KEPT_BYTES, 0
+        for commit in commits:
+            if commit.protocol is not None:
+                protocol = commit.protocol
+                features.check_readable(protocol)
+            if commit.metadata is not None:
+                metadata = commit.metadata
+                self._check_recorded(metadata, commit.version)
+            found = self._counted(commit)
+            for change in found.changes:
                 if isinstance(change, FileChange):
                     check_place(change, self.table.locations)
-            removed |= find_removed(self.log, commit.version, changes)
-            has_vectors = any(_has_vector(change) for change in changes)
+            has_vectors = any(_has_vector(change) for change in found.changes)
             if has_vectors or commit.protocol or commit.metadata:
                 live |= features.live_features(protocol, metadata, has_deletion_vectors=has_vectors)
-            if len(kept) < _KEPT_COMMITS:
-                kept.append(commit)
-        pinned = self.page.response_format if self.page else None
-        return _Examined(negotiate_for(live, self.wishes, pinned=pinned), kept, removed)
+            room -= commit.size
+            if room >= 0:
+                kept.append(found)
+            files += sum(isinstance(change, FileChange) for change in found.changes[self._skipped(commit) :])
+            if self.page is not None and self.max_files is not None and files > self.max_files:
+                break
+        return live, kept
+
+    def _counted(self, commit: CommitChanges) -> _Commit:
+        changes = self.changes_of(commit)
+        return _Commit(commit, changes, find_removed(self.log, commit.version, changes))
+
+    def _check_recorded(self, metadata: Metadata, version: int) -> None:
+        """Refuse a change feed over a version that did not record change data, as the reference does."""
+        if self.needs_change_data and self.page is None and not features.change_data_enabled(metadata):
+            raise InvalidParameter(
+                f"Error getting change data for range [{self.first}, {self.last}] as change data was not recorded for "
+                f"version [{version}]"
+            )
 
     @property
     def _resumes_at(self) -> tuple[int, int]:
@@ -125,22 +157,20 @@ class Range:
         version, number = self.page.position
         return int(version), int(number)
 
-    def _lines(
-        self,
-        commits: Iterator[CommitChanges],
-        found: _Examined,
-        keys: _Keys,
-        facts: dict[str, object],
-    ) -> Iterator[bytes]:
-        response_format = found.response_format
-        changes = ChangeLines(keys.urls, response_format, self.wishes.scheme(response_format), found.removed)
+    def _skipped(self, commit: CommitChanges) -> int:
+        """Return how many changes of a commit were on the pages before."""
+        version, number = self._resumes_at
+        return number if commit.version == version else 0
+
+    def _lines(self, commits: Iterable[_Commit], keys: _Keys, facts: dict[str, object]) -> Iterator[bytes]:
+        response_format = keys.response_format
+        changes = ChangeLines(keys.urls, response_format, self.wishes.scheme(response_format))
         files = 0
         following: Position | None = None
-        for commit in commits:
-            version, number = self._resumes_at
-            skipped = number if commit.version == version else 0
+        for found in commits:
+            commit, skipped = found.commit, self._skipped(found.commit)
             out: list[bytes] = []
-            for number, change in enumerate(self.changes_of(commit)[skipped:], skipped):
+            for number, change in enumerate(found.changes[skipped:], skipped):
                 if not isinstance(change, FileChange):
                     out.append(self._historical(commit, change, response_format))
                     continue
@@ -148,7 +178,7 @@ class Range:
                 if files == self.max_files:
                     following = (commit.version, number)
                     break
-                out.append(changes.line(commit, change))
+                out.append(changes.line(commit, change, found.removed))
                 files += 1
             if joined := b"".join(out):
                 yield joined
@@ -156,7 +186,7 @@ class Range:
                 break
         facts["files"] = files
         if self.ends:
-            yield self._end(keys, response_format, following, keys.urls.expires_at_ms if files else None)
+            yield self._end(keys, following, keys.urls.expires_at_ms if files else None)
 
     def _historical(self, commit: CommitChanges, change: Metadata | Protocol, response_format: ResponseFormat) -> bytes:
         """Return the line of metadata or a protocol that a commit after the first sets, where they are asked for."""
@@ -170,12 +200,10 @@ class Range:
             return b""
         return lines.protocol(response_format, msgspec.json.decode(change.raw), version=commit.version)
 
-    def _end(
-        self, keys: _Keys, response_format: ResponseFormat, following: Position | None, expires_at_ms: int | None
-    ) -> bytes:
+    def _end(self, keys: _Keys, following: Position | None, expires_at_ms: int | None) -> bytes:
         token = None
         if keys.signer is not None and following is not None:
-            page = Page(self.first, self.last, self.latest, response_format, keys.log_id, following)
+            page = Page(self.first, self.last, self.latest, keys.response_format, keys.log_id, following)
             token = seal_page_token(keys.signer, self.binding, page, now=self.sharing.clock())
         return lines.end_stream_action(lines.EndStreamAction(next_page_token=token, min_url_expiration=expires_at_ms))
 
