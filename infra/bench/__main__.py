@@ -5,17 +5,19 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 from bench import ours, report, rivals
-from bench.figures import Figure, table
+from bench.figures import Figure, amount, table
 from bench.objects import ObjectStore
 from bench.scenarios import Bench, written
 from bench.serving import service
 
 QUICK = [1_000, 10_000, 100_000]
 MILLION = 1_000_000
+_IMPORTS = {"list_shares": 250, "get_table_version": 400, "get_table_metadata": 400, "query_table": 400}
 TOKEN_LENGTH = 930
 """Characters of a session token on AWS."""
 
@@ -54,33 +56,32 @@ def _measure(state: Path, sizes: list[int], warm: int) -> list[Figure]:
         _say("embedded AWS, catalog, gateway")
         with service(objects, locations, Path(temporary)) as running:
             for files in sizes:
-                figures += Bench(objects, running, partial(_say_of, files)).of_size(files, warm=warm)
+                figures += _told(Bench(objects, running, partial(_say_of, files)).of_size(files, warm=warm))
             if 10_000 in sizes:  # noqa: PLR2004 -- the promised size
                 _say("10,000: eight at once")
-                figures += Bench(objects, running, _say).parallel(10_000, 8)
-    figures += _parts()
-    return figures
+                figures += _told(Bench(objects, running, _say).parallel(10_000, 8))
+    return [*figures, *_told(_parts())]
 
 
-def _parts() -> list[Figure]:
+def _told(figures: Iterator[Figure]) -> Iterator[Figure]:
+    """Show each figure when it is there: a whole run takes minutes."""
+    for one in figures:
+        _say(f"    {one.name}: {amount(one.value, one.unit)}")
+        yield one
+
+
+def _parts() -> Iterator[Figure]:
     _say("signing and rendering alone, boto3 and json beside them")
-    figures = []
     for length, what in ((0, "without a session token"), (TOKEN_LENGTH, "with a session token")):
         theirs = rivals.ask("presign", "500", str(length))["us"]
         for name, value in ours.line_microseconds(10_000, length).items():
             bar = theirs / 50 if length else None
-            figures.append(Figure("sign + line", f"{name}, {what}", value, "us", bar, "boto3 + json.dumps", theirs))
+            yield Figure("sign + line", f"{name}, {what}", value, "us", bar, "boto3 + json.dumps", theirs)
     _say("imports")
-    figures += [
-        Figure("imports", endpoint, ours.import_seconds(endpoint) * 1000, "ms", bar)
-        for endpoint, bar in (
-            ("list_shares", 250),
-            ("get_table_version", 400),
-            ("get_table_metadata", 400),
-            ("query_table", 400),
-        )
-    ]
-    return figures
+    for endpoint, bar in _IMPORTS.items():
+        wall, cpu = ours.import_seconds(endpoint)
+        yield Figure("imports", endpoint, wall * 1000, "ms", bar)
+        yield Figure("imports", f"{endpoint}, CPU", cpu * 1000, "ms")
 
 
 def _say_of(files: int, what: str) -> None:

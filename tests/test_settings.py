@@ -1,0 +1,51 @@
+"""What the environment may say, and what is said to whoever gets it wrong."""
+
+from datetime import timedelta
+
+import pytest
+from deltaic.settings import Settings
+
+
+def test_what_is_not_said_has_a_default() -> None:
+    unsaid = Settings.read({})
+    assert unsaid == Settings()
+    assert (unsaid.url_ttl, unsaid.response_streaming, unsaid.endpoint_url) == (timedelta(hours=1), "disabled", "")
+
+
+def test_every_variable_is_read() -> None:
+    said = Settings.read(
+        {
+            "CATALOG_TABLE": "c",
+            "TOKENS_TABLE": "t",
+            "TOKEN_KEY_SECRET": "k",
+            "SIGNING_ROLE_ARN": "arn:aws:iam::1:role/r",
+            "URL_TTL_SECONDS": "900",
+            "RESPONSE_STREAMING": "enabled",
+            "AWS_REGION": "eu-central-1",
+            "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
+            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "512",
+        }
+    )
+    assert said == Settings(
+        "c", "t", "k", "arn:aws:iam::1:role/r", 900, "enabled", "eu-central-1", "http://127.0.0.1:1", 512
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param("URL_TTL_SECONDS", "59", id="too_short"),
+        pytest.param("URL_TTL_SECONDS", "604801", id="longer_than_s3_allows"),
+        pytest.param("URL_TTL_SECONDS", "an hour", id="not_a_number"),
+        pytest.param("RESPONSE_STREAMING", "yes", id="neither_enabled_nor_disabled"),
+        pytest.param("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "much", id="memory"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_by_name(name: str, value: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        Settings.read({name: value})
+
+
+@pytest.mark.parametrize("value", ["60", "604800"])
+def test_the_bounds_of_a_life_are_lives(value: str) -> None:
+    assert Settings.read({"URL_TTL_SECONDS": value}).url_ttl == timedelta(seconds=int(value))
