@@ -214,7 +214,10 @@ class TokenAdmin:
     def _check_room(self, recipient: Recipient, live: list[dict[str, Any]]) -> None:
         if len(live) >= LIVE_TOKENS:
             ids = " and ".join(sorted(entry["id"] for entry in live))
-            raise Conflict(f"'{recipient.name}' has two live tokens already, {ids}: revoke one of them first, or rotate with no overlap (--overlap 0)")
+            raise Conflict(
+                f"'{recipient.name}' has two live tokens already, {ids}: revoke one of them first, "
+                "or rotate with no overlap (--overlap 0)"
+            )
 
     def _check_life(self, life: timedelta) -> None:
         if life < timedelta(seconds=1):
