@@ -78,7 +78,11 @@ def test_a_handler_is_a_few_lines() -> None:
 
 def test_every_error_is_drawn_in_the_tree_with_its_status_and_code() -> None:
     drawn = errors.__doc__ or ""
-    classes = [value for value in vars(errors).values() if isinstance(value, type) and value is not errors.DeltaicError]
+    classes: list[type[errors.DeltaicError]] = [
+        value
+        for value in vars(errors).values()
+        if isinstance(value, type) and issubclass(value, errors.DeltaicError) and value is not errors.DeltaicError
+    ]
     assert classes
     for one in classes:
         line = next((line for line in drawn.splitlines() if f" {one.__name__} " in line), "")
