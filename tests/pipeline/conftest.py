@@ -1,6 +1,8 @@
 """One Spark session for every test of the jobs, over the embedded AWS."""
 
+import gc
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,7 +53,17 @@ def admin(dynamo: Dynamo) -> CatalogAdmin:
 def spark(embedded_aws: EmbeddedAws) -> Iterator["SparkSession"]:
     started = session("tests", S3Access.from_environment(embedded_aws.environment), tests=True)
     yield started
-    stop(started)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # see `collected`
+        stop(started)
+        gc.collect()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def collected() -> Iterator[None]:
+    """Collect what a module's tests leave while their filter holds: pyspark closes no socket that rows came over."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture

@@ -133,6 +133,8 @@ def stop(spark: "SparkSession") -> None:
         return
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 -- pyspark keeps them for the process's life
     process: subprocess.Popen[bytes] = gateway.proc
+    for connection in list(gateway._gateway_client.deque):  # noqa: SLF001 -- the threads that did not `leave`
+        connection.close()
     gateway.shutdown()
     if process.stdin is not None:
         process.stdin.close()  # this is what ends the JVM
