@@ -19,7 +19,7 @@ from deltaic.delta.scan import FileBatch
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
 from deltaic.protocol.lines import file_id
 from deltaic.sharing.cells import integers, octets, texts
-from deltaic.sharing.kept import BLOCK_ROWS, KeptLines, LateUrl, Prepared
+from deltaic.sharing.kept import BLOCK_ROWS, KeptLines, LateUrl, Prepare, Prepared
 from deltaic.storage.urls import TableUrls
 
 
@@ -42,16 +42,21 @@ def render(batch: FileBatch, urls: TableUrls, style: FileStyle, kept: KeptLines 
         paths = urls.relative(files.column("path"))
         return None if paths is None else Prepared(paths, *_tails(files, style))
 
-    if kept is not None:
-        blocks = kept.blocks(batch, prepare)
-    else:
-        starts = range(0, batch.files.num_rows, BLOCK_ROWS)
-        blocks = ((part, prepare(part)) for part in (batch.files.slice(start, BLOCK_ROWS) for start in starts))
-    for files, lines in blocks:
+    for files, lines in _whole(batch, prepare) if kept is None else kept.blocks(batch, prepare):
         if lines is None:
-            yield _one_by_one(files, head, urls, style)
-        else:
-            yield urls.signer.lines(head, lines.paths, _signed(lines.tails, lines.late, urls))
+            for at in range(0, files.num_rows, BLOCK_ROWS):
+                yield _one_by_one(files.slice(at, BLOCK_ROWS), head, urls, style)
+            continue
+        tails = _signed(lines.tails, lines.late, urls)
+        for at in range(0, len(tails), BLOCK_ROWS):
+            yield urls.signer.lines(head, lines.paths[at : at + BLOCK_ROWS], tails[at : at + BLOCK_ROWS])
+
+
+def _whole(batch: FileBatch, prepare: Prepare) -> Iterator[tuple[Any, Prepared | None]]:
+    """Prepare a few lines, so that they leave soon, then the others of the batch at once, which is cheaper."""
+    for files in (batch.files.slice(0, BLOCK_ROWS), batch.files.slice(BLOCK_ROWS)):
+        if files.num_rows:
+            yield files, prepare(files)
 
 
 def _one_by_one(files: Any, head: bytes, urls: TableUrls, style: FileStyle) -> bytes:
