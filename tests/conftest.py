@@ -2,18 +2,25 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
 from deltaic_ops.local.embedded import EmbeddedAws
+from xdist.scheduler import LoadScopeScheduling
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each folder of tests to one worker: what a folder starts (a server, Spark) is then started once."""
-    root = Path(__file__).parent
-    for item in items:
-        folder = item.path.relative_to(root).parts[0]
-        item.add_marker(pytest.mark.xdist_group(folder))
+class ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    """Gives each folder of tests to one worker: what a folder starts (a server, Spark) is then started once."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid.partition("::")[0].removeprefix("tests/").partition("/")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFolder:
+    """Choose how tests are spread over the workers."""
+    return ByFolder(config, log)
 
 
 @pytest.fixture(scope="session")
