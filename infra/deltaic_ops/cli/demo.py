@@ -91,7 +91,7 @@ def _publish(progress: "Progress") -> None:
     from deltaic_pipeline.access import S3Access
     from deltaic_pipeline.register import connect
     from deltaic_pipeline.sample import INGREDIENTS, PATIENTS, publish_sample
-    from deltaic_pipeline.session import session
+    from deltaic_pipeline.session import session, stop
     from deltaic_pipeline.steps import step
 
     told = settings()
@@ -105,7 +105,7 @@ def _publish(progress: "Progress") -> None:
         try:
             publish_sample(spark, LOCATION, connect(told.catalog_table, told.tokens_table), progress)
         finally:
-            spark.stop()
+            stop(spark)
     else:
         with step(progress, "The sample is there already") as tell:
             tell(LOCATION)
