@@ -62,7 +62,7 @@ def _page(figures: Sequence[Figure], plots: Mapping[str, tuple[str, str]], machi
         "Written by `uv run python -m bench` (`--full` adds a table of a million files). The tables are Delta logs",
         "without data: one checkpoint and ten commits, about 620 bytes of statistics a file, in SeaweedFS on loopback.",
         "The server is what `deltaic serve` runs: the real Lambda handlers behind the local gateway, catalog and",
-        "signing role in the embedded AWS, so every URL carries a session token. The client is a raw socket.",
+        "signing role in the embedded AWS, so URLs carry a session token. The client is a raw socket.",
         "Rivals run in the same run, on the same store, in processes of their own.",
         "",
         "CPU is that of the whole gateway process: HTTP, authorizer, catalog lookup, log, signing, lines. Times are",
