@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from deltaic.delta.actions import Add, AddCdcFile, Metadata, Protocol, Remove, metadata_of, protocol_of
-from deltaic.delta.commits import slices
+from deltaic.delta.commits import slices, windows
 from deltaic.delta.paths import LOG, Commit, version_prefix
 from deltaic.delta.store import TableStore
 from deltaic.delta.times import list_times
@@ -19,7 +19,6 @@ from deltaic.delta.unreadable import reading
 from deltaic.errors import MalformedRequest, TableUnreadable
 
 _WINDOW_COMMITS: Final = 32
-_WINDOW_BYTES: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ class CommitRange:
 
     def read(self, after: int) -> Iterator[CommitChanges]:
         """Read the commits but the first `after` ones, ascending; raises TableUnreadable for a broken one, by name."""
-        for window in _windows(self.commits[after:]):
+        for window in windows(self.commits[after:], _WINDOW_COMMITS):
             paths = [commit.path for commit in window]
             with reading(paths[0]):
                 contents = self.store.get_many(paths)
@@ -136,19 +135,6 @@ def commit_changes(content: bytes, path: str, version: int, file_time: int) -> C
                     timestamp = own if isinstance(own, int) else timestamp
                     merged_nothing = merged_nothing or _merged_nothing(about)
     return CommitChanges(version, timestamp, tuple(actions), merged_nothing, len(content))
-
-
-def _windows(commits: Sequence[Commit]) -> Iterator[list[Commit]]:
-    window: list[Commit] = []
-    held = 0
-    for commit in commits:
-        if window and (len(window) == _WINDOW_COMMITS or held + commit.file.size > _WINDOW_BYTES):
-            yield window
-            window, held = [], 0
-        window.append(commit)
-        held += commit.file.size
-    if window:
-        yield window
 
 
 def _actions(line: _Line, path: str) -> Iterator[Change]:

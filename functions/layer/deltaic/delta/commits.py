@@ -1,17 +1,21 @@
-"""Decides how one commit file is read: newline-delimited actions, in bounded slices, split at line feeds only.
+"""Decides how commit files are read: newline-delimited actions, in bounded slices, split at line feeds only.
 
 Delta protocol, "Delta Log Entries". U+2028 and its like stand raw inside lines that Spark wrote, so nothing but a
 line feed ends a line.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
 
 from deltaic.delta.actions import Add, Metadata, Protocol, Remove, metadata_of, protocol_of
+from deltaic.delta.paths import Commit
 from deltaic.delta.unreadable import reading
 from deltaic.errors import TableUnreadable
+
+WINDOW_BYTES: Final = 16 << 20
+"""Bytes of commits fetched at once."""
 
 _SLICE: Final = 4 << 20
 """Bytes decoded at a time: a commit of a million adds never stands in memory as a million objects at once."""
@@ -93,3 +97,17 @@ def _object(raw: msgspec.Raw, path: str) -> dict[str, Any] | None:
         return None
     with reading(path):
         return _plain.decode(value)
+
+
+def windows(commits: Iterable[Commit], most_commits: int | None = None) -> Iterator[list[Commit]]:
+    """Cut commits, in their order, into runs that are fetched at once: of WINDOW_BYTES, or of one commit above it."""
+    window: list[Commit] = []
+    held = 0
+    for commit in commits:
+        if window and (len(window) == most_commits or held + commit.file.size > WINDOW_BYTES):
+            yield window
+            window, held = [], 0
+        window.append(commit)
+        held += commit.file.size
+    if window:
+        yield window

@@ -28,7 +28,7 @@ def shown(timestamp: int) -> str:
     except OverflowError:
         return f"{timestamp} ms"
     fraction = f"{moment.microsecond // 1000:03d}".rstrip("0") or "0"
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{fraction}"
+    return f"{moment.year:04d}-{moment:%m-%d %H:%M:%S}.{fraction}"
 
 
 @dataclass(frozen=True, slots=True)

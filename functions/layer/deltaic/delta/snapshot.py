@@ -5,7 +5,7 @@ commits after the checkpoint and then the checkpoint, streamed. It is immutable 
 threads; what it has read once it keeps.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
@@ -15,7 +15,7 @@ import pyarrow as pa
 from deltaic.delta.actions import Metadata, Protocol
 from deltaic.delta.checkpoint import CheckpointReader, Part
 from deltaic.delta.checksum import Checksum, Totals, read_checksum
-from deltaic.delta.commits import in_commit_timestamp
+from deltaic.delta.commits import in_commit_timestamp, windows
 from deltaic.delta.features import DELETION_VECTORS, check_readable, live_features, supported_features
 from deltaic.delta.files import FileFilter
 from deltaic.delta.kept import KeptOfTable
@@ -31,8 +31,6 @@ from deltaic.errors import MalformedRequest, TableUnreadable
 
 BATCH_ROWS: Final = 4096
 _READ_AT_ONCE: Final = 3
-_WINDOW: Final = 16 << 20
-"""Bytes of commits fetched at once."""
 _LEAST_BYTES: Final = 16 << 10
 """What any snapshot costs: metadata, protocol, footers."""
 
@@ -210,7 +208,7 @@ class Snapshot:
 
     def _newest_first(self, commits: Sequence[Commit]) -> Iterator[tuple[str, bytes]]:
         """Yield commits as replay wants them; in memory are never more than a window's bytes, or one commit."""
-        for window in _windows(reversed(commits)):
+        for window in windows(reversed(commits)):
             paths = [commit.path for commit in window]
             with reading("a commit of the log"):
                 contents = self._store.get_many(paths)
@@ -220,17 +218,3 @@ class Snapshot:
     @property
     def _parts(self) -> tuple[Part, ...]:
         return self._checkpoint.parts if self._checkpoint else ()
-
-
-def _windows(commits: Iterable[Commit]) -> Iterator[list[Commit]]:
-    """Cut commits, in their order, into runs that are fetched at once: of so many bytes, or of one commit above it."""
-    window: list[Commit] = []
-    held = 0
-    for commit in commits:
-        if window and held + commit.file.size > _WINDOW:
-            yield window
-            window, held = [], 0
-        window.append(commit)
-        held += commit.file.size
-    if window:
-        yield window

@@ -148,7 +148,8 @@ class SnapshotQuery:
             predicates.parse_sql(self.request.predicate_hints),
             predicates.parse_json(self.request.json_predicate_hints or ""),
         )
-        return None if wanted is None else Skipper(wanted, snapshot.metadata)
+        found = None if wanted is None else Skipper(wanted, snapshot.metadata)
+        return None if found is None or found.keeps_everything else found
 
     def _page_claims(self) -> PageClaims | None:
         if self.request.page_token is None:
