@@ -75,7 +75,8 @@ def test_failures_look_the_same(isolated: httpx.Client) -> None:
 
 def test_a_reader_that_leaves_frees_the_environment(isolated: httpx.Client, functions: Environments) -> None:
     with isolated.stream("POST", "/lines/endless", content=b"x" * 100) as answer:
-        next(answer.iter_raw())
+        chunks = answer.iter_raw()  # kept: a dropped iterator closes the connection
+        next(chunks)
         assert len(functions._all) > idle(functions)
     deadline = time.monotonic() + 10
     while len(functions._all) > idle(functions) and time.monotonic() < deadline:
