@@ -18,6 +18,7 @@ from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.issuing import TokenAdmin
 from deltaic.catalog.leases import Leases
+from deltaic.catalog.queries import QueryStore
 from deltaic.catalog.reader import CatalogReader
 from deltaic.catalog.tokens import TokenStore
 from deltaic_ops.local.embedded import EmbeddedAws, free_port
@@ -53,6 +54,9 @@ class Catalog:
 
     def leases(self, clock: Callable[[], float] = time.time) -> Leases:
         return Leases(self.catalog_table, self.dynamo, clock)
+
+    def queries(self, clock: Callable[[], float] = time.time) -> QueryStore:
+        return QueryStore(self.catalog_table, self.dynamo, clock)
 
     def items(self) -> list[dict[str, Any]]:
         """Return everything that both tables hold: only a test may scan."""

@@ -18,7 +18,13 @@ WIDEST = "\U0001f600" * 255
 @example(WIDEST, WIDEST, WIDEST)
 @example("\u0130" * 255, "\u0130" * 255, "")
 def test_every_key_fits_whatever_is_typed(share: str, schema: str, table: str) -> None:
-    for key in (keys.share(share), keys.table(share, schema, table), keys.grant(share, table), keys.recipient(share)):
+    for key in (
+        keys.share(share),
+        keys.table(share, schema, table),
+        keys.grant(share, table),
+        keys.recipient(share),
+        keys.query(share, schema, table),
+    ):
         assert len(key.pk.encode()) <= 2048
         assert len(key.sk.encode()) <= 1024
     for stretch in (keys.tables(share, schema, table), keys.all_tables(share, f"{schema}/{table}")):

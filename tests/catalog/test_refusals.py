@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,10 @@ import pytest
 from botocore.config import Config
 from deltaic.catalog.dynamo import Dynamo, client_config
 from deltaic.catalog.keys import Key
+from deltaic.catalog.queries import Query, QueryStore
 from deltaic.catalog.reader import CatalogReader
 from deltaic.catalog.tokens import TokenStore
-from deltaic.catalog.writes import check
+from deltaic.catalog.writes import check, put_new
 from deltaic.errors import (
     Conflict,
     DeltaicError,
@@ -33,6 +35,17 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 BEARER = "dlt_" + "A" * 43
+QUERY = Query(
+    id="q",
+    recipient_id="id",
+    table_id="t",
+    parameters="{}",
+    version=0,
+    latest_version=0,
+    response_format="parquet",
+    log_id="m",
+    expires_at=datetime(2026, 1, 1, tzinfo=UTC),
+)
 SESSION = botocore.session.Session()  # one for all: it remembers what it has loaded
 
 
@@ -118,6 +131,7 @@ def test_what_aws_answers_has_a_name_of_ours(
         lambda: way.get("t", Key("p", "s")),
         lambda: way.batch_get("t", [Key("p", "s")]),
         lambda: way.transact([check("t", Key("p", "s"))]),
+        lambda: way.put(put_new("t", Key("p", "s"), {})["Put"]),
     ):
         with pytest.raises(DeltaicError) as refusal:
             ask()
@@ -145,6 +159,8 @@ def test_recipients_are_told_of_no_trouble_of_the_server(
         lambda: CatalogReader("catalog", way).get_table("id", "s", "d", "t"),
         lambda: CatalogReader("catalog", way).list_shares("id", None, 1),
         lambda: TokenStore("tokens", way).authenticate(BEARER),
+        lambda: QueryStore("catalog", way).find("id", "t", "q"),
+        lambda: QueryStore("catalog", way).submit(QUERY),
     ):
         with pytest.raises(DeltaicError) as refusal:
             ask()

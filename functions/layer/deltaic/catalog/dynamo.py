@@ -154,6 +154,12 @@ class Dynamo:
                 return
             position = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
 
+    def put(self, write: Mapping[str, Any]) -> None:
+        """Write one item alone, by the arguments of PutItem; raises ConditionFailed."""
+        client = self.client
+        arguments: Any = write
+        self._call(lambda: client.put_item(**arguments))
+
     def transact(self, writes: Iterable[Mapping[str, Any]]) -> None:
         """Make all the writes or none; raises ConditionFailed for the first condition that did not hold.
 

@@ -92,9 +92,14 @@ def lease(location: str) -> Key:
     return Key(f"lease/{sha256(location.encode()).hexdigest()}", "lease")
 
 
+def query(recipient_id: str, table_id: str, query_id: str) -> Key:
+    """Where a recipient's query on a table lies; any text is accepted as its id."""
+    return Key(f"query/{segment(recipient_id)}", f"{segment(table_id)}/{_digest(query_id)}")
+
+
 def token(secret: str) -> Key:
     """Where a token lies: found by whoever holds the secret, and useless to whoever reads the table."""
-    return Key(f"token/{sha256(secret.encode('utf-8', 'surrogatepass')).hexdigest()}", "token")
+    return Key(f"token/{_digest(secret)}", "token")
 
 
 def token_entry(recipient: str, token_id: str) -> Key:
@@ -154,6 +159,10 @@ def storages(after: str | None = None) -> Range:
 def token_entries(recipient: str) -> Range:
     """The tokens of a recipient."""
     return _range(f"recipient/{segment(recipient)}", "token/", None)
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _range(pk: str, prefix: str, after: str | None) -> Range:

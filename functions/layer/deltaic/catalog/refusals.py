@@ -94,6 +94,8 @@ def _answered(error: Any) -> Exception:
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if code == "TransactionCanceledException":
         return _cancelled(error.response.get("CancellationReasons", []))
+    if code == "ConditionalCheckFailedException":
+        return ConditionFailed(0, _item(error.response))
     return _named(code, error.response.get("Error", {}).get("Message", ""), status, error.operation_name)
 
 
@@ -101,14 +103,18 @@ def _cancelled(reasons: list[dict[str, Any]]) -> Exception:
     codes = [reason.get("Code", "None") for reason in reasons]
     if "ConditionalCheckFailed" in codes:
         index = codes.index("ConditionalCheckFailed")
-        item = reasons[index].get("Item")
-        return ConditionFailed(index, unmarshal_item(item) if item else None)
+        return ConditionFailed(index, _item(reasons[index]))
     if _CONTENDED.intersection(codes):
         return Contended("TransactionConflict")
     for reason in reasons:
         if reason.get("Code", "None") != "None":
             return _named(reason["Code"], reason.get("Message") or "", 0, "TransactWriteItems")
     return Unavailable("the catalog did not take the change: try again in a moment")
+
+
+def _item(failure: dict[str, Any]) -> dict[str, Any] | None:
+    item = failure.get("Item")
+    return unmarshal_item(item) if item else None
 
 
 def _named(code: str, message: str, status: int, operation: str) -> Exception:

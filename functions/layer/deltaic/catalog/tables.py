@@ -12,6 +12,7 @@ found by key or by key prefix:
               recipient/<id>        recipient                       that the recipient exists, and its name
               recipient/<id>        grant/<share>                   a grant, seen from the recipient
               storages              storage/<storage>               a storage, with the count of tables that use it
+              query/<recipient id>  <table id>/<SHA-256 hex>        a submitted query, while its result can be asked for
               lease/<SHA-256 hex>   lease                           who writes to the table at this location
     Tokens    token/<SHA-256 hex>   token                           a token, as the authorizer reads it
               recipient/<id>        token/<token id>                a token, as the recipient's list shows it
@@ -31,9 +32,13 @@ EXPIRY: Final = "expires"
 """The Tokens table's time-to-live attribute, epoch seconds. Readers check it too, since deletion lags by days."""
 
 
+CATALOG_EXPIRY: Final = "expires_at"
+"""The Catalog table's, likewise; only queries have it. A lease must stay, since its fence goes on counting."""
+
+
 def create(client: "DynamoDBClient", catalog_table: str, tokens_table: str) -> None:
     """Create both tables where no template does it (tests, the embedded AWS); tables that exist are left alone."""
-    for name in (catalog_table, tokens_table):
+    for name, expiry in ((catalog_table, CATALOG_EXPIRY), (tokens_table, EXPIRY)):
         try:
             client.create_table(
                 TableName=name,
@@ -50,7 +55,4 @@ def create(client: "DynamoDBClient", catalog_table: str, tokens_table: str) -> N
         except client.exceptions.ResourceInUseException:
             continue
         client.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 60})
-        if name == tokens_table:
-            client.update_time_to_live(
-                TableName=name, TimeToLiveSpecification={"Enabled": True, "AttributeName": EXPIRY}
-            )
+        client.update_time_to_live(TableName=name, TimeToLiveSpecification={"Enabled": True, "AttributeName": expiry})

@@ -1,0 +1,126 @@
+"""Submitted queries: the recipient's own, on one table, recorded once, and gone when their time is over."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from deltaic.catalog import tables
+from deltaic.catalog.queries import LIFE, PARAMETERS_BYTES, Query, QueryStore
+from deltaic.errors import InvalidParameter, NotFound
+
+if TYPE_CHECKING:
+    from catalog.conftest import Catalog
+
+RACERS = 8
+GONE = "The query is unknown or has expired: submit it again."
+
+
+def query(store: QueryStore, **changed: object) -> Query:
+    told: dict[str, object] = {
+        "id": "aB-9_",
+        "recipient_id": "alice",
+        "table_id": "table-1",
+        "parameters": '{"predicateHints":["a = \\u00e9"]}',
+        "version": 4,
+        "latest_version": 5,
+        "response_format": "delta",
+        "log_id": "log-1",
+        "expires_at": store.expiry(),
+    }
+    return Query(**{**told, **changed})  # type: ignore[arg-type]
+
+
+def in_seconds(seconds: float) -> float:
+    return time.time() + seconds
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param({}, id="snapshot"),
+        pytest.param({"end_version": 9, "file_id_hash": "parquet", "response_format": "parquet"}, id="range"),
+        pytest.param({"parameters": "x" * PARAMETERS_BYTES, "log_id": "y" * 10_000}, id="largest"),
+    ],
+)
+def test_what_is_submitted_is_found_again(catalog: Catalog, changed: dict[str, object]) -> None:
+    submitted = query(catalog.queries(), **changed)
+    assert catalog.queries().submit(submitted) == submitted
+    assert catalog.queries().get("alice", "table-1", "aB-9_") == submitted
+    assert catalog.queries().find("alice", "table-1", "aB-9_") == submitted
+
+
+def test_it_lasts_for_a_day(catalog: Catalog) -> None:
+    store = QueryStore(catalog.catalog_table, catalog.dynamo, lambda: 1_700_000_000.7)
+    assert store.expiry() == datetime.fromtimestamp(1_700_000_000, UTC) + LIFE
+
+
+def test_a_second_submission_leaves_the_first_and_is_told_of_it(catalog: Catalog) -> None:
+    store = catalog.queries()
+    first = store.submit(query(store))
+    assert store.submit(query(store, version=5, log_id="other")) == first
+    assert store.get("alice", "table-1", "aB-9_") == first
+    assert len(catalog.items()) == 1
+
+
+def test_racing_submissions_all_get_the_one_that_was_recorded(catalog: Catalog) -> None:
+    store = catalog.queries()
+    with ThreadPoolExecutor(RACERS) as pool:
+        found = list(pool.map(store.submit, [query(store, version=number) for number in range(RACERS)]))
+    assert len(set(found)) == 1
+    assert store.get("alice", "table-1", "aB-9_") == found[0]
+
+
+@pytest.mark.parametrize(
+    ("recipient_id", "table_id", "query_id"),
+    [
+        pytest.param("bob", "table-1", "aB-9_", id="of another recipient"),
+        pytest.param("alice", "table-2", "aB-9_", id="on another table"),
+        pytest.param("alice", "table-1", "ab-9_", id="another case"),
+        pytest.param("alice", "table-1", "", id="empty"),
+        pytest.param("alice", "table-1", "x" * 5000, id="long"),
+        pytest.param("alice", "table-1", "\ud800/\0", id="no text"),
+    ],
+)
+def test_another_query_is_as_absent_as_none(catalog: Catalog, recipient_id: str, table_id: str, query_id: str) -> None:
+    catalog.queries().submit(query(catalog.queries()))
+    assert catalog.queries().find(recipient_id, table_id, query_id) is None
+    with pytest.raises(NotFound) as refusal:
+        catalog.queries().get(recipient_id, table_id, query_id)
+    assert refusal.value.message == GONE
+
+
+def test_an_expired_query_is_gone_and_can_be_submitted_anew(catalog: Catalog) -> None:
+    first = catalog.queries().submit(query(catalog.queries()))
+    almost = catalog.queries(lambda: in_seconds(LIFE.total_seconds() - 5))
+    assert almost.find("alice", "table-1", "aB-9_") == first
+    later = catalog.queries(lambda: in_seconds(LIFE.total_seconds() + 1))
+    with pytest.raises(NotFound) as refusal:
+        later.get("alice", "table-1", "aB-9_")
+    assert refusal.value.message == GONE
+    second = replace(first, version=7, expires_at=later.expiry())
+    assert later.submit(second) == second
+    assert later.get("alice", "table-1", "aB-9_") == second
+
+
+def test_parameters_that_do_not_fit_are_refused_with_the_remedy(catalog: Catalog) -> None:
+    store = catalog.queries()
+    with pytest.raises(InvalidParameter, match=r"take 393217 bytes, .* take 393216: .* without asyncquery=true"):
+        store.submit(query(store, parameters="x" * (PARAMETERS_BYTES + 1)))
+    assert catalog.items() == []
+
+
+def test_dynamodb_forgets_what_has_expired(catalog: Catalog) -> None:
+    """Its time to live takes epoch seconds, and the leases of the same table have no such attribute."""
+    store = catalog.queries()
+    submitted = store.submit(query(store))
+    [item] = catalog.items()
+    assert item[tables.CATALOG_EXPIRY] == {"N": str(int(submitted.expires_at.timestamp()))}
+    told = catalog.dynamo.client.describe_time_to_live(TableName=catalog.catalog_table)["TimeToLiveDescription"]
+    assert told == {"TimeToLiveStatus": "ENABLED", "AttributeName": tables.CATALOG_EXPIRY}
+    catalog.leases().acquire("s3://bucket/table", "one", LIFE)
+    assert [tables.CATALOG_EXPIRY in item for item in catalog.items()].count(True) == 1
