@@ -60,6 +60,7 @@ UNREADABLE: Final[Mapping[tuple[str, Format], Unreadable]] = {
     ("partitioned_types", "parquet"): Unreadable(1, "Cannot partition on binary or complex columns"),
     # The converter of the parquet format has a list of types, and these are not on it, not even for empty tables.
     ("timestamp_ntz", "parquet"): Unreadable(0, "Could not parse datatype: timestamp_ntz"),
+    ("timestamp_ntz_change_feed", "parquet"): Unreadable(0, "Could not parse datatype: timestamp_ntz"),
     ("variant", "parquet"): Unreadable(0, "Could not parse datatype: variant"),
     ("variant_shredded", "parquet"): Unreadable(0, "Could not parse datatype: variant"),
     # Its kernel knows variants, whole ones.
@@ -68,7 +69,16 @@ UNREADABLE: Final[Mapping[tuple[str, Format], Unreadable]] = {
     ("type_widening", "delta"): Unreadable(6, "Cannot cast list to non-list data types"),
 }
 
-ADVANCED: Final = {*REFUSED_AS_PARQUET, "timestamp_ntz", "variant", "variant_shredded"}
+COLUMNS_CHANGE: Final[Mapping[str, int]] = {
+    "columns_added_change_feed": 5,
+    "columns_added_partitioned_change_feed": 3,
+}
+"""Tables whose columns change within the feed, and the last version at which they do.
+
+The client's kernel (delta format) says of a range across it: "Start and end version schemas are different".
+"""
+
+ADVANCED: Final = {*REFUSED_AS_PARQUET, "timestamp_ntz", "timestamp_ntz_change_feed", "variant", "variant_shredded"}
 """Tables whose latest version uses a reader feature: a client that offers both formats is answered in delta."""
 
 PADDED: Final[Mapping[str, Sequence[str]]] = {"char_varchar": ["c"]}

@@ -17,6 +17,8 @@ Each function is one table and its docstring says what it shows (also in its `go
     writers' features   row_tracking, clustered, identity_generated, vacuum_protocol_check, checkpoint_protection,
                         materialized_partitions
     absolute paths      clone, clone_deletion_vectors (each with its `source` beside it)
+    clients' own tests  timestamp_ntz_change_feed, columns_added_change_feed, columns_added_partitioned_change_feed,
+                        twelve_thousand_rows, gzipped
 """
 
 # ruff: noqa: T201 -- building takes minutes and shows what it does
@@ -30,7 +32,7 @@ from deltaic_pipeline.session import session
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from golden.definitions import features, logs, plain  # noqa: F401 -- importing them registers their tables
+from golden.definitions import acceptance, features, logs, plain  # noqa: F401 -- importing them registers their tables
 from golden.workbench import BUILDERS, Bench, build, store
 
 

@@ -80,7 +80,7 @@ def test_a_preview_equals_its_feature(live: str, announced: str) -> None:
     assert choose(f"responseformat=delta;readerfeatures={announced}", {live}) == "delta"
 
 
-@pytest.mark.parametrize("feature", ["typeWidening", "variantType", "variantShredding-preview"])
+@pytest.mark.parametrize("feature", ["timestampNtz", "typeWidening", "variantType", "variantShredding-preview"])
 def test_what_the_delta_library_checks_itself_need_not_be_announced_but_is_never_parquet(feature: str) -> None:
     assert choose(PYTHON, {feature}) == "delta"
     with pytest.raises(UnsupportedOperation, match=re.escape(feature.removesuffix("-preview"))):
@@ -121,9 +121,9 @@ def test_the_answer_is_always_a_format_that_was_asked_for_and_loses_nothing(
         ("responseformat=parquet", "parquet"),
         (None, "parquet"),
         ("responseformat=parquet,delta;readerfeatures=timestampNtz", "delta"),
-        ("responseformat=delta,parquet", "parquet"),
+        ("responseformat=delta,parquet", "delta"),
     ],
-    ids=["asked for parquet", "asked for nothing", "reads both", "reads both, but not the feature in delta"],
+    ids=["asked for parquet", "asked for nothing", "reads both", "reads both, and does not announce it"],
 )
 def test_a_feature_that_parquet_clients_do_not_misread_prefers_delta_and_allows_parquet(
     header: str | None, expected: str

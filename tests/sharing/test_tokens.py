@@ -1,12 +1,11 @@
 """What a token pins stays pinned: the table that it was made for, and the format of the first page."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from delta_tables.handmade import Action, HandmadeLog, add, metadata, protocol
+from delta_tables.handmade import Action, HandmadeLog, add, metadata, protocol, vector
 from deltaic.errors import InvalidParameter, UnsupportedOperation
 from sharing.means import Feed, lines, opened
 
@@ -47,16 +46,17 @@ def test_tokens_end_with_the_table_that_they_were_made_for(tmp_path: Path) -> No
         feed.answer(0, 2, changes)
 
 
-def test_a_later_page_of_a_snapshot_has_the_format_of_the_first(tmp_path: Path) -> None:
+def test_a_later_page_has_the_format_of_the_first(tmp_path: Path) -> None:
     log = HandmadeLog(tmp_path)
-    fields = [{"name": "t", "type": "timestamp_ntz", "nullable": True, "metadata": {}}]
-    schema = json.dumps({"type": "struct", "fields": fields})
-    log.commit(protocol(3, 7, "timestampNtz"), named(metadata(), schemaString=schema))
+    log.commit(protocol(3, 7, "deletionVectors"), metadata(ON | {"delta.enableDeletionVectors": "true"}))
     log.commit(add("a"), add("b"))
-    feed = Feed(tmp_path, "responseformat=parquet,delta;readerfeatures=timestampntz")
-    first = feed.query(maxFiles=1)
+    log.commit(add("a", vector=vector("ab^-aqEH.-t@S}K{vb[*k^")))
+    feed = Feed(tmp_path, "responseformat=parquet,delta;readerfeatures=deletionvectors", max_files=1)
+    first, changes = feed.query(maxFiles=1), lines(feed.answer(0, 2))
     token = lines(first)[-1]["endStreamAction"]["nextPageToken"]
-    assert feed.query(maxFiles=1, pageToken=token).response_format == first.response_format == "delta"
+    # The formats asked for have to stay; what the client can read was settled with the first page.
     feed.capabilities = "responseformat=parquet,delta"
-    with pytest.raises(UnsupportedOperation, match="timestampNtz"):
-        feed.query(maxFiles=1, pageToken=token)
+    assert feed.query(maxFiles=1, pageToken=token).response_format == first.response_format == "delta"
+    assert feed.answer(0, 2, opened(feed, changes)).response_format == "delta"
+    with pytest.raises(UnsupportedOperation, match="deletionVectors"):
+        feed.query(maxFiles=1)

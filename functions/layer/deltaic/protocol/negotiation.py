@@ -40,12 +40,13 @@ HARMLESS: Final = frozenset(
 )
 """Features, in canonical spelling, that never refuse a client in either format."""
 
-SELF_CHECKED: Final = frozenset({"typewidening", "varianttype", "variantshredding"})
+SELF_CHECKED: Final = frozenset({"timestampntz", "typewidening", "varianttype", "variantshredding"})
 """Features that a delta-format client need not announce.
 
 The answer's `deltaProtocol` names them and the Delta library behind every delta-format client refuses what it cannot
-read, by name; the published Python client reads them and has never announced them. Deletion vectors and column mapping
-must be announced, as the reference demands, and so must every feature that is not named here.
+read, by name; the published Python client reads them all, and of them announces timestampNtz only, and that not for
+change feeds. Deletion vectors and column mapping must be announced, as the reference demands, and so must every feature
+that is not named here.
 """
 
 _DISPLAY: Final = {

@@ -19,7 +19,7 @@ def get_metadata(
     wishes = headers.wishes()
     snapshot = find(open_log(sharing, table), request.version, request.instant())
     table.gate.check_version(snapshot.version)
-    response_format = negotiate(snapshot, wishes)
+    response_format = negotiate(snapshot.live_features, wishes)
     return Answer(
         version=snapshot.version,
         response_format=response_format,

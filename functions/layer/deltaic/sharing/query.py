@@ -75,7 +75,7 @@ class SnapshotQuery:
         else:
             snapshot = find(self.log, self.request.version, self.request.instant())
         self.table.gate.check_version(snapshot.version)
-        response_format = negotiate(snapshot, self.wishes, pinned=claims.response_format if claims else None)
+        response_format = claims.response_format if claims else negotiate(snapshot.live_features, self.wishes)
         style = FileStyle(
             response_format,
             self.wishes.scheme(response_format),

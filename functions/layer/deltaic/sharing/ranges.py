@@ -20,7 +20,7 @@ from deltaic.protocol.tokens import TokenSigner
 from deltaic.sharing.answer import Answer, Wishes
 from deltaic.sharing.change_lines import ChangeLines, RemovedFile, check_place, find_removed
 from deltaic.sharing.context import SharedTable, Sharing
-from deltaic.sharing.snapshots import head_lines, negotiate_for, wire_metadata
+from deltaic.sharing.snapshots import head_lines, negotiate, wire_metadata
 from deltaic.storage.urls import TableUrls
 
 _KEPT_BYTES: Final = 8 << 20
@@ -81,7 +81,7 @@ class Range:
             self.page.check_log(head.metadata.id)
         commits = self.log.commits(self._resumes_at[0], self.last)
         live, kept = self._examine(head, commits)
-        response_format = negotiate_for(live, self.wishes, pinned=self.page.response_format if self.page else None)
+        response_format = self.page.response_format if self.page else negotiate(live, self.wishes)
         version = head.version
         stamped = version if self.historical_protocol and response_format == "delta" else None
         opening = head_lines(self.table, head, response_format, version=version, protocol_version=stamped)

@@ -30,20 +30,13 @@ def find(log: DeltaLog, version: int | None, instant: Instant | None) -> Snapsho
     return log.snapshot(version)
 
 
-def negotiate(snapshot: Snapshot, wishes: Wishes, *, pinned: ResponseFormat | None = None) -> ResponseFormat:
-    """Return the format of the answer; raises UnsupportedOperation when no format that was asked for can carry it.
+def negotiate(live: frozenset[str], wishes: Wishes) -> ResponseFormat:
+    """Return the format that carries these live features; later pages keep that of the first instead.
 
-    `pinned` is that of the first page, and then the only one.
+    Raises UnsupportedOperation when no format that was asked for can carry them.
     """
-    return negotiate_for(snapshot.live_features, wishes, pinned=pinned)
-
-
-def negotiate_for(live: frozenset[str], wishes: Wishes, *, pinned: ResponseFormat | None = None) -> ResponseFormat:
-    """Return the format for these features, as `negotiate` does."""
-    capabilities = wishes.capabilities
-    if pinned is not None:
-        capabilities = replace(capabilities, response_formats=(pinned,))
-    return choose_format(capabilities, misread_as_parquet=live & features.PARQUET_MISREADS, needed_for_delta=live)
+    misread = live & features.PARQUET_MISREADS
+    return choose_format(wishes.capabilities, misread_as_parquet=misread, needed_for_delta=live)
 
 
 def head_lines(
