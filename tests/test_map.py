@@ -27,6 +27,7 @@ PROTOCOL = {
     ("GET", f"{TABLE}/metadata"): "get_table_metadata",
     ("POST", f"{TABLE}/query"): "query_table",
     ("GET", f"{TABLE}/changes"): "list_table_changes",
+    ("POST", f"{TABLE}/temporary-table-credentials"): "create_table_credentials",
 }
 PARAMETER = re.compile(r"\{\w+\}")
 STREAMED = {"query_table", "list_table_changes"}

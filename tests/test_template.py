@@ -22,9 +22,12 @@ OBJECTS = ["arn:aws:s3:::lake/*", "arn:aws:s3:::raw/*"]
 LOG_OBJECTS = ["arn:aws:s3:::lake/*_delta_log/*", "arn:aws:s3:::raw/*_delta_log/*"]
 LISTINGS = ["ListShares", "GetShare", "ListSchemas", "ListTables", "ListAllTables"]
 READERS = ["GetTableVersion", "GetTableMetadata", "QueryTable", "ListTableChanges"]
-SIGNERS = ["QueryTable", "ListTableChanges"]
+VENDOR = "CreateTableCredentials"
+STREAMED = ["QueryTable", "ListTableChanges"]
+SIGNERS = [*STREAMED, VENDOR]
 PAGED = ["ListShares", "ListSchemas", "ListTables", "ListAllTables", "QueryTable", "ListTableChanges"]
-FUNCTIONS = ["Authorizer", *LISTINGS, *READERS]
+ENDPOINTS = [*LISTINGS, *READERS, VENDOR]
+FUNCTIONS = ["Authorizer", *ENDPOINTS]
 TOKEN_KEY = "arn:aws:secretsmanager:us-east-1:000000000000:secret:deltaic/dev/token-key-??????"
 STORAGE_SECRETS = "arn:aws:secretsmanager:us-east-1:000000000000:secret:deltaic/storage/${Catalog}/*"
 
@@ -103,14 +106,14 @@ def test_the_authorizer_reads_tokens_and_nothing_else(resources: dict[str, dict[
     assert keys(resources, "Authorizer") == {"dynamodb:GetItem": ["token/*"]}
 
 
-@pytest.mark.parametrize("function", [*LISTINGS, *READERS])
+@pytest.mark.parametrize("function", ENDPOINTS)
 def test_no_endpoint_reads_tokens_or_writes(resources: dict[str, dict[str, Any]], function: str) -> None:
     database = {grant for grant in granted(resources, function) if grant[0].startswith("dynamodb:")}
     assert {resource for _, resource in database} == {"${Catalog.Arn}"}
     assert {action for action, _ in database} <= {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"}
 
 
-@pytest.mark.parametrize("function", [*LISTINGS, *READERS])
+@pytest.mark.parametrize("function", ENDPOINTS)
 def test_no_endpoint_reads_what_is_the_administrators(resources: dict[str, dict[str, Any]], function: str) -> None:
     bound = keys(resources, function)
     for partition in ("recipients", "lease/s3:", "token/ab"):
@@ -121,6 +124,14 @@ def test_no_endpoint_reads_what_is_the_administrators(resources: dict[str, dict[
 @pytest.mark.parametrize("function", ["Authorizer", *LISTINGS])
 def test_what_reads_no_table_has_no_s3(resources: dict[str, dict[str, Any]], function: str) -> None:
     assert not [grant for grant in granted(resources, function) if grant[0].startswith(("s3:", "sts:", "kms:"))]
+
+
+def test_what_gives_credentials_reads_no_bucket_itself(resources: dict[str, dict[str, Any]]) -> None:
+    grants = granted(resources, VENDOR)
+    assert {action for action, _ in grants if not action.startswith("dynamodb:")} == {
+        "sts:AssumeRole",
+        "sts:TagSession",
+    }
 
 
 @pytest.mark.parametrize("function", READERS)
@@ -196,6 +207,7 @@ def test_the_signing_role_reads_shared_files_for_one_named_recipient(resources: 
     [policy] = role["Policies"]
     assert policy["PolicyDocument"]["Statement"] == [
         {"Effect": "Allow", "Action": "s3:GetObject", "Resource": OBJECTS},
+        {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": BUCKETS["DataBuckets"].split(",")},
     ]
     [trust] = role["AssumeRolePolicyDocument"]["Statement"]
     assert trust["Principal"] == {"AWS": [f"${{{function}Role.Arn}}" for function in SIGNERS]}
@@ -208,7 +220,7 @@ def test_keys_and_storage_roles_are_used_only_where_they_are_named() -> None:
     for function in FUNCTIONS:
         grants = granted(resources, function)
         assert (("kms:Decrypt", key) in grants) == (function in READERS)
-        assert (("sts:AssumeRole", role) in grants) == (function in READERS)
+        assert (("sts:AssumeRole", role) in grants) == (function in {*READERS, VENDOR})
     [policy] = resources["SigningRole"]["Properties"]["Policies"]
     assert [key] in [statement["Resource"] for statement in policy["PolicyDocument"]["Statement"]]
 
@@ -289,7 +301,7 @@ def test_the_authorizers_answer_is_kept_for_a_minute() -> None:
 
 
 def test_streaming_functions_get_no_new_runtime_by_surprise(resources: dict[str, dict[str, Any]]) -> None:
-    for function in SIGNERS:
+    for function in STREAMED:
         assert resources[function]["Properties"]["RuntimeManagementConfig"] == {"UpdateRuntimeOn": "FunctionUpdate"}
 
 

@@ -18,6 +18,7 @@ CALLS = {
     "metadata": ("GET", "/shares/share1/schemas/default/tables/table1/metadata"),
     "query": ("POST", "/shares/share1/schemas/default/tables/table1/query"),
     "changes": ("GET", "/shares/share1/schemas/default/tables/table1/changes?startingVersion=0"),
+    "credentials": ("POST", "/shares/share1/schemas/default/tables/table1/temporary-table-credentials"),
 }
 calls = pytest.mark.parametrize(("method", "path"), CALLS.values(), ids=CALLS)
 
@@ -71,11 +72,12 @@ def test_each_recipient_sees_its_own_grants(server: Server) -> None:
         assert [item["name"] for item in found] == shares
 
 
-CALLS_ON_A_TABLE = ["", "/version", "/version?startingTimestamp=abc", "/metadata", "/changes", "/query"]
+POSTED = ["/query", "/temporary-table-credentials"]
+CALLS_ON_A_TABLE = ["", "/version", "/version?startingTimestamp=abc", "/metadata", "/changes", *POSTED]
 
 
 def on_table(recipient: Recipient, call: str, share: str, schema: str = "default", table: str = "table1") -> Reply:
-    method = {"": "HEAD", "/query": "POST"}.get(call, "GET")
+    method = "POST" if call in POSTED else "GET" if call else "HEAD"
     return ask(recipient, method, TABLE.format(share=share, schema=schema, table=table) + call)
 
 

@@ -125,6 +125,7 @@ MAY = {
     | {"read an entry", "read storage keys", "read a log", "list the lake", "read the token key", "sign for alice"},
     "ListTableChanges": SHARED
     | {"read an entry", "read storage keys", "read a log", "list the lake", "read the token key", "sign for alice"},
+    "CreateTableCredentials": SHARED | {"read an entry", "sign for alice"},
 }
 
 

@@ -24,6 +24,20 @@ def test_the_last_page_has_no_token_and_an_empty_one_no_items() -> None:
     assert bodies.listing([], "t") == b'{"items":[],"nextPageToken":"t"}'
 
 
+def test_table_credentials_are_those_of_one_cloud_on_one_line() -> None:
+    body = bodies.table_credentials(
+        "s3://bucket/t\u00e4ble",
+        access_key_id="ASIA",
+        secret_access_key="s",
+        session_token="t",
+        expires_at_ms=1_700_000,
+    )
+    assert body == (
+        b'{"credentials":{"location":"s3://bucket/t\\u00e4ble","awsTempCredentials":'
+        b'{"accessKeyId":"ASIA","secretAccessKey":"s","sessionToken":"t"},"expirationTime":1700000}}'
+    )
+
+
 def test_a_share_with_all_its_fields() -> None:
     share = bodies.share_object(
         "vaccine_share",

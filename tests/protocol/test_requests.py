@@ -125,6 +125,8 @@ def test_credentials_need_shared_history() -> None:
     with pytest.raises(InvalidParameter, match=r"^Temporary table credentials are not supported because .*table2$"):
         PRIVATE.require_credentials()
     SHARED.require_credentials()
+    with pytest.raises(InvalidParameter, match=r"shared only since version 1 of table: .*_with_partition.* pre-signed"):
+        LATE.require_credentials()
 
 
 @pytest.mark.parametrize("content", [b"", b"  \n", b"{}", b'{"queryId":"q","other":1}'])

@@ -234,6 +234,21 @@ def test_static_keys_cannot_be_narrowed(sessions: SigningSessions, clock: Clock,
         sessions.narrowed("alice", StorageConfig(secret="x"), "{}")
     with pytest.raises(UnsupportedOperation, match="role"):
         SigningSessions(clock=clock, client=sts).narrowed("alice", AWS, "{}")
+    assert not sts.asked
+
+
+def test_a_storage_with_keys_and_a_role_is_narrowed_by_its_role(sessions: SigningSessions, sts: Sts) -> None:
+    own = "arn:aws:iam::000000000000:role/own"
+    storage = StorageConfig(endpoint="https://store.example.com", secret="x", role_arn=own)
+    assert sessions.narrowed("alice", storage, "{}").access_key_id == "key-1"
+    [asked] = sts.asked
+    assert (asked["RoleArn"], asked["Policy"]) == (own, "{}")
+
+
+def test_what_sts_cannot_pack_is_refused_with_the_remedy(sessions: SigningSessions, sts: Sts) -> None:
+    sts.fails = client_error("PackedPolicyTooLarge")
+    with pytest.raises(UnsupportedOperation, match=r"too long .* pre-signed URLs"):
+        sessions.narrowed("alice", AWS, "{}")
 
 
 @settings(deadline=None)

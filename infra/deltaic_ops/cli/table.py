@@ -12,7 +12,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False)
 Name = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA.TABLE")]
 _HISTORY = "Share earlier versions and the change data feed too."
 _START = "The first version that is shared, where history is."
-_MODE = "url: signed URLs; dir: credentials for the folder. Can be repeated."
+_MODE = "url: signed URLs; dir: credentials for the folder, with --history. Can be repeated."
 _AUXILIARY = "Another folder that the table's files may lie in. Can be repeated."
 _STORAGE = "The storage that the location is in (deltaic storage); AWS S3 if none is named."
 
@@ -35,7 +35,8 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     \b
     deltaic table create vaccine_share.acme_vaccine_data.vaccine_patients --location s3://bucket/patients
     deltaic table create s.d.t --location s3://bucket/t --history --start-version 10
-    deltaic table create s.d.t --location s3://lake/t --access-mode url --access-mode dir --storage minio
+    deltaic table create s.d.t --location s3://lake/t --history --access-mode url --access-mode dir
+    deltaic table create s.d.t --location s3://lake/t --storage minio
     """
     share, schema, table = table_name(name)
     out = operator(ctx, as_json)

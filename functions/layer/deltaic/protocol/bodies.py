@@ -1,4 +1,4 @@
-"""Decides what the JSON answers say that are not NDJSON: listings, one share, errors.
+"""Decides what the JSON answers say that are not NDJSON: listings, one share, credentials, errors.
 
 Each body is one line without a line feed, because the Python client parses the first line of a listing only.
 """
@@ -65,6 +65,14 @@ def listing(items: Sequence[Mapping[str, Any]], next_page_token: str | None) -> 
 def one_share(share: Mapping[str, Any]) -> bytes:
     """Return the body of Get Share."""
     return encode({"share": share})
+
+
+def table_credentials(
+    location: str, *, access_key_id: str, secret_access_key: str, session_token: str, expires_at_ms: int
+) -> bytes:
+    """Return the body of Generate Temporary Table Credential, for AWS; they end at `expires_at_ms` since the epoch."""
+    keys = {"accessKeyId": access_key_id, "secretAccessKey": secret_access_key, "sessionToken": session_token}
+    return encode({"credentials": {"location": location, "awsTempCredentials": keys, "expirationTime": expires_at_ms}})
 
 
 def error(failure: DeltaicError) -> bytes:

@@ -29,11 +29,16 @@ class TableGate:
             raise InvalidParameter(f"cdf is not enabled on table {self.full_name}")
 
     def require_credentials(self) -> None:
-        """Refuse directory credentials unless history is shared, because they open the whole log."""
+        """Refuse directory credentials unless all of the history is shared, because they open the whole log."""
         if not self.history_shared:
             raise InvalidParameter(
                 "Temporary table credentials are not supported because history sharing is not enabled on table: "
                 f"{self.full_name}"
+            )
+        if self.start_version:
+            raise InvalidParameter(
+                "Temporary table credentials are not supported because history is shared only since version "
+                f"{self.start_version} of table: {self.full_name}. Read it through pre-signed URLs."
             )
 
     def check_version(self, version: int) -> None:

@@ -88,6 +88,15 @@ class SharedTable:
                 "Use a client that asks for temporary table credentials."
             )
 
+    def require_directory_access(self) -> None:
+        """Refuse credentials for a table that is not shared by directory, or whose log holds more than is shared."""
+        if "dir" not in self.entry.access_modes:
+            raise UnsupportedOperation(
+                f"The table {self.gate.full_name} is shared by pre-signed URLs only (accessModes: url). "
+                "Read it with a query, or ask its provider for directory access."
+            )
+        self.gate.require_credentials()
+
 
 def _config(storage: Storage) -> StorageConfig:
     return StorageConfig(

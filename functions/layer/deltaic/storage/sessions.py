@@ -29,12 +29,16 @@ RECIPIENT_TAG = "recipient"
 """Session tag: one Deny on `aws:PrincipalTag/recipient` in the role ends URLs that are already issued."""
 READER_SESSION = "deltaic"
 """Session name under which this server itself reads logs with a storage's role."""
+POLICY_TOO_LONG = (
+    "the table's path is too long for credentials that read it alone; read the table through pre-signed URLs "
+    "(access mode 'url')"
+)
 
 _KEPT = 1000
 _THROTTLED = frozenset({"Throttling", "ThrottlingException", "RequestLimitExceeded", "TooManyRequestsException"})
 _REFUSED = frozenset(
     {"AccessDenied", "AccessDeniedException", "InvalidClientTokenId", "SignatureDoesNotMatch", "ValidationError"}
-    | {"ResourceNotFoundException", "NoSuchEntity", "MalformedPolicyDocument", "PackedPolicyTooLarge"}
+    | {"ResourceNotFoundException", "NoSuchEntity", "MalformedPolicyDocument"}
 )
 
 
@@ -103,10 +107,12 @@ class SigningSessions:
     def narrowed(self, recipient_id: str, storage: StorageConfig, policy: str) -> Credentials:
         """Return a session whose rights are the role's and the session policy's together (STS, "Session policies").
 
-        Raises UnsupportedOperation where no role stands behind the storage: static keys cannot be narrowed.
+        Of a storage with keys and a role it is the role's. Raises UnsupportedOperation where no role stands behind the
+        storage, also because it has static keys: those can be neither narrowed nor given away, and for a policy
+        that is too long; and what `credentials` raises.
         """
         self._check(storage)
-        role = "" if storage.secret else storage.role_arn or self._role
+        role = storage.role_arn or ("" if storage.secret else self._role)
         if not role:
             raise UnsupportedOperation(
                 "credentials for directory access need a role that can be narrowed, and this table's storage has none; "
@@ -196,6 +202,8 @@ class SigningSessions:
 def _failure(code: str, what: str) -> DeltaicError:
     if code in _THROTTLED:
         return TooManyRequests(f"AWS is throttling requests for {what}; try again")
+    if code == "PackedPolicyTooLarge":
+        return UnsupportedOperation(POLICY_TOO_LONG)
     if code in _REFUSED:
         return TableUnreadable(f"the server may not use {what} ({code}): the provider must check its role and trust")
     return Unavailable(f"AWS failed when asked for {what} ({code}); try again")

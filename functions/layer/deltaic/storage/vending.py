@@ -6,17 +6,19 @@ policy is built as JSON, and IAM's wildcards in a folder's name are written so t
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from deltaic.errors import InvalidParameter
+from deltaic.errors import InvalidParameter, UnsupportedOperation
 from deltaic.storage.credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import Location, TableLocations
-from deltaic.storage.sessions import SigningSessions
+from deltaic.storage.sessions import POLICY_TOO_LONG, SigningSessions
 
 OUTSIDE = "The requested location must be the same as or under this table's configured storage location."
+
+_LONGEST_POLICY = 2048
+"""Characters that STS takes (AssumeRole, "Policy")."""
 
 # IAM User Guide, "Policy variables": ${*}, ${?} and ${$} are these characters themselves.
 _LITERAL = str.maketrans({"*": "${*}", "?": "${?}", "$": "${$}"})
@@ -29,34 +31,14 @@ class TableCredentials:
     location: Location
     credentials: Credentials
 
-    @property
-    def expires_at_ms(self) -> int:
-        """When they end, milliseconds since the epoch."""
-        return self.credentials.expires_at_ms or 0
-
-    @property
-    def body(self) -> Mapping[str, Any]:
-        """The answer's JSON (PROTOCOL.md, "Generate Temporary Table Credential")."""
-        return {
-            "credentials": {
-                "location": self.location.uri,
-                "awsTempCredentials": {
-                    "accessKeyId": self.credentials.access_key_id,
-                    "secretAccessKey": self.credentials.secret_access_key,
-                    "sessionToken": self.credentials.session_token,
-                },
-                "expirationTime": self.expires_at_ms,
-            }
-        }
-
 
 def vend(
     sessions: SigningSessions, recipient_id: str, storage: StorageConfig, locations: TableLocations, requested: str = ""
 ) -> TableCredentials:
     """Return credentials for the table's root, or for the `requested` location at or below one of the table's.
 
-    Raises InvalidParameter for a location that is not the table's, UnsupportedOperation for a storage without a role,
-    and what the sessions raise.
+    Raises InvalidParameter for a location that is not the table's, UnsupportedOperation for a storage without a role
+    and for a path too long for a policy, and what the sessions raise.
     """
     location = requested_location(locations, requested)
     policy = session_policy(location, _partition(storage.region))
@@ -94,7 +76,8 @@ def session_policy(location: Location, partition: str = "aws") -> str:
     """Return the session policy that allows reading and listing below `location` and nothing else.
 
     Listing without the folder's last slash is not allowed: it would name siblings that begin alike. Decryption is
-    allowed through S3 alone, and only where the role allows it too.
+    allowed through S3 alone, and only where the role allows it too. Raises UnsupportedOperation where the path makes
+    the policy longer than STS takes.
     """
     bucket = f"arn:{partition}:s3:::{location.bucket}"
     below = f"{location.key_prefix.translate(_LITERAL)}*"
@@ -111,7 +94,10 @@ def session_policy(location: Location, partition: str = "aws") -> str:
             "Condition": {"StringLike": {"kms:ViaService": "s3.*"}},
         },
     ]
-    return json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
+    policy = json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
+    if len(policy) > _LONGEST_POLICY:
+        raise UnsupportedOperation(POLICY_TOO_LONG)
+    return policy
 
 
 def _partition(region: str) -> str:

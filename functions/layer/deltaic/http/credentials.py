@@ -1,0 +1,15 @@
+"""Decides how the request for a table's credentials is read; apart from `http.tables`, since it reads no log."""
+
+from deltaic.http.request import Request
+from deltaic.http.response import Response, json_response
+from deltaic.http.runtime import sharing
+from deltaic.protocol.requests import CredentialsRequest
+from deltaic.sharing import credentials
+from deltaic.sharing.caller import TableName
+
+
+def create_table_credentials(request: Request) -> Response:
+    """POST .../temporary-table-credentials."""
+    name = TableName(request.names["share"], request.names["schema"], request.names["table"])
+    wanted = CredentialsRequest.parse(request.body)
+    return json_response(credentials.create_table_credentials(sharing(), request.caller, name, wanted))
