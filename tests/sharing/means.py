@@ -9,6 +9,7 @@ from typing import Any
 
 from delta_tables.folder_store import FolderStore
 from deltaic.catalog.items import Table
+from deltaic.catalog.queries import QueryStore
 from deltaic.catalog.reader import CatalogReader
 from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.changes import CommitChanges
@@ -49,6 +50,7 @@ def sharing(**changed: Any) -> Sharing:
         home=STORAGE,
         url_ttl=timedelta(hours=1),
         memory=Memory(1 << 28),
+        queries=lambda: QueryStore("unused"),
     )
     return replace(made, **changed)
 

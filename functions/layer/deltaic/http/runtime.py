@@ -2,7 +2,9 @@
 
 import time
 from functools import cache
+from typing import TYPE_CHECKING
 
+from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.reader import CatalogReader
 from deltaic.catalog.tokens import TokenStore
 from deltaic.protocol.tokens import TokenSigner
@@ -12,6 +14,9 @@ from deltaic.sharing.memory import Memory
 from deltaic.storage.credentials import server_secret
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.sessions import SigningSessions
+
+if TYPE_CHECKING:
+    from deltaic.catalog.queries import QueryStore
 
 
 @cache
@@ -25,14 +30,27 @@ def sharing() -> Sharing:
     """Return the means of the use cases."""
     told = settings()
     return Sharing(
-        catalog=CatalogReader(told.catalog_table),
+        catalog=CatalogReader(told.catalog_table, _dynamo()),
         token_key=_token_signer,
         sessions=SigningSessions(told.signing_role_arn, region=told.region, endpoint=told.endpoint_url),
         home=StorageConfig(region=told.region, endpoint=told.endpoint_url, path_style=bool(told.endpoint_url)),
         url_ttl=told.url_ttl,
         memory=Memory(told.memory_mb << 20),
+        queries=_queries,
         clock=time.time,
     )
+
+
+@cache
+def _dynamo() -> Dynamo:
+    return Dynamo()
+
+
+@cache
+def _queries() -> "QueryStore":
+    from deltaic.catalog.queries import QueryStore
+
+    return QueryStore(settings().catalog_table, _dynamo())
 
 
 @cache

@@ -4,7 +4,7 @@ from deltaic.http.request import Request
 from deltaic.http.response import Response, Stream
 from deltaic.http.runtime import sharing
 from deltaic.protocol.capabilities import FILE_ID_HASH_HEADER, HEADER, Capabilities
-from deltaic.protocol.requests import ChangesRequest, MetadataRequest, QueryRequest, VersionRequest
+from deltaic.protocol.requests import ChangesRequest, MetadataRequest, QueryRequest, QueryResultRequest, VersionRequest
 from deltaic.sharing import changes, metadata, query, version
 from deltaic.sharing.answer import VERSION_HEADER, Answer, AskedHeaders
 from deltaic.sharing.caller import TableName
@@ -29,7 +29,7 @@ def get_table_metadata(request: Request) -> Response:
 
 
 def query_table(request: Request) -> Stream:
-    """POST .../query; a query that may be answered asynchronously is answered at once, as the protocol allows."""
+    """POST .../query; the answer to a query that is submitted, to be fetched later, is one line."""
     asked = _asked(request)
     async_query = Capabilities.parse(asked.capabilities).async_query
     return _stream(
@@ -39,6 +39,23 @@ def query_table(request: Request) -> Stream:
             _table(request),
             QueryRequest.parse(request.body, async_query=async_query),
             asked,
+        )
+    )
+
+
+def get_query(request: Request) -> Stream:
+    """POST .../queries/{queryId}."""
+    # Imported here: the other endpoints do without it.
+    from deltaic.sharing import submissions
+
+    return _stream(
+        submissions.get_result(
+            sharing(),
+            request.caller,
+            _table(request),
+            request.names["queryId"],
+            request=QueryResultRequest.parse(request.body),
+            headers=_asked(request),
         )
     )
 

@@ -56,7 +56,7 @@ class PageBinding:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a page token pins: the versions that the first page resolved, and where the next one starts."""
+    """What a page token, or a submitted query, pins: the versions that were found first, and where the page starts."""
 
     version: int
     """The snapshot, or the first version of the range."""
@@ -69,10 +69,11 @@ class Page:
     log_id: str
     """The `id` of the table's metadata: a table that is made anew at the same place has another."""
     position: Position
+    """Empty at the very beginning, which is where a submitted query is pinned."""
 
     def check_log(self, log_id: str) -> None:
         """Raise `InvalidParameter` if the log now read is that of another table."""
-        _check_log(self.log_id, log_id, "page")
+        _check_log(self.log_id, log_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class Pinned:
 
     def check_log(self, log_id: str) -> None:
         """Raise `InvalidParameter` if the log now read is that of another table."""
-        _check_log(self.log_id, log_id, "refresh")
+        _check_log(self.log_id, log_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +165,9 @@ def open_refresh_token(signer: TokenSigner, token: str, recipient: str, table_id
     return claims
 
 
-def _check_log(pinned: str, found: str, kind: str) -> None:
+def _check_log(pinned: str, found: str) -> None:
     if pinned != found:
-        raise InvalidParameter(
-            f"The table has been replaced by another one since the {kind} token was made. Please restart the query."
-        )
+        raise InvalidParameter("The table has been replaced by another one meanwhile. Please restart the query.")
 
 
 def _keyed(listing: Listing) -> Listing:

@@ -72,6 +72,8 @@ class Answer:
     """Whole lines."""
     negotiated_end: bool = False
     """The client asked, by header, for an endStreamAction, and this kind of answer has one."""
+    asynchronous: bool = False
+    """The query was accepted to be answered later, or this is what it answers, asked for by who accepts such."""
     facts: dict[str, object] = field(default_factory=dict)
     """For the log; complete when `chunks` has ended."""
 
@@ -81,7 +83,7 @@ class Answer:
         headers = {
             "content-type": bodies.NDJSON_TYPE,
             VERSION_HEADER: str(self.version),
-            HEADER: reply(self.response_format, end_stream_action=self.negotiated_end),
+            HEADER: reply(self.response_format, end_stream_action=self.negotiated_end, async_query=self.asynchronous),
         }
         if self.wishes.file_id_hash is not None:
             headers[FILE_ID_HASH_HEADER] = self.wishes.file_id_hash

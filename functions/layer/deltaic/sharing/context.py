@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from deltaic.catalog.items import Storage, Table
 from deltaic.catalog.reader import CatalogReader
@@ -16,6 +17,9 @@ from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
 from deltaic.storage.sessions import SigningSessions
 from deltaic.storage.urls import TableUrls
+
+if TYPE_CHECKING:
+    from deltaic.catalog.queries import QueryStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,8 @@ class Sharing:
     url_ttl: timedelta
     memory: Memory
     """What this process remembers between requests."""
+    queries: Callable[[], "QueryStore"]
+    """Makes or returns the store of submitted queries; asked only for those."""
     clock: Callable[[], float] = time.time
     """Seconds since the epoch."""
 

@@ -74,8 +74,8 @@ def _first(batch: FileBatch, count: int) -> FileBatch:
 
 
 def start_of(position: continuations.Position | None) -> tuple[Position | None, int]:
-    """Return what a page token's position means: where to scan from, and the rows that earlier pages counted."""
-    if position is None:
+    """Return what a position means: where to scan from, and the rows that earlier pages counted."""
+    if not position:
         return None, 0
     base, part, row_group, row, rows = position
     return Position(str(base), int(part), int(row_group), int(row)), int(rows)

@@ -6,6 +6,7 @@ from itertools import chain
 
 from deltaic.delta.files import FileFilter
 from deltaic.delta.log import DeltaLog
+from deltaic.delta.scan import Position
 from deltaic.delta.snapshot import Snapshot
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import ResponseFormat
@@ -37,8 +38,15 @@ def query(sharing: Sharing, caller: Caller, name: TableName, request: QueryReque
     table = sharing.table(caller, name)
     table.require_url_access()
     request.check_gate(table.gate)
+    # Pages of an answer that came at once are answered at once too; those of a submitted query are asked for there.
+    if wishes.capabilities.async_query and request.idempotency_key is not None and request.page_token is None:
+        # Few queries are submitted: the others do not pay for the imports.
+        from deltaic.sharing import submissions
+
+        return submissions.submit(sharing, table, request, wishes)
     if request.is_range:
-        return changes.query_range(sharing, table, request, wishes)
+        asked, head = changes.data_range(sharing, table, request, wishes)
+        return asked.answer(head)
     return SnapshotQuery(sharing, table, request, wishes, open_log(sharing, table)).answer()
 
 
@@ -60,22 +68,21 @@ class SnapshotQuery:
     request: QueryRequest
     wishes: Wishes
     log: DeltaLog
+    call: str = "query"
+    """What page tokens are bound to."""
+    pinned: PageClaims | None = None
+    """Where a submitted query begins; None for one that is asked now."""
+
+    def pin(self) -> PageClaims:
+        """Return where the answer begins, for whoever asks for it later; what can be refused is refused now."""
+        snapshot, response_format = self._resolve(None, None)
+        return PageClaims(snapshot.version, None, snapshot.version, response_format, snapshot.metadata.id, ())
 
     def answer(self) -> Answer:
         """Answer; what can be refused is refused before a line."""
         claims = self._page_claims()
         start, rows_before = start_of(claims.position if claims else None)
-        if claims is not None:
-            snapshot = self.log.snapshot(claims.version, at=start)
-            claims.check_log(snapshot.metadata.id)
-        elif self.request.refresh_token is not None:
-            pinned = self._refreshed(self.request.refresh_token)
-            snapshot = self.log.snapshot(pinned.version)
-            pinned.check_log(snapshot.metadata.id)
-        else:
-            snapshot = find(self.log, self.request.version, self.request.instant())
-        self.table.gate.check_version(snapshot.version)
-        response_format = claims.response_format if claims else negotiate(snapshot.live_features, self.wishes)
+        snapshot, response_format = self._resolve(claims, start)
         style = FileStyle(
             response_format,
             self.wishes.scheme(response_format),
@@ -100,6 +107,20 @@ class SnapshotQuery:
             negotiated_end=self.wishes.capabilities.include_end_stream_action,
             facts=facts,
         )
+
+    def _resolve(self, claims: PageClaims | None, start: Position | None) -> tuple[Snapshot, ResponseFormat]:
+        """Return the snapshot, as the page that starts there needs it, and the format."""
+        if claims is not None:
+            snapshot = self.log.snapshot(claims.version, at=start)
+            claims.check_log(snapshot.metadata.id)
+        elif self.request.refresh_token is not None:
+            pinned = self._refreshed(self.request.refresh_token)
+            snapshot = self.log.snapshot(pinned.version)
+            pinned.check_log(snapshot.metadata.id)
+        else:
+            snapshot = find(self.log, self.request.version, self.request.instant())
+        self.table.gate.check_version(snapshot.version)
+        return snapshot, claims.response_format if claims else negotiate(snapshot.live_features, self.wishes)
 
     def _lines(
         self, snapshot: Snapshot, page: Page, keys: _Keys, style: FileStyle, facts: dict[str, object]
@@ -153,7 +174,7 @@ class SnapshotQuery:
 
     def _page_claims(self) -> PageClaims | None:
         if self.request.page_token is None:
-            return None
+            return self.pinned
         return open_page_token(self.sharing.signer, self.request.page_token, self._binding(), now=self.sharing.clock())
 
     def _refreshed(self, token: str) -> Pinned:
@@ -166,7 +187,7 @@ class SnapshotQuery:
         )
 
     def _binding(self) -> PageBinding:
-        return self.wishes.binding(self.table, "query", self.request.fingerprint)
+        return self.wishes.binding(self.table, self.call, self.request.fingerprint)
 
 
 def _take(source: Iterable[bytes], count: int) -> Iterator[bytes]:

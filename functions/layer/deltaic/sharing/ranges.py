@@ -75,6 +75,12 @@ class Range:
     historical_protocol: bool
     ends: bool
 
+    def pin(self, head: Snapshot) -> Page:
+        """Return where the answer under the head begins; what can be refused is refused now."""
+        live, _ = self._examine(head, self.log.commits(self.first, self.last))
+        response_format = negotiate(live, self.wishes)
+        return Page(self.first, self.last, self.latest, response_format, head.metadata.id, ())
+
     def answer(self, head: Snapshot) -> Answer:
         """Answer under the protocol and metadata of `head`; what can be refused is refused before a line."""
         if self.page is not None:
@@ -152,7 +158,7 @@ class Range:
     @property
     def _resumes_at(self) -> tuple[int, int]:
         """The version and the number of the change in its commit that this page starts with."""
-        if self.page is None:
+        if self.page is None or not self.page.position:
             return self.first, 0
         version, number = self.page.position
         return int(version), int(number)

@@ -1,0 +1,129 @@
+"""Decides what a query is that is submitted now and answered later: what is refused, what is pinned, whose it is.
+
+Nothing runs in between. A submission refuses what the query would, pins the version and the format and records the
+request; whoever asks for the result gets what the query itself would have answered then (infra/decisions.md).
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from deltaic.catalog.queries import Query
+from deltaic.protocol import lines
+from deltaic.protocol.continuations import Page
+from deltaic.protocol.requests import QueryRequest, QueryResultRequest
+from deltaic.protocol.tokens import checksum
+from deltaic.sharing import changes
+from deltaic.sharing.answer import Answer, AskedHeaders, Wishes
+from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.context import SharedTable, Sharing
+from deltaic.sharing.query import SnapshotQuery
+from deltaic.sharing.snapshots import open_log
+
+
+def submit(sharing: Sharing, table: SharedTable, request: QueryRequest, wishes: Wishes) -> Answer:
+    """Accept a query (PROTOCOL.md, "asyncQuery"); returns its status, which is `pending`.
+
+    The same recipient's same request with the same key gets the same answer for as long as the query lasts.
+    """
+    store = sharing.queries()
+    query_id = _identify(table, request, wishes)
+    query = store.find(table.caller.recipient_id, table.entry.id, query_id)
+    if query is None:
+        page = _pin(sharing, table, request, wishes)
+        query = store.submit(
+            Query(
+                id=query_id,
+                recipient_id=table.caller.recipient_id,
+                table_id=table.entry.id,
+                parameters=json.dumps(_parameters(request)),  # ASCII: a client may send half a UTF-16 pair
+                version=page.version,
+                end_version=page.end_version,
+                latest_version=page.latest_version,
+                response_format=page.response_format,
+                log_id=page.log_id,
+                file_id_hash=wishes.file_id_hash,
+                expires_at=store.expiry(),
+            )
+        )
+    return Answer(
+        version=query.version,
+        response_format=query.response_format,
+        wishes=wishes,
+        chunks=[lines.query_status(query.id, "pending")],
+        asynchronous=True,
+        facts={"version": query.version, "format": query.response_format},
+    )
+
+
+def get_result(  # noqa: PLR0913 -- the parts of one request
+    sharing: Sharing,
+    caller: Caller,
+    name: TableName,
+    query_id: str,
+    *,
+    request: QueryResultRequest,
+    headers: AskedHeaders,
+) -> Answer:
+    """Answer a submitted query as if it had been asked for now, at its version and in its format, or a page of it.
+
+    Rights are those of now. The page size and the file ids are those of the submission where this request names none.
+    """
+    asked = headers.wishes()
+    table = sharing.table(caller, name)
+    table.require_url_access()
+    query = sharing.queries().get(caller.recipient_id, table.entry.id, query_id)
+    submitted = QueryRequest.parse(query.parameters.encode())
+    submitted = replace(
+        submitted,
+        max_files=request.max_files or submitted.max_files,
+        page_token=request.page_token,
+        include_refresh_token=submitted.include_refresh_token and request.page_token is None,
+    )
+    submitted.check_gate(table.gate)
+    wishes = Wishes(
+        replace(asked.capabilities, response_formats=(query.response_format,)),
+        asked.file_id_hash or query.file_id_hash,
+    )
+    pinned = Page(
+        query.version, query.end_version, query.latest_version, query.response_format, query.log_id, position=()
+    )
+    if submitted.is_range:
+        span, head = changes.data_range(sharing, table, submitted, wishes, call=query.id, pinned=pinned)
+        answer = span.answer(head)
+    else:
+        log = open_log(sharing, table)
+        answer = SnapshotQuery(sharing, table, submitted, wishes, log, call=query.id, pinned=pinned).answer()
+    return replace(answer, asynchronous=asked.capabilities.async_query)
+
+
+def _pin(sharing: Sharing, table: SharedTable, request: QueryRequest, wishes: Wishes) -> Page:
+    """Return where the answer of a query begins; refuses what the query would."""
+    if request.is_range:
+        asked, head = changes.data_range(sharing, table, request, wishes)
+        return asked.pin(head)
+    return SnapshotQuery(sharing, table, request, wishes, open_log(sharing, table)).pin()
+
+
+def _identify(table: SharedTable, request: QueryRequest, wishes: Wishes) -> str:
+    """Return the id: the same for all that the protocol counts as retries of one submission, and for nothing else."""
+    return checksum({
+        "recipient": table.caller.recipient_id,
+        "table": table.entry.id,
+        "key": request.idempotency_key,
+        "parameters": _parameters(request),
+        "refreshToken": request.refresh_token,
+        "responseFormats": wishes.capabilities.response_formats,
+        "readerFeatures": sorted(wishes.capabilities.reader_features),
+        "fileIdHash": wishes.file_id_hash,
+    })  # fmt: skip
+
+
+def _parameters(request: QueryRequest) -> Mapping[str, Any]:
+    """Return the body that asks for the same, without what only this submission needs."""
+    return {
+        **request.fingerprint,
+        "maxFiles": request.max_files,
+        "includeRefreshToken": request.include_refresh_token,
+    }
