@@ -7,17 +7,14 @@ metadata heads the answer, and in how the range is spelled and refused.
 from deltaic.delta.changes import CommitChanges
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.snapshot import Snapshot
-from deltaic.errors import InvalidParameter, MalformedRequest
-from deltaic.protocol.changes import Span
 from deltaic.protocol.continuations import Page, PageBinding, open_page_token
 from deltaic.protocol.requests import ChangesRequest, QueryRequest
 from deltaic.protocol.timestamps import Instant
 from deltaic.sharing.answer import Answer, AskedHeaders, Wishes
 from deltaic.sharing.caller import Caller, TableName
-from deltaic.sharing.commits_once import CommitsOnce
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.ranges import Range
-from deltaic.sharing.snapshots import open_log, open_store
+from deltaic.sharing.snapshots import open_log
 
 
 def data_range(  # noqa: PLR0913 -- the parts of one request
@@ -74,34 +71,35 @@ def list_changes(
     span = request.span()
     binding = wishes.binding(table, "changes", request.fingerprint)
     page = _opened(sharing, request.page_token, binding)
+    log = open_log(sharing, table)
     historical = request.include_historical_metadata
-    with CommitsOnce(open_store(sharing, table)) as store:
-        log = open_log(sharing, table, store)
-        head: Snapshot | None = None
-        if page is not None:
-            start, end, latest = page.version, page.end_version or 0, page.latest_version
-        else:
-            # The head is needed in any case where it is the latest version; it costs one listing, as its number does.
-            head = None if historical else log.snapshot()
-            latest = head.version if head else log.latest_version()
-            start, end = request.check_range(table.gate, *_versions(log, span), latest)
-        return Range(
-            sharing=sharing,
-            table=table,
-            wishes=wishes,
-            log=log,
-            binding=binding,
-            first=start,
-            last=end,
-            latest=latest,
-            page=page,
-            max_files=request.max_files,
-            changes_of=CommitChanges.change_data,
-            needs_change_data=True,
-            historical_metadata=historical,
-            historical_protocol=request.include_historical_protocol,
-            ends=request.opts_into_end_stream or wishes.capabilities.include_end_stream_action,
-        ).answer(head or log.snapshot(start if historical else latest))
+    head: Snapshot | None = None
+    if page is not None:
+        start, end, latest = page.version, page.end_version or 0, page.latest_version
+    else:
+        # The head is needed in any case where it is the latest version; it costs one listing, as its number does.
+        head = None if historical else log.snapshot()
+        latest = head.version if head else log.latest_version()
+        start = _first_version(log, span.start) if isinstance(span.start, Instant) else span.start
+        until = log.version_at_or_before(span.end.floor_ms) if isinstance(span.end, Instant) else span.end
+        start, end = request.check_range(table.gate, start, until, latest)
+    return Range(
+        sharing=sharing,
+        table=table,
+        wishes=wishes,
+        log=log,
+        binding=binding,
+        first=start,
+        last=end,
+        latest=latest,
+        page=page,
+        max_files=request.max_files,
+        changes_of=CommitChanges.change_data,
+        needs_change_data=True,
+        historical_metadata=historical,
+        historical_protocol=request.include_historical_protocol,
+        ends=request.opts_into_end_stream or wishes.capabilities.include_end_stream_action,
+    ).answer(head or log.snapshot(start if historical else latest))
 
 
 def _opened(sharing: Sharing, token: str | None, binding: PageBinding) -> Page | None:
@@ -110,18 +108,7 @@ def _opened(sharing: Sharing, token: str | None, binding: PageBinding) -> Page |
     return open_page_token(sharing.signer, token, binding, now=sharing.clock())
 
 
-def _versions(log: DeltaLog, span: Span) -> tuple[int, int | None]:
-    """Return the versions that a span means; its start may not be a time before the first commit, as in the reference.
-
-    Raises InvalidParameter for a time outside the table's: in this call, and no other, that is the reference's code.
-    """
-    start, end = span.start, span.end
-    try:
-        if isinstance(start, Instant):
-            log.version_at_or_before(start.ceil_ms)
-            start = log.version_at_or_after(start.ceil_ms)
-        if isinstance(end, Instant):
-            end = log.version_at_or_before(end.floor_ms)
-    except MalformedRequest as outside:
-        raise InvalidParameter(outside.message) from outside
-    return start, end
+def _first_version(log: DeltaLog, instant: Instant) -> int:
+    """Return the first version at or after a time; a time before the first commit is refused, as the reference does."""
+    log.version_at_or_before(instant.ceil_ms)
+    return log.version_at_or_after(instant.ceil_ms)
