@@ -26,11 +26,12 @@ PROTOCOL = {
     ("GET", f"{TABLE}/version"): "get_table_version",
     ("GET", f"{TABLE}/metadata"): "get_table_metadata",
     ("POST", f"{TABLE}/query"): "query_table",
+    ("POST", f"{TABLE}/queries/{{queryId}}"): "get_query",
     ("GET", f"{TABLE}/changes"): "list_table_changes",
     ("POST", f"{TABLE}/temporary-table-credentials"): "create_table_credentials",
 }
 PARAMETER = re.compile(r"\{\w+\}")
-STREAMED = {"query_table", "list_table_changes"}
+STREAMED = {"query_table", "get_query", "list_table_changes"}
 
 
 @pytest.fixture(scope="module", params=MODES)

@@ -96,7 +96,7 @@ NEVER |= {"aws_lambda_powertools", "botocore", "pydantic"}
 LOGS = {"pyarrow", "obstore"}
 """For functions that read logs."""
 
-READS_LOGS = {"get_table_version", "get_table_metadata", "query_table", "list_table_changes"}
+READS_LOGS = {"get_table_version", "get_table_metadata", "query_table", "get_query", "list_table_changes"}
 
 
 @pytest.mark.parametrize("handler", HANDLERS, ids=lambda path: path.parent.name)

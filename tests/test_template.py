@@ -21,11 +21,11 @@ BUCKETS = {"DataBuckets": "arn:aws:s3:::lake,arn:aws:s3:::raw"}
 OBJECTS = ["arn:aws:s3:::lake/*", "arn:aws:s3:::raw/*"]
 LOG_OBJECTS = ["arn:aws:s3:::lake/*_delta_log/*", "arn:aws:s3:::raw/*_delta_log/*"]
 LISTINGS = ["ListShares", "GetShare", "ListSchemas", "ListTables", "ListAllTables"]
-READERS = ["GetTableVersion", "GetTableMetadata", "QueryTable", "ListTableChanges"]
+READERS = ["GetTableVersion", "GetTableMetadata", "QueryTable", "GetQuery", "ListTableChanges"]
 VENDOR = "CreateTableCredentials"
-STREAMED = ["QueryTable", "ListTableChanges"]
+STREAMED = ["QueryTable", "GetQuery", "ListTableChanges"]
 SIGNERS = [*STREAMED, VENDOR]
-PAGED = ["ListShares", "ListSchemas", "ListTables", "ListAllTables", "QueryTable", "ListTableChanges"]
+PAGED = ["ListShares", "ListSchemas", "ListTables", "ListAllTables", *STREAMED]
 ENDPOINTS = [*LISTINGS, *READERS, VENDOR]
 FUNCTIONS = ["Authorizer", *ENDPOINTS]
 TOKEN_KEY = "arn:aws:secretsmanager:us-east-1:000000000000:secret:deltaic/dev/token-key-??????"
@@ -107,10 +107,24 @@ def test_the_authorizer_reads_tokens_and_nothing_else(resources: dict[str, dict[
 
 
 @pytest.mark.parametrize("function", ENDPOINTS)
-def test_no_endpoint_reads_tokens_or_writes(resources: dict[str, dict[str, Any]], function: str) -> None:
+def test_no_endpoint_reads_tokens_or_writes_anything_but_submitted_queries(
+    resources: dict[str, dict[str, Any]], function: str
+) -> None:
     database = {grant for grant in granted(resources, function) if grant[0].startswith("dynamodb:")}
     assert {resource for _, resource in database} == {"${Catalog.Arn}"}
-    assert {action for action, _ in database} <= {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"}
+    actions = {action for action, _ in database}
+    assert actions - {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"} == (
+        {"dynamodb:PutItem"} if function == "QueryTable" else set()
+    )
+    assert keys(resources, function).get("dynamodb:PutItem", ["query/*"]) == ["query/*"]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_submitted_queries_are_read_where_they_are_made_and_answered(
+    resources: dict[str, dict[str, Any]], function: str
+) -> None:
+    allowed = {key for bound in keys(resources, function).values() for key in bound}
+    assert any(fnmatchcase("query/0a1b", key) for key in allowed) == (function in {"QueryTable", "GetQuery"})
 
 
 @pytest.mark.parametrize("function", ENDPOINTS)
@@ -243,7 +257,7 @@ def test_the_tables_are_keyed_as_the_catalog_says() -> None:
             {"AttributeName": tables.SORT_KEY, "KeyType": "RANGE"},
         ]
     assert {name: table.ttl_attribute for name, table in TOLD.tables.items()} == {
-        "Catalog": None,
+        "Catalog": tables.CATALOG_EXPIRY,
         "Tokens": tables.EXPIRY,
     }
 
