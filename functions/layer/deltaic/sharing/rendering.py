@@ -152,10 +152,11 @@ def _one_key(column: Any) -> list[bytes] | None:
     names = column.keys.slice(first, count).unique()
     if len(names) != 1:
         return None
-    values = column.items.slice(first, count).dictionary_encode()
+    items = column.items.slice(first, count)
+    values = items.to_pylist() if items.null_count else texts(items)
     name = names[0].as_py()
-    known = [_one_value(name, value) for value in (*values.dictionary.to_pylist(), None)]
-    return [known[code] for code in integers(values.indices.fill_null(len(known) - 1))]
+    known = {value: _one_value(name, value) for value in set(values)}
+    return [known[value] for value in values]
 
 
 @lru_cache(maxsize=8192)
