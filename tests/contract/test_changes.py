@@ -233,25 +233,25 @@ REFUSED: Mapping[str, tuple[str, str, str, str]] = {
     "too early": (
         "cdf_table_cdf_enabled",
         "?startingTimestamp=2000-01-01T00:00:00Z",
-        "MALFORMED_REQUEST",
+        "INVALID_PARAMETER_VALUE",
         "The provided timestamp (2000-01-01 00:00:00.0)",
     ),
     "too early, with what to do": (
         "cdf_table_cdf_enabled",
         "?startingTimestamp=2000-01-01T00:00:00Z",
-        "MALFORMED_REQUEST",
+        "INVALID_PARAMETER_VALUE",
         "Please use a timestamp greater",
     ),
     "too late": (
         "cdf_table_cdf_enabled",
         "?startingTimestamp=9999-01-01T00:00:00Z",
-        "MALFORMED_REQUEST",
+        "INVALID_PARAMETER_VALUE",
         "The provided timestamp (",
     ),
     "an end too late": (
         "cdf_table_cdf_enabled",
         "?startingVersion=0&endingTimestamp=2100-01-01T00:00:00Z",
-        "MALFORMED_REQUEST",
+        "INVALID_PARAMETER_VALUE",
         "Please use a timestamp less",
     ),
     "backwards": (

@@ -6,7 +6,7 @@ over a range that holds both answers, and `isNull` of a column of which only som
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -18,8 +18,9 @@ from contract.server import Server
 Node = dict[str, Any]
 
 TYPES = {"date": pa.date32(), "int": pa.int32(), "double": pa.float64(), "string": pa.string(), "bool": pa.bool_()}
+TYPES |= {"timestamp": pa.timestamp("us", "UTC")}
 TRUTH = pa.schema([column("file", pa.string()), *(column(name, kind) for name, kind in TYPES.items())])
-"""A file holds one or two rows; of each type it has a value, a range, or nothing."""
+"""A file holds one or two rows; of each type it has a value, a range, or nulls. One has no statistics."""
 
 FILES: Mapping[str, tuple[Any, ...]] = {
     "date 28": (date(2021, 4, 28),),
@@ -42,6 +43,10 @@ FILES: Mapping[str, tuple[Any, ...]] = {
     "bool t": (True,),
     "bool f": (False,),
     "bool f..t": (False, True),
+    "timestamp 06-09": (datetime(2023, 6, 9, 23, 59, 59, tzinfo=UTC),),
+    "timestamp 06-10": (datetime(2023, 6, 10, 12, tzinfo=UTC),),
+    "timestamp 06-20": (datetime(2023, 6, 20, tzinfo=UTC),),
+    "untold": (),
 }
 
 
@@ -56,7 +61,10 @@ def truth(server: Server) -> Iterator[Table]:
 
 
 def _file(log: TableLog, name: str, values: tuple[Any, ...]) -> dict[str, Any]:
-    return log.add([{name.split(maxsplit=1)[0]: value} for value in values], file=name)
+    action = log.add([{name.split(maxsplit=1)[0]: value} for value in values], file=name)
+    if not values:
+        del action["add"]["stats"]
+    return action
 
 
 def of(kind: str, *left: str) -> set[str]:
@@ -117,7 +125,23 @@ JSON_CASES: Mapping[str, tuple[Node, set[str]]] = {
         op("or", op("lessThan", col("int", "int"), lit(0, "int")), op("equal", col("nope", "int"), lit(1, "int"))),
         {name for name in FILES if name.startswith("int")},
     ),
+    "or with one side true": (
+        op("or", op("lessThan", col("int", "int"), lit(2, "int")), op("equal", col("int", "int"), lit(7, "int"))),
+        of("int", "1", "7", "2..10"),
+    ),
     "a bool column": (col("bool", "bool"), of("bool", "t", "f..t")),
+    "a timestamp": (
+        op("lessThan", col("timestamp", "timestamp"), lit("2023-06-10T02:00:00+02:00", "timestamp")),
+        of("timestamp", "06-09"),
+    ),
+    "a timestamp of any zone": (
+        op("lessThan", col("timestamp", "timestamp"), lit("2023-06-10 00:00:00", "timestamp")),
+        of("timestamp", "06-09", "06-10"),
+    ),
+    "a day for a timestamp": (
+        op("lessThan", col("timestamp", "timestamp"), lit("2023-06-10", "timestamp")),
+        of("timestamp", "06-09", "06-10"),
+    ),
     "a bool literal": (lit("false", "bool"), set()),
 }
 EVERYTHING: Mapping[str, str] = {
@@ -129,6 +153,7 @@ EVERYTHING: Mapping[str, str] = {
     "three children": json.dumps(op("equal", col("int", "int"), lit(1, "int"), lit(1, "int"))),
     "an unknown column": json.dumps(op("equal", col("nope", "int"), lit(1, "int"))),
     "an unknown type": json.dumps(op("equal", col("int", "decimal"), lit(1, "decimal"))),
+    "a literal that is no truth value": json.dumps(lit(7, "int")),
     "a literal that is none": json.dumps(op("equal", col("date", "date"), lit("soon", "date"))),
     "too deep": "".join('{"op":"not","children":[' for _ in range(200)) + json.dumps(lit("false", "bool")) + "]}" * 200,
     "too long": json.dumps(op("equal", col("int", "int"), lit("1" * 1_100_000, "int"))),
@@ -139,6 +164,8 @@ EVERYTHING: Mapping[str, str] = {
 def test_json_hints(truth: Table, node: Node, files: set[str]) -> None:
     kind = next((name.split()[0] for name in sorted(files)), "bool")
     assert kept(truth, kind, jsonPredicateHints=json.dumps(node)) == files
+    # Where nothing is known of a file, only a hint that holds nowhere drops it.
+    assert kept(truth, "untold", jsonPredicateHints=json.dumps(node)) == ({"untold"} if files else set())
 
 
 @pytest.mark.parametrize("hint", EVERYTHING.values(), ids=EVERYTHING)
@@ -168,7 +195,7 @@ def test_sql_hints(truth: Table, hint: str, files: set[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "hint", ["", "int = 0 +", "int ~ 7", "SELECT 1; DROP TABLE x", "nope = 3", "((((", "int = 'x'"]
+    "hint", ["", "int = 0 +", "int = 0 + 1", "int ~ 7", "SELECT 1; DROP TABLE x", "nope = 3", "((((", "int = 'x'"]
 )
 def test_a_sql_hint_that_cannot_be_read_keeps_everything(truth: Table, hint: str) -> None:
     assert kept(truth, "", predicateHints=[hint]) == set(FILES)

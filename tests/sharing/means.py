@@ -12,7 +12,6 @@ from deltaic.catalog.items import Table
 from deltaic.catalog.queries import QueryStore
 from deltaic.catalog.reader import CatalogReader
 from deltaic.delta.cache import SnapshotCache
-from deltaic.delta.changes import CommitChanges
 from deltaic.delta.log import DeltaLog
 from deltaic.protocol.capabilities import Capabilities
 from deltaic.protocol.continuations import Page, open_page_token
@@ -97,8 +96,7 @@ class Feed:
             latest=last,
             page=page,
             max_files=self.max_files,
-            changes_of=CommitChanges.change_data,
-            needs_change_data=True,
+            feed=True,
             historical_metadata=False,
             historical_protocol=False,
             ends=self.max_files is not None,

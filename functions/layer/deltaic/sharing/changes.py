@@ -4,17 +4,22 @@ Both walk the commits of the range in order (`ranges`); they differ in which act
 metadata heads the answer, and in how the range is spelled and refused.
 """
 
-from deltaic.delta.changes import CommitChanges
+from dataclasses import dataclass
+from typing import Self
+
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.snapshot import Snapshot
+from deltaic.errors import InvalidParameter, MalformedRequest
+from deltaic.protocol.changes import Span
 from deltaic.protocol.continuations import Page, PageBinding, open_page_token
 from deltaic.protocol.requests import ChangesRequest, QueryRequest
 from deltaic.protocol.timestamps import Instant
 from deltaic.sharing.answer import Answer, AskedHeaders, Wishes
 from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.commits_once import CommitsOnce
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.ranges import Range
-from deltaic.sharing.snapshots import open_log
+from deltaic.sharing.snapshots import open_log, open_store
 
 
 def data_range(  # noqa: PLR0913 -- the parts of one request
@@ -31,29 +36,11 @@ def data_range(  # noqa: PLR0913 -- the parts of one request
     The head is that of the first version, stamped with it; later metadata always follows where it changed. Page tokens
     are bound to `call`; `pinned` is where a submitted query begins.
     """
-    binding = wishes.binding(table, call, request.fingerprint)
-    page = _opened(sharing, request.page_token, binding) or pinned
-    log = open_log(sharing, table)
+    asked = _Asked.read(sharing, table, wishes, request, call=call, pinned=pinned)
+    page, log = asked.page, open_log(sharing, table)
     latest = page.latest_version if page else log.latest_version()
     start, end = (page.version, page.end_version or 0) if page else request.check_range(latest)
-    asked = Range(
-        sharing=sharing,
-        table=table,
-        wishes=wishes,
-        log=log,
-        binding=binding,
-        first=start,
-        last=end,
-        latest=latest,
-        page=page,
-        max_files=request.max_files,
-        changes_of=CommitChanges.data,
-        needs_change_data=False,
-        historical_metadata=True,
-        historical_protocol=request.include_historical_protocol,
-        ends=request.opts_into_end_stream or wishes.capabilities.include_end_stream_action,
-    )
-    return asked, log.snapshot(start)
+    return asked.range(log, start, end, latest, feed=False, historical_metadata=True), log.snapshot(start)
 
 
 def list_changes(
@@ -69,46 +56,85 @@ def list_changes(
     table.gate.require_changes()
     wishes = headers.wishes()
     span = request.span()
-    binding = wishes.binding(table, "changes", request.fingerprint)
-    page = _opened(sharing, request.page_token, binding)
-    log = open_log(sharing, table)
-    historical = request.include_historical_metadata
-    head: Snapshot | None = None
-    if page is not None:
-        start, end, latest = page.version, page.end_version or 0, page.latest_version
-    else:
-        # The head is needed in any case where it is the latest version; it costs one listing, as its number does.
-        head = None if historical else log.snapshot()
-        latest = head.version if head else log.latest_version()
-        start = _first_version(log, span.start) if isinstance(span.start, Instant) else span.start
-        until = log.version_at_or_before(span.end.floor_ms) if isinstance(span.end, Instant) else span.end
-        start, end = request.check_range(table.gate, start, until, latest)
-    return Range(
-        sharing=sharing,
-        table=table,
-        wishes=wishes,
-        log=log,
-        binding=binding,
-        first=start,
-        last=end,
-        latest=latest,
-        page=page,
-        max_files=request.max_files,
-        changes_of=CommitChanges.change_data,
-        needs_change_data=True,
-        historical_metadata=historical,
-        historical_protocol=request.include_historical_protocol,
-        ends=request.opts_into_end_stream or wishes.capabilities.include_end_stream_action,
-    ).answer(head or log.snapshot(start if historical else latest))
+    asked = _Asked.read(sharing, table, wishes, request, call="changes")
+    page, historical = asked.page, request.include_historical_metadata
+    with CommitsOnce(open_store(sharing, table)) as store:
+        log = open_log(sharing, table, store)
+        head: Snapshot | None = None
+        if page is not None:
+            start, end, latest = page.version, page.end_version or 0, page.latest_version
+        else:
+            # The head is needed in any case where it is the latest version; it costs one listing, as its number does.
+            head = None if historical else log.snapshot()
+            latest = head.version if head else log.latest_version()
+            start, end = request.check_range(table.gate, *_versions(log, span), latest)
+        head = head or log.snapshot(start if historical else latest)
+        return asked.range(log, start, end, latest, feed=True, historical_metadata=historical).answer(head)
 
 
-def _opened(sharing: Sharing, token: str | None, binding: PageBinding) -> Page | None:
-    if token is None:
-        return None
-    return open_page_token(sharing.signer, token, binding, now=sharing.clock())
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request for a range of either kind, and where its page token says that it goes on."""
+
+    sharing: Sharing
+    table: SharedTable
+    wishes: Wishes
+    request: QueryRequest | ChangesRequest
+    binding: PageBinding
+    page: Page | None
+
+    @classmethod
+    def read(  # noqa: PLR0913 -- the parts of one request
+        cls,
+        sharing: Sharing,
+        table: SharedTable,
+        wishes: Wishes,
+        request: QueryRequest | ChangesRequest,
+        *,
+        call: str,
+        pinned: Page | None = None,
+    ) -> Self:
+        """Open the page token, which is bound to `call`; without one the request begins at `pinned`, if anywhere."""
+        binding = wishes.binding(table, call, request.fingerprint)
+        page = pinned
+        if request.page_token is not None:
+            page = open_page_token(sharing.signer, request.page_token, binding, now=sharing.clock())
+        return cls(sharing, table, wishes, request, binding, page)
+
+    def range(  # noqa: PLR0913 -- what one range consists of
+        self, log: DeltaLog, first: int, last: int, latest: int, *, feed: bool, historical_metadata: bool
+    ) -> Range:
+        """Return the range, now that its ends are known."""
+        return Range(
+            sharing=self.sharing,
+            table=self.table,
+            wishes=self.wishes,
+            log=log,
+            binding=self.binding,
+            first=first,
+            last=last,
+            latest=latest,
+            page=self.page,
+            max_files=self.request.max_files,
+            feed=feed,
+            historical_metadata=historical_metadata,
+            historical_protocol=self.request.include_historical_protocol,
+            ends=self.request.opts_into_end_stream or self.wishes.capabilities.include_end_stream_action,
+        )
 
 
-def _first_version(log: DeltaLog, instant: Instant) -> int:
-    """Return the first version at or after a time; a time before the first commit is refused, as the reference does."""
-    log.version_at_or_before(instant.ceil_ms)
-    return log.version_at_or_after(instant.ceil_ms)
+def _versions(log: DeltaLog, span: Span) -> tuple[int, int | None]:
+    """Return the versions that a span means; its start may not be a time before the first commit, as in the reference.
+
+    Raises InvalidParameter for a time outside the table's: in this call, and no other, that is the reference's code.
+    """
+    start, end = span.start, span.end
+    try:
+        if isinstance(start, Instant):
+            log.version_at_or_before(start.ceil_ms)
+            start = log.version_at_or_after(start.ceil_ms)
+        if isinstance(end, Instant):
+            end = log.version_at_or_before(end.floor_ms)
+    except MalformedRequest as outside:
+        raise InvalidParameter(outside.message) from outside
+    return start, end

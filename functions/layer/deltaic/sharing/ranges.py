@@ -1,6 +1,6 @@
 """Decides what a range of versions answers: which lines each commit has, where a page ends, what is refused first."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
@@ -68,9 +68,8 @@ class Range:
     page: Page | None
     """What the first page pinned, and where this one starts: (version, number of the change in its commit)."""
     max_files: int | None
-    changes_of: Callable[[CommitChanges], Sequence[Change]]
-    needs_change_data: bool
-    """Whether every version of the range must have recorded change data."""
+    feed: bool
+    """Whether this is the change data feed, which every version of the range must have recorded, or a query."""
     historical_metadata: bool
     historical_protocol: bool
     ends: bool
@@ -144,12 +143,12 @@ class Range:
         return live, kept
 
     def _counted(self, commit: CommitChanges) -> _Commit:
-        changes = self.changes_of(commit)
+        changes = commit.change_data() if self.feed else commit.data()
         return _Commit(commit, changes, find_removed(self.log, commit.version, changes))
 
     def _check_recorded(self, metadata: Metadata, version: int) -> None:
         """Refuse a change feed over a version that did not record change data, as the reference does."""
-        if self.needs_change_data and self.page is None and not features.change_data_enabled(metadata):
+        if self.feed and self.page is None and not features.change_data_enabled(metadata):
             raise InvalidParameter(
                 f"Error getting change data for range [{self.first}, {self.last}] as change data was not recorded for "
                 f"version [{version}]"

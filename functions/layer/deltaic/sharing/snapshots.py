@@ -8,6 +8,7 @@ from deltaic.delta import features
 from deltaic.delta.actions import Metadata
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.snapshot import Snapshot
+from deltaic.delta.store import TableStore
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import ResponseFormat
 from deltaic.protocol.negotiation import choose_format
@@ -17,10 +18,14 @@ from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.storage.objects import ObjectTableStore
 
 
-def open_log(sharing: Sharing, table: SharedTable) -> DeltaLog:
+def open_store(sharing: Sharing, table: SharedTable) -> TableStore:
+    """Return what reads the table's objects; nothing is read yet."""
+    return ObjectTableStore(table.locations, table.storage, sharing.sessions.reader(table.storage))
+
+
+def open_log(sharing: Sharing, table: SharedTable, store: TableStore | None = None) -> DeltaLog:
     """Return the table's log; nothing is read yet, and what the process keeps of it is not read again."""
-    store = ObjectTableStore(table.locations, table.storage, sharing.sessions.reader(table.storage))
-    return DeltaLog(store, sharing.memory.snapshots, table.identity)
+    return DeltaLog(store or open_store(sharing, table), sharing.memory.snapshots, table.identity)
 
 
 def find(log: DeltaLog, version: int | None, instant: Instant | None) -> Snapshot:
