@@ -15,7 +15,7 @@ from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.issuing import TokenAdmin
 from deltaic_ops.deploy.sam import Deployment
 from deltaic_ops.local.embedded import EmbeddedAws
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 pytestmark = [
     pytest.mark.deploy,
@@ -62,7 +62,7 @@ def shared(
     catalog = CatalogAdmin(outputs.catalog_table, outputs.tokens_table, dynamo)
     catalog.create_share(SHARE)
     catalog.create_schema(SHARE, SCHEMA)
-    catalog.create_table(SHARE, SCHEMA, TABLE, location)
+    catalog.create_table(SHARE, SCHEMA, TABLE, location, history=True, access_modes=("url", "dir"))
     alice, eve = catalog.create_recipient("alice"), catalog.create_recipient("eve")
     catalog.create_grant("alice", SHARE)
     tokens = TokenAdmin(outputs.catalog_table, outputs.tokens_table, dynamo)
@@ -96,16 +96,35 @@ def test_the_client_reads_every_row(shared: Shared) -> None:
     assert len(delta_sharing.load_as_pandas(url, limit=3)) == 3
 
 
-def test_a_deny_on_the_recipients_tag_cuts_off_urls_that_are_out(
-    shared: Shared, deployment: Deployment, endpoint: str, client: Callable[[Any], Any]
-) -> None:
+def post(shared: Shared, endpoint: str, call: str) -> httpx.Response:
     bearer = json.loads(shared.profile.read_text(encoding="utf-8"))["bearerToken"]
-    answer = httpx.post(
-        f"{endpoint}/shares/{SHARE}/schemas/{SCHEMA}/tables/{TABLE}/query",
+    return httpx.post(
+        f"{endpoint}/shares/{SHARE}/schemas/{SCHEMA}/tables/{TABLE}/{call}",
         headers={"Authorization": f"Bearer {bearer}"},
         json={},
         timeout=60,
     )
+
+
+def test_a_deny_on_the_recipients_tag_cuts_off_urls_and_credentials_that_are_out(
+    shared: Shared, deployment: Deployment, embedded_aws: EmbeddedAws, endpoint: str, client: Callable[[Any], Any]
+) -> None:
+    vended = post(shared, endpoint, "temporary-table-credentials").json()["credentials"]
+    options = {
+        "AWS_ACCESS_KEY_ID": vended["awsTempCredentials"]["accessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": vended["awsTempCredentials"]["secretAccessKey"],
+        "AWS_SESSION_TOKEN": vended["awsTempCredentials"]["sessionToken"],
+        "AWS_REGION": embedded_aws.environment["AWS_REGION"],
+        "AWS_ENDPOINT_URL": embedded_aws.endpoint,
+        "AWS_ALLOW_HTTP": "true",
+    }
+
+    def doses() -> list[int]:
+        read = DeltaTable(vended["location"], storage_options=options).to_pyarrow_table()
+        return sorted(read["dose"].to_pylist())
+
+    assert doses() == ROWS["dose"].to_pylist()
+    answer = post(shared, endpoint, "query")
     urls = [line["file"]["url"] for line in map(json.loads, answer.text.splitlines()) if "file" in line]
     assert [httpx.get(url).status_code for url in urls] == [200] * len(ROWS)
     role = deployment.outputs.signing_role_arn.rsplit("/", 1)[-1]
@@ -120,9 +139,12 @@ def test_a_deny_on_the_recipients_tag_cuts_off_urls_that_are_out(
     iam.put_role_policy(RoleName=role, PolicyName="CutOff", PolicyDocument=document)
     try:
         assert {httpx.get(url).status_code for url in urls} == {403}
+        with pytest.raises(OSError, match="403 Forbidden"):
+            doses()
     finally:
         iam.delete_role_policy(RoleName=role, PolicyName="CutOff")
     assert {httpx.get(url).status_code for url in urls} == {200}
+    assert doses() == ROWS["dose"].to_pylist()
 
 
 def test_a_share_that_is_not_granted_looks_like_none(shared: Shared, endpoint: str) -> None:
