@@ -1,18 +1,534 @@
 """Queries that are submitted first and fetched later: one id for one submission, for its recipient, at one version."""
 
-from collections.abc import Callable
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
 
 import pytest
-from contract.recipient import CAPABILITIES, Table
+from contract.logs import TableLog
+from contract.recipient import CAPABILITIES, Recipient, Reply, Table, data_url, download
+from contract.server import Server
+from contract.tables import NAMES, VERSION_1, iso
+from deltaic.catalog import keys
 
-ASYNC = "responseformat=parquet;asyncquery=true"
+PARQUET = "responseformat=parquet"
+DELTA = "responseformat=delta;readerfeatures=deletionvectors,columnmapping"
+BAD = (400, "INVALID_PARAMETER_VALUE")
+MISMATCH = "Query parameter mismatch detected for the next page query"
+GONE = "The query is unknown or has expired: submit it again."
+AGE_1 = json.dumps(
+    {
+        "op": "equal",
+        "children": [
+            {"op": "column", "name": "age", "valueType": "int"},
+            {"op": "literal", "value": "1", "valueType": "int"},
+        ],
+    }
+)
+
+
+def submit(table: Table, capabilities: str = PARQUET, key: str = "k", **body: Any) -> Reply:
+    return table.asking(f"{capabilities};asyncquery=true").query({**body, "idempotencyKey": key})
+
+
+def submitted(table: Table, capabilities: str = PARQUET, key: str = "k", **body: Any) -> str:
+    """Submit a query and return its id."""
+    reply = submit(table, capabilities, key, **body)
+    assert reply.kinds == ["queryStatus"]
+    [status] = reply.only("queryStatus")
+    assert status == {"queryId": status["queryId"], "status": "pending"}
+    assert isinstance(status["queryId"], str)
+    return status["queryId"]
+
+
+def result(table: Table, query_id: str, **body: Any) -> Reply:
+    return table.recipient.post(f"{table.path}/queries/{query_id}", body)
+
+
+def ids(*replies: Reply) -> list[str]:
+    return [line["id"] for reply in replies for line in reply.only("file", "add", "remove")]
+
+
+def same(fetched: Reply, asked: Reply) -> None:
+    """Assert that both answers say the same: head lines to the byte, files, version, format; signatures differ."""
+    assert fetched.kinds == asked.kinds
+    assert fetched.body.split(b"\n")[:2] == asked.body.split(b"\n")[:2]
+    assert ids(fetched) == ids(asked)
+    for header in ("delta-table-version", "content-type", CAPABILITIES):
+        assert fetched.headers[header] == asked.headers[header]
 
 
 @pytest.mark.parametrize("key", ["idempotencyKey", "idempotency_key"])
 def test_a_submission_is_answered_by_one_line(table: Callable[[str], Table], key: str) -> None:
-    reply = table("table1").asking(ASYNC).query({key: "x"})
+    reply = table("table1").asking("responseformat=parquet;asyncquery=true").query({key: "x"})
     assert reply.kinds == ["queryStatus"]
     [status] = reply.only("queryStatus")
     assert status == {"queryId": status["queryId"], "status": "pending"}
     assert reply.headers[CAPABILITIES] == "responseformat=parquet;asyncquery=true"
     assert reply.version == 2
+
+
+def test_without_a_key_a_snapshot_is_refused(table: Callable[[str], Table]) -> None:
+    asked = table("table1").asking("responseformat=parquet;asyncquery=true")
+    for body in ({}, {"idempotencyKey": ""}, {"idempotency_key": None}):
+        asked.query(body).refused(*BAD, "idempotency_key is required for async query.")
+
+
+def test_a_key_alone_submits_nothing(table: Callable[[str], Table]) -> None:
+    for capabilities in (PARQUET, "responseformat=parquet;asyncquery=false"):
+        assert table("table1").asking(capabilities).query(idempotencyKey="x").kinds[-1] == "file"
+
+
+def test_the_reference_s_own_test(table: Callable[[str], Table]) -> None:
+    asked = table("table1").asking("responseformat=parquet;asyncquery=true")
+    query_id = asked.query(idempotency_key="random key").only("queryStatus")[0]["queryId"]
+    reply = result(asked, query_id, maxFiles=1)
+    assert reply.kinds == ["protocol", "metaData", "file", "endStreamAction"]
+
+
+SNAPSHOTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "all": ("table1", {}),
+    "SQL hints": ("cdf_table_with_partition", {"predicateHints": ["birthday = '2020-02-02'"]}),
+    "JSON hints": ("cdf_table_with_partition", {"jsonPredicateHints": AGE_1}),
+    "limit": ("partition_values", {"limitHint": 3}),
+    "version": ("cdf_table_cdf_enabled", {"version": 1}),
+    "timestamp": ("cdf_table_cdf_enabled", {"timestamp": iso(VERSION_1)}),
+    "refresh token": ("table3", {"includeRefreshToken": True}),
+    "pages": ("partition_values", {"maxFiles": 4}),
+    "odd hints": ("table1", {"predicateHints": ["\u2028 = '\U0001f600'"], "jsonPredicateHints": "\u00e9"}),
+}
+
+
+@pytest.mark.parametrize("capabilities", [PARQUET, DELTA], ids=["parquet", "delta"])
+@pytest.mark.parametrize(("name", "body"), SNAPSHOTS.values(), ids=SNAPSHOTS)
+def test_the_result_is_what_the_query_answers(
+    table: Callable[[str], Table], name: str, body: Mapping[str, Any], capabilities: str
+) -> None:
+    asked = table(name).asking(capabilities)
+    fetched = result(asked, submitted(asked, capabilities, **body))
+    direct = asked.query(body)
+    same(fetched, direct)
+    assert len(ids(direct)) > 0
+    if "endStreamAction" in direct.kinds:
+        assert set(fetched.end) == set(direct.end)
+    for line, expected in zip(fetched.only("file"), direct.only("file"), strict=True):
+        assert set(line) == set(expected)
+        assert download(data_url(line)).body == download(data_url(expected)).body
+
+
+@pytest.mark.parametrize("name", ["table_with_cm_name", "table_with_cm_id", "dv_and_cm_table", "deletion_vector_kinds"])
+def test_the_result_is_in_the_format_that_was_negotiated(table: Callable[[str], Table], name: str) -> None:
+    """Whatever the later request says or does not say of formats."""
+    both = "responseformat=parquet,delta;readerfeatures=deletionvectors,columnmapping"
+    reply = submit(table(name), both)
+    assert reply.headers[CAPABILITIES] == "responseformat=delta;asyncquery=true"
+    query_id = reply.only("queryStatus")[0]["queryId"]
+    direct = table(name).asking(both).query()
+    for asked in (table(name), table(name).asking(both), table(name).asking(PARQUET)):
+        same(result(asked, query_id), direct)
+
+
+RANGES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "open": ("cdf_table_cdf_enabled", {"startingVersion": 0}),
+    "closed": ("streaming_table_with_optimize", {"startingVersion": 1, "endingVersion": 5}),
+    "metadata": ("streaming_notnull_to_null", {"startingVersion": 0}),
+    "protocol": ("protocol_evolution", {"startingVersion": 0, "includeHistoricalProtocol": True}),
+    "pages": ("streaming_table_with_optimize", {"startingVersion": 1, "maxFiles": 2}),
+}
+
+
+@pytest.mark.parametrize("capabilities", [PARQUET, DELTA], ids=["parquet", "delta"])
+@pytest.mark.parametrize(("name", "body"), RANGES.values(), ids=RANGES)
+def test_the_result_of_a_range_is_what_the_range_answers(
+    table: Callable[[str], Table], name: str, body: Mapping[str, Any], capabilities: str
+) -> None:
+    asked = table(name).asking(capabilities)
+    assert submit(table(name), capabilities, **body).version == body["startingVersion"]
+    fetched, direct = result(asked, submitted(asked, capabilities, **body)), asked.query(body)
+    same(fetched, direct)
+    assert len(ids(direct)) > 0
+
+
+def test_a_range_without_a_key_is_answered_at_once(table: Callable[[str], Table]) -> None:
+    """Spark sends the capability with every call, gives ranges no key, and reads files from their answer."""
+    asked = table("cdf_table_cdf_enabled")
+    reply = asked.asking("responseformat=parquet;asyncquery=true").query(startingVersion=0)
+    same(reply, asked.asking(PARQUET).query(startingVersion=0))
+    assert reply.headers[CAPABILITIES] == PARQUET
+
+
+def test_a_repeated_submission_is_the_same_query(server: Server) -> None:
+    asked = server.table("partition_values")
+    body = {"predicateHints": ["c1 = 1", "c1 = 2"], "limitHint": 5, "includeRefreshToken": True}
+    first = submit(asked, key="again", **body)
+    stored = queries(server)
+    again = submit(asked, key="again", **dict(reversed(body.items())))
+    spelled = submit(
+        asked, key="again", predicate_hints=body["predicateHints"], limit_hint="5", includeRefreshToken=True
+    )
+    assert first.body == again.body == spelled.body
+    assert queries(server) == stored
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"key": "other"},
+        {"name": "table3"},
+        {"capabilities": DELTA},
+        {"capabilities": "responseformat=delta"},
+        {"capabilities": "responseformat=parquet,delta"},
+        {"headers": {"fileidhash": "delta"}},
+        {"predicateHints": ["date = '2021-04-28'"]},
+        {"jsonPredicateHints": AGE_1},
+        {"limitHint": 1},
+        {"maxFiles": 1},
+        {"includeRefreshToken": True},
+    ],
+    ids=str,
+)
+def test_what_asks_for_something_else_is_another_query(
+    table: Callable[[str], Table], changed: Mapping[str, Any]
+) -> None:
+    body = {key: value for key, value in changed.items() if key not in {"key", "name", "capabilities", "headers"}}
+    asked = table(changed.get("name", "table1"))
+    asked = asked.asking(**changed.get("headers", {}))
+    capabilities, key = changed.get("capabilities", PARQUET), changed.get("key", "k")
+    headers = {**(asked.recipient.headers or {}), CAPABILITIES: f"{capabilities};asyncquery=true"}
+    content = {**body, "idempotencyKey": key}
+    reply = Recipient(asked.recipient.endpoint, asked.recipient.token, headers).post(f"{asked.path}/query", content)
+    assert reply.only("queryStatus")[0]["queryId"] != submitted(table("table1"))
+
+
+def test_another_version_or_range_is_another_query(table: Callable[[str], Table]) -> None:
+    asked = table("cdf_table_cdf_enabled")
+    bodies: list[dict[str, Any]] = [
+        {},
+        {"version": 1},
+        {"version": 2},
+        {"timestamp": iso(VERSION_1)},
+        {"startingVersion": 1},
+        {"startingVersion": 1, "endingVersion": 2},
+        {"startingVersion": 1, "includeHistoricalProtocol": True},
+    ]
+    assert len({submitted(asked, **body) for body in bodies}) == len(bodies)
+
+
+@pytest.mark.parametrize("capabilities", [PARQUET, DELTA], ids=["parquet", "delta"])
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("partition_values", {}),
+        ("partition_values", {"limitHint": 5}),
+        ("cdf_table_cdf_enabled", {"startingVersion": 0}),
+    ],
+    ids=["snapshot", "limit", "range"],
+)
+def test_pages_of_a_result_join_to_the_whole(
+    table: Callable[[str], Table], name: str, body: Mapping[str, Any], capabilities: str
+) -> None:
+    asked = table(name).asking(capabilities)
+    query_id = submitted(asked, capabilities, **body)
+    whole = result(asked, query_id)
+    pages = [result(asked, query_id, maxFiles=2)]
+    while token := pages[-1].end.get("nextPageToken"):
+        pages.append(result(asked, query_id, maxFiles=2, pageToken=token))
+    assert len(pages) > 1
+    assert ids(*pages) == ids(whole)
+    assert all(len(page.only("file", "add", "remove")) == 2 for page in pages[:-1])
+    assert len({tuple(page.body.split(b"\n")[:2]) for page in [whole, *pages]}) == 1
+    assert {page.version for page in pages} == {whole.version}
+
+
+def test_the_page_size_of_the_submission_holds_where_no_other_is_said(table: Callable[[str], Table]) -> None:
+    asked = table("partition_values")
+    query_id = submitted(asked, maxFiles=4, includeRefreshToken=True)
+    first = result(asked, query_id)
+    second = result(asked, query_id, pageToken=first.end["nextPageToken"])
+    third = result(asked, query_id, pageToken=second.end["nextPageToken"], maxFiles=9)
+    assert [len(page.only("file")) for page in (first, second, third)] == [4, 4, 1]
+    assert ids(first, second, third) == ids(asked.query())
+    assert ["refreshToken" in page.end for page in (first, second, third)] == [True, False, False]
+
+
+def test_a_page_token_belongs_to_its_query(table: Callable[[str], Table], reseal: Callable[..., str]) -> None:
+    asked = table("table1")
+    one, other = submitted(asked), submitted(asked, key="other")
+    token = result(asked, one, maxFiles=1).end["nextPageToken"]
+    result(asked, other, maxFiles=1, pageToken=token).refused(*BAD, MISMATCH)
+    asked.query(maxFiles=1, pageToken=token).refused(*BAD, MISMATCH)
+    direct = asked.query(maxFiles=1).end["nextPageToken"]
+    result(asked, one, maxFiles=1, pageToken=direct).refused(*BAD, MISMATCH)
+    result(asked, one, pageToken="x").refused(*BAD, "Error decoding the page token: x.")
+    expired = reseal("page", token, timedelta(seconds=-1))
+    result(asked, one, pageToken=expired).refused(*BAD, "The page token has expired. Please restart the query.")
+
+
+def test_pages_of_an_answer_that_came_at_once_come_at_once(table: Callable[[str], Table]) -> None:
+    asked = table("table1").asking(PARQUET)
+    token = asked.query(maxFiles=1).end["nextPageToken"]
+    assert submit(asked, maxFiles=1, pageToken=token).kinds == ["protocol", "metaData", "file", "endStreamAction"]
+
+
+@contextmanager
+def growing(server: Server, name: str, **options: Any) -> Iterator[tuple[TableLog, Table]]:
+    """Share a table of three files that the test may write to."""
+    log = server.shelf.log(name, NAMES)
+    log.create(*(log.add([{"name": str(number)}]) for number in range(3)))
+    server.admin.create_table("share1", "default", name, log.location, **options)
+    try:
+        yield log, Table(server.alice, "share1", "default", name)
+    finally:
+        server.admin.delete_table("share1", "default", name)
+
+
+def test_a_query_keeps_its_version_while_commits_arrive(server: Server) -> None:
+    with growing(server, "submitted_snapshot") as (log, asked):
+        query_id = submitted(asked)
+        before = asked.query()
+        first = result(asked, query_id, maxFiles=2)
+        log.commit(log.remove(log.commits[0][2]), log.add([{"name": "new"}]))
+        log.checkpoint(1, [*log.commits[0][3:], log.commits[1][1]])
+        same(result(asked, query_id), before)
+        rest = result(asked, query_id, pageToken=first.end["nextPageToken"])
+        assert ids(first, rest) == ids(before)
+        assert submit(asked).version == before.version
+        assert submitted(asked) == query_id
+        assert (asked.query().version, result(asked, submitted(asked, key="new")).version) == (1, 1)
+        assert ids(asked.query()) != ids(before)
+
+
+def test_a_range_keeps_its_end_while_commits_arrive(server: Server) -> None:
+    with growing(server, "submitted_range", history=True) as (log, asked):
+        query_id = submitted(asked, startingVersion=0)
+        before = asked.query(startingVersion=0)
+        first = result(asked, query_id, maxFiles=2)
+        log.commit(log.add([{"name": "new"}]))
+        same(result(asked, query_id), before)
+        rest = result(asked, query_id, pageToken=first.end["nextPageToken"])
+        assert ids(first, rest) == ids(before)
+        assert len(ids(asked.query(startingVersion=0))) == len(ids(before)) + 1
+
+
+def test_a_refresh_is_submitted_for_the_version_of_its_token(server: Server) -> None:
+    """Spark refreshes URLs by another submission, with a new key."""
+    with growing(server, "submitted_refresh") as (log, asked):
+        first = result(asked, submitted(asked, includeRefreshToken=True))
+        log.commit(log.add([{"name": "new"}]))
+        token = first.end["refreshToken"]
+        reply = submit(asked, key="refresh", includeRefreshToken=True, refreshToken=token)
+        assert reply.version == first.version
+        again = result(asked, reply.only("queryStatus")[0]["queryId"])
+        same(again, first)
+        assert ids(asked.query(refreshToken=again.end["refreshToken"])) == ids(first)
+        assert submitted(asked, key="refresh", includeRefreshToken=True) != reply.only("queryStatus")[0]["queryId"]
+
+
+def test_a_table_that_was_made_anew_is_not_the_one_that_was_queried(server: Server) -> None:
+    with growing(server, "submitted_anew", history=True) as (log, asked):
+        snapshot, span = submitted(asked), submitted(asked, startingVersion=0)
+        (log.commits, log.times) = [], []
+        metadata = log.metadata()
+        metadata["metaData"]["id"] = "another"
+        log.commit(log.first_protocol(), metadata, log.add([{"name": "x"}]))
+        for query_id in (snapshot, span):
+            result(asked, query_id).refused(*BAD, "The table has been replaced by another one meanwhile")
+
+
+def test_a_version_that_was_cleaned_up_is_a_refusal_and_no_status(server: Server) -> None:
+    """Spark asks again and again for what is answered with a status, `failed` included, until its time is over."""
+    with growing(server, "submitted_lost") as (log, asked):
+        query_id = submitted(asked)
+        log.commit(log.add([{"name": "new"}]))
+        log.checkpoint(1, [*log.commits[0][2:], *log.commits[1]])
+        log.forget_commit(0)
+        reply = result(asked, query_id)
+        assert reply.status == 400
+        assert reply.json["message"]
+
+
+def unknown(reply: Reply) -> None:
+    reply.refused(404, "RESOURCE_DOES_NOT_EXIST")
+    assert reply.json["message"] == GONE
+
+
+@pytest.mark.parametrize(
+    "query_id", ["x", "AAAAAAAAAAAAAAAAAAAAAA", "x" * 3000, "\u00e9", "a b", "..", "%00", "\ud800"], ids=ascii
+)
+def test_an_id_that_was_never_given_is_404(table: Callable[[str], Table], query_id: str) -> None:
+    unknown(result(table("table1"), quote(query_id.encode("utf-8", "surrogatepass"), safe="")))
+
+
+def test_a_query_is_its_recipient_s_and_its_table_s(server: Server) -> None:
+    mine = submitted(server.table("table2"))
+    assert result(server.table("table2"), mine).status == 200
+    unknown(result(server.table("table2", "bob"), mine))
+    unknown(result(server.table("table1"), mine))
+    result(server.table("table2", "carol"), mine).refused(404, "RESOURCE_DOES_NOT_EXIST", "Share/Schema/Table")
+    assert submitted(server.table("table2", "bob")) != mine
+
+
+def test_names_are_in_any_case_and_ids_are_not(table: Callable[[str], Table]) -> None:
+    asked = table("table1")
+    query_id = submitted(asked)
+    upper = Table(asked.recipient, "SHARE1", "Default", "TABLE1")
+    assert submitted(upper) == query_id
+    same(result(upper, query_id), asked.query())
+    unknown(result(asked, query_id.swapcase()))
+
+
+def queries(server: Server) -> list[dict[str, Any]]:
+    """Return all that is recorded: only a test may scan."""
+    items = server.client("dynamodb").scan(TableName=server.environment["CATALOG_TABLE"], ConsistentRead=True)["Items"]
+    return sorted((item for item in items if item["pk"]["S"].startswith("query/")), key=lambda item: item["sk"]["S"])
+
+
+def test_an_expired_query_is_404_and_can_be_submitted_anew(server: Server) -> None:
+    with growing(server, "submitted_expired") as (log, asked):
+        query_id = submitted(asked)
+        entry = server.admin.get_table("share1", "default", "submitted_expired")
+        key = keys.query(server.accounts["alice"].id, entry.id, query_id)
+        server.client("dynamodb").update_item(
+            TableName=server.environment["CATALOG_TABLE"],
+            Key={"pk": {"S": key.pk}, "sk": {"S": key.sk}},
+            UpdateExpression="SET expires_at = :past",
+            ConditionExpression="attribute_exists(pk)",
+            ExpressionAttributeValues={":past": {"N": str(int(time.time()) - 1)}},
+        )
+        unknown(result(asked, query_id))
+        log.commit(log.add([{"name": "new"}]))
+        assert submit(asked).version == 1
+        assert submitted(asked) == query_id
+        assert result(asked, query_id).version == 1
+
+
+def test_who_has_lost_the_table_has_lost_its_queries(server: Server) -> None:
+    server.admin.create_share("lent")
+    server.admin.create_schema("lent", "default")
+    server.admin.create_table("lent", "default", "t", f"s3://{server.shelf.bucket}/cdf_table_cdf_enabled", history=True)
+    server.admin.create_grant("carol", "lent")
+    asked = Table(server.recipients["carol"], "lent", "default", "t")
+    query_id, version_1 = submitted(asked), submitted(asked, version=1)
+    assert result(asked, query_id).status == 200
+    server.admin.revoke_grant("carol", "lent")
+    result(asked, query_id).refused(404, "RESOURCE_DOES_NOT_EXIST", "'lent/default/t' does not exist")
+    server.admin.create_grant("carol", "lent")
+    assert result(asked, query_id).status == 200
+    server.admin.update_table("lent", "default", "t", history=False)
+    result(asked, version_1).refused(*BAD, "history sharing is not enabled")
+    server.admin.update_table("lent", "default", "t", access_modes=("dir",))
+    result(asked, query_id).refused(400, "UNSUPPORTED_OPERATION", "directory access only")
+    server.admin.delete_table("lent", "default", "t")
+    server.admin.create_table("lent", "default", "t", f"s3://{server.shelf.bucket}/cdf_table_cdf_enabled")
+    unknown(result(asked, query_id))
+
+
+REFUSED: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
+    "no table": ("nope", PARQUET, {}),
+    "directory only": ("directory_only", PARQUET, {}),
+    "two versions": ("cdf_table_cdf_enabled", PARQUET, {"version": 1, "timestamp": "2022-01-01T00:00:00Z"}),
+    "page size": ("table1", PARQUET, {"maxFiles": 0}),
+    "no history": ("table1", PARQUET, {"version": 1}),
+    "no history of a range": ("table1", PARQUET, {"startingVersion": 1}),
+    "before the start": ("cdf_table_with_partition", PARQUET, {"version": 0}),
+    "version too late": ("cdf_table_cdf_enabled", PARQUET, {"version": 99}),
+    "time before the first": ("cdf_table_cdf_enabled", PARQUET, {"timestamp": "2000-01-01T00:00:00Z"}),
+    "no time": ("cdf_table_cdf_enabled", PARQUET, {"timestamp": "yesterday"}),
+    "range too late": ("cdf_table_cdf_enabled", PARQUET, {"startingVersion": 99}),
+    "range backwards": ("cdf_table_cdf_enabled", PARQUET, {"startingVersion": 3, "endingVersion": 2}),
+    "range that was lost": ("cdf_table_missing_log", PARQUET, {"startingVersion": 1}),
+    "refresh token": ("table1", PARQUET, {"refreshToken": "x"}),
+    "format": ("deletion_vectors_with_dvs_dv_property_on", PARQUET, {}),
+    "format of a range": ("deletion_vector_kinds", PARQUET, {"startingVersion": 0}),
+    "features": ("table_with_cm_name", "responseformat=delta", {}),
+    "unknown format": ("table1", "responseformat=csv", {}),
+    "unknown feature": ("unknown_reader_feature", DELTA, {}),
+    "gap": ("table_data_loss_no_checkpoint", PARQUET, {}),
+    "no metadata": ("table_with_no_metadata", PARQUET, {}),
+}
+
+
+@pytest.mark.parametrize(("name", "capabilities", "body"), REFUSED.values(), ids=REFUSED)
+def test_what_the_query_refuses_its_submission_refuses(
+    server: Server, name: str, capabilities: str, body: Mapping[str, Any]
+) -> None:
+    asked = Table(server.alice, "share1", "default", name) if name == "nope" else server.table(name)
+    stored = queries(server)
+    refusal, direct = submit(asked, capabilities, **body), asked.asking(capabilities).query(body)
+    assert direct.status in {400, 404}
+    assert (refusal.status, refusal.json) == (direct.status, direct.json)
+    assert queries(server) == stored
+
+
+def test_parameters_that_are_too_large_to_keep_are_refused_with_the_remedy(table: Callable[[str], Table]) -> None:
+    hints = [f"date = '{number:0400d}'" for number in range(1000)]
+    reply = submit(table("table1"), predicateHints=hints)
+    reply.refused(*BAD, "shorten the predicate hints, or ask without asyncquery=true")
+    assert table("table1").query(predicateHints=hints).status == 200
+    large = hints[:900]
+    assert ids(result(table("table1"), submitted(table("table1"), predicateHints=large)))
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "text"),
+    [
+        (b'{"maxFiles":0}', "INVALID_PARAMETER_VALUE", "maxFiles must be positive."),
+        (b"{", "MALFORMED_REQUEST", "not valid JSON"),
+        (b'{"pageToken":1}', "MALFORMED_REQUEST", "pageToken"),
+    ],
+    ids=["page size", "no JSON", "no text"],
+)
+def test_a_request_for_a_result_can_be_wrong(
+    table: Callable[[str], Table], content: bytes, code: str, text: str
+) -> None:
+    asked = table("table1")
+    reply = asked.recipient.post(f"{asked.path}/queries/{submitted(asked)}", content)
+    reply.refused(400, code, text)
+
+
+def test_the_body_of_a_request_for_a_result_may_be_empty(table: Callable[[str], Table]) -> None:
+    asked = table("table1")
+    same(asked.recipient.post(f"{asked.path}/queries/{submitted(asked)}", b""), asked.query())
+
+
+def test_each_answer_says_what_it_is(table: Callable[[str], Table]) -> None:
+    """A pending answer has no last line of the stream to promise; a result has what its own request asks for."""
+    asked = table("table1").asking("responseformat=parquet;includeendstreamaction=true;asyncquery=true")
+    pending = asked.query(idempotencyKey="x")
+    assert pending.headers[CAPABILITIES] == "responseformat=parquet;asyncquery=true"
+    assert pending.kinds == ["queryStatus"]
+    query_id = pending.only("queryStatus")[0]["queryId"]
+    told = result(asked, query_id)
+    assert told.headers[CAPABILITIES] == "responseformat=parquet;includeendstreamaction=true;asyncquery=true"
+    assert told.kinds == ["protocol", "metaData", "file", "file", "endStreamAction"]
+    plain = result(table("table1"), query_id)
+    assert plain.headers[CAPABILITIES] == "responseformat=parquet"
+    assert plain.kinds == ["protocol", "metaData", "file", "file"]
+
+
+def test_the_file_ids_of_the_submission_hold_where_no_others_are_asked_for(table: Callable[[str], Table]) -> None:
+    """Spark checks the echo of the submission and sends the header again with later pages only."""
+    plain = table("table1")
+    hashed = plain.asking("responseformat=parquet;asyncquery=true", fileidhash="delta")
+    reply = hashed.query(idempotencyKey="hashed")
+    assert reply.headers["fileidhash"] == "delta"
+    query_id = reply.only("queryStatus")[0]["queryId"]
+    expected = ids(plain.asking(fileidhash="delta").query())
+    first = result(plain, query_id, maxFiles=1)
+    rest = result(hashed, query_id, maxFiles=1, pageToken=first.end["nextPageToken"])
+    assert ids(first, rest) == expected != ids(plain.query())
+    assert ids(result(plain.asking(fileidhash="parquet"), query_id)) == ids(plain.query())
+    plain.asking(fileidhash="md5").query().refused(*BAD, "fileidhash")
+    result(plain.asking(fileidhash="md5"), query_id).refused(*BAD, "Unsupported fileidhash")
+
+
+def test_both_answers_are_packed_for_who_accepts_it(table: Callable[[str], Table]) -> None:
+    asked = table("partition_values").asking("responseformat=parquet;asyncquery=true", accept_encoding="gzip")
+    pending = asked.query(idempotencyKey="packed")
+    fetched = result(asked, pending.only("queryStatus")[0]["queryId"])
+    assert {reply.headers["content-encoding"] for reply in (pending, fetched)} == {"gzip"}
+    assert ids(fetched) == ids(table("partition_values").query())

@@ -37,7 +37,7 @@ def submit(sharing: Sharing, table: SharedTable, request: QueryRequest, wishes: 
                 id=query_id,
                 recipient_id=table.caller.recipient_id,
                 table_id=table.entry.id,
-                parameters=json.dumps(_parameters(request)),  # ASCII: a client may send half a UTF-16 pair
+                parameters=json.dumps(_parameters(request)),
                 version=page.version,
                 end_version=page.end_version,
                 latest_version=page.latest_version,
