@@ -25,6 +25,8 @@ PROTOCOL: Final[Action] = {
 }
 READS_ALL = "responseformat=parquet,delta;readerfeatures=deletionvectors,columnmapping"
 NUMBERS = itertools.count()
+FIRST_WINDOW: Final = 512
+"""Files of a snapshot that are signed before the 200."""
 
 
 def written(server: Server) -> TableLog:
@@ -223,6 +225,39 @@ def test_a_log_outside_the_table_is_refused_before_the_first_line(server: Server
         assert {reply.status for name, reply in replies.items() if name != "parquet"} == {200}
     finally:
         server.admin.update_table("share1", "default", "broken", auxiliary_locations=[])
+
+
+def test_a_log_outside_the_table_that_shows_late_is_never_taken_for_the_whole(
+    server: Server, registered: Table
+) -> None:
+    """A snapshot's files are looked at as they leave: what lies beyond the first window shows after the 200."""
+    log = written(server)
+    known = log.commits[0][2]["add"]
+    inside = [{"add": known | {"path": f"p=a/{number:04d}.parquet"}} for number in range(FIRST_WINDOW)]
+    stray = {"add": known | {"path": f"s3://{server.shelf.bucket}/table1/some.parquet", "partitionValues": {"p": "z"}}}
+    log.commit(*inside, stray)
+    server.admin.update_table("share1", "default", "broken", location=log.location)
+    asked = registered.asking(READS_ALL)
+    lines = cut_off(asked)
+    assert len(lines) == 2 + FIRST_WINDOW + 1
+    assert lines[-1].startswith(b"!aborted")
+    negotiated = cut_off(registered.asking(f"{READS_ALL};includeendstreamaction=true"))
+    end = json.loads(negotiated[-1])["endStreamAction"]
+    assert len(negotiated) == len(lines)
+    # Spark repeats a 5xx: this stays as it is until the provider acts.
+    assert end["httpStatusErrorCode"] == 400
+    assert "--auxiliary" in end["errorMessage"]
+    assert asked.query(predicateHints=["p = 'a'"]).kinds.count("file") >= FIRST_WINDOW
+    page = asked.query(maxFiles=FIRST_WINDOW)
+    rest = asked.query(maxFiles=FIRST_WINDOW, pageToken=page.end["nextPageToken"])
+    rest.refused(400, "UNSUPPORTED_OPERATION", "--auxiliary")
+
+
+def cut_off(table: Table) -> list[bytes]:
+    """Return the lines of an answer that the server broke off."""
+    with pytest.raises(http.client.IncompleteRead) as broken:
+        table.query()
+    return broken.value.partial.splitlines()
 
 
 def test_a_remove_that_tells_little_is_completed_from_the_version_before(server: Server, registered: Table) -> None:
