@@ -90,7 +90,7 @@ def test_every_error_is_drawn_in_the_tree_with_its_status_and_code() -> None:
 
 
 NEVER = {"pandas", "deltalake", "starlette", "pyarrow.dataset", "pyarrow.fs", "boto3", "sqlglot", "pyspark", "uvicorn"}
-NEVER |= {"aws_lambda_powertools", "botocore", "pydantic"}
+NEVER |= {"aws_lambda_powertools", "botocore", "pydantic", "deltaic.sharing.submissions", "deltaic.catalog.queries"}
 """Loaded by no function at its start (numpy is loaded by pyarrow where it is installed; the layer ships none)."""
 
 LOGS = {"pyarrow", "obstore"}

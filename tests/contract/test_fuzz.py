@@ -66,9 +66,12 @@ BODY = st.one_of(
     st.binary(max_size=30),
     st.just(b"[" * 5000),
 )
+ASKED = st.dictionaries(st.sampled_from([name for name in FIELDS if not name.startswith("idem")]), VALUES, max_size=3)
+ASKED |= SIMPLE
 PRINTED = st.characters(min_codepoint=32, max_codepoint=255, exclude_characters="\x7f")
 LATIN = st.text(PRINTED, max_size=20).map(str.strip)
 READS_ALL = "responseformat=parquet,delta;readerfeatures=deletionvectors,columnmapping"
+SUBMITS = f"{READS_ALL};asyncquery=true"
 CAPABILITY = st.one_of(
     st.sampled_from([READS_ALL, "responseformat=delta", "includeendstreamaction=true", "asyncquery=true"]),
     st.sampled_from(["responseformat=", "=;=", "responseformat=delta="]),
@@ -95,7 +98,7 @@ def check(reply: Reply, method: str) -> None:
     assert reply.status < 500, reply
     if reply.status == 200:
         if reply.headers.get("content-type") == NDJSON:
-            assert reply.kinds[:2] == ["protocol", "metaData"]
+            assert reply.kinds[:2] in (["protocol", "metaData"], ["queryStatus"])
         elif reply.body:
             assert reply.json
     elif method == "HEAD":
@@ -155,6 +158,26 @@ def test_reads(alice: Recipient, table: str, call: tuple[str, str], query: str, 
 )
 def test_queries(alice: Recipient, table: str, body: bytes, headers: dict[str, str]) -> None:
     check(ask(alice, "POST", f"{table}/query", body, headers), "POST")
+
+
+@QUICK
+@given(table=TABLE, asked=ASKED, body=BODY, headers=HEADERS)
+def test_submitted_queries(
+    alice: Recipient, table: str, asked: dict[str, Any], body: bytes, headers: dict[str, str]
+) -> None:
+    content = json.dumps({**asked, "idempotencyKey": "fuzz"}).encode()
+    reply = ask(alice, "POST", f"{table}/query", content, {**headers, "delta-sharing-capabilities": SUBMITS})
+    check(reply, "POST")
+    if reply.status == 200 and reply.kinds == ["queryStatus"]:
+        query_id = reply.lines[0]["queryStatus"]["queryId"]
+        check(ask(alice, "POST", f"{table}/queries/{query_id}", body, headers), "POST")
+        check(ask(alice, "POST", f"{table}/queries/{query_id}", None, {}), "POST")
+
+
+@QUICK
+@given(table=TABLE, query_id=NAMES, body=BODY, headers=HEADERS)
+def test_results(alice: Recipient, table: str, query_id: str, body: bytes, headers: dict[str, str]) -> None:
+    check(ask(alice, "POST", f"{table}/queries/{query_id}", body, headers), "POST")
 
 
 def ask(recipient: Recipient, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> Reply:

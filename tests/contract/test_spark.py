@@ -61,6 +61,9 @@ class Spark:
     def query(self, body: Mapping[str, Any]) -> Reply:
         return self.ask("POST", "/query", body)
 
+    def result(self, body: Mapping[str, Any]) -> Reply:
+        return self.ask("POST", f"/queries/{body['queryId']}", body)
+
     def changes(self, parameters: str) -> Reply:
         return self.ask("GET", f"/changes{parameters}")
 
@@ -300,21 +303,42 @@ def test_a_stream_of_changes(table: Callable[[str], Table]) -> None:
     assert spark.changes(parameters).kinds == ["protocol", "metaData", "add", "metaData", "add"]
 
 
-def test_pages_of_a_snapshot_with_async_allowed(table: Callable[[str], Table]) -> None:
-    """The server answers at once, which the client must accept, and so echoes no asyncquery."""
+def test_a_submitted_query_and_its_pages(table: Callable[[str], Table]) -> None:
+    """It polls by the id, takes the answer without a status for the result, and asks for later pages by the id too."""
     spark = Spark(table("partition_values"), "responseformat=parquet;asyncquery=true")
     body = {"predicateHints": [], "includeRefreshToken": True, "maxFiles": 2, "idempotency_key": str(uuid.uuid4())}
-    found = [spark.query(body)]
+    pending = spark.query(body)
+    assert pending.kinds == ["queryStatus"]
+    query_id = pending.only("queryStatus")[0]["queryId"]
+    assert query_id.replace("-", "").replace("_", "").isalnum()
+    found = [spark.result({"queryId": query_id, "maxFiles": 2})]
     while token := found[-1].end.get("nextPageToken"):
-        following = {key: value for key, value in body.items() if not key.startswith("includeRefresh")}
-        found.append(spark.query({**following, "pageToken": token}))
-    assert {page.headers[CAPABILITIES] for page in found} == {"responseformat=parquet"}
+        found.append(spark.result({"queryId": query_id, "maxFiles": 2, "pageToken": token}))
+    assert {reply.headers[CAPABILITIES] for reply in (pending, *found)} == {spark.capabilities}
     assert len({tuple(page.body.split(b"\n")[:2]) for page in found}) == 1
-    assert len({page.version for page in found}) == 1
+    assert {page.version for page in found} == {pending.version}
     ids = [line["id"] for page in found for line in page.only("file")]
     assert len(ids) == len(set(ids)) == 9
-    assert "refreshToken" in found[0].end
     assert [len(page.only("file")) for page in found] == [2, 2, 2, 2, 1]
+    again = spark.query(
+        {**body, "idempotency_key": str(uuid.uuid4()), "refreshToken": found[0].end["refreshToken"]}
+    ).only("queryStatus")
+    refreshed = spark.result({"queryId": again[0]["queryId"]})
+    assert [line["id"] for line in refreshed.only("file")] == ids[:2]
+
+
+def test_the_status_of_a_query_that_cannot_be_answered_is_an_error(table: Callable[[str], Table]) -> None:
+    """Whatever else a status says, it is polled again for ten minutes."""
+    spark = Spark(table("table1"), "responseformat=parquet;asyncquery=true")
+    spark.result({"queryId": "x"}).refused(404, "RESOURCE_DOES_NOT_EXIST")
+
+
+def test_a_stream_with_async_allowed(table: Callable[[str], Table]) -> None:
+    """Ranges carry no key, and without pages their lines are read from the answer itself."""
+    spark = Spark(table("streaming_table_with_optimize"), "responseformat=parquet;asyncquery=true", STREAM_AGENT)
+    window = spark.query({"predicateHints": [], "startingVersion": 1, "endingVersion": 6})
+    assert [line["version"] for line in window.only("add", "remove")] == [1, 2, 3, 5, 5, 6, 6]
+    assert window.headers[CAPABILITIES] == "responseformat=parquet"
 
 
 def test_async_without_an_idempotency_key_is_refused(table: Callable[[str], Table]) -> None:

@@ -163,7 +163,7 @@ def test_a_range_without_a_key_is_answered_at_once(table: Callable[[str], Table]
 
 def test_a_repeated_submission_is_the_same_query(server: Server) -> None:
     asked = server.table("partition_values")
-    body = {"predicateHints": ["c1 = 1", "c1 = 2"], "limitHint": 5, "includeRefreshToken": True}
+    body: dict[str, Any] = {"predicateHints": ["c1 = 1", "c1 = 2"], "limitHint": 5, "includeRefreshToken": True}
     first = submit(asked, key="again", **body)
     stored = queries(server)
     again = submit(asked, key="again", **dict(reversed(body.items())))

@@ -172,11 +172,12 @@ def test_fields_that_exclude_each_other_are_refused_in_the_order_of_the_referenc
     assert refusal.value.code == "INVALID_PARAMETER_VALUE"
 
 
-def test_an_asynchronous_query_needs_a_key_last_of_all() -> None:
+def test_an_asynchronous_snapshot_needs_a_key_last_of_all() -> None:
     with pytest.raises(InvalidParameter, match=r"^idempotency_key is required for async query\.$"):
         QueryRequest.parse(b"{}", async_query=True)
     with pytest.raises(InvalidParameter, match=r"^maxFiles must be positive\.$"):
         QueryRequest.parse(b'{"maxFiles":0}', async_query=True)
+    assert QueryRequest.parse(b'{"startingVersion":0}', async_query=True).idempotency_key is None
 
 
 @pytest.mark.parametrize("fields", [{"version": 1}, {"timestamp": "abc"}, {"startingVersion": 1}])

@@ -37,7 +37,7 @@ def submit(sharing: Sharing, table: SharedTable, request: QueryRequest, wishes: 
                 id=query_id,
                 recipient_id=table.caller.recipient_id,
                 table_id=table.entry.id,
-                parameters=json.dumps(_parameters(request)),
+                parameters=json.dumps(body_of(request)),
                 version=page.version,
                 end_version=page.end_version,
                 latest_version=page.latest_version,
@@ -112,7 +112,7 @@ def _identify(table: SharedTable, request: QueryRequest, wishes: Wishes) -> str:
         "recipient": table.caller.recipient_id,
         "table": table.entry.id,
         "key": request.idempotency_key,
-        "parameters": _parameters(request),
+        "parameters": body_of(request),
         "refreshToken": request.refresh_token,
         "responseFormats": wishes.capabilities.response_formats,
         "readerFeatures": sorted(wishes.capabilities.reader_features),
@@ -120,8 +120,8 @@ def _identify(table: SharedTable, request: QueryRequest, wishes: Wishes) -> str:
     })  # fmt: skip
 
 
-def _parameters(request: QueryRequest) -> Mapping[str, Any]:
-    """Return the body that asks for the same, without what only this submission needs."""
+def body_of(request: QueryRequest) -> Mapping[str, Any]:
+    """Return the body that asks for the same, without what the submission alone needs: key and tokens."""
     return {
         **request.fingerprint,
         "maxFiles": request.max_files,

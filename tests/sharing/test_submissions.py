@@ -1,0 +1,34 @@
+"""What is recorded of a submitted query asks for the same when it is read again, whatever the client wrote."""
+
+import json
+from dataclasses import replace
+
+from deltaic.protocol.requests import QueryRequest
+from deltaic.sharing.submissions import body_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+LONG = st.integers(0, 2**63 - 1)
+MOMENT = st.fixed_dictionaries({}, optional={"version": LONG}) | st.fixed_dictionaries({"timestamp": TEXT})
+RANGE = st.fixed_dictionaries(
+    {"startingVersion": LONG}, optional={"endingVersion": LONG, "includeHistoricalProtocol": st.booleans()}
+)
+LATEST = st.fixed_dictionaries({}, optional={"includeRefreshToken": st.booleans(), "refreshToken": TEXT})
+HINTS = st.fixed_dictionaries(
+    {"idempotencyKey": st.text("k", min_size=1)},
+    optional={
+        "predicateHints": st.lists(TEXT, max_size=3),
+        "jsonPredicateHints": TEXT,
+        "limitHint": st.integers(-(2**63), 2**63 - 1),
+        "maxFiles": st.integers(1, 2**31 - 1),
+    },
+)
+
+
+@given(st.builds(dict[str, object].__or__, HINTS, MOMENT | RANGE | LATEST))
+def test_the_recorded_body_asks_for_the_same(body: dict[str, object]) -> None:
+    request = QueryRequest.parse(json.dumps(body).encode(), async_query=True)
+    recorded = json.dumps(body_of(request))
+    assert recorded.isascii()
+    assert QueryRequest.parse(recorded.encode()) == replace(request, idempotency_key=None, refresh_token=None)
