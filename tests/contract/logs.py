@@ -205,14 +205,16 @@ class TableLog:
         changed = {"deletionVector": vector, "stats": json.dumps(stats, separators=(",", ":"))}
         return {"add": {**added["add"], **changed}}
 
-    def checkpoint(self, version: int, live: Sequence[Action], *, keep_hint: bool = True) -> None:
-        """Put a classic checkpoint with these adds."""
+    def checkpoint(
+        self, version: int, live: Sequence[Action], *, columns: pa.StructArray | None = None, keep_hint: bool = True
+    ) -> None:
+        """Put a classic checkpoint with these adds, and with those of `columns`, an array of the add column's type."""
         heads = [action for actions in self.commits[: version + 1] for action in actions]
         protocol = next(action for action in reversed(heads) if "protocol" in action)
         metadata = next(action for action in reversed(heads) if "metaData" in action)
-        self.put(f"_delta_log/{version:020d}.checkpoint.parquet", _checkpoint([protocol, metadata, *live]))
+        self.put(f"_delta_log/{version:020d}.checkpoint.parquet", _checkpoint([protocol, metadata, *live], columns))
         if keep_hint:
-            hint = {"version": version, "size": len(live) + 2}
+            hint = {"version": version, "size": len(live) + len(columns or ()) + 2}
             self.put("_delta_log/_last_checkpoint", json.dumps(hint).encode())
 
     def content(self, action: Action) -> bytes:
@@ -330,7 +332,7 @@ _CHECKPOINT = pa.schema(
 )
 
 
-def _checkpoint(actions: Sequence[Action]) -> bytes:
+def _checkpoint(actions: Sequence[Action], columns: pa.StructArray | None) -> bytes:
     rows = []
     for action in actions:
         ((kind, body),) = action.items()
@@ -338,6 +340,10 @@ def _checkpoint(actions: Sequence[Action]) -> bytes:
         if kind == "metaData":
             found["format"] = {"provider": "parquet", "options": []}
         rows.append({kind: found})
+    table = pa.Table.from_pylist(rows, schema=_CHECKPOINT)
+    if columns is not None:
+        nothing = {name: pa.nulls(len(columns), _CHECKPOINT.field(name).type) for name in ("protocol", "metaData")}
+        table = pa.concat_tables([table, pa.table(nothing | {"add": columns}, schema=_CHECKPOINT)])
     sink = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows, schema=_CHECKPOINT), sink)
+    pq.write_table(table, sink, row_group_size=100_000)
     return sink.getvalue()

@@ -1,0 +1,282 @@
+"""A log of a million files under two writers: every answer is of one version, and that the newest or the one asked for.
+
+The oracle folds the writers' own commits over the first million: how many files are live, their bytes, and the
+exclusive or of their ids, which any file too many, too few or of another version changes.
+"""
+
+import hashlib
+import http.client
+import itertools
+import json
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import xor
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from botocore.exceptions import ClientError
+from contract.logs import Action, TableLog, column
+from contract.recipient import Reply, Table
+from contract.server import Server
+from contract.tables import CDF_ON
+
+FILES: Final = 1_000_000
+PARTS: Final = 1000
+FIRST: Final = 1
+"""The version of the checkpoint with all of them."""
+SCHEMA = pa.schema([column("part", pa.string()), column("x", pa.int64())])
+ID, SIZE = re.compile(rb'"id":"([0-9a-f]{32})"'), re.compile(rb'"size":(\d+)')
+
+
+class Sum(NamedTuple):
+    """What some files come to."""
+
+    files: int = 0
+    size: int = 0
+    ids: int = 0
+
+    def with_(self, path: str, size: int, sign: int) -> "Sum":
+        return Sum(self.files + sign, self.size + sign * size, self.ids ^ file_id(path))
+
+
+def file_id(path: str) -> int:
+    return int(hashlib.md5(path.encode(), usedforsecurity=False).hexdigest(), 16)
+
+
+def first_path(number: int) -> str:
+    return f"part={number % PARTS:03d}/{number:07d}.parquet"
+
+
+def first_adds() -> pa.StructArray:
+    """Return the first million adds as a column of a checkpoint."""
+    numbers = np.arange(FILES)
+    parts = pc.utf8_lpad(pa.array(numbers % PARTS).cast(pa.string()), 3, "0")
+    names = pc.utf8_lpad(pa.array(numbers).cast(pa.string()), 7, "0")
+    joined = pc.binary_join_element_wise("part=", parts, "/", names, ".parquet", "")
+    values = pa.MapArray.from_arrays(np.arange(FILES + 1, dtype=np.int32), pa.array(["part"] * FILES), parts)
+    return pa.StructArray.from_arrays(
+        [
+            joined,
+            values,
+            pa.array(1000 + numbers),
+            pa.array(numbers),
+            pa.array(np.ones(FILES, dtype=bool)),
+            pa.array(['{"numRecords":3}'] * FILES),
+        ],
+        ["path", "partitionValues", "size", "modificationTime", "dataChange", "stats"],
+    )
+
+
+@dataclass
+class History:
+    """What was committed, and what it comes to."""
+
+    log: TableLog
+    commits: dict[int, list[Action]] = field(default_factory=dict)
+
+    @property
+    def latest(self) -> int:
+        """The latest version, or, while writers are at work, one that there is for certain."""
+        return FIRST + len(self.commits)
+
+    def write(self, writer: int, done: threading.Event) -> int:
+        """Commit until done, as one of two who know nothing of each other; return how often the other was first."""
+        version, lost = FIRST, 0
+        for turn in itertools.count():
+            if done.wait(0.1):
+                return lost
+            # Each takes away files of its own, so that whoever loses a version can try the next one.
+            gone = [writer + 2 * (turn * 3 + number) for number in range(3)]
+            path = f"part={turn % PARTS:03d}/new-{writer}-{turn}.parquet"
+            actions = [*(removed(first_path(number), 1000 + number) for number in gone), added(path, 7 + turn)]
+            version += 1
+            while not self._put(version, actions):
+                version, lost = version + 1, lost + 1
+            self.commits[version] = actions
+        raise AssertionError
+
+    def _put(self, version: int, actions: list[Action]) -> bool:
+        body = "".join(json.dumps(action) + "\n" for action in actions)
+        key = f"{self.log.prefix}/_delta_log/{version:020d}.json"
+        try:
+            self.log.s3.put_object(Bucket=self.log.bucket, Key=key, Body=body.encode(), IfNoneMatch="*")
+        except ClientError as refused:
+            if refused.response["Error"]["Code"] in {"PreconditionFailed", "ConditionalRequestConflict"}:
+                return False
+            raise
+        return True
+
+    def sums(self, below: str | None = None) -> dict[int, Sum]:
+        """Replay: what the files of each version come to, all of them or those of the partitions below one."""
+        numbers = [number for number in range(FILES) if below is None or f"{number % PARTS:03d}" < below]
+        sizes = sum(numbers) + 1000 * len(numbers)
+        known = Sum(len(numbers), sizes, reduce(xor, (file_id(first_path(number)) for number in numbers)))
+        found = {FIRST: known}
+        for version in range(FIRST + 1, self.latest + 1):
+            for kind, action in (pair for line in self.commits[version] for pair in line.items()):
+                if below is None or action["partitionValues"]["part"] < below:
+                    known = known.with_(action["path"], action["size"], 1 if kind == "add" else -1)
+            found[version] = known
+        return found
+
+
+def added(path: str, size: int) -> Action:
+    values = {"part": path[5:8]}
+    return {"add": {"path": path, "partitionValues": values, "size": size, "modificationTime": 1, "dataChange": True}}
+
+
+def removed(path: str, size: int) -> Action:
+    values = {"part": path[5:8]}
+    return {
+        "remove": {
+            "path": path,
+            "partitionValues": values,
+            "size": size,
+            "deletionTimestamp": 1,
+            "dataChange": True,
+            "extendedFileMetadata": True,
+        }
+    }
+
+
+class Seen(NamedTuple):
+    """One answer, or the pages of one, summed up."""
+
+    version: int
+    known_before: int
+    """The latest version when it was asked for."""
+    told: tuple[int, int]
+    """Number and size of the files, as the metadata says."""
+    sum: Sum
+
+
+@pytest.fixture(scope="module")
+def history(server: Server) -> Iterator[tuple[History, Table]]:
+    log = server.shelf.log("million", SCHEMA, partitions=("part",), timed=False, configuration=dict(CDF_ON))
+    log.create()
+    log.commit()
+    log.checkpoint(FIRST, [], columns=first_adds())
+    server.admin.create_table("share1", "default", "million", log.location, history=True)
+    yield History(log), Table(server.alice, "share1", "default", "million")
+    server.admin.delete_table("share1", "default", "million")
+
+
+def streamed(table: Table, body: Action) -> tuple[int, list[Any], Iterator[bytes]]:
+    """Query, and return the version, the two head lines, and the rest in pieces of whole lines."""
+    place = urlsplit(table.recipient.endpoint)
+    connection = http.client.HTTPConnection(place.netloc, timeout=120)
+    headers = {"authorization": f"Bearer {table.recipient.token}", "content-type": "application/json"}
+    connection.request("POST", f"{place.path}{table.path}/query", json.dumps(body), headers)
+    answer = connection.getresponse()
+    assert answer.status == 200, answer.read()
+    head = [json.loads(answer.readline()) for _ in range(2)]
+
+    def pieces() -> Iterator[bytes]:
+        left = b""
+        while piece := answer.read(1 << 20):
+            whole, _, left = (left + piece).rpartition(b"\n")
+            yield whole
+        assert left == b""
+        connection.close()
+
+    return int(answer.headers["delta-table-version"]), head, pieces()
+
+
+def summed(pieces: Iterable[bytes]) -> tuple[Sum, bytes]:
+    """Return what the file lines come to, and the last line."""
+    files = size = ids = 0
+    last = b""
+    for piece in pieces:
+        found = ID.findall(piece)
+        files += len(found)
+        ids = reduce(xor, (int(text, 16) for text in found), ids)
+        size += sum(map(int, SIZE.findall(piece)))
+        last = piece.rpartition(b"\n")[2] or last
+    return Sum(files, size, ids), last
+
+
+def read(history: History, table: Table, **body: Any) -> Seen:
+    """Read a snapshot, page by page where it has pages."""
+    before = history.latest
+    version, head, pieces = streamed(table, body)
+    total, last = summed(pieces)
+    while "maxFiles" in body and (token := json.loads(last)["endStreamAction"].get("nextPageToken")):
+        again, same_head, pieces = streamed(table, body | {"pageToken": token})
+        assert (again, same_head) == (version, head)
+        more, last = summed(pieces)
+        total = Sum(total.files + more.files, total.size + more.size, total.ids ^ more.ids)
+    metadata = head[1]["metaData"]
+    return Seen(version, before, (metadata["numFiles"], metadata["size"]), total)
+
+
+def repeat(done: threading.Event, ask: Callable[[], Any]) -> list[Any]:
+    found = [ask()]
+    while not done.is_set():
+        found.append(ask())
+    return found
+
+
+def test_every_answer_is_of_one_version(history: tuple[History, Table]) -> None:
+    known, table = history
+    done = threading.Event()
+
+    def versions() -> tuple[int, int]:
+        return known.latest, table.at().version
+
+    def metadata() -> tuple[int, Reply]:
+        return known.latest, table.metadata()
+
+    def feed() -> tuple[int, Reply]:
+        return known.latest, table.changes(f"?startingVersion={FIRST}")
+
+    with ThreadPoolExecutor(7) as pool:
+        writers = [pool.submit(known.write, number, done) for number in range(2)]
+        try:
+            small = [pool.submit(repeat, done, ask) for ask in (versions, metadata, feed)]
+            pruned = pool.submit(repeat, done, lambda: read(known, table, predicateHints=["part < '002'"]))
+            paged = read(known, table, predicateHints=["part < '100'"], maxFiles=40_000)
+            whole = read(known, table)
+            again = read(known, table, version=paged.version, predicateHints=["part < '100'"])
+        finally:
+            done.set()
+        lost = sum(writer.result() for writer in writers)
+        asked, described, fed = (found.result() for found in small)
+        some = pruned.result()
+    assert sorted(known.commits) == list(range(FIRST + 1, known.latest + 1))
+    assert lost > 10, "the writers never met"
+
+    all_, tenth, few = known.sums(), known.sums("100"), known.sums("002")
+    for seen, sums in ((whole, all_), (paged, tenth), (again, tenth), *((one, few) for one in some)):
+        assert seen.sum == sums[seen.version]
+        assert seen.told == all_[seen.version][:2]
+    assert again.version == paged.version < whole.version
+    for seen in (whole, paged, *some):
+        assert seen.known_before <= seen.version
+    assert all(before <= version <= known.latest for before, version in asked)
+    for before, reply in described:
+        (found,) = reply.only("metaData")
+        assert before <= reply.version
+        assert (found["numFiles"], found["size"]) == all_[reply.version][:2]
+    for before, reply in fed:
+        latest = reply.only("metaData")[0]["version"]
+        assert (before <= latest, reply.version) == (True, FIRST)
+        assert changes(reply) == [
+            (version, kind, file_id(action["path"]))
+            for version in range(FIRST + 1, latest + 1)
+            for line in known.commits[version]
+            for kind, action in line.items()
+        ]
+    assert len({reply.version for _, reply in described}) > 1
+
+
+def changes(reply: Reply) -> list[tuple[int, str, int]]:
+    lines = (pair for line in reply.lines[2:] for pair in line.items())
+    return [(content["version"], kind, int(content["id"], 16)) for kind, content in lines]
