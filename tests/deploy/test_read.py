@@ -96,14 +96,29 @@ def test_the_client_reads_every_row(shared: Shared) -> None:
     assert len(delta_sharing.load_as_pandas(url, limit=3)) == 3
 
 
-def post(shared: Shared, endpoint: str, call: str) -> httpx.Response:
+def post(
+    shared: Shared, endpoint: str, call: str, body: dict[str, Any] | None = None, **headers: str
+) -> httpx.Response:
     bearer = json.loads(shared.profile.read_text(encoding="utf-8"))["bearerToken"]
     return httpx.post(
         f"{endpoint}/shares/{SHARE}/schemas/{SCHEMA}/tables/{TABLE}/{call}",
-        headers={"Authorization": f"Bearer {bearer}"},
-        json={},
+        headers={"Authorization": f"Bearer {bearer}", **headers},
+        json=body or {},
         timeout=60,
     )
+
+
+def test_a_query_is_submitted_to_one_function_and_answered_by_another(shared: Shared, endpoint: str) -> None:
+    accepts = {"delta-sharing-capabilities": "responseformat=parquet;asyncquery=true"}
+    pending, again = (post(shared, endpoint, "query", {"idempotencyKey": "k"}, **accepts) for _ in range(2))
+    assert pending.status_code == 200, pending.text
+    assert (pending.text, pending.headers["delta-table-version"]) == (again.text, "1")
+    query_id = pending.json()["queryStatus"]["queryId"]
+    answer = post(shared, endpoint, f"queries/{query_id}", {"maxFiles": 5})
+    assert answer.status_code == 200, answer.text
+    lines = [json.loads(line) for line in answer.text.splitlines()]
+    assert [next(iter(line)) for line in lines] == ["protocol", "metaData", *["file"] * 5, "endStreamAction"]
+    assert {httpx.get(line["file"]["url"]).status_code for line in lines[2:-1]} == {200}
 
 
 def test_a_deny_on_the_recipients_tag_cuts_off_urls_and_credentials_that_are_out(

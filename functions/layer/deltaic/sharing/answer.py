@@ -73,7 +73,7 @@ class Answer:
     negotiated_end: bool = False
     """The client asked, by header, for an endStreamAction, and this kind of answer has one."""
     asynchronous: bool = False
-    """The query was accepted to be answered later, or this is what it answers, asked for by who accepts such."""
+    """`asyncquery=true` is echoed: a query was accepted, or its result goes to a client that said so again."""
     facts: dict[str, object] = field(default_factory=dict)
     """For the log; complete when `chunks` has ended."""
 
