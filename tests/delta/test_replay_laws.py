@@ -21,7 +21,7 @@ from delta_tables.handmade import (
     vector,
 )
 from deltaic.delta.log import DeltaLog
-from deltaic.delta.replay import canonical_path
+from deltaic.delta.logical_files import canonical_path
 from deltaic.delta.scan import Position
 from hypothesis import given, settings
 

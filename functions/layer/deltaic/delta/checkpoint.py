@@ -10,14 +10,13 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 import msgspec
-import pyarrow as pa
 
 from deltaic.delta.actions import Add, Metadata, Protocol, Sidecar, metadata_of, protocol_of
 from deltaic.delta.commits import metadata_in, protocol_in, slices
-from deltaic.delta.parquet import FOOTER, FOOTER_AND_HEAD, Cursor, ParquetFile
+from deltaic.delta.parquet import FOOTER, FOOTER_AND_HEAD
+from deltaic.delta.parts import LinesPart, ParquetPart, Part
 from deltaic.delta.paths import LOG, SIDECARS, Checkpoint
 from deltaic.delta.replay import batch_of
-from deltaic.delta.rows import child
 from deltaic.delta.store import TableStore
 from deltaic.delta.unreadable import reading
 from deltaic.errors import TableUnreadable
@@ -35,84 +34,6 @@ class _ManifestLine(msgspec.Struct, gc=False):
 
 
 _manifest: Final = msgspec.json.Decoder(_ManifestLine)
-
-
-@dataclass
-class ParquetPart:
-    """A Parquet file that may hold add rows."""
-
-    store: TableStore
-    path: str
-    size: int | None
-    """Bytes, where the log tells."""
-    identity: str
-    """Names this very file, across requests."""
-    tail: int = FOOTER
-    """Bytes to ask for at first."""
-
-    @cached_property
-    def file(self) -> ParquetFile:
-        """The file with its footer, opened when first asked for; TableUnreadable when it is missing or corrupt."""
-        with reading(self.path):
-            return ParquetFile(self.store, self.path, self.size, self.tail)
-
-    @property
-    def has_deletion_vectors(self) -> bool:
-        """Tell, by the footer alone, whether some row has a deletion vector; yes where the footer does not say."""
-        leaf = self.file.columns.get("add.deletionVector.storageType")
-        if leaf is None:
-            return False
-        return any(self.file.values(group, leaf) != 0 for group in range(self.file.footer.num_row_groups))
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes that stay in memory with this part."""
-        file: ParquetFile | None = self.__dict__.get("file")
-        return file.held_bytes if file else 0
-
-    def actions(self, *kinds: str) -> dict[str, list[dict[str, Any]]]:
-        """Return all actions of these kinds as plain values; only for kinds that are few."""
-        found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
-        with reading(self.path):
-            leaves = self.file.leaves(*kinds)
-            groups = [
-                group
-                for group in range(self.file.footer.num_row_groups)
-                if any(self.file.values(group, leaf) != 0 for leaf in leaves)
-            ]
-            if not groups:
-                return found
-            cursor = Cursor(self.file, self.file.fetch(self.file.ranges(groups, leaves)))
-            for group in groups:
-                for batch in cursor.batches(group, leaves, _ROWS):
-                    for kind in kinds:
-                        column = child(batch, kind)
-                        if column is not None and column.null_count < len(column):
-                            if not pa.types.is_struct(column.type):
-                                raise ValueError(f"{kind} is no struct")
-                            found[kind] += column.drop_null().to_pylist()
-        return found
-
-
-@dataclass(frozen=True)
-class LinesPart:
-    """The adds that stand in a JSON manifest itself."""
-
-    files: pa.RecordBatch
-
-    @property
-    def has_deletion_vectors(self) -> bool:
-        """Tell whether some row has a deletion vector."""
-        vectors = self.files["deletionVector"]
-        return bool(vectors.null_count < len(vectors))
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes that stay in memory with this part."""
-        return int(self.files.get_total_buffer_size())
-
-
-Part = ParquetPart | LinesPart
 
 
 @dataclass(frozen=True)

@@ -3,52 +3,31 @@
 Delta protocol, "Action Reconciliation": a logical file is (path, deletion vector id). Commits after the checkpoint
 (the tail) are few and are read newest first; a checkpoint is reconciled already, so its rows are only looked up in
 the tail and never collected.
-
-Paths are compared as the URIs they are: percent-encoding decoded, `file:/x` equal to `/x`, and `s3a://`, `s3n://`
-equal to `s3://`. They are handed on as they stand in the log.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
-from urllib.parse import unquote
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaic.delta.actions import Add, Metadata, Protocol, text, text_map
+from deltaic.delta.actions import Add, Metadata, Protocol, Remove, text, text_map
 from deltaic.delta.commits import file_actions, metadata_in, protocol_in
-from deltaic.delta.deletion_vectors import unique_id
 from deltaic.delta.files import FILE_SCHEMA
+from deltaic.delta.logical_files import Seen, candidates, canonical_path, drop_rows, vector_id
 from deltaic.errors import TableUnreadable
 
-_ABSOLUTE: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(?://([^/]*))?(/.*)", re.DOTALL)
-_S3: Final = frozenset({"s3", "s3a", "s3n"})
 _NO_VECTOR: Final[tuple[str | None, ...]] = (None,)
-
-_HASHED_PER_BATCH: Final = 4096
-"""pc.is_in builds its table anew for every batch: above this many names a dict lookup in Python is cheaper."""
 
 _PER_NAME: Final = 300
 
-Seen = Mapping[str, tuple[str | None, ...]]
-"""Logical files that the tail mentions: canonical path -> deletion vector ids (None: without one)."""
+Displaced = Mapping[tuple[str, str | None], int | None]
+"""Logical files that the tail mentions and that are not new in it: their bytes, None where the log does not tell.
 
-
-def canonical_path(path: str) -> str:
-    """Return one spelling for all spellings of a path, for comparison only."""
-    if "%" not in path and ":" not in path:
-        return path
-    decoded = unquote(path, errors="backslashreplace")
-    absolute = _ABSOLUTE.fullmatch(path)
-    if absolute is None:
-        return decoded
-    scheme, authority, rest = absolute.groups()
-    rest = unquote(rest, errors="backslashreplace")
-    if scheme == "file":
-        return rest
-    return f"{'s3' if scheme in _S3 else scheme}://{authority or ''}{rest}"
+A file whose first mention removes it was there before, if its writer kept to the protocol. A file that is added by a
+commit that neither changes data nor removes may have been there, with other statistics: its bytes are not told.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +46,13 @@ class Tail:
     """The paths of `seen`."""
     last_parts: frozenset[str]
     """What follows the last slash of each path of `seen`."""
+    displaced: Displaced
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory, estimated: Arrow's are known, Python's strings and tuples are about this much."""
-        return int(self.files.get_total_buffer_size() + 3 * self.names.nbytes) + _PER_NAME * len(self.seen)
+        names = _PER_NAME * (len(self.seen) + len(self.displaced))
+        return int(self.files.get_total_buffer_size() + 3 * self.names.nbytes) + names
 
     def keep(self, paths: pa.StringArray, vectors: pa.StructArray | None) -> pa.BooleanArray | None:
         """Tell which rows of a checkpoint the tail does not mention; None when that is all of them.
@@ -103,14 +84,20 @@ class Tail:
         for path, ids in newer.seen.items():
             had = seen.get(path)
             seen[path] = ids if had is None or had == ids else tuple(dict.fromkeys((*had, *ids)))
+        displaced = {key: size for key, size in newer.displaced.items() if key[1] not in self.seen.get(key[0], ())}
         return _tail(
-            seen, in_order([files, newer.files]), newer.protocol or self.protocol, newer.metadata or self.metadata
+            seen,
+            in_order([files, newer.files]),
+            newer.protocol or self.protocol,
+            newer.metadata or self.metadata,
+            {**displaced, **self.displaced},
         )
 
 
 def replay(commits: Iterable[tuple[str, bytes]]) -> Tail:
     """Replay commits given newest first as (path, content); raises TableUnreadable for what cannot be read."""
     seen: dict[str, tuple[str | None, ...]] = {}
+    displaced: dict[tuple[str, str | None], int | None] = {}
     batches: list[pa.RecordBatch] = []
     protocol: Protocol | None = None
     metadata: Metadata | None = None
@@ -118,12 +105,14 @@ def replay(commits: Iterable[tuple[str, bytes]]) -> Tail:
         # The order of lines means nothing in a compaction file; some writers leave an add beside its remove there.
         compacted = path.endswith(".compacted.json")
         last: dict[tuple[str, str | None], Add | None] = {}
+        first: dict[tuple[str, str | None], Add | Remove] = {}
         newest_protocol: Protocol | None = None
         newest_metadata: Metadata | None = None
         for line in file_actions(content, path):
             if (action := line.add or line.remove) is not None:
                 vector = action.deletion_vector
                 key = (canonical_path(action.path), vector.unique_id if vector else None)
+                first.setdefault(key, action)
                 if not (compacted and key in last and last[key] is None):
                     last[key] = line.add
             elif line.meta_data:
@@ -132,6 +121,7 @@ def replay(commits: Iterable[tuple[str, bytes]]) -> Tail:
                 newest_protocol = protocol_in(line.protocol, path) or newest_protocol
         protocol = protocol or newest_protocol
         metadata = metadata or newest_metadata
+        _displace(displaced, first, told=not compacted)
         live: list[Add] = []
         for (name, vector_name), add in last.items():
             had = seen.get(name)
@@ -145,12 +135,32 @@ def replay(commits: Iterable[tuple[str, bytes]]) -> Tail:
                 live.append(add)
         if live:
             batches.append(batch_of(live, path))
-    return _tail(seen, in_order(batches), protocol, metadata)
+    return _tail(seen, in_order(batches), protocol, metadata, displaced)
 
 
-def _tail(seen: Seen, files: pa.RecordBatch, protocol: Protocol | None, metadata: Metadata | None) -> Tail:
+def _displace(
+    displaced: dict[tuple[str, str | None], int | None],
+    first: Mapping[tuple[str, str | None], Add | Remove],
+    *,
+    told: bool,
+) -> None:
+    """Go one commit back: take in its first mentions, which are older than those known; see Displaced."""
+    rewrites = any(isinstance(action, Remove) for action in first.values())
+    for key, action in first.items():
+        if isinstance(action, Remove):
+            displaced[key] = action.size if told else None
+        elif told and (rewrites or action.data_change):
+            displaced.pop(key, None)
+        else:
+            displaced[key] = None
+
+
+def _tail(
+    seen: Seen, files: pa.RecordBatch, protocol: Protocol | None, metadata: Metadata | None, displaced: Displaced
+) -> Tail:
     names = pa.array(list(seen), pa.string())
-    return Tail(seen, files, protocol, metadata, names, frozenset(path[path.rfind("/") + 1 :] for path in seen))
+    last_parts = frozenset(path[path.rfind("/") + 1 :] for path in seen)
+    return Tail(seen, files, protocol, metadata, names, last_parts, displaced)
 
 
 def in_order(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
@@ -200,46 +210,3 @@ def batch_of(adds: Sequence[Add], where: str) -> pa.RecordBatch:
     except (OverflowError, ValueError, pa.ArrowException) as broken:
         raise TableUnreadable(f"the table's log cannot be read: {where} has a broken add: {broken}") from broken
     return pa.RecordBatch.from_arrays(arrays, schema=FILE_SCHEMA)
-
-
-def candidates(paths: pa.StringArray, seen: Seen, names: pa.StringArray, last_parts: frozenset[str]) -> list[int]:
-    """Return the rows whose path may be one of `seen`: all that are, and as few others as a cheap look allows."""
-    if _spelled_plainly(paths):
-        if len(names) <= _HASHED_PER_BATCH:
-            mentioned = pc.is_in(paths, value_set=names)
-            return pc.indices_nonzero(mentioned).to_pylist() if mentioned.true_count else []
-        return [row for row, path in enumerate(paths.to_pylist()) if path in seen]
-    # Some path here is encoded or absolute. Compare file names first: decoding every path would cost more than the
-    # rest of the replay, and few writers encode file names.
-    rows = []
-    for row, path in enumerate(paths.to_pylist()):
-        if path is None:
-            continue
-        name = path[path.rfind("/") + 1 :]
-        if name in last_parts or "%" in name:
-            rows.append(row)
-    return rows
-
-
-def _spelled_plainly(paths: pa.StringArray) -> bool:
-    """Tell whether no path can be spelled in another way; a look at the bytes, because it is on the hot path."""
-    data = paths.buffers()[2]
-    if data is None:
-        return True
-    plain = data.to_pybytes()
-    return b"%" not in plain and b":" not in plain
-
-
-def vector_id(vector: Mapping[str, Any] | None) -> str | None:
-    """Return the unique id of a DELETION_VECTOR row; None for no vector."""
-    if vector is None or vector["storageType"] is None:
-        return None
-    return unique_id(vector["storageType"], vector["pathOrInlineDv"], vector["offset"])
-
-
-def drop_rows(length: int, rows: Sequence[int]) -> pa.BooleanArray:
-    """Return a mask that is true but for these rows."""
-    mask = bytearray(b"\1") * length
-    for row in rows:
-        mask[row] = 0
-    return pc.cast(pa.Array.from_buffers(pa.uint8(), length, [None, pa.py_buffer(mask)]), pa.bool_())

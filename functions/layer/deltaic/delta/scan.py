@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaic.delta.answers import KeptAnswers, from_row
-from deltaic.delta.checkpoint import LinesPart, ParquetPart, Part
 from deltaic.delta.files import FileFilter
 from deltaic.delta.kept import KeptOfTable
 from deltaic.delta.parquet_scan import ParquetScan, Rows
+from deltaic.delta.parts import LinesPart, ParquetPart, Part
 from deltaic.delta.replay import Tail
 from deltaic.delta.rows import both, replace_column
 from deltaic.delta.statistics import json_statistics

@@ -7,11 +7,11 @@ from typing import Final, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaic.delta.checkpoint import ParquetPart
 from deltaic.delta.files import FileFilter
 from deltaic.delta.kept import KeptOfTable
 from deltaic.delta.parquet import Cursor
 from deltaic.delta.partitions import PartitionCodes, partition_codes
+from deltaic.delta.parts import ParquetPart
 from deltaic.delta.rows import parsed_statistics, partition_values
 from deltaic.delta.unreadable import reading
 

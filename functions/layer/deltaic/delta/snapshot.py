@@ -13,12 +13,13 @@ from typing import Final
 import pyarrow as pa
 
 from deltaic.delta.actions import Metadata, Protocol
-from deltaic.delta.checkpoint import CheckpointReader, Part
+from deltaic.delta.checkpoint import CheckpointReader
 from deltaic.delta.checksum import Checksum, Totals, read_checksum
 from deltaic.delta.commits import in_commit_timestamp, windows
 from deltaic.delta.features import DELETION_VECTORS, check_readable, live_features, supported_features
 from deltaic.delta.files import FileFilter
 from deltaic.delta.kept import KeptOfTable
+from deltaic.delta.parts import Part
 from deltaic.delta.paths import LOG, Commit
 from deltaic.delta.replay import Tail, replay
 from deltaic.delta.scan import FileBatch, Position, Scan
@@ -126,7 +127,7 @@ class Snapshot:
         return checkpoint_totals(self._tail, self._parts)
 
     def totals(self) -> Totals:
-        """Return how many files are live and their bytes; exact. Costs much only with a checkpoint and no checksum."""
+        """Return how many files are live, and their bytes; how sure that is, deltaic.delta.totals tells."""
         return self._totals
 
     @cached_property

@@ -9,7 +9,7 @@ from deltaic.delta.actions import Add, AddCdcFile, Remove, text, text_map
 from deltaic.delta.changes import Change, CommitChanges, FileChange
 from deltaic.delta.deletion_vectors import DeletionVector
 from deltaic.delta.log import DeltaLog
-from deltaic.delta.replay import canonical_path
+from deltaic.delta.logical_files import canonical_path
 from deltaic.errors import TableUnreadable
 from deltaic.protocol import lines
 from deltaic.protocol.actions import ActionKind

@@ -1,0 +1,129 @@
+"""Decides what a part of a checkpoint tells as a whole: how many files it adds, their bytes, its few other actions.
+
+A part is a Parquet file, or the adds that stand in a manifest in JSON. Which of its files are live is not its business.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaic.delta.parquet import FOOTER, Cursor, ParquetFile
+from deltaic.delta.rows import child
+from deltaic.delta.store import TableStore
+from deltaic.delta.unreadable import reading
+
+_ROWS: Final = 65536
+
+
+@dataclass
+class ParquetPart:
+    """A Parquet file that may hold add rows."""
+
+    store: TableStore
+    path: str
+    size: int | None
+    """Bytes, where the log tells."""
+    identity: str
+    """Names this very file, across requests."""
+    tail: int = FOOTER
+    """Bytes to ask for at first."""
+
+    @cached_property
+    def file(self) -> ParquetFile:
+        """The file with its footer, opened when first asked for; TableUnreadable when it is missing or corrupt."""
+        with reading(self.path):
+            return ParquetFile(self.store, self.path, self.size, self.tail)
+
+    @property
+    def has_deletion_vectors(self) -> bool:
+        """Tell, by the footer alone, whether some row has a deletion vector; yes where the footer does not say."""
+        leaf = self.file.columns.get("add.deletionVector.storageType")
+        if leaf is None:
+            return False
+        return any(self.file.values(group, leaf) != 0 for group in range(self.file.footer.num_row_groups))
+
+    @property
+    def num_adds(self) -> int | None:
+        """How many rows are adds, by the footer alone; None where the footer does not say."""
+        leaf = self.file.columns.get("add.path")
+        if leaf is None:
+            return 0
+        counts = [self.file.values(group, leaf) for group in range(self.file.footer.num_row_groups)]
+        return None if None in counts else sum(filter(None, counts))
+
+    @cached_property
+    def size_of_adds(self) -> int | None:
+        """Bytes of all files that the part adds; None where the sizes stand in other rows than the footer counts."""
+        file, groups = self.file, list(range(self.file.footer.num_row_groups))
+        leaves = file.leaves("add.size")
+        total = rows = 0
+        with reading(self.path):
+            cursor = Cursor(file, file.fetch(file.ranges(groups, leaves)))
+            for batch in (batch for group in groups if leaves for batch in cursor.batches(group, leaves, _ROWS)):
+                sizes = child(batch.column("add"), "size")
+                rows += len(sizes) - sizes.null_count
+                total += pc.sum(sizes).as_py() or 0
+        return total if rows == self.num_adds else None
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that stay in memory with this part."""
+        file: ParquetFile | None = self.__dict__.get("file")
+        return file.held_bytes if file else 0
+
+    def actions(self, *kinds: str) -> dict[str, list[dict[str, Any]]]:
+        """Return all actions of these kinds as plain values; only for kinds that are few."""
+        found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
+        with reading(self.path):
+            leaves = self.file.leaves(*kinds)
+            groups = [
+                group
+                for group in range(self.file.footer.num_row_groups)
+                if any(self.file.values(group, leaf) != 0 for leaf in leaves)
+            ]
+            if not groups:
+                return found
+            cursor = Cursor(self.file, self.file.fetch(self.file.ranges(groups, leaves)))
+            for group in groups:
+                for batch in cursor.batches(group, leaves, _ROWS):
+                    for kind in kinds:
+                        column = child(batch, kind)
+                        if column is not None and column.null_count < len(column):
+                            if not pa.types.is_struct(column.type):
+                                raise ValueError(f"{kind} is no struct")
+                            found[kind] += column.drop_null().to_pylist()
+        return found
+
+
+@dataclass(frozen=True)
+class LinesPart:
+    """The adds that stand in a JSON manifest itself."""
+
+    files: pa.RecordBatch
+
+    @property
+    def has_deletion_vectors(self) -> bool:
+        """Tell whether some row has a deletion vector."""
+        vectors = self.files["deletionVector"]
+        return bool(vectors.null_count < len(vectors))
+
+    @property
+    def num_adds(self) -> int:
+        """How many rows are adds."""
+        return len(self.files)
+
+    @cached_property
+    def size_of_adds(self) -> int:
+        """Bytes of all files that the part adds."""
+        return int(pc.sum(self.files["size"]).as_py() or 0)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that stay in memory with this part."""
+        return int(self.files.get_total_buffer_size())
+
+
+Part = ParquetPart | LinesPart

@@ -1,0 +1,106 @@
+"""Totals are what the plainest replay counts, whether every path is looked at or the commits are believed."""
+
+import tempfile
+from pathlib import Path
+
+import hypothesis.strategies as st
+import pytest
+from delta_tables.folder_store import FolderStore
+from delta_tables.handmade import Action, HandmadeLog, add, metadata, protocol, remove, vector
+from deltaic.delta.cache import SnapshotCache
+from deltaic.delta.snapshot import Snapshot
+from deltaic.delta.totals import checkpoint_totals
+from hypothesis import given, settings
+
+VECTORS = [None, vector("ab^-aqEH.-t@S}K{vb[*k^"), vector("cd^-aqEH.-t@S}K{vb[*k^", 9)]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[list[Action]]:
+    """Draw commits of a writer that keeps to the protocol: what it removes is there, and what it adds is not."""
+    live: dict[tuple[str, int], int] = {}
+    history = [[metadata(), protocol(3, 7, "deletionVectors")]]
+    for number in range(draw(st.integers(1, 8))):
+        gone = draw(st.lists(st.sampled_from(sorted(live)), unique=True, max_size=3)) if live else []
+        actions = [remove(key[0], VECTORS[key[1]], size=live.pop(key)) for key in gone]
+        for at, (which, size) in enumerate(
+            draw(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 99)), max_size=4))
+        ):
+            path = f"p=a/{number}-{at}.parquet"
+            live[(path, which)] = size
+            actions.append(add(path, size, vector=VECTORS[which], dataChange=draw(st.booleans())))
+        history.append(actions)
+    return history
+
+
+def told(snapshot: Snapshot) -> tuple[int, int]:
+    """Return the totals by the word of the commits, however few files there are."""
+    return checkpoint_totals(snapshot._tail, snapshot._parts, exact=-1)
+
+
+@settings(deadline=None, max_examples=60)
+@given(histories(), st.data())
+def test_lawful_commits_can_be_believed(history: list[list[Action]], data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        log = HandmadeLog(Path(folder))
+        cache = SnapshotCache(1 << 20)
+        checkpoint = data.draw(st.integers(0, len(history) - 1))
+        for version, actions in enumerate(history):
+            log.commit(*actions)
+            if version == checkpoint:
+                log.classic(version, row_group=2)
+            if version >= checkpoint and data.draw(st.booleans()):
+                # Kept ones advance by the new commits alone.
+                snapshot = cache.snapshot("a table", FolderStore(log.root))
+                files = log.state(version).files.values()
+                expected = (len(files), sum(action["size"] for action in files))
+                assert told(snapshot) == snapshot.totals() == expected
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> HandmadeLog:
+    log = HandmadeLog(tmp_path)
+    log.commit(metadata(), protocol(3, 7, "deletionVectors"), add("a", 1), add("b", 2), add("c", 4))
+    log.classic(0)
+    return log
+
+
+@pytest.mark.parametrize(
+    "commits",
+    [
+        [[add("a", 1, dataChange=False)]],
+        [[add("a", 1, dataChange=False)], [remove("a", size=1)]],
+        [[remove("a")]],
+        [[remove("a"), add("d", 8)], [remove("d", size=8)]],
+        [[remove("never there", size=100)]],
+    ],
+    ids=[
+        "statistics anew",
+        "statistics anew, then gone",
+        "a remove without its size",
+        "and a new file that comes and goes",
+        "more removed than there was",
+    ],
+)
+def test_unclear_commits_are_not_believed(log: HandmadeLog, commits: list[list[Action]]) -> None:
+    for actions in commits:
+        log.commit(*actions)
+    files = log.state().files.values()
+    snapshot = SnapshotCache(1 << 20).snapshot("a table", FolderStore(log.root))
+    assert told(snapshot) == (len(files), sum(action["size"] for action in files))
+
+
+def test_compacted_commits_are_not_believed(log: HandmadeLog) -> None:
+    log.commit(add("d", 8))
+    log.commit(remove("d", size=8), remove("a", size=1))
+    log.compact(1, 2)
+    log.forget(1)
+    snapshot = SnapshotCache(1 << 20).snapshot("a table", FolderStore(log.root))
+    assert told(snapshot) == (2, 6)
+
+
+def test_the_word_of_commits_is_taken_only_for_many_files(log: HandmadeLog) -> None:
+    log.commit(remove("never there", size=1))
+    snapshot = SnapshotCache(1 << 20).snapshot("a table", FolderStore(log.root))
+    assert snapshot.totals() == (3, 7)
+    assert told(snapshot) == (2, 6)
