@@ -1,4 +1,4 @@
-"""Decides how the benchmark is run: `uv run python -m bench [--full | --sizes 1000,100000] [--state FOLDER]`."""
+"""Decides how the benchmark is run: `uv run python -m bench [--full | --sizes 1000,100000] [--beside FOLDER]`."""
 
 import argparse
 import os
@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from bench import ours, report, rivals
+from bench import ours, reference, report, rivals
+from bench.beside import compared
 from bench.figures import Figure, amount, table
 from bench.objects import ObjectStore
 from bench.scenarios import Bench, written
@@ -28,14 +29,17 @@ def main() -> int:
     parser.add_argument("--full", action="store_true", help="a table of a million files too (2 to 5 minutes more)")
     parser.add_argument("--sizes", default="", help="other numbers of files, separated by commas")
     parser.add_argument("--state", type=Path, default=Path(".deltaic/bench"), help="where logs and objects are kept")
+    parser.add_argument("--beside", type=Path, help="a built reference server to measure too (see reference.py)")
     parser.add_argument("--report", type=Path, default=Path(__file__).parent, help="where the report is written")
     parser.add_argument("--warm", type=int, default=5, help="warm queries of each table")
     parser.add_argument("--no-report", action="store_true", help="print only")
     parser.add_argument("--strict", action="store_true", help="exit 1 if a bar is missed")
     said = parser.parse_args()
     sizes = [int(size) for size in said.sizes.split(",") if size] or QUICK + ([MILLION] if said.full else [])
+    if said.beside:
+        reference.check(said.beside)
     busy = os.getloadavg()[0] / (os.cpu_count() or 1)
-    figures = _measure(said.state.resolve(), sizes, said.warm)
+    figures = _measure(said.state.resolve(), sizes, said.warm, said.beside)
     print(table(figures))
     if not said.no_report:
         report.write(figures, said.report, report.machine(busy))
@@ -45,7 +49,7 @@ def main() -> int:
     return int(bool(missed and said.strict))
 
 
-def _measure(state: Path, sizes: list[int], warm: int) -> list[Figure]:
+def _measure(state: Path, sizes: list[int], warm: int, beside: Path | None) -> list[Figure]:
     state.mkdir(parents=True, exist_ok=True)
     folders = written(state / "logs", sizes, _say)
     figures: list[Figure] = []
@@ -60,6 +64,11 @@ def _measure(state: Path, sizes: list[int], warm: int) -> list[Figure]:
             if 10_000 in sizes:  # noqa: PLR2004 -- the promised size
                 _say("10,000: eight at once")
                 figures += _told(Bench(objects, running, _say).parallel(10_000, 8))
+            if beside:
+                theirs = partial(reference.fresh, beside, objects, locations, state / "reference")
+                for files in sizes:
+                    _say(f"{files:,}: beside the {reference.NAME}")
+                    figures += _told(compared(files, objects.requests, running.fresh, theirs, warm))
     return [*figures, *_told(_parts())]
 
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench.beside import SUBJECT
 from bench.figures import Figure, amount, of
 from bench.plots import Bar, bars
+from bench.reference import NAME
 
 _ROWS = (
     ("fresh: first byte", "ms"),
@@ -99,11 +101,38 @@ def _page(figures: Sequence[Figure], plots: Mapping[str, tuple[str, str]], machi
         f"| {one.subject} | {one.name} | {amount(one.value, one.unit).strip()} | {one.rival} "
         f"| {amount(one.theirs, one.unit).strip()} | {amount(one.ratio, '').strip()} |"
         for one in figures
-        if one.theirs is not None
+        if one.theirs is not None and one.rival != NAME
     ]
+    parts += ["", "## Beside the reference server", "", *_beside(figures)]
     parts += ["", "## Everything", "", "| measured | figure | value |", "|---|---|---|"]
     parts += [f"| {one.subject} | {one.name} | {amount(one.value, one.unit).strip()} |" for one in figures]
     return "\n".join(parts) + "\n"
+
+
+def _beside(figures: Sequence[Figure]) -> list[str]:
+    shown = [one for one in figures if one.rival == NAME]
+    if not shown:
+        return ["Not measured: `--beside FOLDER` names a built one (`reference.py` says what it must hold)."]
+    return [
+        "The Scala server of delta-io/delta-sharing, Java's and its own defaults, with the same token check over the",
+        "same objects; its answers hold the same files. Processes by turns, medians. A fresh process has answered one",
+        "listing and no query. Its URLs carry no session token, ours do.",
+        "",
+        "| measured | figure | ours | theirs | times less | promised |",
+        "|---|---|---|---|---|---|",
+        *(
+            f"| {one.subject.removesuffix(SUBJECT)} | {one.name} | {amount(one.value, one.unit).strip()} "
+            f"| {amount(one.theirs, one.unit).strip()} | {amount(one.ratio, '').strip()} "
+            f"| {_promised(one)} |"
+            for one in shown
+        ),
+    ]
+
+
+def _promised(one: Figure) -> str:
+    if one.bar is None or one.theirs is None:
+        return ""
+    return f"{amount(one.theirs / one.bar, '').strip()}, {'holds' if one.holds else '**missed**'}"
 
 
 def _plots(figures: Sequence[Figure]) -> dict[str, tuple[str, str]]:

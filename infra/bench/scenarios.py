@@ -204,9 +204,14 @@ class Bench:
         return min(times)
 
     def _cost(self, server: Server, ask: Callable[[Client], Timing]) -> Cost:
-        requests, cpu = self.objects.requests(), process.cpu_seconds(server.pid)
-        timing = ask(server.client)
-        return Cost(timing, process.cpu_seconds(server.pid) - cpu, self.objects.requests() - requests)
+        return cost_of(self.objects.requests, server, ask)
+
+
+def cost_of(requests: Callable[[], int], server: Server, ask: Callable[[Client], Timing]) -> Cost:
+    """Send one request and return what it cost both ends; `requests` counts those of the store so far."""
+    asked, cpu = requests(), process.cpu_seconds(server.pid)
+    timing = ask(server.client)
+    return Cost(timing, process.cpu_seconds(server.pid) - cpu, requests() - asked)
 
 
 def _least(costs: list[Cost]) -> float:

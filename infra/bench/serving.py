@@ -41,7 +41,7 @@ class Service:
         """Start a gateway process of its own; yields when its functions are loaded and it has answered a listing."""
         with gateway_over(self.environment, self.state) as stack:
             client = Client(stack.endpoint, self.token)
-            _wait_until_loaded(client)
+            wait_until_loaded(client)
             yield Server(client, stack.processes["gateway"])
             stack.check()
 
@@ -80,7 +80,8 @@ def _check(stack: Stack) -> None:
     stack.check()
 
 
-def _wait_until_loaded(client: Client) -> None:
+def wait_until_loaded(client: Client) -> None:
+    """Ask for the shares until they are listed; raises what the last request raised after START_SECONDS."""
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:

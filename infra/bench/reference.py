@@ -1,0 +1,104 @@
+"""Decides how the reference Delta Sharing server stands beside ours: started from its jars, over the same store.
+
+Nothing of it is kept here. What `--beside` names is a folder of a built one, that of delta-io/delta-sharing on GitHub
+(`server/`, its README tells how), with all its jars in `lib/`, `delta-standalone` and `shapeless` among them. Java 17
+is taken from PATH. Its memory, caches and paging are at their defaults, but no request times out.
+"""
+
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from deltaic_ops.local.embedded import free_port
+
+from bench.client import Client
+from bench.objects import REGION, ObjectStore
+from bench.serving import Server, wait_until_loaded
+
+NAME = "reference server"
+TOKEN = "benchmark-of-both"  # noqa: S105 -- it is written to a file for a server that nobody else reaches
+STOP_SECONDS = 10.0
+_MAIN = "io.delta.sharing.server.DeltaSharingService"
+
+
+def check(folder: Path) -> None:
+    """Raise RuntimeError if the server cannot be started from here, or would be open to others."""
+    if not any((folder / "lib").glob("*.jar")):
+        raise RuntimeError(f"no jars in {folder / 'lib'}: name the folder of a built reference server")
+    if any(name != "lo" for _, name in socket.if_nameindex()):
+        raise RuntimeError(
+            "the reference server listens on every interface and cannot be told otherwise: run the benchmark where"
+            " there is no other than loopback, as in unshare --net sh -c 'ip link set lo up && exec uv run ...'"
+        )
+
+
+@contextmanager
+def fresh(folder: Path, objects: ObjectStore, tables: Mapping[str, str], state: Path) -> Iterator[Server]:
+    """Start a process of its own that shares `tables` (name: location); yields when it has answered a listing."""
+    state.mkdir(parents=True, exist_ok=True)
+    port, log = free_port(), state / "reference.log"
+    for name, text in configured(objects.endpoint, tables, port).items():
+        (state / name).parent.mkdir(parents=True, exist_ok=True)
+        (state / name).write_text(text)
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    keys = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench", "AWS_REGION": REGION}
+    command = ["java", "-cp", f"{state}:{folder / 'lib'}/*", _MAIN, "--config", str(state / "server.yaml")]
+    with log.open("ab") as output:
+        running = subprocess.Popen(command, env=inherited | keys, stdout=output, stderr=output)
+    try:
+        client = Client(f"http://127.0.0.1:{port}/delta-sharing", TOKEN)
+        try:
+            wait_until_loaded(client)
+        except OSError as error:
+            raise RuntimeError(f"the {NAME} did not start; its log is {log}") from error
+        yield Server(client, running.pid)
+    finally:
+        running.terminate()
+        try:
+            running.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.wait()
+
+
+def configured(endpoint: str, tables: Mapping[str, str], port: int) -> dict[str, str]:
+    """Return its files by name: the shares, Hadoop's access to the store, and the SDK's, which signs without Hadoop's.
+
+    The SDK has no session, so its URLs are shorter than ours by the session token: to its advantage.
+    """
+    listed = [
+        {"name": name, "location": location.replace("s3://", "s3a://", 1), "id": name, "historyShared": True}
+        for name, location in tables.items()
+    ]
+    server = {
+        "version": 1,
+        "shares": [{"name": "bench", "schemas": [{"name": "logs", "tables": listed}]}],
+        "authorization": {"bearerToken": TOKEN},
+        "host": "127.0.0.1",
+        "port": port,
+        "endpoint": "/delta-sharing",
+        "requestTimeoutSeconds": 0,
+    }
+    hadoop = {
+        "fs.s3a.endpoint": endpoint,
+        "fs.s3a.path.style.access": "true",
+        "fs.s3a.connection.ssl.enabled": "false",
+        "fs.s3a.access.key": "bench",
+        "fs.s3a.secret.key": "bench",
+    }
+    properties = "".join(
+        f"<property><name>{name}</name><value>{escape(value)}</value></property>" for name, value in hadoop.items()
+    )
+    place = f"<ServiceName>s3</ServiceName><Http>true</Http><Https>false</Https><Hostname>{endpoint[7:]}</Hostname>"
+    region = f"<Region><Name>{REGION}</Name><Endpoint>{place}</Endpoint></Region>"
+    return {
+        "server.yaml": json.dumps(server),  # JSON is YAML
+        "core-site.xml": f"<configuration>{properties}</configuration>",
+        "log4j.properties": "log4j.rootLogger=OFF",  # without a file its libraries format every debugging message
+        "com/amazonaws/regions/override/regions.xml": f"<XML><Regions>{region}</Regions></XML>",
+    }

@@ -1,0 +1,133 @@
+"""What is compared with the reference server, and what is written of it."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from pathlib import Path
+
+import pytest
+from bench import report
+from bench.beside import Start, compared, files_of
+from bench.client import Client
+from bench.figures import Figure
+from bench.reference import NAME
+from bench.serving import Server
+
+HEAD = b'{"protocol":{"minReaderVersion":1}}\n{"metaData":{"id":"m"}}\n'
+
+
+def answer(files: dict[str, int]) -> bytes:
+    return HEAD + b"".join(
+        b'{"file":{"url":"http://x","id":"%s","size":%d,"stats":"{\\"id\\":\\"no\\"}"}}\n' % (name.encode(), size)
+        for name, size in files.items()
+    )
+
+
+def chunked(body: bytes, length: int = 50) -> bytes:
+    """Return a body in chunks that end anywhere in a line."""
+    parts = [body[at : at + length] for at in range(0, len(body), length)]
+    return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in [*parts, b""])
+
+
+def serving(body: bytes) -> Start:
+    """Return what starts a server that gives one answer to everything; its process is this one."""
+
+    class Answer(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.wfile.write(chunked(body))
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    @contextmanager
+    def started() -> Iterator[Server]:
+        with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+            thread = threading.Thread(target=server.serve_forever, args=[0.01])
+            thread.start()
+            yield Server(Client(f"http://127.0.0.1:{server.server_port}/delta-sharing", "t"), os.getpid())
+            server.shutdown()
+            thread.join()
+
+    def start() -> AbstractContextManager[Server]:
+        return started()
+
+    return start
+
+
+def figures(files: int, ours: dict[str, int], theirs: dict[str, int]) -> dict[str, Figure]:
+    found = compared(files, count().__next__, serving(answer(ours)), serving(answer(theirs)), 2)
+    return {one.name: one for one in found}
+
+
+def test_files_are_told_by_id_in_any_chunks() -> None:
+    assert files_of(chunked(answer({"a": 1, "b": 2}), 7)) == {"a": 1, "b": 2}
+
+
+def test_a_file_that_comes_twice_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="1 files came twice"):
+        files_of(chunked(answer({"a": 1}) + answer({"a": 1})))
+
+
+def test_every_figure_stands_beside_the_other_servers() -> None:
+    found = figures(100_000, {"a": 1, "b": 2}, {"b": 2, "a": 1})
+    for process in ("fresh", "warm"):
+        for what in ("first byte", "last byte", "CPU", "S3 requests", "peak memory"):
+            assert found[f"{process} process: {what}"].rival == NAME
+    assert found["warm process: S3 requests"].value == found["warm process: S3 requests"].theirs == 1
+    assert "fresh process: first byte, least" in found
+
+
+@pytest.mark.parametrize(
+    ("files", "name", "times"),
+    [
+        pytest.param(100_000, "fresh process: first byte", 100, id="first byte of 100k"),
+        pytest.param(1_000_000, "fresh process: first byte", 500, id="first byte of a million"),
+        pytest.param(10_000, "fresh process: last byte", 10, id="last byte of 10k"),
+        pytest.param(100_000, "warm process: last byte", 5, id="last byte of 100k, warm"),
+        pytest.param(100_000, "warm process: peak memory", 8, id="memory of 100k"),
+        pytest.param(1_000_000, "fresh process: peak memory", 15, id="memory of a million"),
+    ],
+)
+def test_a_promise_is_a_share_of_the_other_servers_value(files: int, name: str, times: int) -> None:
+    one = figures(files, {"a": 1}, {"a": 1})[name]
+    assert one.theirs is not None
+    assert one.bar == pytest.approx(one.theirs / times)
+    assert one.holds is False  # both are the same server
+
+
+@pytest.mark.parametrize(
+    ("ours", "said"),
+    [
+        pytest.param({"a": 1}, "1 files missing, 0 more, 0 of another size", id="missing"),
+        pytest.param({"a": 1, "b": 2, "c": 3}, "0 files missing, 1 more, 0 of another size", id="more"),
+        pytest.param({"a": 1, "b": 3}, "0 files missing, 0 more, 1 of another size", id="another size"),
+    ],
+)
+def test_answers_that_differ_are_an_error(ours: dict[str, int], said: str) -> None:
+    with pytest.raises(RuntimeError, match=said):
+        figures(1000, ours, {"a": 1, "b": 2})
+
+
+def test_the_report_says_when_nothing_was_measured_beside(tmp_path: Path) -> None:
+    report.write([], tmp_path, {})
+    section = (tmp_path / "report.md").read_text().partition("## Beside the reference server")[2]
+    assert section.partition("##")[0].strip().startswith("Not measured")
+
+
+def test_the_report_shows_what_was_promised_beside(tmp_path: Path) -> None:
+    report.write(
+        [Figure("100k files beside the reference server", "warm process: last byte", 2.0, "s", 1.0, NAME, 5.0)],
+        tmp_path,
+        {},
+    )
+    section = (tmp_path / "report.md").read_text().partition("## Beside the reference server")[2]
+    assert "| 100k files | warm process: last byte | 2 s | 5 s | 2.50 | 5, **missed** |" in section

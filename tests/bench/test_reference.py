@@ -1,0 +1,81 @@
+"""How the reference server is started; a stand-in takes Java's place."""
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from bench import reference
+from bench.objects import ObjectStore
+
+TABLES = {"files_100": "s3://bench/files_100"}
+JAVA = """#!{python}
+import json, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+class Shares(BaseHTTPRequestHandler):
+    def do_GET(self):
+        known = self.headers["Authorization"] == "Bearer " + config["authorization"]["bearerToken"]
+        self.send_response(200 if known and self.path == "/delta-sharing/shares" else 404)
+        self.end_headers()
+        self.wfile.write(b"{{}}")
+
+config = json.load(open(sys.argv[sys.argv.index("--config") + 1]))
+HTTPServer((config["host"], config["port"]), Shares).serve_forever()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "built" / "lib").mkdir(parents=True)
+    (tmp_path / "built" / "lib" / "server.jar").touch()
+    return tmp_path / "built"
+
+
+@pytest.fixture
+def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(JAVA.format(python=sys.executable))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    return program
+
+
+def test_a_folder_without_jars_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="no jars in"):
+        reference.check(tmp_path)
+
+
+def test_it_is_not_started_where_others_could_reach_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "if_nameindex", lambda: [(1, "lo"), (2, "eth0")])
+    with pytest.raises(RuntimeError, match="unshare --net"):
+        reference.check(folder)
+
+
+def test_loopback_alone_is_fine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "if_nameindex", lambda: [(1, "lo")])
+    reference.check(folder)
+
+
+def test_it_serves_until_the_block_ends(folder: Path, java: Path, tmp_path: Path) -> None:
+    assert java.exists()
+    with reference.fresh(folder, ObjectStore(tmp_path), TABLES, tmp_path / "state") as server:
+        assert server.client.get("/shares").status == 200
+        assert Path(f"/proc/{server.pid}/cmdline").read_bytes().count(str(folder).encode()) == 1
+    with pytest.raises(ConnectionRefusedError):
+        server.client.get("/shares")
+
+
+def test_it_reads_and_signs_for_the_store() -> None:
+    files = reference.configured("http://127.0.0.1:4711", TABLES, 4712)
+    server = json.loads(files["server.yaml"])
+    assert server["shares"][0]["schemas"][0]["tables"][0]["location"] == "s3a://bench/files_100"
+    assert (server["port"], server["requestTimeoutSeconds"]) == (4712, 0)
+    hadoop = {one.findtext("name"): one.findtext("value") for one in ET.fromstring(files["core-site.xml"])}  # noqa: S314 -- our own text
+    assert hadoop["fs.s3a.endpoint"] == "http://127.0.0.1:4711"
+    regions = ET.fromstring(files["com/amazonaws/regions/override/regions.xml"])  # noqa: S314 -- our own text
+    assert regions.findtext(".//Hostname") == "127.0.0.1:4711"
