@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltaic_ops.deploy.template import ROOT, Route, load_template
+from deltaic_ops.deploy.api import Route
+from deltaic_ops.deploy.template import ROOT, load_template
 from deltaic_ops.deploy.transform import transformed
 
 ENDPOINTS = sorted(path.parent.name for path in (ROOT / "functions" / "api").glob("*/app.py"))

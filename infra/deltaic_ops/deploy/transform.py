@@ -6,16 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from deltaic_ops.deploy.intrinsics import Resolver, read
+from deltaic_ops.deploy.names import REGION, pseudo_parameters
 from deltaic_ops.deploy.template import TEMPLATE
 
 _BASIC_EXECUTION = "AWSLambdaBasicExecutionRole"
-_PSEUDO_PARAMETERS = {
-    "AWS::Region": "us-east-1",
-    "AWS::Partition": "aws",
-    "AWS::AccountId": "000000000000",
-    "AWS::StackName": "deltaic",
-    "AWS::URLSuffix": "amazonaws.com",
-}
 
 
 def transformed(path: Path = TEMPLATE, parameters: Mapping[str, str] | None = None) -> dict[str, dict[str, Any]]:
@@ -31,11 +25,11 @@ def transformed(path: Path = TEMPLATE, parameters: Mapping[str, str] | None = No
     # SAM warns about usage metrics of its own that nobody publishes.
     logging.getLogger("samtranslator").setLevel(logging.ERROR)
     given = dict(parameters or {})
-    session = boto3.Session(region_name=_PSEUDO_PARAMETERS["AWS::Region"])
+    session = boto3.Session(region_name=REGION)
     policies = {_BASIC_EXECUTION: f"arn:aws:iam::aws:policy/service-role/{_BASIC_EXECUTION}"}
     translator = Translator(policies, Parser(), boto_session=session)
-    document = translator.translate(_packaged(read(path)), parameter_values={**_PSEUDO_PARAMETERS, **given})
-    resolve = Resolver(document, given, _PSEUDO_PARAMETERS, symbolic=True)
+    document = translator.translate(_packaged(read(path)), parameter_values={**pseudo_parameters(), **given})
+    resolve = Resolver(document, given, pseudo_parameters(), symbolic=True)
     return {
         logical_id: {**resource, "Properties": resolve(resource.get("Properties", {}))}
         for logical_id, resource in document["Resources"].items()

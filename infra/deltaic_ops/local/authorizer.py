@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from deltaic_ops.deploy.template import Authorizer
+from deltaic_ops.deploy.api import Authorizer
 
 logger = logging.getLogger(__name__)
 

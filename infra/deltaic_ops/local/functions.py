@@ -18,7 +18,7 @@ from typing import Any
 
 from deltaic_ops.deploy.template import Function
 from deltaic_ops.local.http_server import Exchange, Header
-from deltaic_ops.local.proxy_event import ACCOUNT, read_prelude
+from deltaic_ops.local.proxy_event import read_prelude
 
 Handler = Callable[[dict[str, Any], Any], Any]
 Head = Callable[[int, list[Header]], None]
@@ -35,7 +35,7 @@ class LocalContext:
         self.aws_request_id = request_id
         self.function_name = function.name
         self.memory_limit_in_mb = function.memory
-        self.invoked_function_arn = f"arn:aws:lambda:us-east-1:{ACCOUNT}:function:{function.name}"
+        self.invoked_function_arn = function.arn
         self.log_group_name = f"/aws/lambda/{function.name}"
         self.log_stream_name = "local"
         self._deadline = time.monotonic() + function.timeout

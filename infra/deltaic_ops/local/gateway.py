@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from deltaic_ops.deploy.template import GatewayResponse, Template
+from deltaic_ops.deploy.api import GatewayResponse
+from deltaic_ops.deploy.template import Template
 from deltaic_ops.local.authorizer import Refused, TokenAuthorizer
 from deltaic_ops.local.environments import Environments
 from deltaic_ops.local.functions import Functions, LocalContext, StreamingContext

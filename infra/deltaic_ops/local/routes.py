@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from deltaic_ops.deploy.template import Route
+from deltaic_ops.deploy.api import Route
 
 
 @dataclass(frozen=True, slots=True)
