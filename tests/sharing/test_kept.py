@@ -13,9 +13,9 @@ from deltaic.delta.skipping import Skipper
 from deltaic.delta.snapshot import Snapshot
 from deltaic.protocol.capabilities import ResponseFormat
 from deltaic.protocol.predicates import parse_sql
-from deltaic.sharing.kept import KeptLines
+from deltaic.sharing.kept import KeptLines, Prepared
 from deltaic.sharing.page import Page
-from deltaic.sharing.rendering import FileStyle, render
+from deltaic.sharing.rendering import FileStyle, render, render_kept
 from deltaic.storage.credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
@@ -73,8 +73,20 @@ def lines(
     keeps = Skipper(wanted, snapshot.metadata) if wanted is not None else None
     known = KeptLines.of(kept, ("t", response_format), snapshot) if kept is not None else None
     style = FileStyle(response_format, response_format)
+    if known is not None and keeps is None and max_files is None:
+        if (blocks := known.whole()) is not None:
+            return b"".join(render_kept(blocks, urls(), style)).splitlines()
+        found = [chunk for batch in snapshot.scan() for chunk in render(batch, urls(), style, known)]
+        known.keep_whole()
+        return b"".join(found).splitlines()
     page = Page(snapshot.scan(keeps, batch_rows=7), limit=None, max_files=max_files)
     return b"".join(chunk for batch in page for chunk in render(batch, urls(), style, known)).splitlines()
+
+
+def known_whole(kept: Kept, snapshot: Snapshot, response_format: ResponseFormat) -> list[Prepared] | None:
+    lines = KeptLines.of(kept, ("t", response_format), snapshot)
+    assert lines is not None
+    return lines.whole()
 
 
 @settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -89,3 +101,25 @@ def test_kept_lines_are_those_made_anew(
         found = lines(log.snapshot(version), response_format, hint, max_files, kept=kept)
         assert found == lines(plain.snapshot(version), response_format, hint, max_files, kept=None)
         assert kept.nbytes <= room
+
+
+@pytest.mark.parametrize("version", [1, VERSIONS - 1])
+def test_a_version_that_was_answered_in_whole_is_known_without_its_log(root: Path, version: int) -> None:
+    snapshot = DeltaLog(FolderStore(root)).snapshot(version)
+    kept = Kept(1 << 24)
+    assert known_whole(kept, snapshot, "delta") is None
+    found = lines(snapshot, "delta", None, None, kept=kept)
+    blocks = known_whole(kept, snapshot, "delta")
+    assert blocks is not None
+    assert b"".join(render_kept(blocks, urls(), FileStyle("delta", "delta"))).splitlines() == found
+    assert known_whole(kept, snapshot, "parquet") is None
+
+
+def test_blocks_that_another_version_made_anew_are_not_taken(root: Path) -> None:
+    kept = Kept(1 << 24)
+    older, newer = (DeltaLog(FolderStore(root)).snapshot(version) for version in (2, 1))
+    for snapshot in (older, newer):
+        lines(snapshot, "parquet", None, None, kept=kept)
+    assert older.base == newer.base
+    assert known_whole(kept, older, "parquet") is None
+    assert known_whole(kept, newer, "parquet") is not None

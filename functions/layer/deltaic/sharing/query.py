@@ -27,7 +27,7 @@ from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.kept import KeptLines
 from deltaic.sharing.page import Page, start_of
-from deltaic.sharing.rendering import FileStyle, render
+from deltaic.sharing.rendering import FileStyle, render, render_kept
 from deltaic.sharing.snapshots import find, head_lines, negotiate, open_log
 from deltaic.storage.urls import TableUrls
 
@@ -51,9 +51,12 @@ def query(sharing: Sharing, caller: Caller, name: TableName, request: QueryReque
 
 
 @dataclass(frozen=True, slots=True)
-class _Keys:
-    """What an answer is signed with, at hand before its first line."""
+class _Files:
+    """The files of an answer and what they are signed with, at hand before its first line."""
 
+    page: Page
+    whole: bool
+    """Whether the page is all of the version."""
     urls: TableUrls
     signer: TokenSigner | None
     """None where no token can be asked for."""
@@ -89,14 +92,13 @@ class SnapshotQuery:
             version=snapshot.version if self.request.time_travels else None,
             timestamp=snapshot.timestamp if self.request.time_travels else None,
         )
-        page = Page(
-            snapshot.scan(self._filter(snapshot), start=start),
-            limit=self.request.limit_hint,
-            max_files=self.request.max_files,
-            rows_before=rows_before,
-        )
+        wanted = self._filter(snapshot)
+        limit, max_files = self.request.limit_hint, self.request.max_files
+        page = Page(snapshot.scan(wanted, start=start), limit=limit, max_files=max_files, rows_before=rows_before)
+        whole = start is None and wanted is None and limit is None and max_files is None
+        files = _Files(page, whole, self.sharing.urls(self.table), self._signer())
         facts: dict[str, object] = {"version": snapshot.version, "format": response_format}
-        body = self._lines(snapshot, page, _Keys(self.sharing.urls(self.table), self._signer()), style, facts)
+        body = self._lines(snapshot, files, style, facts)
         # The head and the first files are made before the 200 begins: what is wrong with a log shows up there.
         first = list(_take(body, 2))
         return Answer(
@@ -122,33 +124,38 @@ class SnapshotQuery:
         self.table.gate.check_version(snapshot.version)
         return snapshot, claims.response_format if claims else negotiate(snapshot.live_features, self.wishes)
 
-    def _lines(
-        self, snapshot: Snapshot, page: Page, keys: _Keys, style: FileStyle, facts: dict[str, object]
-    ) -> Iterator[bytes]:
+    def _lines(self, snapshot: Snapshot, files: _Files, style: FileStyle, facts: dict[str, object]) -> Iterator[bytes]:
         yield head_lines(self.table, snapshot, style.response_format)
         scope = (self.table.identity, style.response_format, style.scheme)
         kept = KeptLines.of(self.sharing.memory.lines, scope, snapshot)
-        for batch in page:
-            yield from render(batch, keys.urls, style, kept)
-        facts["files"] = page.files
+        known = kept.whole() if kept is not None and files.whole else None
+        if known is not None:
+            facts["files"] = sum(len(block.tails) for block in known)
+            yield from render_kept(known, files.urls, style)
+        else:
+            for batch in files.page:
+                yield from render(batch, files.urls, style, kept)
+            facts["files"] = files.page.files
+            if kept is not None and files.whole:
+                kept.keep_whole()
         if self.request.opts_into_end_stream or self.wishes.capabilities.include_end_stream_action:
-            yield self._end(snapshot, page, keys, style.response_format)
+            yield self._end(snapshot, files, style.response_format, expires=bool(facts["files"]))
 
-    def _end(self, snapshot: Snapshot, page: Page, keys: _Keys, response_format: ResponseFormat) -> bytes:
+    def _end(self, snapshot: Snapshot, files: _Files, response_format: ResponseFormat, *, expires: bool) -> bytes:
         now = self.sharing.clock()
         log_id = snapshot.metadata.id
         next_token = refresh_token = None
-        if keys.signer is not None and page.next is not None:
-            claims = PageClaims(snapshot.version, None, snapshot.version, response_format, log_id, page.next)
-            next_token = seal_page_token(keys.signer, self._binding(), claims, now=now)
-        if keys.signer is not None and self.request.include_refresh_token:
+        if files.signer is not None and files.page.next is not None:
+            claims = PageClaims(snapshot.version, None, snapshot.version, response_format, log_id, files.page.next)
+            next_token = seal_page_token(files.signer, self._binding(), claims, now=now)
+        if files.signer is not None and self.request.include_refresh_token:
             pinned = Pinned(self.table.caller.recipient_id, self.table.entry.id, snapshot.version, log_id)
-            refresh_token = seal_refresh_token(keys.signer, pinned, now=now)
+            refresh_token = seal_refresh_token(files.signer, pinned, now=now)
         return lines.end_stream_action(
             lines.EndStreamAction(
                 refresh_token=refresh_token,
                 next_page_token=next_token,
-                min_url_expiration=keys.urls.expires_at_ms if page.files else None,
+                min_url_expiration=files.urls.expires_at_ms if expires else None,
             )
         )
 

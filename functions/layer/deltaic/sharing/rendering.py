@@ -5,7 +5,7 @@ that does not depend on the signature is prepared once, column by column, and ma
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import md5, sha256
@@ -42,21 +42,32 @@ def render(batch: FileBatch, urls: TableUrls, style: FileStyle, kept: KeptLines 
         paths = urls.relative(files.column("path"))
         return None if paths is None else Prepared(paths, *_tails(files, style))
 
-    for files, lines in _whole(batch, prepare) if kept is None else kept.blocks(batch, prepare):
-        if lines is None:
-            for at in range(0, files.num_rows, BLOCK_ROWS):
-                yield _one_by_one(files.slice(at, BLOCK_ROWS), head, urls, style)
-            continue
-        tails = _signed(lines.tails, lines.late, urls)
-        for at in range(0, len(tails), BLOCK_ROWS):
-            yield urls.signer.lines(head, lines.paths[at : at + BLOCK_ROWS], tails[at : at + BLOCK_ROWS])
+    for block in _halves(batch, prepare) if kept is None else kept.blocks(batch, prepare):
+        if isinstance(block, Prepared):
+            yield from _chunks(block, head, urls)
+        else:
+            for at in range(0, block.num_rows, BLOCK_ROWS):
+                yield _one_by_one(block.slice(at, BLOCK_ROWS), head, urls, style)
 
 
-def _whole(batch: FileBatch, prepare: Prepare) -> Iterator[tuple[Any, Prepared | None]]:
+def render_kept(blocks: Iterable[Prepared], urls: TableUrls, style: FileStyle) -> Iterator[bytes]:
+    """Yield prepared lines as `render` does."""
+    head = _head(style, urls.expires_at_ms)
+    for block in blocks:
+        yield from _chunks(block, head, urls)
+
+
+def _halves(batch: FileBatch, prepare: Prepare) -> Iterator[Any]:
     """Prepare a few lines, so that they leave soon, then the others of the batch at once, which is cheaper."""
     for files in (batch.files.slice(0, BLOCK_ROWS), batch.files.slice(BLOCK_ROWS)):
         if files.num_rows:
-            yield files, prepare(files)
+            yield prepare(files) or files
+
+
+def _chunks(lines: Prepared, head: bytes, urls: TableUrls) -> Iterator[bytes]:
+    tails = _signed(lines.tails, lines.late, urls)
+    for at in range(0, len(tails), BLOCK_ROWS):
+        yield urls.signer.lines(head, lines.paths[at : at + BLOCK_ROWS], tails[at : at + BLOCK_ROWS])
 
 
 def _one_by_one(files: Any, head: bytes, urls: TableUrls, style: FileStyle) -> bytes:
