@@ -145,6 +145,15 @@ def test_the_format_and_the_ids_may_not_change(table: Callable[[str], Table]) ->
         asked.query(maxFiles=1, pageToken=token).refused(*BAD, MISMATCH)
 
 
+def test_what_the_client_reads_was_settled_with_the_first_page(table: Callable[[str], Table]) -> None:
+    asked = table("deletion_vectors_with_dvs_dv_property_on")
+    first = asked.asking("responseformat=delta;readerfeatures=deletionvectors").query(maxFiles=1)
+    later = asked.asking("responseformat=delta").query(maxFiles=1, pageToken=first.end["nextPageToken"])
+    assert later.lines[:2] == first.lines[:2]
+    assert len({*ids(first), *ids(later)}) == 2
+    asked.asking("responseformat=delta").query(maxFiles=1).refused(400, "UNSUPPORTED_OPERATION", "deletionVectors")
+
+
 def test_a_token_ends(table: Callable[[str], Table], reseal: Reseal) -> None:
     token = first_token(table("table1"))
     assert table("table1").query(maxFiles=1, pageToken=reseal("page", token, timedelta(minutes=1))).status == 200
