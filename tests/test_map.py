@@ -73,7 +73,7 @@ def test_the_reader_finds_what_sam_deploys(mode: str, body: dict[str, Any]) -> N
         Route(
             method,
             path,
-            re.findall(r"functions/\$\{(\w+)\.Arn\}/", operation["x-amazon-apigateway-integration"]["uri"])[0],
+            re.findall(r"functions/\$\{(\w+)Aliaslive\}/", operation["x-amazon-apigateway-integration"]["uri"])[0],
             streamed=operation["x-amazon-apigateway-integration"].get("responseTransferMode") == "STREAM",
         )
         for (method, path), operation in deployed_routes(body).items()
@@ -87,7 +87,7 @@ def test_streaming_is_switched_by_the_parameter_alone(mode: str, body: dict[str,
         streams = mode == "enabled" and PROTOCOL[route] in STREAMED
         version, action = ("2021-11-15", "response-streaming-invocations") if streams else ("2015-03-31", "invocations")
         assert re.fullmatch(
-            rf"arn:aws:apigateway:us-east-1:lambda:path/{version}/functions/\$\{{\w+\.Arn\}}/{action}",
+            rf"arn:aws:apigateway:us-east-1:lambda:path/{version}/functions/\$\{{\w+Aliaslive\}}/{action}",
             integration["uri"],
         )
         assert (integration["type"], integration["httpMethod"]) == ("aws_proxy", "POST")
@@ -109,7 +109,8 @@ def test_the_gateway_may_call_every_function_it_routes_to(resources: dict[str, d
         if said["Type"] == "AWS::Lambda::Permission" and "/authorizers/" not in said["Properties"]["SourceArn"]
     }
     assert allowed == {
-        (route.method + PARAMETER.sub("*", route.path), f"${{{route.function}}}") for route in load_template().routes
+        (route.method + PARAMETER.sub("*", route.path), f"${{{route.function}Aliaslive}}")
+        for route in load_template().routes
     }
 
 

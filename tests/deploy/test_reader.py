@@ -35,6 +35,7 @@ def resolved(value: str, tmp_path: Path, **parameters: str) -> object:
         pytest.param("{Fn::GetAtt: [Table, Arn]}", "arn:table", id="long form"),
         pytest.param("!Sub 'x-${Stage}-${Table.Arn}-${AWS::Region}'", "x-dev-arn:table-us-east-1", id="sub"),
         pytest.param("!Sub ['${V}${Stage}', {V: ''}]", "dev", id="sub with an empty variable"),
+        pytest.param("!Sub ['${_V_}-x', {_V_: !Ref Table}]", "deltaic-dev-x", id="sub with a name of SAM's"),
         pytest.param("!Ref Buckets", ["a", "b"], id="list parameter"),
         pytest.param("!Split [',', !Join ['/*,', !Ref Buckets]]", ["a/*", "b"], id="join and split"),
         pytest.param("!If [HasTopic, 1, 2]", 2, id="condition that does not hold"),

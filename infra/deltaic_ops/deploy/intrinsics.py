@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 NO_VALUE = object()
-_PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9:.]+)\}")
+_PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9_:.]+)\}")
 
 
 class TemplateError(ValueError):
