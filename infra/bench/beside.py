@@ -26,8 +26,6 @@ _WANTED = {
     ("fresh process: last byte", 100_000): 10,
     ("fresh process: last byte", LARGE): 10,
     ("warm process: last byte", 100_000): 5,
-    ("fresh process: peak memory", 100_000): 8,
-    ("fresh process: peak memory", LARGE): 15,
     ("warm process: peak memory", 100_000): 8,
     ("warm process: peak memory", LARGE): 15,
 }
