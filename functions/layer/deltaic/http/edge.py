@@ -16,11 +16,14 @@ from deltaic.http.compression import end_with, gzip_chunks
 from deltaic.http.observability import Exchange, facts_of, logger, stack_of
 from deltaic.http.request import Request, read_request
 from deltaic.http.response import Response, Stream, error_response
+from deltaic.http.snapshot import load_before_snapshot
 from deltaic.http.streaming import ANSWER_LIMIT, DeadlineReached, StreamingMangum, answer_too_large
 from deltaic.settings import settings
 
 UseCase = Callable[[Request], Response | Stream]
 Handler = Callable[[Any, Any], Any]
+
+load_before_snapshot("aws_lambda_powertools", "aws_lambda_powertools.metrics")
 
 
 def buffered(endpoint: str, use_case: UseCase) -> Handler:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.reader import CatalogReader
 from deltaic.catalog.tokens import TokenStore
+from deltaic.http.snapshot import load_before_snapshot, reseed_after_restore
 from deltaic.protocol.tokens import TokenSigner
 from deltaic.settings import settings
 from deltaic.sharing.context import Sharing
@@ -17,6 +18,9 @@ from deltaic.storage.sessions import SigningSessions
 
 if TYPE_CHECKING:
     from deltaic.catalog.queries import QueryStore
+
+load_before_snapshot("botocore.config", "botocore.exceptions", "botocore.session", "encodings.idna")
+reseed_after_restore()
 
 
 @cache

@@ -3,11 +3,22 @@
 from deltaic.http.request import Request
 from deltaic.http.response import Response, Stream
 from deltaic.http.runtime import sharing
+from deltaic.http.snapshot import load_before_snapshot
 from deltaic.protocol.capabilities import FILE_ID_HASH_HEADER, HEADER, Capabilities
 from deltaic.protocol.requests import ChangesRequest, MetadataRequest, QueryRequest, QueryResultRequest, VersionRequest
 from deltaic.sharing import changes, metadata, query, version
 from deltaic.sharing.answer import VERSION_HEADER, Answer, AskedHeaders
 from deltaic.sharing.caller import TableName
+
+load_before_snapshot(
+    "deltaic.catalog.queries",
+    "deltaic.delta.skipping",
+    "deltaic.protocol.predicates.sql_tree",
+    "deltaic.sharing.submissions",
+    "obstore.exceptions",
+    "obstore.store",
+    "sqlglot.dialects.databricks",
+)
 
 
 def get_table_version(request: Request) -> Response:

@@ -1,0 +1,13 @@
+"""A function that tells whether what it wants in a snapshot is loaded."""
+
+import sys
+from typing import Any
+
+from deltaic.http.snapshot import load_before_snapshot
+
+load_before_snapshot("colorsys")
+
+
+def handler(event: Any, context: object) -> bool:  # noqa: ARG001 -- Lambda passes both
+    """Tell whether the module is loaded."""
+    return "colorsys" in sys.modules
