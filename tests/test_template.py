@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from deltaic import errors
+from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.template import ROOT, TEMPLATE, load_template
 from deltaic_ops.deploy.transform import transformed
 
@@ -317,6 +318,89 @@ def test_the_authorizers_answer_is_kept_for_a_minute() -> None:
 def test_streaming_functions_get_no_new_runtime_by_surprise(resources: dict[str, dict[str, Any]]) -> None:
     for function in STREAMED:
         assert resources[function]["Properties"]["RuntimeManagementConfig"] == {"UpdateRuntimeOn": "FunctionUpdate"}
+
+
+def published(resources: dict[str, dict[str, Any]]) -> dict[str, tuple[str, str]]:
+    """Return what a function's version is to CloudFormation, by function: another one is published if this changes."""
+    return {
+        said["Properties"]["FunctionName"][2:-1]: (logical_id, said["Properties"]["Description"])
+        for logical_id, said in resources.items()
+        if said["Type"] == "AWS::Lambda::Version"
+    }
+
+
+def test_every_function_is_published_and_its_old_version_deleted(resources: dict[str, dict[str, Any]]) -> None:
+    versions = published(resources)
+    assert sorted(versions) == sorted(FUNCTIONS)
+    for function, (version, _) in versions.items():
+        assert resources[version]["DeletionPolicy"] == "Delete"
+        assert resources[f"{function}Aliaslive"]["Properties"] == {
+            "Name": "live",
+            "FunctionName": f"${{{function}}}",
+            "FunctionVersion": f"${{{version}.Version}}",
+        }
+
+
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+def test_nothing_invokes_a_function_but_by_its_alias(mode: str) -> None:
+    resources = transformed(parameters={**BUCKETS, "ResponseStreaming": mode})
+    permitted = [
+        said["Properties"]["FunctionName"] for said in resources.values() if said["Type"] == "AWS::Lambda::Permission"
+    ]
+    invoked = re.findall(r"functions/([^/]+)/", json.dumps(resources["Api"]["Properties"]["Body"]))
+    aliases = {f"${{{function}Aliaslive}}" for function in FUNCTIONS}
+    assert len(permitted) == len(invoked) == len(TOLD.routes) + 1  # the authorizer
+    assert set(permitted) == set(invoked) == aliases
+    assert {function.arn.rpartition(":")[2] for function in TOLD.functions.values()} == {"live"}
+
+
+CHANGED = {
+    "Prefix": "open",
+    "UrlTtlSeconds": "1900",
+    "DataBuckets": "arn:aws:s3:::other",
+    "DataKeys": "arn:aws:kms:us-east-1:000000000000:key/1",
+    "StorageRoles": "arn:aws:iam::111111111111:role/lake",
+    "ResponseStreaming": "disabled",
+    "Architecture": "x86_64",
+    "SnapStart": "enabled",
+    "LogLevel": "DEBUG",
+    "LogRetentionDays": "1",
+    "AlarmTopic": "arn:aws:sns:us-east-1:000000000000:alarms",
+}
+
+
+@pytest.mark.parametrize("parameter", CHANGED)
+def test_a_changed_parameter_publishes_what_it_changes_and_nothing_else(
+    resources: dict[str, dict[str, Any]], parameter: str
+) -> None:
+    # Else the alias would go on with the old value, or CloudFormation fail: Lambda publishes nothing unchanged twice.
+    other = transformed(parameters={**BUCKETS, parameter: CHANGED[parameter]})
+    changed = {function for function in FUNCTIONS if other[function]["Properties"] != resources[function]["Properties"]}
+    before, after = published(resources), published(other)
+    assert {function for function in FUNCTIONS if before[function] != after[function]} == changed
+
+
+def test_every_parameter_is_tried() -> None:
+    # Stage names the functions: another one makes other functions.
+    assert {*CHANGED, "Stage"} == set(read(TEMPLATE)["Parameters"])
+
+
+def test_a_new_layer_publishes_every_function(resources: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    copy = tmp_path / "template.yaml"
+    copy.write_text(TEMPLATE.read_text().replace("The deltaic package and", "The new deltaic package and"))
+    before, after = published(resources), published(transformed(copy, BUCKETS))
+    assert not before.items() & after.items()
+
+
+def test_functions_start_from_snapshots_where_that_is_asked_for(resources: dict[str, dict[str, Any]]) -> None:
+    asked = transformed(parameters={**BUCKETS, "SnapStart": "enabled"})
+    for function in FUNCTIONS:
+        assert resources[function]["Properties"]["SnapStart"] == {"ApplyOn": "None"}
+        said = asked[function]["Properties"]
+        assert said["SnapStart"] == {"ApplyOn": "PublishedVersions"}
+        # What SnapStart cannot do: other runtimes, much disk, file systems.
+        assert said["Runtime"] == "python3.13"
+        assert not {"EphemeralStorage", "FileSystemConfigs"} & set(said)
 
 
 def test_the_prefix_is_the_protocols_and_ends_the_endpoint() -> None:

@@ -25,15 +25,28 @@ def lake(embedded_aws: EmbeddedAws, aws_session: boto3.Session) -> str:
 
 
 @pytest.fixture(scope="session")
-def deployment(built: Path, lake: str, embedded_aws: EmbeddedAws, aws_session: boto3.Session) -> Deployment:
+def deploy_with(
+    built: Path, lake: str, embedded_aws: EmbeddedAws, aws_session: boto3.Session
+) -> Callable[..., Deployment]:
+    """Return what deploys the stack, anew or once more, with some of the template's parameters."""
+
+    def run(**parameters: str) -> Deployment:
+        told = {
+            "Stage": "deploytest",
+            "Architecture": Target.this_machine().architecture,
+            "ResponseStreaming": "disabled",
+            "DataBuckets": f"arn:aws:s3:::{lake}",
+            **parameters,
+        }
+        return deploy(built, "deltaic-deploytest", told, aws_session, embedded_aws.environment)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def deployment(deploy_with: Callable[..., Deployment]) -> Deployment:
     """Return the running stack."""
-    parameters = {
-        "Stage": "deploytest",
-        "Architecture": Target.this_machine().architecture,
-        "ResponseStreaming": "disabled",
-        "DataBuckets": f"arn:aws:s3:::{lake}",
-    }
-    return deploy(built, "deltaic-deploytest", parameters, aws_session, embedded_aws.environment)
+    return deploy_with()
 
 
 @pytest.fixture(scope="session")

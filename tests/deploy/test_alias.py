@@ -1,0 +1,81 @@
+"""What answers is the published version behind each function's alias, and a deployment moves the alias on."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from deltaic_ops.deploy.sam import Deployment
+from deltaic_ops.deploy.template import load_template
+
+pytestmark = pytest.mark.deploy
+
+FUNCTIONS = [function.name for function in load_template(parameters={"Stage": "deploytest"}).functions.values()]
+AUTHORIZER = "deltaic-deploytest-authorizer"
+UNKNOWN = {"Authorization": "Bearer dlt_0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"}
+
+
+@pytest.fixture
+def unpublished_is_broken(deployment: Deployment, client: Callable[[Any], Any]) -> Iterator[None]:  # noqa: ARG001 -- it must stand
+    """Break the authorizer's unpublished version, and see that it is broken."""
+    functions = client("lambda")
+    functions.update_function_configuration(FunctionName=AUTHORIZER, Handler="nowhere.handler")
+    assert "FunctionError" in functions.invoke(FunctionName=AUTHORIZER, Payload=b"{}")
+    yield
+    functions.update_function_configuration(FunctionName=AUTHORIZER, Handler="app.handler")
+
+
+def versions(client: Callable[[Any], Any]) -> dict[str, int]:
+    functions = client("lambda")
+    return {
+        name: int(functions.get_function_configuration(FunctionName=name, Qualifier="live")["Version"])
+        for name in FUNCTIONS
+    }
+
+
+@pytest.mark.usefixtures("unpublished_is_broken")
+def test_the_endpoint_asks_the_published_version(endpoint: str) -> None:
+    assert httpx.get(f"{endpoint}/shares", headers=UNKNOWN, timeout=60).status_code == 401
+
+
+def test_every_route_and_the_authorizer_go_through_the_alias(
+    deployment: Deployment, client: Callable[[Any], Any]
+) -> None:
+    gateway = client("apigateway")
+    resources = gateway.get_resources(restApiId=deployment.api_id, limit=500, embed=["methods"])["items"]
+    uris = [
+        method["methodIntegration"]["uri"]
+        for resource in resources
+        for method in resource.get("resourceMethods", {}).values()
+    ]
+    uris += [one["authorizerUri"] for one in gateway.get_authorizers(restApiId=deployment.api_id)["items"]]
+    assert {uri.partition("/functions/")[2] for uri in uris} == {
+        f"arn:aws:lambda:us-east-1:000000000000:function:{name}:live/invocations" for name in FUNCTIONS
+    }
+
+
+def test_only_the_gateway_may_invoke_and_only_the_alias(deployment: Deployment, client: Callable[[Any], Any]) -> None:
+    functions = client("lambda")
+    for name in FUNCTIONS:
+        policy = json.loads(functions.get_policy(FunctionName=name, Qualifier="live")["Policy"])
+        for statement in policy["Statement"]:
+            assert statement["Principal"] == {"Service": "apigateway.amazonaws.com"}
+            assert statement["Resource"].endswith(f":{name}:live")
+            assert f":{deployment.api_id}/" in json.dumps(statement["Condition"])
+
+
+def test_a_changed_parameter_reaches_what_answers(
+    deployment: Deployment, deploy_with: Callable[..., Deployment], endpoint: str, client: Callable[[Any], Any]
+) -> None:
+    before = versions(client)
+    assert deploy_with(SnapStart="enabled") == deployment
+    after = versions(client)
+    assert {name: after[name] - before[name] for name in FUNCTIONS} == dict.fromkeys(FUNCTIONS, 1)
+    functions = client("lambda")
+    for name in FUNCTIONS:
+        live = functions.get_function_configuration(FunctionName=name, Qualifier="live")
+        assert live["SnapStart"]["ApplyOn"] == "PublishedVersions"
+        listed = functions.list_versions_by_function(FunctionName=name)["Versions"]
+        assert [one["Version"] for one in listed] == ["$LATEST", str(after[name])]
+    assert httpx.get(f"{endpoint}/shares", headers=UNKNOWN, timeout=60).status_code == 401
