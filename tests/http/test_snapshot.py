@@ -117,7 +117,7 @@ kept = tokens(), botocore.session.get_session(), socket.socket(), _LOOP.get()
     assert "AF_INET" in found["sockets"]
     assert found["threads"] == ["MainThread", "deltaic-objects"]
     assert found["native"]
-    assert "tokens" in found["made"]
+    assert found["made"] == ["tokens", "_dynamo"]
     assert "botocore.session.Session" in found["held"]
 
 
@@ -127,6 +127,31 @@ def test_aws_runs_the_hooks_before_a_snapshot_and_never_else(started: str) -> No
         outcome = api.invoke({}, sink=lambda _: None)
     assert outcome.mode == "whole"
     assert json.loads(outcome.body) == (started == "snap-start")
+
+
+SETTINGS = {"AWS_REGION": "eu-west-1", "CATALOG_TABLE": "c", "TOKENS_TABLE": "t", "TOKEN_KEY_SECRET": "k"}
+SETTINGS |= {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "s"}
+CONNECTED = """
+import socket
+from deltaic.http import runtime
+assert not [one for one in gc.get_objects() if isinstance(one, socket.socket) and one.family == socket.AF_INET]
+clients = [one.meta.service_model.service_name for one in gc.get_objects() if isinstance(one, BaseClient)]
+print(json.dumps(sorted(clients)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "clients"),
+    [
+        ("api/list_shares", ["dynamodb"]),
+        ("api/query_table", ["dynamodb", "sts"]),
+        ("api/create_table_credentials", ["dynamodb", "sts"]),
+        ("authorizer", ["dynamodb"]),
+    ],
+)
+def test_a_restored_process_has_the_clients_of_its_first_request(folder: str, clients: list[str]) -> None:
+    program = f"import app, gc, json\nfrom botocore.client import BaseClient\n{HOOKS}run_after_restore()\n{CONNECTED}"
+    assert told(ROOT / "functions" / folder / "app.py", program, **SETTINGS) == clients
 
 
 @pytest.mark.parametrize("folder", ["api/list_shares", "api/query_table", "authorizer"])
@@ -140,7 +165,7 @@ snapshot = random.getstate()
 run_after_restore()
 print(json.dumps(random.getstate() != snapshot))
 """
-    assert told(ROOT / "functions" / folder / "app.py", program) is True
+    assert told(ROOT / "functions" / folder / "app.py", program, **SETTINGS) is True
 
 
 @pytest.mark.parametrize("folder", ["api/list_shares", "api/query_table", "authorizer"])

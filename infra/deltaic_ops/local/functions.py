@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+from awslambdaric.lambda_runtime_hooks_runner import run_after_restore, run_before_snapshot
+
 from deltaic_ops.deploy.template import Function
 from deltaic_ops.local.http_server import Exchange, Header
 from deltaic_ops.local.proxy_event import read_prelude
@@ -102,10 +104,15 @@ class ClientStream:
 class Functions:
     """The template's functions, loaded when first called (or by `load_all`)."""
 
-    def __init__(self, functions: Mapping[str, Function], variables: Iterable[str]) -> None:
+    def __init__(self, functions: Mapping[str, Function], variables: Iterable[str], *, restored: bool = False) -> None:
+        """`restored` has them begin as Lambda's do after a snapshot: with all that a first request loads and connects.
+
+        The hooks of AWS's client are the process's, so this is for a process that runs nothing else.
+        """
         if missing := [name for name in variables if name not in os.environ]:
             raise RuntimeError(f"the functions' environment must be set before they are loaded: {', '.join(missing)}")
         self._functions = functions
+        self._restored = restored
         self._handlers: dict[str, Handler] = {}
         self._locks = {logical_id: threading.Lock() for logical_id in functions}
 
@@ -122,6 +129,9 @@ class Functions:
         with _event_loop():
             for logical_id in self._functions:
                 self._handler(logical_id)
+        if self._restored:
+            run_before_snapshot()
+            run_after_restore()
 
     def _handler(self, logical_id: str) -> Handler:
         with self._locks[logical_id]:

@@ -42,7 +42,7 @@ def main() -> int:
             functions: Functions | Environments = (
                 parts.enter_context(Environments(template))
                 if said.processes
-                else Functions(template.functions, template.environment)
+                else Functions(template.functions, template.environment, restored=True)
             )
             gateway = parts.enter_context(Gateway(template, functions, host=said.host, port=said.port))
         except (OSError, RuntimeError, TemplateError) as error:

@@ -79,6 +79,10 @@ class Dynamo:
                     self._client = self._call(self._connect)
         return self._client
 
+    def connect(self) -> None:
+        """Make the client ahead of the first call; nothing is called."""
+        _ = self.client
+
     def for_recipients(self) -> "Dynamo":
         """Return the same connection for the path of a recipient's request, whom no trouble of the server's is told."""
         return Dynamo(lambda: self.client, withheld)

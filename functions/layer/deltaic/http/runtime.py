@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.reader import CatalogReader
 from deltaic.catalog.tokens import TokenStore
-from deltaic.http.snapshot import load_before_snapshot, reseed_after_restore
+from deltaic.http.snapshot import call_after_restore, load_before_snapshot, reseed_after_restore
 from deltaic.protocol.tokens import TokenSigner
 from deltaic.settings import settings
 from deltaic.sharing.context import Sharing
@@ -26,7 +26,7 @@ reseed_after_restore()
 @cache
 def tokens() -> TokenStore:
     """Return the store of bearer tokens, for the authorizer."""
-    return TokenStore(settings().tokens_table)
+    return TokenStore(settings().tokens_table, _dynamo())
 
 
 @cache
@@ -48,6 +48,18 @@ def sharing() -> Sharing:
 @cache
 def _dynamo() -> Dynamo:
     return Dynamo()
+
+
+def _connect() -> None:
+    _dynamo().connect()
+
+
+call_after_restore(_connect)
+
+
+def connect_sessions() -> None:
+    """Make the client that assumes roles ahead of the first request, for functions that sign."""
+    sharing().sessions.connect()
 
 
 @cache

@@ -2,13 +2,15 @@
 
 A cold start loads what its first answer needs and no more, but a snapshot is taken once and restored often: whatever
 the first request would import is imported before it. Modules only: a client, a connection, a secret or a thread in a
-snapshot would be shared by every process that is restored from it, and outlive what it was made with.
+snapshot would be shared by every process that is restored from it, and outlive what it was made with. Clients are made
+after each restore instead.
 
 AWS's runtime brings the hooks (`snapshot_restore_py`) and runs them under SnapStart alone; without them, or without
 SnapStart, nothing here costs a cold start anything.
 """
 
 import random
+from collections.abc import Callable
 from importlib import import_module
 
 
@@ -22,10 +24,15 @@ def load_before_snapshot(*modules: str) -> None:
         register_before_snapshot(import_module, module)
 
 
-def reseed_after_restore() -> None:
-    """Have Python's own generator seeded after each restore, so that restored processes do not pause in step."""
+def call_after_restore(function: Callable[[], object]) -> None:
+    """Have a function called after each restore, before the first request."""
     try:
         from snapshot_restore_py import register_after_restore
     except ImportError:
         return
-    register_after_restore(random.seed)
+    register_after_restore(function)
+
+
+def reseed_after_restore() -> None:
+    """Have Python's own generator seeded after each restore, so that restored processes do not pause in step."""
+    call_after_restore(random.seed)

@@ -2,8 +2,8 @@
 
 from deltaic.http.request import Request
 from deltaic.http.response import Response, Stream
-from deltaic.http.runtime import sharing
-from deltaic.http.snapshot import load_before_snapshot
+from deltaic.http.runtime import connect_sessions, sharing
+from deltaic.http.snapshot import call_after_restore, load_before_snapshot
 from deltaic.protocol.capabilities import FILE_ID_HASH_HEADER, HEADER, Capabilities
 from deltaic.protocol.requests import ChangesRequest, MetadataRequest, QueryRequest, QueryResultRequest, VersionRequest
 from deltaic.sharing import changes, metadata, query, version
@@ -19,6 +19,7 @@ load_before_snapshot(
     "obstore.store",
     "sqlglot.dialects.databricks",
 )
+call_after_restore(connect_sessions)
 
 
 def get_table_version(request: Request) -> Response:

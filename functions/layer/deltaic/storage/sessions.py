@@ -75,6 +75,10 @@ class SigningSessions:
         self._readers: dict[StorageConfig, Callable[[], Credentials]] = {}
         self._lock = threading.Lock()
 
+    def connect(self) -> None:
+        """Make the client that assumes roles, ahead of the first call; nothing is called."""
+        self._client_of("sts")
+
     def credentials(self, recipient_id: str, storage: StorageConfig) -> Credentials:
         """Return credentials that read `storage` in this recipient's name.
 
@@ -186,13 +190,15 @@ class SigningSessions:
                 self._kept[key] = fresh
             return fresh.credentials
 
+    def _client_of(self, service: str) -> Any:
+        with self._lock:
+            return self._clients.get(service) or self._clients.setdefault(service, self._client(service))
+
     def _call(self, service: str, operation: str, request: dict[str, Any], what: str) -> Any:
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
-            with self._lock:
-                client = self._clients.get(service) or self._clients.setdefault(service, self._client(service))
-            return getattr(client, operation)(**request)
+            return getattr(self._client_of(service), operation)(**request)
         except ClientError as error:
             raise _failure(str(error.response.get("Error", {}).get("Code", "")), what) from error
         except BotoCoreError as error:
