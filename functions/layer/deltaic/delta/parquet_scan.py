@@ -1,15 +1,13 @@
 """Decides what is read of one Parquet part: partition values first, then typed statistics, then the rest.
 
-Without a filter every row group streams by, the next batch being decoded while this one becomes lines. With one, the
-cheap columns tell which rows can matter; row groups without such rows are neither fetched nor decoded, and statistics
-as JSON are decoded only in row groups that survive. Column chunks come in windows of a few megabytes, the next one
-being fetched while this one is decoded.
+Without a filter every row group streams by. With one, the cheap columns tell which rows can matter; row groups without
+such rows are neither fetched nor decoded, and statistics as JSON are decoded only in row groups that survive. Column
+chunks come in windows of a few megabytes, the next one being fetched while this one is decoded.
 """
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa
@@ -32,8 +30,6 @@ from deltaic.delta.unreadable import reading
 _ROWS: Final = "rows"
 _WINDOW: Final = 16 << 20
 """Bytes fetched at a time where row groups are small."""
-_AT_ONCE: Final = 3
-"""Batches of a row group before the next one is decoded ahead: most pages end sooner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +74,7 @@ class ParquetScan:
         """Yield the rows from row `first_row` of row group `first_group` on; a batch may begin before that row."""
         plans = self._plans(self.groups(first_group))
         windows = self._windows(plans)
-        with ThreadPoolExecutor(2, "read-ahead") as ahead:
+        with ThreadPoolExecutor(1, "read-ahead") as reader:
             window: Sequence[_Group] | None = next(windows, None)
             fetched: Future[Blocks] | None = None
             while window is not None:
@@ -89,13 +85,13 @@ class ParquetScan:
                 half = sum(self._file.footer.row_group(group.number).num_rows for group in window) // 2
                 for group in window:
                     skip = first_row if group.number == first_group else 0
-                    for rows in self._stream(group, blocks, skip, ahead):
+                    for rows in self._stream(group, blocks, skip):
                         half -= rows.files.num_rows
                         yield rows
                         if half <= 0 and fetched is None:
                             # Not before half of this window is used: a page that ends here would fetch for nothing.
                             following = next(windows, None)
-                            fetched = ahead.submit(self._fetch, following or ())
+                            fetched = reader.submit(self._fetch, following or ())
                 window = following if fetched is not None else next(windows, None)
 
     def _adds(self, group: int) -> int | None:
@@ -136,7 +132,7 @@ class ParquetScan:
     def _spans(self, group: _Group) -> list[tuple[int, int]]:
         return self._file.ranges([group.number], group.leaves, whole=not self._file.is_large(group.fetch_bytes))
 
-    def _stream(self, group: _Group, blocks: Blocks, skip: int, ahead: ThreadPoolExecutor) -> Iterator[Rows]:
+    def _stream(self, group: _Group, blocks: Blocks, skip: int) -> Iterator[Rows]:
         if group.kept is not None:
             for rows in group.kept:
                 if rows.start + rows.files.num_rows > skip and (chosen := _pick(rows, group.chosen)) is not None:
@@ -147,8 +143,6 @@ class ParquetScan:
         with reading(self._part.path):
             cursor = Cursor(self._file, blocks, buffered=self._file.is_large(group.fetch_bytes))
         batches = cursor.batches(group.number, group.leaves, self._batch_rows)
-        if last is None:
-            batches = _decoded_ahead(batches, ahead)
         collected: list[Rows] = []
         end = 0
         while last is None or end <= last:
@@ -179,15 +173,6 @@ class ParquetScan:
             return True
         with_json, adds = self._file.values(group, leaf), self._adds(group)
         return with_json is None or adds is None or with_json < adds
-
-
-def _decoded_ahead(batches: Iterator[pa.RecordBatch], ahead: ThreadPoolExecutor) -> Iterator[pa.RecordBatch]:
-    """Yield the batches, later ones decoded while the caller works: Arrow does it without Python's lock."""
-    yield from islice(batches, _AT_ONCE)
-    found = ahead.submit(next, batches, None)
-    while (batch := found.result()) is not None:
-        found = ahead.submit(next, batches, None)
-        yield batch
 
 
 def _rows(group: _Group, batch: pa.RecordBatch, start: int, zoned: frozenset[str]) -> Rows:

@@ -4,7 +4,7 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING
 
-from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.dynamo import Dynamo, client_config
 from deltaic.catalog.reader import CatalogReader
 from deltaic.catalog.tokens import TokenStore
 from deltaic.http.snapshot import call_after_restore, load_before_snapshot, reseed_after_restore
@@ -12,7 +12,7 @@ from deltaic.protocol.tokens import TokenSigner
 from deltaic.settings import settings
 from deltaic.sharing.context import Sharing
 from deltaic.sharing.memory import Memory
-from deltaic.storage.credentials import server_secret
+from deltaic.storage.credentials import make_client, server_secret
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.sessions import SigningSessions
 
@@ -47,7 +47,8 @@ def sharing() -> Sharing:
 
 @cache
 def _dynamo() -> Dynamo:
-    return Dynamo()
+    told = settings()
+    return Dynamo(lambda: make_client("dynamodb", told.region, told.endpoint_url, client_config()))
 
 
 def _connect() -> None:

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from hashlib import md5, sha256
+from hashlib import sha256
 from typing import Any
 
 import orjson
@@ -21,6 +21,11 @@ from deltaic.protocol.lines import file_id
 from deltaic.sharing.cells import integers, octets, texts
 from deltaic.sharing.kept import BLOCK_ROWS, KeptLines, LateUrl, Prepare, Prepared
 from deltaic.storage.urls import TableUrls
+
+try:
+    from _md5 import md5  # type: ignore[import-not-found]  # CPython's own: for a path it takes half of OpenSSL's time
+except ImportError:
+    from hashlib import md5
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,14 @@
 """Decides what a set of AWS credentials is and where the function's own come from."""
 
 import os
+import threading
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from deltaic.errors import Unavailable
+
+_MAKING = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +56,23 @@ def _botocore_session() -> Any:
     return botocore.session.get_session()
 
 
+def make_client(service: str, region: str, endpoint: str = "", config: Any = None) -> Any:
+    """Return a botocore client with the process's one session: another would read botocore's data again.
+
+    Clients are thread-safe; making them is not, so one is made at a time.
+    """
+    with _MAKING:
+        return _botocore_session().create_client(
+            service, region_name=region, endpoint_url=endpoint or None, config=config
+        )
+
+
 def control_client(service: str, region: str, endpoint: str = "") -> Any:
-    """Return a botocore client for STS or Secrets Manager: short timeouts, few retries, clients are thread-safe."""
+    """Return a botocore client for STS or Secrets Manager: short timeouts, few retries."""
     from botocore.config import Config
 
-    return _botocore_session().create_client(
-        service,
-        region_name=region,
-        endpoint_url=endpoint or None,
-        config=Config(connect_timeout=3, read_timeout=10, retries={"total_max_attempts": 3, "mode": "standard"}),
-    )
+    config = Config(connect_timeout=3, read_timeout=10, retries={"total_max_attempts": 3, "mode": "standard"})
+    return make_client(service, region, endpoint, config)
 
 
 def server_secret(name: str, region: str, endpoint: str = "") -> str:
