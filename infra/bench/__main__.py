@@ -35,6 +35,8 @@ def main() -> int:
     parser.add_argument("--no-report", action="store_true", help="print only")
     parser.add_argument("--strict", action="store_true", help="exit 1 if a bar is missed")
     said = parser.parse_args()
+    if said.warm < 1:
+        parser.error("--warm: say at least 1")
     sizes = [int(size) for size in said.sizes.split(",") if size] or QUICK + ([MILLION] if said.full else [])
     if said.beside:
         reference.check(said.beside)

@@ -14,7 +14,7 @@ Line = dict[str, Any]
 JSON: Final = "application/json; charset=utf-8"
 NDJSON: Final = "application/x-ndjson; charset=utf-8"
 CAPABILITIES: Final = "delta-sharing-capabilities"
-TIMEOUT_SECONDS: Final = 60
+TIMEOUT_SECONDS: Final = 120
 
 
 @dataclass(frozen=True)

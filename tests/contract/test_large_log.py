@@ -30,6 +30,8 @@ from contract.tables import CDF_ON
 
 FILES: Final = 1_000_000
 PARTS: Final = 1000
+MOST_TURNS: Final = 200
+"""Of a writer: the feed of all that was committed is read again and again."""
 FIRST: Final = 1
 """The version of the checkpoint with all of them."""
 SCHEMA = pa.schema([column("part", pa.string()), column("x", pa.int64())])
@@ -91,7 +93,7 @@ class History:
         """Commit until done, as one of two who know nothing of each other; return how often the other was first."""
         version, lost = FIRST, 0
         for turn in itertools.count():
-            if done.wait(0.1):
+            if done.wait(0.1) or turn == MOST_TURNS:
                 return lost
             # Each takes away files of its own, so that whoever loses a version can try the next one.
             gone = [writer + 2 * (turn * 3 + number) for number in range(3)]

@@ -383,7 +383,9 @@ def test_names_are_in_any_case_and_ids_are_not(table: Callable[[str], Table]) ->
 
 def queries(server: Server) -> list[dict[str, Any]]:
     """Return all that is recorded: only a test may scan."""
-    items = server.client("dynamodb").scan(TableName=server.environment["CATALOG_TABLE"], ConsistentRead=True)["Items"]
+    pages = server.client("dynamodb").get_paginator("scan")
+    found = pages.paginate(TableName=server.environment["CATALOG_TABLE"], ConsistentRead=True)
+    items = (item for page in found for item in page["Items"])
     return sorted((item for item in items if item["pk"]["S"].startswith("query/")), key=lambda item: item["sk"]["S"])
 
 

@@ -86,7 +86,7 @@ PROTOCOL = pa.struct(
 SIDECAR = pa.struct(
     [("path", pa.string()), ("sizeInBytes", pa.int64()), ("modificationTime", pa.int64()), ("tags", STRING_MAP)]
 )
-WRITERS_ONLY = {"tags", "clusteringProvider"}
+NOT_LISTED = {"tags", "clusteringProvider", "dataChange"}
 TXN = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
 
 
@@ -339,11 +339,11 @@ def _has(actions: list[Action], kind: str) -> bool:
 
 
 def expected_files(state: State) -> list[Action]:
-    """Return the live adds of a state in the form of `found_files`, ordered; without what concerns writers only."""
-    found = []
-    for action in state.files.values():
-        plain = {key: value for key, value in action.items() if value is not None and key not in WRITERS_ONLY}
-        found.append(plain | {"dataChange": True})
+    """Return the live adds of a state in the form of `found_files`, ordered; without what no list of files has."""
+    found = (
+        {key: value for key, value in action.items() if value is not None and key not in NOT_LISTED}
+        for action in state.files.values()
+    )
     return sorted(found, key=_order)
 
 

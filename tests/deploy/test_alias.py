@@ -21,9 +21,11 @@ def unpublished_is_broken(deployment: Deployment, client: Callable[[Any], Any]) 
     """Break the authorizer's unpublished version, and see that it is broken."""
     functions = client("lambda")
     functions.update_function_configuration(FunctionName=AUTHORIZER, Handler="nowhere.handler")
-    assert "FunctionError" in functions.invoke(FunctionName=AUTHORIZER, Payload=b"{}")
-    yield
-    functions.update_function_configuration(FunctionName=AUTHORIZER, Handler="app.handler")
+    try:
+        assert "FunctionError" in functions.invoke(FunctionName=AUTHORIZER, Payload=b"{}")
+        yield
+    finally:
+        functions.update_function_configuration(FunctionName=AUTHORIZER, Handler="app.handler")
 
 
 def versions(client: Callable[[Any], Any]) -> dict[str, int]:
@@ -69,8 +71,16 @@ def test_a_changed_parameter_reaches_what_answers(
     deployment: Deployment, deploy_with: Callable[..., Deployment], endpoint: str, client: Callable[[Any], Any]
 ) -> None:
     before = versions(client)
-    assert deploy_with(SnapStart="enabled") == deployment
-    after = versions(client)
+    try:
+        assert deploy_with(SnapStart="enabled") == deployment
+        after = versions(client)
+        check_live(client, before, after)
+        assert httpx.get(f"{endpoint}/shares", headers=UNKNOWN, timeout=60).status_code == 401
+    finally:
+        deploy_with()
+
+
+def check_live(client: Callable[[Any], Any], before: dict[str, int], after: dict[str, int]) -> None:
     assert {name: after[name] - before[name] for name in FUNCTIONS} == dict.fromkeys(FUNCTIONS, 1)
     functions = client("lambda")
     for name in FUNCTIONS:
@@ -78,4 +88,3 @@ def test_a_changed_parameter_reaches_what_answers(
         assert live["SnapStart"]["ApplyOn"] == "PublishedVersions"
         listed = functions.list_versions_by_function(FunctionName=name)["Versions"]
         assert [one["Version"] for one in listed] == ["$LATEST", str(after[name])]
-    assert httpx.get(f"{endpoint}/shares", headers=UNKNOWN, timeout=60).status_code == 401

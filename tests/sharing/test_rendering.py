@@ -72,7 +72,6 @@ ROW = st.fixed_dictionaries(
         "partitionValues": st.dictionaries(TEXT, st.none() | TEXT, max_size=3).map(lambda values: list(values.items())),
         "size": LONG,
         "modificationTime": st.none() | LONG,
-        "dataChange": st.booleans(),
         "stats": st.none() | TEXT | st.just('{"numRecords":3,"minValues":{"x":"\u2028"}}'),
         "deletionVector": st.none() | vectors(),
         "baseRowId": st.none() | LONG,
@@ -83,7 +82,6 @@ PLAIN = {
     "path": "date=2021-04-28/part-00000.parquet",
     "partitionValues": [("date", "2021-04-28")],
     "size": 573,
-    "dataChange": True,
     "stats": '{"numRecords":1}',
 }
 FORMAT = st.sampled_from(["parquet", "delta"])
@@ -141,7 +139,7 @@ def plainly(row: Row, style: FileStyle) -> bytes:
             timestamp=style.timestamp,
             expiration=signer.expires_at_ms,
             modification_time=row.get("modificationTime") or 0,
-            data_change=row["dataChange"],
+            data_change=True,
             deletion_vector=wire,
             base_row_id=row.get("baseRowId"),
             default_row_commit_version=row.get("defaultRowCommitVersion"),

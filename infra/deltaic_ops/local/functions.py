@@ -115,23 +115,33 @@ class Functions:
         self._restored = restored
         self._handlers: dict[str, Handler] = {}
         self._locks = {logical_id: threading.Lock() for logical_id in functions}
+        self._begun = threading.Event()
+        if not restored:
+            self._begun.set()
 
     def __getitem__(self, logical_id: str) -> Function:
         return self._functions[logical_id]
 
     def call(self, logical_id: str, event: dict[str, Any], context: LocalContext) -> Any:
-        """Run the handler in this thread, which gets an event loop of its own; raises what the handler raises."""
+        """Run the handler in this thread, which gets an event loop of its own; raises what the handler raises.
+
+        What begins as restored waits until `load_all` is done, well or not.
+        """
+        self._begun.wait()
         with _event_loop():
             return self._handler(logical_id)(event, context)
 
     def load_all(self) -> None:
         """Load every handler, so that the first request need not wait; raises what a module raises."""
-        with _event_loop():
-            for logical_id in self._functions:
-                self._handler(logical_id)
-        if self._restored:
-            run_before_snapshot()
-            run_after_restore()
+        try:
+            with _event_loop():
+                for logical_id in self._functions:
+                    self._handler(logical_id)
+            if self._restored:
+                run_before_snapshot()
+                run_after_restore()
+        finally:
+            self._begun.set()
 
     def _handler(self, logical_id: str) -> Handler:
         with self._locks[logical_id]:

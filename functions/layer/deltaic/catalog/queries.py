@@ -11,7 +11,7 @@ from deltaic.catalog.attributes import marshal, marshal_item
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.items import Item
 from deltaic.catalog.refusals import ConditionFailed
-from deltaic.errors import InvalidParameter, NotFound
+from deltaic.errors import InvalidParameter, NotFound, Unavailable
 
 LIFE: Final = timedelta(days=1)
 """How long the result of a query can be asked for, and a repeated submission counts as the same."""
@@ -85,7 +85,9 @@ class QueryStore:
         try:
             self._dynamo.put(write)
         except ConditionFailed as failed:
-            return Query.read(failed.found or {})
+            if failed.found is None:
+                raise Unavailable("the query could not be recorded at the moment; try again") from failed
+            return Query.read(failed.found)
         return query
 
     def find(self, recipient_id: str, table_id: str, query_id: str) -> Query | None:

@@ -21,8 +21,6 @@ from deltaic.delta.store import TableStore
 from deltaic.delta.unreadable import reading
 from deltaic.errors import TableUnreadable
 
-_ROWS: Final = 65536
-
 
 class _ManifestLine(msgspec.Struct, gc=False):
     """One line of a v2 checkpoint in JSON."""

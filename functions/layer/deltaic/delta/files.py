@@ -22,8 +22,6 @@ FILE_SCHEMA = pa.schema(
         pa.field("partitionValues", pa.map_(pa.string(), pa.string())),
         pa.field("size", pa.int64()),
         pa.field("modificationTime", pa.int64()),
-        # Always true: a checkpoint does not keep what the commit said, and a whole version is all new data.
-        pa.field("dataChange", pa.bool_()),
         # The JSON string of the log, or one rebuilt from typed statistics; null when there is none.
         pa.field("stats", pa.string()),
         pa.field("deletionVector", DELETION_VECTOR),
@@ -34,7 +32,8 @@ FILE_SCHEMA = pa.schema(
 """One live `add` per row (Delta protocol, "Add File and Remove File"); `path` is raw, as it stands in the log.
 
 `tags` and `clusteringProvider` are not here: they concern writers, no line of an answer has them, and some checkpoints
-hold a lot of them.
+hold a lot of them. Nor is `dataChange`: it says what a commit did, writers of checkpoints overwrite it (Spark with
+false), and whoever reads a whole version sees every file as new data.
 """
 
 

@@ -199,7 +199,6 @@ def batch_of(adds: Sequence[Add], where: str) -> pa.RecordBatch:
         [list(text_map(add.partition_values).items()) for add in adds],
         [add.size for add in adds],
         [add.modification_time for add in adds],
-        [True] * len(adds),
         [None if add.stats is None else text(add.stats) for add in adds],
         vectors,
         [add.base_row_id for add in adds],

@@ -7,12 +7,8 @@ import pyarrow.compute as pc
 
 from deltaic.delta.files import DELETION_VECTOR, FILE_SCHEMA
 
-OUTPUT_LEAVES: Final = tuple(f"add.{field.name}" for field in FILE_SCHEMA if field.name != "dataChange")
-"""The columns of a checkpoint that a file list needs.
-
-`dataChange` is not one: it says what a commit did, writers of checkpoints overwrite it (Spark with false), and whoever
-reads a whole version sees every file as new data. So it is always true, and does not change with a checkpoint.
-"""
+OUTPUT_LEAVES: Final = tuple(f"add.{field.name}" for field in FILE_SCHEMA)
+"""The columns of a checkpoint that a file list needs."""
 
 
 def add_paths(add: pa.StructArray) -> tuple[pa.StringArray, pa.BooleanArray | None]:
@@ -79,8 +75,6 @@ def file_batch(add: pa.StructArray, paths: pa.StringArray, vectors: pa.StructArr
             columns.append(paths)
         elif field.name == "deletionVector":
             columns.append(pa.nulls(len(add), DELETION_VECTOR) if vectors is None else vectors)
-        elif field.name == "dataChange":
-            columns.append(pa.repeat(pa.scalar(True), len(add)))  # noqa: FBT003 -- the value, not a switch
         else:
             columns.append(_as(child(add, field.name), field.type, len(add)))
     return pa.RecordBatch.from_arrays(columns, schema=FILE_SCHEMA)

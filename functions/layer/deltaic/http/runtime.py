@@ -59,8 +59,9 @@ call_after_restore(_connect)
 
 
 def connect_sessions() -> None:
-    """Make the client that assumes roles ahead of the first request, for functions that sign."""
-    sharing().sessions.connect()
+    """Make the client that assumes roles ahead of the first request, in functions that sign."""
+    if settings().signing_role_arn:
+        sharing().sessions.connect()
 
 
 @cache

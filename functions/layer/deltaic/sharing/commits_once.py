@@ -67,6 +67,6 @@ class CommitsOnce:
         with self._lock:
             for path in paths:
                 is_commit = path.startswith(LOG) and path.endswith(".json")
-                if is_commit and path not in self._held and len(found[path]) <= self._room:
+                if is_commit and path not in self._held and 0 < len(found[path]) <= self._room:
                     self._held[path] = found[path]
                     self._room -= len(found[path])

@@ -160,6 +160,9 @@ class KeptLines:
         wanted = [places[row] for row in rows if row in places]
         if len(wanted) < len(rows):
             return None
+        if len(wanted) == len(block.rows):  # the same rows, as a list here and as a range there
+            self._pass(_Passed(key, ref(block), None))
+            return block.lines
         self._pass(_Passed(key, ref(block), wanted))
         return block.lines.pick(wanted)
 

@@ -77,7 +77,7 @@ class SnapshotQuery:
     """Where a submitted query begins; None for one that is asked now."""
 
     def pin(self) -> PageClaims:
-        """Return where the answer begins, for whoever asks for it later; what can be refused is refused now."""
+        """Return where the answer begins, for whoever asks for it later; refuses by version and format."""
         snapshot, response_format = self._resolve(None, None)
         return PageClaims(snapshot.version, None, snapshot.version, response_format, snapshot.metadata.id, ())
 

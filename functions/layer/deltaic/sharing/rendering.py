@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any
+from itertools import repeat
+from typing import Any, Final
 
 import orjson
 
@@ -19,7 +20,7 @@ from deltaic.delta.scan import FileBatch
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
 from deltaic.protocol.lines import file_id
 from deltaic.sharing.cells import integers, octets, texts
-from deltaic.sharing.kept import BLOCK_ROWS, KeptLines, LateUrl, Prepare, Prepared
+from deltaic.sharing.kept import BLOCK_ROWS, KeptLines, LateUrl, Prepared
 from deltaic.storage.urls import TableUrls
 
 try:
@@ -43,16 +44,18 @@ def render(batch: FileBatch, urls: TableUrls, style: FileStyle, kept: KeptLines 
     """Yield the lines of some live files, in their order, in chunks of at most BLOCK_ROWS lines."""
     head = _head(style, urls.expires_at_ms)
 
+    if kept is None:
+        # A few lines, so that they leave soon, then the others of the batch at once, which is cheaper.
+        for files in (batch.files.slice(0, BLOCK_ROWS), batch.files.slice(BLOCK_ROWS)):
+            yield from _passing(files, head, urls, style)
+        return
+
     def prepare(files: Any) -> Prepared | None:
         paths = urls.relative(files.column("path"))
         return None if paths is None else Prepared(paths, *_tails(files, style))
 
-    for block in _halves(batch, prepare) if kept is None else kept.blocks(batch, prepare):
-        if isinstance(block, Prepared):
-            yield from _chunks(block, head, urls)
-        else:
-            for at in range(0, block.num_rows, BLOCK_ROWS):
-                yield _one_by_one(block.slice(at, BLOCK_ROWS), head, urls, style)
+    for block in kept.blocks(batch, prepare):
+        yield from _chunks(block, head, urls) if isinstance(block, Prepared) else _passing(block, head, urls, style)
 
 
 def render_kept(blocks: Iterable[Prepared], urls: TableUrls, style: FileStyle) -> Iterator[bytes]:
@@ -62,17 +65,27 @@ def render_kept(blocks: Iterable[Prepared], urls: TableUrls, style: FileStyle) -
         yield from _chunks(block, head, urls)
 
 
-def _halves(batch: FileBatch, prepare: Prepare) -> Iterator[Any]:
-    """Prepare a few lines, so that they leave soon, then the others of the batch at once, which is cheaper."""
-    for files in (batch.files.slice(0, BLOCK_ROWS), batch.files.slice(BLOCK_ROWS)):
-        if files.num_rows:
-            yield prepare(files) or files
-
-
 def _chunks(lines: Prepared, head: bytes, urls: TableUrls) -> Iterator[bytes]:
     tails = _signed(lines.tails, lines.late, urls)
     for at in range(0, len(tails), BLOCK_ROWS):
         yield urls.signer.lines(head, lines.paths[at : at + BLOCK_ROWS], tails[at : at + BLOCK_ROWS])
+
+
+def _passing(files: Any, head: bytes, urls: TableUrls, style: FileStyle) -> Iterator[bytes]:
+    """Render files whose lines are not kept: without the detour over a tail for each."""
+    paths = urls.relative(files.column("path"))
+    if paths is None:
+        for at in range(0, files.num_rows, BLOCK_ROWS):
+            yield _one_by_one(files.slice(at, BLOCK_ROWS), head, urls, style)
+        return
+    if style.response_format == "delta" and files.column("deletionVector").null_count < files.num_rows:
+        yield from _chunks(Prepared(paths, *_tails(files, style)), head, urls)
+        return
+    columns = _columns(files, style)
+    for at in range(0, len(paths), BLOCK_ROWS):
+        part = slice(at, at + BLOCK_ROWS)
+        tails = (column if isinstance(column, bytes) else column[part] for column in columns)
+        yield urls.signer.lines(head, paths[part], *tails)
 
 
 def _one_by_one(files: Any, head: bytes, urls: TableUrls, style: FileStyle) -> bytes:
@@ -104,40 +117,44 @@ def _head(style: FileStyle, expires_at_ms: int) -> bytes:
     return f'{{"file":{{{common},"deltaSingleAction":{{"add":{{"path":"'.encode()
 
 
-def _tails(batch: Any, style: FileStyle) -> tuple[list[bytes], tuple[LateUrl, ...]]:
+def _columns(batch: Any, style: FileStyle) -> list[bytes | list[bytes]]:
+    """Return what follows the URLs, but for deletion vectors, in columns: the same for all lines, or one for each."""
     partitions = partition_values(batch.column("partitionValues"))
-    statistics = _statistics(batch.column("stats"))
+    frame, statistics = _statistics(batch.column("stats"))
     sizes = integers(batch.column("size"))
     ids = _ids(octets(batch.column("path")), style.scheme)
     if style.response_format == "parquet":
-        return [
-            b'","id":"%b","partitionValues":%b,"size":%d%b}}\n' % fields
-            for fields in zip(ids, partitions, sizes, statistics, strict=True)
-        ], ()
-    times = batch.column("modificationTime").to_pylist()
-    changes = batch.column("dataChange").to_pylist()
-    tracking = _row_tracking(batch)
-    tails = [
-        b'","partitionValues":%b,"size":%d,"modificationTime":%d,"dataChange":%b%b%b}},"id":"%b"}}\n'
-        % (partition, size, time or 0, b"false" if change is False else b"true", stats, tracked, id_)
-        for partition, size, time, change, stats, tracked, id_ in zip(
-            partitions, sizes, times, changes, statistics, tracking, ids, strict=True
-        )
+        sized = [b',"size":%d%b' % (size, frame) for size in sizes]
+        return [b'","id":"', ids, b'","partitionValues":', partitions, sized, statistics, b"}}\n"]
+    times = integers(batch.column("modificationTime"))
+    sized = [
+        b',"size":%d,"modificationTime":%d,"dataChange":true%b' % (size, time, frame)
+        for size, time in zip(sizes, times, strict=True)
     ]
+    tracking = _row_tracking(batch)
+    return [b'","partitionValues":', partitions, sized, statistics, tracking, b'}},"id":"', ids, b'"}}\n']
+
+
+def _tails(batch: Any, style: FileStyle) -> tuple[list[bytes], tuple[LateUrl, ...]]:
+    columns = _columns(batch, style)
+    count = batch.num_rows
+    rows = zip(*(repeat(one, count) if isinstance(one, bytes) else one for one in columns), strict=True)
+    tails = [b"".join(row) for row in rows]
     vectors = batch.column("deletionVector")
     late: list[LateUrl] = []
-    if vectors.null_count < batch.num_rows:
+    if style.response_format == "delta" and vectors.null_count < count:
         for row, vector in enumerate(vectors.to_pylist()):
             if vector is not None:
                 # The tail up to the end of the add, the vector in between, and the wrapper's fields.
-                start, end = tails[row][: -len(ids[row]) - _ID_FRAME], tails[row][-len(ids[row]) - _ID_FRAME :]
-                tails[row], found = _with_vector(row, vector, start, end, style.scheme)
+                end = len(tails[row]) - _ID_END[style.scheme]
+                tails[row], found = _with_vector(row, vector, tails[row][:end], tails[row][end:], style.scheme)
                 late += [found] if found else []
     return tails, tuple(late)
 
 
-_ID_FRAME = len(b'}},"id":""}}\n')
-"""What surrounds the id at the end of a line in delta format."""
+_END = len(b'}},"id":""}}\n')
+_ID_END: Final[dict[FileIdHash, int]] = {"parquet": _END + 32, "delta": _END + 64}
+"""How much of a line in delta format is its end with the id, a digest in hex."""
 
 
 def _ids(paths: Sequence[bytes], scheme: FileIdHash) -> list[bytes]:
@@ -170,22 +187,35 @@ def _one_key(column: Any) -> list[bytes] | None:
         return None
     items = column.items.slice(first, count)
     values = items.to_pylist() if items.null_count else texts(items)
-    name = names[0].as_py()
-    known = {value: _one_value(name, value) for value in set(values)}
+    known = _one_column(names[0].as_py())
     return [known[value] for value in values]
 
 
-@lru_cache(maxsize=8192)
-def _one_value(name: str, value: str | None) -> bytes:
-    return _ascii_json({name: value})
+class _Encoded(dict[str | None, bytes]):
+    """The values of one partition column as JSON objects, each made when first asked for."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __missing__(self, value: str | None) -> bytes:
+        if len(self) >= _MOST_VALUES:
+            self.clear()
+        encoded = self[value] = _ascii_json({self._name: value})
+        return encoded
 
 
-def _statistics(column: Any) -> list[bytes]:
-    """Return `,"stats":"..."` for each row, nothing where there are none."""
-    lines = [b',"stats":' + _ascii_string(text) for text in texts(column)]
-    if column.null_count:
-        return [b"" if absent else line for line, absent in zip(lines, column.is_null().to_pylist(), strict=True)]
-    return lines
+_MOST_VALUES: Final = 8192
+_one_column = lru_cache(maxsize=64)(_Encoded)
+
+
+def _statistics(column: Any) -> tuple[bytes, list[bytes]]:
+    """Return what stands before each row's statistics, and those as JSON strings; nothing where there are none."""
+    before = b',"stats":'
+    encoded = [_ascii_string(text) for text in texts(column)]
+    if not column.null_count:
+        return before, encoded
+    absent = column.is_null().to_pylist()
+    return b"", [b"" if none else before + text for text, none in zip(encoded, absent, strict=True)]
 
 
 def _ascii_string(text: str) -> bytes:
@@ -198,11 +228,11 @@ def _ascii_json(value: Any) -> bytes:
     return encoded if encoded.isascii() else json.dumps(value, separators=(",", ":")).encode()
 
 
-def _row_tracking(batch: Any) -> list[bytes]:
+def _row_tracking(batch: Any) -> bytes | list[bytes]:
     """Return `,"baseRowId":..,"defaultRowCommitVersion":..` for each row, nothing where rows are not tracked."""
     first, second = batch.column("baseRowId"), batch.column("defaultRowCommitVersion")
     if first.null_count == second.null_count == batch.num_rows:
-        return [b""] * batch.num_rows
+        return b""
     return [
         (b"" if base is None else b',"baseRowId":%d' % base)
         + (b"" if commit is None else b',"defaultRowCommitVersion":%d' % commit)

@@ -1,7 +1,7 @@
 """Decides what a query is that is submitted now and answered later: what is refused, what is pinned, whose it is.
 
-Nothing runs in between. A submission refuses what the query would, pins the version and the format and records the
-request; whoever asks for the result gets what the query itself would have answered then (infra/decisions.md).
+Nothing runs in between. A submission refuses by rights, version and format, pins them and records the request; whoever
+asks for the result gets what the query itself would have answered then (infra/decisions.md).
 """
 
 import json
@@ -99,7 +99,7 @@ def get_result(  # noqa: PLR0913 -- the parts of one request
 
 
 def _pin(sharing: Sharing, table: SharedTable, request: QueryRequest, wishes: Wishes) -> Page:
-    """Return where the answer of a query begins; refuses what the query would."""
+    """Return where the answer of a query begins; refuses by version and format, a range by its files too."""
     if request.is_range:
         asked, head = changes.data_range(sharing, table, request, wishes)
         return asked.pin(head)
