@@ -1,6 +1,8 @@
 """What a question costs in requests to the store, which is what it costs on object storage."""
 
 import json
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +23,7 @@ from delta_tables.handmade import (
 )
 from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.log import DeltaLog
+from deltaic.delta.scan import FileBatch, Position
 
 FILES = 100_000
 
@@ -148,3 +151,25 @@ def test_a_later_page_starts_at_its_row(large: Path) -> None:
     position = batch.position(100)
     again = next(DeltaLog(store).snapshot(10, at=position).scan(start=position))
     assert again.files["path"][0] == batch.files["path"][100]
+
+
+def test_a_page_goes_on_where_the_last_one_stopped(large: Path) -> None:
+    def paths(batches: Iterable[FileBatch]) -> list[str]:
+        return [path for batch in batches for path in batch.files["path"].to_pylist()]
+
+    def pages(log: DeltaLog, *starts: int) -> Iterator[list[str]]:
+        for start in starts:
+            position = Position(log.snapshot().base, 1, 0, start)
+            batches = log.snapshot(10, at=position).scan(start=position)
+            yield paths(islice(batches, 3))
+            batches.close()
+
+    store = FolderStore(large)
+    # Too little room for the whole checkpoint, decoded, and enough for the part that a page has fetched.
+    log = DeltaLog(store, SnapshotCache(2 * sum(file.stat().st_size for file in large.glob("*/*.parquet"))), "t")
+    anew = DeltaLog(FolderStore(large))
+    assert list(pages(log, 0)) == list(pages(anew, 0))
+    store.calls.clear()
+    assert list(pages(log, 9000, 20_000, 60_000)) == list(pages(anew, 9000, 20_000, 60_000))
+    assert {call.split()[0] for call in store.calls} == {"list"}
+    assert list(pages(log, 5, 99_990)) == list(pages(anew, 5, 99_990))

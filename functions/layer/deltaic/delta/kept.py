@@ -43,6 +43,13 @@ class Kept:
                 self._values.move_to_end(key)
             return None if found is None else found[1]
 
+    def take(self, key: Hashable) -> Any:
+        """Return what is kept under a key, and keep it no longer: for what only one can go on with."""
+        with self._lock:
+            nbytes, value = self._values.pop(key, (0, None))
+            self._bytes -= nbytes
+            return value
+
     def put(self, key: Hashable, value: Any, nbytes: int) -> None:
         """Keep a value, letting go of others for it."""
         with self._lock:
@@ -66,6 +73,10 @@ class KeptOfTable:
     def get(self, kind: Hashable, part: str, group: int) -> Any:
         """Return what is kept of a row group of a part; None for nothing."""
         return self.kept.get((self.table, kind, part, group))
+
+    def take(self, kind: Hashable, part: str, group: int) -> Any:
+        """Return what is kept of a row group of a part, and keep it no longer."""
+        return self.kept.take((self.table, kind, part, group))
 
     def put(self, kind: Hashable, part: str, group: int, value: Any, nbytes: int) -> None:
         """Keep something of a row group of a part."""

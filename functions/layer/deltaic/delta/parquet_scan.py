@@ -2,7 +2,8 @@
 
 Without a filter every row group streams by. With one, the cheap columns tell which rows can matter; row groups without
 such rows are neither fetched nor decoded, and statistics as JSON are decoded only in row groups that survive. Column
-chunks come in windows of a few megabytes, the next one being fetched while this one is decoded.
+chunks come in windows of a few megabytes, the next one being fetched while this one is decoded. A reading that stops in
+a row group, as a page does, is kept where it stands: rows of a row group can be skipped by decoding them only.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,6 +29,7 @@ from deltaic.delta.selection import Selection
 from deltaic.delta.unreadable import reading
 
 _ROWS: Final = "rows"
+_BEGUN: Final = "begun"
 _WINDOW: Final = 16 << 20
 """Bytes fetched at a time where row groups are small."""
 
@@ -46,6 +48,19 @@ class Rows:
     """`stats_parsed`, where some adds have no statistics as JSON."""
 
 
+@dataclass(slots=True)
+class _Begun:
+    """A row group in the middle of being decoded; only one reading can go on with it."""
+
+    batches: Iterator[pa.RecordBatch]
+    nbytes: int
+    """Of the fetched blocks."""
+    rows: Rows | None = None
+    """The last batch."""
+    end: int = 0
+    """The row after it."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Group:
     number: int
@@ -53,6 +68,7 @@ class _Group:
     rebuild: bool
     chosen: pa.BooleanArray | None
     kept: tuple[Rows, ...] | None
+    begun: _Begun | None
     fetch_bytes: int
 
 
@@ -72,7 +88,7 @@ class ParquetScan:
 
     def rows(self, first_group: int, first_row: int) -> Iterator[Rows]:
         """Yield the rows from row `first_row` of row group `first_group` on; a batch may begin before that row."""
-        plans = self._plans(self.groups(first_group))
+        plans = self._plans(self.groups(first_group), first_group, first_row)
         windows = self._windows(plans)
         with ThreadPoolExecutor(1, "read-ahead") as reader:
             window: Sequence[_Group] | None = next(windows, None)
@@ -98,7 +114,7 @@ class ParquetScan:
         leaf = self._file.columns.get("add.path")
         return 0 if leaf is None else self._file.values(group, leaf)
 
-    def _plans(self, groups: Sequence[int]) -> Iterator[_Group]:
+    def _plans(self, groups: Sequence[int], first_group: int, first_row: int) -> Iterator[_Group]:
         selection = None if self._wanted is None else Selection(self._part, self._wanted, groups, self._kept)
         for number in groups:
             chosen = None if selection is None else selection.of(number)
@@ -107,8 +123,24 @@ class ParquetScan:
             kept = self._kept.get(_ROWS, self._part.identity, number) if self._kept else None
             rebuild = self._lacks_json(number)
             leaves = self._file.leaves(*OUTPUT_LEAVES, *(("add.stats_parsed",) if rebuild else ()))
-            ranges = [] if kept is not None else self._file.ranges([number], leaves)
-            yield _Group(number, tuple(leaves), rebuild, chosen, kept, sum(end - start for start, end in ranges))
+            begun = self._begun(number, first_row) if number == first_group and kept is None else None
+            ranges = [] if kept is not None or begun is not None else self._file.ranges([number], leaves)
+            yield _Group(number, tuple(leaves), rebuild, chosen, kept, begun, sum(end - start for start, end in ranges))
+
+    def _begun(self, group: int, row: int) -> _Begun | None:
+        """Return the reading of a row group that stands before a row, if there is one."""
+        if self._kept is None or self._wanted is not None or not row:
+            return None
+        found: _Begun | None = self._kept.take(_BEGUN, self._part.identity, group)
+        if found is not None and found.rows is not None and found.rows.start > row:
+            self._keep_begun(group, found)
+            return None
+        return found
+
+    def _keep_begun(self, group: int, begun: _Begun) -> None:
+        if self._kept is not None and self._wanted is None and begun.rows is not None:
+            nbytes = begun.nbytes + int(begun.rows.files.get_total_buffer_size())
+            self._kept.put(_BEGUN, self._part.identity, group, begun, nbytes)
 
     def _windows(self, plans: Iterator[_Group]) -> Iterator[list[_Group]]:
         """Group row groups into windows; the first is hardly more than one, so that the first file leaves soon."""
@@ -126,7 +158,7 @@ class ParquetScan:
             yield window
 
     def _fetch(self, window: Sequence[_Group]) -> Blocks:
-        wanted = [span for group in window if group.kept is None for span in self._spans(group)]
+        wanted = [span for group in window if group.kept is None and group.begun is None for span in self._spans(group)]
         return self._file.fetch(wanted)
 
     def _spans(self, group: _Group) -> list[tuple[int, int]]:
@@ -140,29 +172,39 @@ class ParquetScan:
             return
         keep = self._kept is not None and self._kept.whole and not group.rebuild
         last = None if group.chosen is None or keep else pc.indices_nonzero(group.chosen)[-1].as_py()
-        with reading(self._part.path):
-            cursor = Cursor(self._file, blocks, buffered=self._file.is_large(group.fetch_bytes))
-        batches = cursor.batches(group.number, group.leaves, self._batch_rows)
+        at = group.begun or self._begin(group, blocks)
         collected: list[Rows] = []
-        end = 0
-        while last is None or end <= last:
-            with reading(self._part.path):
-                batch = next(batches, None)
-            if batch is None:
-                break
-            begin, end = end, end + batch.num_rows
-            picked = None if group.chosen is None else group.chosen.slice(begin, batch.num_rows)
-            if not keep and (end <= skip or (picked is not None and picked.true_count == 0)):
-                continue
-            with reading(self._part.path):
-                rows = _rows(group, batch, begin, self._file.zoned)
-            collected += [rows] if keep else []
-            if end > skip and (chosen := _pick(rows, group.chosen)) is not None:
-                yield chosen
+        try:
+            if at.rows is not None and at.end > skip:
+                yield at.rows
+            while last is None or at.end <= last:
+                with reading(self._part.path):
+                    batch = next(at.batches, None)
+                if batch is None:
+                    break
+                begin, at.end = at.end, at.end + batch.num_rows
+                picked = None if group.chosen is None else group.chosen.slice(begin, batch.num_rows)
+                if not keep and (at.end <= skip or (picked is not None and picked.true_count == 0)):
+                    continue
+                with reading(self._part.path):
+                    at.rows = _rows(group, batch, begin, self._file.zoned)
+                collected += [at.rows] if keep else []
+                if at.end > skip and (chosen := _pick(at.rows, group.chosen)) is not None:
+                    yield chosen
+        except GeneratorExit:
+            if not keep:
+                self._keep_begun(group.number, at)
+            raise
         if keep and self._kept is not None:
             # Buffers as allocated, not as used: that is what the process pays.
             nbytes = sum(int(rows.files.get_total_buffer_size()) for rows in collected)
             self._kept.put(_ROWS, self._part.identity, group.number, tuple(collected), nbytes)
+
+    def _begin(self, group: _Group, blocks: Blocks) -> _Begun:
+        with reading(self._part.path):
+            cursor = Cursor(self._file, blocks, buffered=self._file.is_large(group.fetch_bytes))
+        nbytes = sum(len(data) for _, data in blocks)
+        return _Begun(cursor.batches(group.number, group.leaves, self._batch_rows), nbytes)
 
     def _lacks_json(self, group: int) -> bool:
         """Tell whether some adds of the row group may have statistics only as a struct."""

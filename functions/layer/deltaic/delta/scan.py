@@ -7,7 +7,7 @@ files of a million leave at once. A Position names that checkpoint, so that a la
 is refused when it is gone, and starts at its own row group.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -73,7 +73,7 @@ class Scan:
     batch_rows: int
     kept: KeptOfTable | None
 
-    def run(self, start: Position) -> Iterator[FileBatch]:
+    def run(self, start: Position) -> Generator[FileBatch]:
         """Yield the live files from `start` on that the filter keeps; no batch is empty or longer than asked."""
         if start.part == 0:
             yield from self._in_memory(self.tail.files, None, start)

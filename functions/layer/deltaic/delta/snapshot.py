@@ -5,7 +5,7 @@ commits after the checkpoint and then the checkpoint, streamed. It is immutable 
 threads; what it has read once it keeps.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Generator, Hashable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
@@ -156,7 +156,7 @@ class Snapshot:
 
     def scan(
         self, wanted: FileFilter | None = None, batch_rows: int = BATCH_ROWS, start: Position | None = None
-    ) -> Iterator[FileBatch]:
+    ) -> Generator[FileBatch]:
         """Return the live files in order, from `start` on, with their positions.
 
         Commits and the head of the checkpoint are read before this returns, so most of what can be wrong with a log

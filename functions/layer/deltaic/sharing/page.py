@@ -1,6 +1,7 @@
 """Decides which live files an answer holds: rows for a limit, files for a page, what comes next."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any, Final
@@ -27,7 +28,7 @@ class Page:
     """
 
     def __init__(
-        self, batches: Iterable[FileBatch], *, limit: int | None, max_files: int | None, rows_before: int = 0
+        self, batches: Generator[FileBatch], *, limit: int | None, max_files: int | None, rows_before: int = 0
     ) -> None:
         """`rows_before` is what earlier pages counted, from the position that they ended with."""
         self._batches = batches
@@ -40,6 +41,11 @@ class Page:
         """Where the next page starts; None while iterating and when there is none."""
 
     def __iter__(self) -> Iterator[FileBatch]:
+        # Closed at once, so that the next page can go on where this reading stands.
+        with closing(self._batches):
+            yield from self._taken()
+
+    def _taken(self) -> Iterator[FileBatch]:
         for batch in self._batches:
             before = self._rows_before_each(batch.files)
             count = batch.files.num_rows
