@@ -57,6 +57,8 @@ class Snapshot:
         self._kept = kept
         self._checkpoint = CheckpointReader(store, segment.checkpoint) if segment.checkpoint else None
         self._known: tuple[Tail, int] | None = None
+        self.follows = before is not None and before.version < segment.version
+        """Whether the process has kept an earlier version of the table: it changes while the process lives."""
         if before is not None and before.is_continued_by(segment):
             self._checkpoint = before._checkpoint  # noqa: SLF001 -- another Snapshot, but no stranger
             tail: Tail | None = before.__dict__.get("_tail")
@@ -155,12 +157,18 @@ class Snapshot:
         return (batch.files for batch in self.scan(wanted, batch_rows, start))
 
     def scan(
-        self, wanted: FileFilter | None = None, batch_rows: int = BATCH_ROWS, start: Position | None = None
+        self,
+        wanted: FileFilter | None = None,
+        batch_rows: int = BATCH_ROWS,
+        start: Position | None = None,
+        *,
+        keep_rows: bool = True,
     ) -> Generator[FileBatch]:
         """Return the live files in order, from `start` on, with their positions.
 
         Commits and the head of the checkpoint are read before this returns, so most of what can be wrong with a log
         is raised here and not in the middle of the answer. Raises MalformedRequest for a position in another order.
+        Without `keep_rows` what is read of the checkpoint is not kept for the next reading, where there is room.
         """
         if start is None:
             start = Position(self.base, 0, 0, 0)
@@ -170,7 +178,7 @@ class Snapshot:
             )
         kept = self._kept
         if kept is not None and self._checkpoint is not None:
-            kept = replace(kept, whole=kept.kept.admits(self._checkpoint.size))
+            kept = replace(kept, whole=keep_rows and kept.kept.admits(self._checkpoint.size))
         return Scan(self._tail, self._parts, wanted, batch_rows, kept).run(start)
 
     @cached_property

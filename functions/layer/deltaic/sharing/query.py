@@ -57,6 +57,7 @@ class _Files:
     page: Page
     whole: bool
     """Whether the page is all of the version."""
+    kept: KeptLines | None
     urls: TableUrls
     signer: TokenSigner | None
     """None where no token can be asked for."""
@@ -94,9 +95,14 @@ class SnapshotQuery:
         )
         wanted = self._filter(snapshot)
         limit, max_files = self.request.limit_hint, self.request.max_files
-        page = Page(snapshot.scan(wanted, start=start), limit=limit, max_files=max_files, rows_before=rows_before)
         whole = start is None and wanted is None and limit is None and max_files is None
-        files = _Files(page, whole, self.sharing.urls(self.table), self._signer())
+        kept = KeptLines.of(
+            self.sharing.memory.lines, (self.table.identity, style.response_format, style.scheme), snapshot
+        )
+        # Lines that are kept answer the same version again; other versions and filters need the rows.
+        batches = snapshot.scan(wanted, start=start, keep_rows=kept is None or wanted is not None or snapshot.follows)
+        page = Page(batches, limit=limit, max_files=max_files, rows_before=rows_before)
+        files = _Files(page, whole, kept, self.sharing.urls(self.table), self._signer())
         facts: dict[str, object] = {"version": snapshot.version, "format": response_format}
         body = self._lines(snapshot, files, style, facts)
         # The head and the first files are made before the 200 begins: what is wrong with a log shows up there.
@@ -126,8 +132,7 @@ class SnapshotQuery:
 
     def _lines(self, snapshot: Snapshot, files: _Files, style: FileStyle, facts: dict[str, object]) -> Iterator[bytes]:
         yield head_lines(self.table, snapshot, style.response_format)
-        scope = (self.table.identity, style.response_format, style.scheme)
-        kept = KeptLines.of(self.sharing.memory.lines, scope, snapshot)
+        kept = files.kept
         known = kept.whole() if kept is not None and files.whole else None
         if known is not None:
             facts["files"] = sum(len(block.tails) for block in known)
