@@ -153,10 +153,21 @@ def test_a_later_page_starts_at_its_row(large: Path) -> None:
     assert again.files["path"][0] == batch.files["path"][100]
 
 
-def test_a_page_goes_on_where_the_last_one_stopped(large: Path) -> None:
-    def paths(batches: Iterable[FileBatch]) -> list[str]:
-        return [path for batch in batches for path in batch.files["path"].to_pylist()]
+def paths(batches: Iterable[FileBatch]) -> list[str]:
+    return [path for batch in batches for path in batch.files["path"].to_pylist()]
 
+
+def test_a_reading_that_is_taken_over_is_not_kept_for_the_whole(large: Path) -> None:
+    snapshot = DeltaLog(FolderStore(large), SnapshotCache(256 << 20), "t").snapshot()
+    page = snapshot.scan(start=Position(snapshot.base, 1, 0, 0), keep_rows=False)
+    first = paths(islice(page, 3))
+    page.close()
+    rest = paths(snapshot.scan(start=Position(snapshot.base, 1, 0, len(first))))
+    assert len(first) + len(rest) == FILES
+    assert paths(snapshot.scan(start=Position(snapshot.base, 1, 0, 0))) == first + rest
+
+
+def test_a_page_goes_on_where_the_last_one_stopped(large: Path) -> None:
     def pages(log: DeltaLog, *starts: int) -> Iterator[list[str]]:
         for start in starts:
             position = Position(log.snapshot().base, 1, 0, start)

@@ -128,8 +128,11 @@ class ParquetScan:
             yield _Group(number, tuple(leaves), rebuild, chosen, kept, begun, sum(end - start for start, end in ranges))
 
     def _begun(self, group: int, row: int) -> _Begun | None:
-        """Return the reading of a row group that stands before a row, if there is one."""
-        if self._kept is None or self._wanted is not None or not row:
+        """Return the reading of a row group that stands before a row, if there is one.
+
+        Not where rows are kept: then the row group must be read from its first row.
+        """
+        if self._kept is None or self._kept.whole or self._wanted is not None or not row:
             return None
         found: _Begun | None = self._kept.take(_BEGUN, self._part.identity, group)
         if found is not None and found.rows is not None and found.rows.start > row:
