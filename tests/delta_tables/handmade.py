@@ -331,7 +331,10 @@ def write_parquet(
                     plain[name] = list(plain[name].items())
             row[kind] = plain
         rows.append(row)
-    pq.write_table(pa.Table.from_pylist(rows, schema), path, row_group_size=row_group, compression=compression)
+    # It appears whole, as on object storage: some tests read meanwhile, and list the log.
+    draft = next(folder.parent for folder in path.parents if folder.name == "_delta_log") / f"{path.name}.draft"
+    pq.write_table(pa.Table.from_pylist(rows, schema), draft, row_group_size=row_group, compression=compression)
+    draft.rename(path)
 
 
 def _has(actions: list[Action], kind: str) -> bool:
