@@ -24,6 +24,7 @@ _GAP: Final = 1 << 20
 _LARGE: Final = 64 << 20
 """A row group above this size is not fetched whole: its large column chunks are read piece by piece."""
 _PIECE: Final = 4 << 20
+_NARROW_ROWS: Final = 65536
 
 Blocks = list[tuple[int, memoryview]]
 """Parts of a file: where each starts, and its bytes."""
@@ -192,6 +193,6 @@ class Cursor:
     def __init__(self, parquet: ParquetFile, blocks: Blocks, *, buffered: bool = False) -> None:
         self._reader = parquet.open_reader(blocks, buffered=buffered)
 
-    def batches(self, group: int, leaves: Sequence[int], rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a row group in order, `rows` at a time."""
+    def batches(self, group: int, leaves: Sequence[int], rows: int = _NARROW_ROWS) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a row group in order, `rows` at a time; by default as many as suit narrow columns."""
         yield from self._reader.iter_batches(rows, [group], leaves, use_threads=False)

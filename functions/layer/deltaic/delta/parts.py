@@ -5,7 +5,7 @@ A part is a Parquet file, or the adds that stand in a manifest in JSON. Which of
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,8 +14,6 @@ from deltaic.delta.parquet import FOOTER, Cursor, ParquetFile
 from deltaic.delta.rows import child
 from deltaic.delta.store import TableStore
 from deltaic.delta.unreadable import reading
-
-_ROWS: Final = 65536
 
 
 @dataclass
@@ -62,7 +60,7 @@ class ParquetPart:
         total = rows = 0
         with reading(self.path):
             cursor = Cursor(file, file.fetch(file.ranges(groups, leaves)))
-            for batch in (batch for group in groups if leaves for batch in cursor.batches(group, leaves, _ROWS)):
+            for batch in (batch for group in groups if leaves for batch in cursor.batches(group, leaves)):
                 sizes = child(batch.column("add"), "size")
                 rows += len(sizes) - sizes.null_count
                 total += pc.sum(sizes).as_py() or 0
@@ -88,7 +86,7 @@ class ParquetPart:
                 return found
             cursor = Cursor(self.file, self.file.fetch(self.file.ranges(groups, leaves)))
             for group in groups:
-                for batch in cursor.batches(group, leaves, _ROWS):
+                for batch in cursor.batches(group, leaves):
                     for kind in kinds:
                         column = child(batch, kind)
                         if column is not None and column.null_count < len(column):

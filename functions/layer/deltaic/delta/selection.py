@@ -15,7 +15,6 @@ from deltaic.delta.parts import ParquetPart
 from deltaic.delta.rows import parsed_statistics, partition_values
 from deltaic.delta.unreadable import reading
 
-_SELECT_ROWS: Final = 65536
 _PARTITIONS: Final = "partitions"
 _STATISTICS: Final = "statistics"
 
@@ -87,7 +86,7 @@ class Selection:
                 # One call for all row groups to come: the chunks are small and far apart.
                 ranges = self._part.file.ranges([g for g in self._groups if g >= group], leaves)
                 self._cursors[kind] = Cursor(self._part.file, self._part.file.fetch(ranges))
-            batches = self._cursors[kind].batches(group, leaves, _SELECT_ROWS)
+            batches = self._cursors[kind].batches(group, leaves)
         while True:
             with reading(self._part.path):
                 batch = next(batches, None)

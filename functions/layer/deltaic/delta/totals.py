@@ -20,8 +20,6 @@ from deltaic.delta.unreadable import reading
 EXACT: Final = 20_000
 """Adds of a checkpoint up to which no commit is believed: looking takes about ten milliseconds then."""
 
-_ROWS: Final = 65536
-
 
 def checkpoint_totals(tail: Tail, parts: Sequence[Part], exact: int = EXACT) -> Totals:
     """Return the totals of the live files of a tail and a checkpoint's parts, counted where those are few."""
@@ -68,7 +66,7 @@ def _of_parquet(tail: Tail, part: ParquetPart) -> tuple[int, int]:
     with reading(part.path):
         cursor = Cursor(file, file.fetch(file.ranges(groups, leaves)))
         for group in groups:
-            for batch in cursor.batches(group, leaves, _ROWS):
+            for batch in cursor.batches(group, leaves):
                 add = batch.column("add")
                 paths, adds = add_paths(add)
                 keep = both(adds, tail.keep(paths, deletion_vectors(add)))
