@@ -205,8 +205,9 @@ def _sql_operand(operand: Operand) -> str:
             return "NULL"
         case Literal(text, kind) if kind in {"integer", "boolean"} or kind.startswith("decimal"):
             return str(text)
-        case Literal(text, "string"):
-            return f"'{text}'"
+        case Literal(str() as text, "string"):
+            escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+            return f"'{escaped}'"
         case _:
             return f"CAST('{operand.text}' AS {operand.type})"
 

@@ -107,7 +107,7 @@ JSON_CASES: Mapping[str, tuple[Node, set[str]]] = {
         of("double", "5.2", "0..200"),
     ),
     "greaterThanOrEqual": (op("greaterThanOrEqual", col("int", "int"), lit(7, "int")), of("int", "7", "2..10")),
-    "greaterThan": (op("greaterThan", col("int", "long"), lit(7, "long")), of("int", "2..10")),
+    "greaterThan": (op("greaterThan", col("int", "int"), lit(7, "int")), of("int", "2..10")),
     "not, over a range with both answers": (
         op("not", op("greaterThanOrEqual", col("int", "int"), lit(7, "int"))),
         of("int", "1", "2..5", "2..10", "null..3"),

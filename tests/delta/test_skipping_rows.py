@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from connector_hints import SENT, as_connector
 from deltaic.delta.skipping import Skipper
 from deltaic.expressions import (
     And,
@@ -444,10 +445,10 @@ def verdicts(predicate: Expression | None, files: list[DataFile], *, mapped: boo
     return {path: kept.to_pylist() for path, kept in found.items()}
 
 
-def matching(predicate: Expression, data: DataFile) -> bool:
+def matching(predicate: Expression, data: DataFile, zones: Sequence[str] = ZONES) -> bool:
     return any(
         session.truth(predicate, row | partition) is True
-        for session in (Session(ALL_TYPES, zone) for zone in ZONES)
+        for session in (Session(ALL_TYPES, zone) for zone in zones)
         for partition in data.partition_rows
         for row in data.rows
     )
@@ -465,6 +466,15 @@ def check(predicate: Expression, files: list[DataFile], *, mapped: bool) -> None
         for path, kept in verdicts(parsed, files, mapped=mapped).items():
             lost = [i for i, (keep, want) in enumerate(zip(kept, wanted, strict=True)) if want and not keep]
             assert not lost, (form, path, lost, as_sql(predicate))
+
+
+def check_connector(predicate: Expression, files: list[DataFile]) -> None:
+    """Assert that what the connector makes of the predicate, in any session's zone, drops no file either."""
+    for hint, zone in {as_connector(predicate, ALL_TYPES, zone): zone for zone in reversed(ZONES)}.items():
+        wanted = [matching(decided(predicate), data, [zone]) for data in files]
+        for path, kept in verdicts(parse_json(hint), files, mapped=False).items():
+            lost = [i for i, (keep, want) in enumerate(zip(kept, wanted, strict=True)) if want and not keep]
+            assert not lost, (zone, path, lost, as_sql(predicate), hint)
 
 
 def examples(count: int) -> settings:
@@ -487,3 +497,19 @@ def test_no_file_with_a_matching_row_is_dropped_whatever_the_predicate(data: st.
     names = data.draw(st.lists(st.sampled_from(sorted(ALL_TYPES)), min_size=2, max_size=4, unique=True))
     files = data.draw(st.lists(data_files(names), min_size=1, max_size=4))
     check(data.draw(predicates(names, 6)), files, mapped=mapped)
+
+
+@pytest.mark.parametrize("name", sorted({name for name, kind in ALL_TYPES.items() if kind in SENT} - set(NESTED)))
+@given(data=st.data())
+@examples(40)
+def test_no_file_is_dropped_by_what_the_connector_sends(name: str, data: st.DataObject) -> None:
+    files = data.draw(st.lists(data_files([name]), min_size=1, max_size=6))
+    check_connector(data.draw(predicates([name], 3)), files)
+
+
+@given(data=st.data())
+@examples(60)
+def test_no_file_is_dropped_by_what_the_connector_sends_of_several_columns(data: st.DataObject) -> None:
+    names = data.draw(st.lists(st.sampled_from(sorted(ALL_TYPES)), min_size=2, max_size=4, unique=True))
+    files = data.draw(st.lists(data_files(names), min_size=1, max_size=4))
+    check_connector(data.draw(predicates(names, 6)), files)

@@ -54,13 +54,63 @@ def test_comparisons_keep_their_operands_in_order(op: str, operator: Any) -> Non
         ),
         ({"op": "literal", "value": "true", "valueType": "bool"}, Literal("true", "boolean")),
         (
-            node("equal", {"op": "column", "name": "id", "valueType": "LONG"}, DAY | {"value": 25, "valueType": "int"}),
-            Comparison("=", Column(("id",), "long"), Literal("25", "integer")),
+            node(
+                "equal", {"op": "column", "name": "id", "valueType": "LONG"}, DAY | {"value": 25, "valueType": "long"}
+            ),
+            Comparison("=", Column(("id",), "long"), Literal("25", "long")),
         ),
     ],
     ids=["isNull", "not", "and", "or", "in", "startsWith", "literal", "lenient"],
 )
 def test_ops_become_nodes(tree: Any, expected: Expression) -> None:
+    assert parse(tree) == expected
+
+
+def leaf(op: str, kind: str, text: str) -> dict[str, Any]:
+    return {"op": op, "value" if op == "literal" else "name": text, "valueType": kind}
+
+
+NULL, EPOCH = leaf("literal", "string", "null"), leaf("literal", "timestamp", "1970-01-01T00:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("tree", "expected"),
+    [
+        (
+            node(
+                "lessThan", leaf("column", "timestamp", "t"), leaf("literal", "timestamp", "2026-01-01T10:20:30.123Z")
+            ),
+            Comparison("<", Column(("t",), "timestamp"), Literal("2026-01-01T10:20:30.123Z", "timestamp", within=999)),
+        ),
+        (node("isNull", NULL), Unknown()),
+        (node("isNull", EPOCH), Unknown()),
+        (node("isNull", leaf("literal", "int", "null")), Unknown()),
+        (node("isNull", leaf("literal", "string", "x")), IsNull(Literal("x", "string"))),
+        (node("equalNullSafe", leaf("column", "string", "s"), NULL), Unknown()),
+        (node("equalNullSafe", leaf("column", "timestamp", "t"), EPOCH), Unknown()),
+        (
+            node("equal", leaf("column", "string", "s"), NULL),
+            Comparison("=", Column(("s",), "string"), Literal("null", "string")),
+        ),
+        (node("equal", leaf("column", "long", "d"), leaf("literal", "double", "5.0")), Unknown()),
+        (node("in", leaf("column", "int", "d"), leaf("literal", "long", "5")), Unknown()),
+        (node("equal", leaf("column", "string", "s"), leaf("literal", "string", "a\ufffd")), Unknown()),
+    ],
+    ids=[
+        "a time cut to milliseconds",
+        "null as text",
+        "null as the epoch",
+        "null as text of another type",
+        "a literal that is not null",
+        "null-safe beside null",
+        "null-safe beside the epoch",
+        "equal to what may be null",
+        "a cast that was left out",
+        "a cast of a list that was left out",
+        "bytes that were no UTF-8",
+    ],
+)
+def test_a_hint_stands_for_all_that_may_have_been_written(tree: Any, expected: Expression) -> None:
     assert parse(tree) == expected
 
 

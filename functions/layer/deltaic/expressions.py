@@ -18,8 +18,8 @@ Operator: TypeAlias = OneOf["=", "<>", "<", "<=", ">", ">=", "<=>"]
 class Column:
     """A column by its logical name, nested ones by one element a level; names match whatever their case.
 
-    `type` is what the predicate says that the column is, None where it says nothing. An element may hold dots that
-    were meant as levels: JSON hints have one name only.
+    `type` is what the predicate says that the column is, None where it says nothing; one that is not the column's own
+    tells of a cast. An element may hold dots that were meant as levels: JSON hints have one name only.
     """
 
     path: tuple[str, ...]
@@ -32,6 +32,8 @@ class Literal:
 
     text: str | None
     type: str
+    within: int = 0
+    """Microseconds by which a time may be off, either way: some clients cut what their users wrote."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,13 +23,6 @@ _OPPOSITE: Final[dict[str, Literal["<", "<=", ">", ">=", "=", "<>"]]] = {
     "<>": "=",
 }
 _MIRRORED: Final[dict[str, Literal["<", "<=", ">", ">="]]] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-# What a JSON column may say that it is, beside the type that it has: the cast keeps every value and the order.
-_DECLARABLE: Final = {
-    "integer": {"byte", "short", "integer"},
-    "long": {"byte", "short", "integer", "long"},
-    "double": {"float", "double"},
-    "timestamp": {"timestamp", "timestamp_ntz"},
-}
 
 
 class Binder:
@@ -78,9 +71,9 @@ class Binder:
             kept = column is not None and _keeps_values(column.type.name, operand.type)
             return column if kept or (column and column_type(operand.type) == column.type) else None
         column = self._columns.find(operand.path)
-        if column is None or operand.type is None or column_type(operand.type) == column.type:
-            return column
-        return column if column.type.name in _DECLARABLE.get(operand.type, ()) else None
+        # Another type than its own tells of a cast, and perhaps of others around it, which were not sent.
+        known = column is None or operand.type is None or column_type(operand.type) == column.type
+        return column if known else None
 
     def _comparison(self, comparison: Comparison, *, negated: bool) -> Node:
         operator, operand, constant = comparison.operator, comparison.left, comparison.right

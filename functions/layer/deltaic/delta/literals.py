@@ -68,7 +68,7 @@ def interval(literal: Literal, column: ColumnType) -> Interval | None:
     if column.name in {"float", "double"}:
         return _beside_double(text, type_, column)
     if column.name in {"date", "timestamp", "timestamp_ntz"}:
-        return _beside_time(text, type_, column)
+        return _beside_time(text, type_, column, literal.within)
     if column.name == "boolean" and type_.name in {"boolean", "string"}:
         bit = boolean(text)
         return None if bit is None else Interval(Axis.WHOLE, bit, bit)
@@ -156,7 +156,7 @@ def _ulp(found: Interval) -> Interval:
     return Interval(found.axis, nextafter(found.low, -inf), nextafter(found.high, inf))
 
 
-def _beside_time(text: str, type_: ColumnType, column: ColumnType) -> Interval | None:
+def _beside_time(text: str, type_: ColumnType, column: ColumnType, within: int) -> Interval | None:
     if column.name == "date" and type_.name in {"date", "string"}:
         day = days(text)
         return None if day is None else Interval(Axis.WHOLE, day, day)
@@ -164,7 +164,7 @@ def _beside_time(text: str, type_: ColumnType, column: ColumnType) -> Interval |
     if moment is None or (type_.name in {"date", "timestamp_ntz"} and moment[1]):
         return None
     spread = _zone_spread(type_.name, column.name, zoned=moment[1])
-    found = Interval(Axis.WHOLE, moment[0], moment[0]).spread(spread)
+    found = Interval(Axis.WHOLE, moment[0], moment[0]).spread(spread + within)
     if column.name != "date":
         return found
     return Interval(Axis.WHOLE, Fraction(found.low, MICROSECONDS_A_DAY), Fraction(found.high, MICROSECONDS_A_DAY))

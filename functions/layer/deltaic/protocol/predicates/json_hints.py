@@ -2,6 +2,11 @@
 
 PROTOCOL.md, "JSON predicates for Filtering": hints are best effort, so nothing here raises. A node that is not
 understood becomes Unknown, and what stands beside it still prunes.
+
+A hint stands for everything that its user may have written, and Spark's connector writes less than it was given
+(`OpConverter` of its client, up to 1.4.1): times are cut to milliseconds, towards zero; null becomes the text `null`,
+a null time the epoch; of casts within casts only the innermost is left, and what a literal was compared with then has
+another type than the literal; bytes that are no UTF-8 become U+FFFD.
 """
 
 from collections.abc import Callable
@@ -48,6 +53,11 @@ _COMPARISONS: Final[dict[str, Operator]] = {
     "equalNullSafe": "<=>",
 }
 _PAIR: Final = 2
+_CUT: Final = 999
+"""Microseconds that a time loses when it is cut to milliseconds."""
+_NULL: Final = "null"
+_NULL_TIME: Final = "1970-01-01T00:00:00Z"
+_REPLACED: Final = "\ufffd"
 
 
 class _Misread(Exception):
@@ -125,23 +135,40 @@ def _literal(node: dict[str, Any], _: int) -> Literal:
         value = "true" if value else "false"
     elif isinstance(value, int):
         value = str(value)
-    if not isinstance(value, str) or type_ is None:
+    if not isinstance(value, str) or type_ is None or _REPLACED in value:
         raise _Misread
-    return Literal(value, type_)
+    return Literal(value, type_, _CUT if type_ == "timestamp" else 0)
+
+
+def _may_be_null(leaf: Column | Literal) -> bool:
+    if not isinstance(leaf, Literal):
+        return False
+    return leaf.text == _NULL or (leaf.type == "timestamp" and leaf.text == _NULL_TIME)
+
+
+def _same_type(*leaves: Column | Literal) -> None:
+    """Refuse operands of different types, as the reference does: a cast between them was left out."""
+    if len({leaf.type for leaf in leaves if leaf.type is not None}) > 1:
+        raise _Misread
 
 
 def _comparison(node: dict[str, Any], _: int) -> Expression:
-    left, right = _children(node, _PAIR)
-    return Comparison(_COMPARISONS[node["op"]], _leaf(left), _leaf(right))
+    left, right = map(_leaf, _children(node, _PAIR))
+    _same_type(left, right)
+    operator = _COMPARISONS[node["op"]]
+    if operator == "<=>" and (_may_be_null(left) or _may_be_null(right)):
+        raise _Misread
+    return Comparison(operator, left, right)
 
 
 def _is_null(node: dict[str, Any], _: int) -> Expression:
-    (operand,) = _children(node, 1)
-    return IsNull(_leaf(operand))
+    (operand,) = map(_leaf, _children(node, 1))
+    return Unknown() if _may_be_null(operand) else IsNull(operand)
 
 
 def _in(node: dict[str, Any], _: int) -> Expression:
     leaves = list(map(_leaf, _children(node)))
+    _same_type(*leaves)
     literals = tuple(value for value in leaves[1:] if isinstance(value, Literal))
     if not literals or len(literals) < len(leaves) - 1:
         raise _Misread

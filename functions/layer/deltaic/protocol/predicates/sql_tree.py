@@ -142,11 +142,19 @@ def _operand(node: Any, trusted: Trust) -> Operand:
     if isinstance(node, exp.Paren):
         return _operand(node.this, trusted)
     if isinstance(node, (exp.Column, exp.Dot)):
-        return Column(_path(node))
+        return _column(node)
     if isinstance(node, exp.Cast) and isinstance(node.this, (exp.Column, exp.Dot)):
         only(node, "this", "to", "safe")
-        return Cast(Column(_path(node.this)), type_name(node.to))
+        return Cast(_column(node.this), type_name(node.to))
     return literal(node, trusted)
+
+
+def _column(node: Any) -> Column:
+    path = _path(node)
+    # Spark's connector writes `partitionValues.day` for the partition column `day`; a struct may have that name too.
+    if len(path) > 1 and path[0] == "partitionValues":
+        raise Misread
+    return Column(path)
 
 
 def _path(node: Any) -> tuple[str, ...]:

@@ -1,0 +1,287 @@
+"""Filters as clients send them: of every type and operator, in both dialects, what the server makes of what arrives.
+
+A client cuts, casts and drops before it sends. The first table says for each type how far a value may lie from the
+literal that arrives and still be meant; everything else is decided exactly. The second names each conversion of
+Spark's connector (`OpConverter` of its client) that makes a hint mean more than it says, and what it must keep.
+"""
+
+import json
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+from connector_hints import as_connector, cut
+from contract.logs import TableLog, column
+from contract.recipient import Table
+from contract.server import Server
+from deltaic.expressions import Column, Comparison, Expression, In, IsNull, Literal, Not, Or
+from row_oracle import as_sql
+
+MICROSECOND: Final = timedelta(microseconds=1)
+NOON: Final = datetime(2026, 1, 1, 10, 20, 30, 123_456, tzinfo=UTC)
+OLD: Final = datetime(1965, 1, 1, 10, 20, 30, 123_456, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A type: three values in order, of which filters name the middle one, and how it is sent."""
+
+    arrow: pa.DataType
+    name: str
+    values: Sequence[Any]
+    literal: str
+    cut: timedelta = timedelta()
+    """How far a literal in JSON may be from what was written, and so may statistics from the values."""
+    sent: bool = True
+    """Whether the connector has a name for the type; of others it sends no hint."""
+
+
+def around(moment: datetime) -> tuple[datetime, ...]:
+    """Return a time with neighbours that a cut to milliseconds can and cannot confuse with it."""
+    return tuple(moment + offset * MICROSECOND for offset in (-4000, -1455, -456, 0, 1, 543, 1500, 4000))
+
+
+def iso(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "boolean": Kind(pa.bool_(), "boolean", (False, True), "true"),
+    "integer": Kind(pa.int32(), "integer", (-(2**31), 6, 7, 8), "7"),
+    "long": Kind(pa.int64(), "long", (-1, 2**53, 2**53 + 1, 2**53 + 2), str(2**53 + 1)),
+    "short": Kind(pa.int16(), "short", (6, 7, 8), "7", sent=False),
+    "float": Kind(pa.float32(), "float", (-0.25, 0.5, 0.75), "0.5"),
+    "double": Kind(pa.float64(), "double", (-0.0, 19.98, 19.99, 19.990000000000002), "19.99"),
+    "decimal": Kind(
+        pa.decimal128(10, 2), "decimal(10,2)", tuple(map(Decimal, ("1.49", "1.50", "1.51"))), "1.50", sent=False
+    ),
+    "string": Kind(pa.string(), "string", ("a", "it's", 'it"s \\ %_\u2028\u00e9', "null"), "it's"),
+    "date": Kind(pa.date32(), "date", (date(1, 1, 1), date(2025, 12, 31), date(2026, 1, 1)), "2025-12-31"),
+    "timestamp": Kind(pa.timestamp("us", "UTC"), "timestamp", around(NOON), iso(NOON), 999 * MICROSECOND),
+    "timestamp before 1970": Kind(pa.timestamp("us", "UTC"), "timestamp", around(OLD), iso(OLD), 999 * MICROSECOND),
+}
+
+
+def name_of(kind: str) -> str:
+    return kind.replace(" ", "_")
+
+
+def text_of(value: Any) -> str:
+    """Write a partition value as the log has it (Delta protocol, "Partition Value Serialization")."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return iso(value) if isinstance(value, datetime) else str(value)
+
+
+SCHEMA: Final = pa.schema(
+    [column("file", pa.string())]
+    + [column(f"{place}_{name_of(kind)}", known.arrow) for place in ("p", "d") for kind, known in KINDS.items()]
+)
+TYPES: Final = {field.name: KINDS[field.name[2:].replace("_", " ")].name for field in list(SCHEMA)[1:]}
+
+
+@pytest.fixture(scope="module")
+def typed(server: Server) -> Iterator[Table]:
+    """Return a table with a file for each value of each type, in a data column and in a partition of its own."""
+    partitions = ("file", *(f"p_{name_of(kind)}" for kind in KINDS))
+    log = server.shelf.log("conversions", SCHEMA, partitions=partitions, timed=False)
+    log.create(*(_file(log, kind, value) for kind, known in KINDS.items() for value in (*known.values, None)))
+    server.admin.create_table("share1", "default", "conversions", log.location)
+    yield Table(server.alice, "share1", "default", "conversions")
+    server.admin.delete_table("share1", "default", "conversions")
+
+
+def _file(log: TableLog, kind: str, value: Any) -> dict[str, Any]:
+    name = name_of(kind)
+    partition = {} if value is None else {f"p_{name}": text_of(value)}
+    action = log.add([{f"d_{name}": value}], file=f"{kind}: {value}", **partition)
+    stats = json.loads(action["add"]["stats"])
+    if KINDS[kind].name == "boolean":  # of which Spark writes no bounds
+        stats["minValues"], stats["maxValues"] = {}, {}
+    action["add"]["stats"] = json.dumps(stats)
+    return action
+
+
+Holds = Callable[[Any, Any], bool]
+OPERATORS: Final[Mapping[str, tuple[Callable[[Column, Literal], Expression], Holds]]] = {
+    "=": (lambda c, v: Comparison("=", c, v), operator.eq),
+    "<>": (lambda c, v: Comparison("<>", c, v), operator.ne),
+    "<": (lambda c, v: Comparison("<", c, v), operator.lt),
+    "<=": (lambda c, v: Comparison("<=", c, v), operator.le),
+    ">": (lambda c, v: Comparison(">", c, v), operator.gt),
+    ">=": (lambda c, v: Comparison(">=", c, v), operator.ge),
+    "<=>": (lambda c, v: Comparison("<=>", c, v), operator.eq),
+    "in": (lambda c, v: In(c, (v, v)), operator.eq),
+    "not =": (lambda c, v: Not(Comparison("=", c, v)), operator.ne),
+    "not <": (lambda c, v: Not(Comparison("<", c, v)), operator.ge),
+    "not <=>": (lambda c, v: Not(Comparison("<=>", c, v)), operator.ne),
+    "not >=": (lambda c, v: Not(Comparison(">=", c, v)), operator.lt),
+    "not in": (lambda c, v: Not(In(c, (v,))), operator.ne),
+    "or": (lambda c, v: Or((Comparison("<", c, v), Comparison(">", c, v))), operator.ne),
+}
+NULL_TOO: Final = {"not <=>"}
+"""Operators that hold for null."""
+
+
+def meant(known: Kind, holds: Holds, dialect: str, place: str) -> set[str]:
+    """Return the values that a filter must keep, and beside which it may keep no other."""
+    if place == "d" and (known.name == "boolean" or (known.name in {"float", "double"} and holds in ABOVE)):
+        return set(map(str, known.values))  # no bounds; and NaN, which bounds may leave out, is above everything
+    literal: Any = next(value for value in known.values if text_of(value) == known.literal)
+    if known.name != "timestamp":
+        return {str(value) for value in known.values if holds(value, literal)}
+    arrives = literal if dialect == "SQL" else datetime.fromisoformat(cut(literal))
+    slack = (known.cut if dialect == "JSON" else timedelta()) + (known.cut if place == "d" else timedelta())
+    found = set()
+    for value in known.values:
+        bound = value if place == "p" else value.replace(microsecond=value.microsecond // 1000 * 1000)
+        nearest = min(max(bound, arrives - slack), arrives + slack)
+        if any(holds(bound, one) for one in (arrives - slack, nearest, arrives + slack)):
+            found.add(str(value))
+    return found
+
+
+ABOVE: Final = (operator.gt, operator.ge, operator.ne)
+
+
+def kept(table: Table, kind: str, **hints: Any) -> set[str]:
+    names = {line["partitionValues"]["file"] for line in table.query(**hints).only("file")}
+    return {name.removeprefix(f"{kind}: ") for name in names if name.startswith(f"{kind}: ")}
+
+
+@pytest.mark.parametrize("shape", OPERATORS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_may_have_been_written_is_kept_and_no_more(typed: Table, kind: str, shape: str) -> None:
+    known, (build, holds) = KINDS[kind], OPERATORS[shape]
+    null = {"None"} if shape in NULL_TOO else set()
+    for place in ("p", "d"):
+        predicate = build(Column((f"{place}_{name_of(kind)}",)), Literal(known.literal, known.name))
+        in_sql = {"predicateHints": [as_sql(predicate)]}
+        sql = kept(typed, kind, **in_sql)
+        assert sql == meant(known, holds, "SQL", place) | null, in_sql
+        hint = as_connector(predicate, TYPES)
+        assert bool(hint) == known.sent
+        if hint:
+            in_json = {"jsonPredicateHints": hint}
+            assert kept(typed, kind, **in_json) == meant(known, holds, "JSON", place) | null, hint
+            assert kept(typed, kind, **in_sql, **in_json) == sql
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nulls_are_told_from_values(typed: Table, kind: str) -> None:
+    everything = {str(value) for value in (*KINDS[kind].values, None)}
+    for place in ("p", "d"):
+        tested = Column((f"{place}_{name_of(kind)}",))
+        for predicate, left in ((IsNull(tested), {"None"}), (Not(IsNull(tested)), everything - {"None"})):
+            assert kept(typed, kind, predicateHints=[as_sql(predicate)]) == left
+            hint = as_connector(predicate, TYPES)
+            assert kept(typed, kind, jsonPredicateHints=hint) == (left if hint else everything)
+
+
+def col(kind: str, declared: str | None = None) -> dict[str, Any]:
+    return {"op": "column", "name": kind, "valueType": declared or kind[2:]}
+
+
+def lit(text: str, kind: str) -> dict[str, Any]:
+    return {"op": "literal", "value": text, "valueType": kind}
+
+
+def op(name: str, *children: Any) -> dict[str, Any]:
+    return {"op": name, "children": list(children)}
+
+
+def null_safe(left: Any, right: Any) -> dict[str, Any]:
+    """Return what the connector makes of `<=>`."""
+    left_null, right_null = op("isNull", left), op("isNull", right)
+    both = op("and", op("not", left_null), op("not", right_null), op("equal", left, right))
+    return op("or", op("and", left_null, right_null), both)
+
+
+CONVERSIONS: Final[Mapping[str, tuple[str, dict[str, Any], str, set[str]]]] = {
+    # What the user wrote: what is sent, of which type, and the values for which the filter may hold.
+    "cast(d as bigint) = 5.0D": (
+        "the literal's type tells of an outer cast",
+        op("equal", col("p_double", "long"), lit("19.0", "double")),
+        "double",
+        {"-0.0", "19.98", "19.99", "19.990000000000002"},
+    ),
+    "cast(cast(d as string) as double) = 19.9": (
+        "of two casts the inner one is sent",
+        op("equal", col("p_double", "string"), lit("19.9", "double")),
+        "double",
+        {"-0.0", "19.98", "19.99", "19.990000000000002"},
+    ),
+    "cast(cast(i as bigint) as string) < '6'": (
+        "an order of texts, not of numbers",
+        op("lessThan", col("p_integer", "long"), lit("6", "string")),
+        "integer",
+        {str(-(2**31)), "6", "7", "8"},
+    ),
+    "cast(cast(f as double) as decimal(10,1)) = 0.0D": (
+        "a cast that keeps every value, within others that do not",
+        op("equal", col("p_float", "double"), lit("0.0", "double")),
+        "float",
+        {"-0.25", "0.5", "0.75"},
+    ),
+    "cast(s as date) = '2026-01-01'": (
+        "texts that are read as dates",
+        op("equal", col("p_string", "date"), lit("2026-01-01", "date")),
+        "string",
+        {"a", "it's", 'it"s \\ %_\u2028\u00e9', "null"},
+    ),
+    "cast(cast(s as boolean) as string)": (
+        "a column that stands alone, as another type",
+        col("p_integer", "bool"),
+        "integer",
+        {str(-(2**31)), "6", "7", "8"},
+    ),
+    "s <=> null": (
+        "null is written as its name",
+        null_safe(col("p_string"), lit("null", "string")),
+        "string",
+        {"None", "null"},
+    ),
+    "s <=> 'a'": (
+        "which leaves other texts alone",
+        null_safe(col("p_string"), lit("a", "string")),
+        "string",
+        {"a"},
+    ),
+    "ts <=> null": (
+        "a null time is written as the epoch",
+        null_safe(col("p_timestamp"), lit("1970-01-01T00:00:00Z", "timestamp")),
+        "timestamp",
+        {"None"},
+    ),
+    "s < X'FF'": (
+        "bytes that are no text become U+FFFD, which says nothing of their order",
+        op("lessThan", col("p_string"), lit("\ufffd", "string")),
+        "string",
+        {"a", "it's", 'it"s \\ %_\u2028\u00e9', "null"},
+    ),
+    "s < 'it' (and no bytes are wrong)": (
+        "which a text without it does",
+        op("lessThan", col("p_string"), lit("it", "string")),
+        "string",
+        {"a"},
+    ),
+    "ts < timestamp'+12000-01-01'": (
+        "a year that has no four digits",
+        op("not", op("lessThan", col("p_timestamp"), lit("+12000-01-01T00:00:00Z", "timestamp"))),
+        "timestamp",
+        set(map(str, around(NOON))),
+    ),
+}
+
+
+@pytest.mark.parametrize("written", CONVERSIONS)
+def test_what_a_conversion_leaves_out_is_not_lost(typed: Table, written: str) -> None:
+    _, sent, kind, left = CONVERSIONS[written]
+    assert kept(typed, kind, jsonPredicateHints=json.dumps(sent)) - {"None"} == left - {"None"}
+    if "None" in left:
+        assert "None" in kept(typed, kind, jsonPredicateHints=json.dumps(sent))
