@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import date
 from typing import Any
 
 import pytest
 from contract.recipient import CAPABILITIES, Line, Reply, Table, data_url, download
 from contract.server import Server
-from contract.tables import VERSION_1, iso
+from contract.tables import CDF_ON, PEOPLE, VERSION_1, iso
 
 READS_ALL = "responseformat=delta;readerfeatures=deletionvectors,columnmapping"
 formats = pytest.mark.parametrize("capabilities", [None, READS_ALL], ids=["parquet", "delta"])
@@ -348,3 +349,33 @@ def test_a_feed_is_packed_for_who_accepts_it(table: Callable[[str], Table]) -> N
     packed = table("cdf_table_cdf_enabled").asking(accept_encoding="gzip,deflate").changes(parameters)
     assert packed.headers["content-encoding"] == "gzip"
     assert story(packed) == story(table("cdf_table_cdf_enabled").changes(parameters))
+
+
+def test_every_partition_column_is_named_in_parquet_format(server: Server) -> None:
+    """Spark leaves null values out of a remove, and its sharing connector dies of a column that is not there."""
+    log = server.shelf.log("gaps", PEOPLE, partitions=("birthday",), configuration=dict(CDF_ON))
+    added = [
+        log.add([{"name": str(age), "age": age}], birthday=day) for age, day in enumerate([None, date(2020, 1, 1)])
+    ]
+    removed = [log.remove(one) for one in added]
+    changed = log.cdc([{"name": "0", "age": 0, "_change_type": "delete"}])
+    left = log.add([{"name": "2", "age": 2}])
+    for action in (removed[0]["remove"], changed["cdc"], left["add"]):
+        del action["partitionValues"]["birthday"]
+    log.create(*added)
+    log.commit(removed[0], changed)
+    log.commit(removed[1])
+    log.commit(left)
+    server.admin.create_table("share1", "default", "gaps", log.location, history=True)
+    table = Table(server.alice, "share1", "default", "gaps")
+    try:
+        known: Any = {"2020-01-01"}
+        for kind, days in {"add": [None, *known, None], "cdf": [None], "remove": [*known]}.items():
+            lines = table.changes("?startingVersion=0").only(kind)
+            assert [line["partitionValues"] for line in lines] == [{"birthday": day} for day in days]
+        for kind, days in {"add": [None, *known, None], "remove": [None, *known]}.items():
+            lines = table.query(startingVersion=0).only(kind)
+            assert [line["partitionValues"] for line in lines] == [{"birthday": day} for day in days]
+        assert [line["partitionValues"] for line in table.query().only("file")] == [{"birthday": None}]
+    finally:
+        server.admin.delete_table("share1", "default", "gaps")

@@ -123,6 +123,18 @@ def test_a_limit_ends_with_the_file_that_reaches_it(table: Callable[[str], Table
         assert [line["id"] for line in found] == [line["id"] for line in whole[:count]]
 
 
+def test_a_limit_counts_each_partition_in_delta_format(table: Callable[[str], Table]) -> None:
+    """Spark sends its limit with a filter on partitions that it may not have sent, and drops the others' files."""
+    asked = table("partition_values")
+    for limit in (1, 2):
+        whole = asked.asking("responseformat=delta").query().only("file")
+        sent = asked.asking("responseformat=delta").query(limitHint=limit).only("file")
+        values = [line["deltaSingleAction"]["add"]["partitionValues"]["c2"] for line in sent]
+        assert set(values) == {line["deltaSingleAction"]["add"]["partitionValues"]["c2"] for line in whole}
+        assert sent == [line for line in whole if line["id"] in {one["id"] for one in sent}]
+        assert len(asked.query(limitHint=limit).only("file")) == limit
+
+
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_column_mapping_keeps_physical_names(table: Callable[[str], Table], server: Server, mode: str) -> None:
     log = server.shelf.logs[f"table_with_cm_{mode}"]

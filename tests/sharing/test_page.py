@@ -132,12 +132,50 @@ def test_a_limit_is_reached_by_the_last_file_and_not_before(plan: Plan, limit: i
         for action in hand.state().files.values():
             deleted = action.get("deletionVector", {"cardinality": 0})["cardinality"]
             rows.append(json.loads(action["stats"])["numRecords"] - deleted)
-        taken = [live_rows(batch.files) for batch in whole(log, version, hint, limit)]
-        counts = [count for batch in taken for count in batch]
+        counts = [
+            live_rows(batch.files, place)
+            for batch in whole(log, version, hint, limit)
+            for place in range(batch.files.num_rows)
+        ]
         if hint is None:
             assert sum(counts) >= min(limit, sum(rows))
         assert not counts or sum(counts[:-1]) < limit
         assert paths(whole(log, version, hint, None))[: len(counts)] == paths(whole(log, version, hint, limit))
+
+
+@settings(deadline=None, max_examples=30)
+@given(plan=PLANS, limit=st.integers(0, 30), wanted=st.sets(st.sampled_from("abc"), min_size=1), size=st.none() | SIZE)
+def test_a_limit_by_partition_leaves_enough_rows_whatever_partitions_are_wanted(
+    plan: Plan, limit: int, wanted: set[str], size: int | None
+) -> None:
+    """A client that drops whole partitions after the limit still finds its rows, on one page or on many."""
+    with tempfile.TemporaryDirectory() as folder:
+        hand = written(Path(folder), plan)
+        log = DeltaLog(FolderStore(Path(folder)))
+        rows: dict[str, int] = {}
+        for action in hand.state().files.values():
+            deleted = action.get("deletionVector", {"cardinality": 0})["cardinality"]
+            rows[action["path"]] = json.loads(action["stats"])["numRecords"] - deleted
+        everything = paths(whole(log, log.latest_version(), None, None))
+        taken: list[tuple[str, bool]] = []
+        position: Position | None = None
+        while position is not None or not taken:
+            start, rows_before = start_of(position)
+            assert rows_before == 0
+            scan = log.snapshot(at=start).scan(None, batch_rows=3, start=start)
+            page = Page(scan, limit=limit, max_files=size, by_partition=True)
+            taken += paths(page)
+            position = page.next
+            if position is None:
+                break
+        assert taken == [file for file in everything if file in set(taken)]
+        left = [path for path, _ in taken if path[2] in wanted]
+        have = sum(rows[path] for path, _ in everything if path[2] in wanted)
+        assert sum(map(rows.__getitem__, left)) >= min(limit, have)
+        if size is None:
+            for partition in "abc":
+                before = [rows[path] for path, _ in taken if path[2] == partition][:-1]
+                assert sum(before) < limit or not before
 
 
 @pytest.mark.parametrize(
@@ -159,4 +197,4 @@ def test_live_rows(stats: str | None, deleted: int | None, rows: int) -> None:
     row: dict[str, Any] = {"path": "f", "stats": stats}
     if deleted is not None:
         row["deletionVector"] = {"storageType": "i", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": deleted}
-    assert live_rows(pa.RecordBatch.from_pylist([row], schema=FILE_SCHEMA)) == [rows]
+    assert live_rows(pa.RecordBatch.from_pylist([row], schema=FILE_SCHEMA), 0) == rows

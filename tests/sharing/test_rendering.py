@@ -132,7 +132,7 @@ def plainly(row: Row, style: FileStyle) -> bytes:
             kind="file",
             url=signer.url(row["path"]),
             id=lines.file_id(row["path"], style.scheme),
-            partition_values=dict(row["partitionValues"]),
+            partition_values=dict.fromkeys(style.partition_columns) | dict(row["partitionValues"]),
             size=row["size"],
             stats=row.get("stats"),
             version=style.version,
@@ -162,14 +162,21 @@ def check(batch: FileBatch, rows: list[Row], style: FileStyle) -> None:
     response_format=FORMAT,
     scheme=FORMAT,
     moment=st.none() | st.tuples(LONG, LONG),
+    named=st.lists(TEXT, max_size=2, unique=True).map(tuple),
 )
-@example(rows=[], response_format="parquet", scheme="parquet", moment=None)
-@example(rows=[PLAIN | {"size": 0, "partitionValues": []}], response_format="delta", scheme="delta", moment=(0, 0))
+@example(rows=[], response_format="parquet", scheme="parquet", moment=None, named=("date",))
+@example(rows=[PLAIN, PLAIN], response_format="parquet", scheme="parquet", moment=None, named=("date", "hour"))
+@example(rows=[PLAIN | {"partitionValues": []}], response_format="delta", scheme="delta", moment=(0, 0), named=())
 def test_lines_equal_those_of_the_plain_renderer(
-    rows: list[Row], response_format: ResponseFormat, scheme: FileIdHash, moment: tuple[int, int] | None
+    rows: list[Row],
+    response_format: ResponseFormat,
+    scheme: FileIdHash,
+    moment: tuple[int, int] | None,
+    named: tuple[str, ...],
 ) -> None:
     version, timestamp = moment if moment is not None else (None, None)
-    check(batch_of(rows), rows, FileStyle(response_format, scheme, version, timestamp))
+    full = [{"modificationTime": 0} | row for row in rows]
+    check(batch_of(full), full, FileStyle(response_format, scheme, version, timestamp, named))
 
 
 @settings(deadline=None, max_examples=25)

@@ -53,7 +53,8 @@ class FileAction:
     """Signed."""
     id: str
     partition_values: Mapping[str, str | None]
-    """Physical column names and texts as logged; in the order to be written."""
+    """Physical column names and texts as logged; in the order to be written. In parquet format Spark looks every
+    partition column up, so it is named even where the log leaves it out."""
     size: int
     """Bytes."""
     stats: str | None = None

@@ -1,6 +1,6 @@
 """Decides how one change of a commit reads on the wire: an add, remove or cdc action, signed, with version and time."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -28,6 +28,8 @@ class ChangeLines:
     urls: TableUrls
     response_format: ResponseFormat
     scheme: FileIdHash
+    partition_columns: Sequence[str]
+    """Those that the client knows of."""
 
     def line(self, commit: CommitChanges, change: FileChange, removed: Mapping[str, RemovedFile]) -> bytes:
         """Return the line of one change; every change carries version and timestamp, which streams are built on.
@@ -50,7 +52,7 @@ class ChangeLines:
                 kind=kind,
                 url=self.urls.url(action.path),
                 id=lines.file_id(action.path, self.scheme),
-                partition_values=text_map(partition_values),
+                partition_values=self._named(text_map(partition_values)),
                 size=size or 0,
                 stats=None if stats is None else text(stats),
                 version=commit.version,
@@ -62,6 +64,12 @@ class ChangeLines:
                 default_row_commit_version=tracked.default_row_commit_version if tracked else None,
             ),
         )
+
+    def _named(self, values: dict[str, str | None]) -> dict[str, str | None]:
+        """Add the columns that the log leaves out, as Spark's removes do where the value is null."""
+        if self.response_format == "delta":
+            return values
+        return values | {name: None for name in self.partition_columns if name not in values}
 
     def _vector(self, vector: DeletionVector) -> lines.WireDeletionVector:
         path = deletion_vectors.file_path(vector.storage_type, vector.path_or_inline_dv)

@@ -93,7 +93,7 @@ class KeptLines:
 
     kept: Kept
     scope: Hashable
-    """Table, format and file ids."""
+    """Table, format, file ids and partition columns."""
     version: Hashable
     """The very files of the log that make the version: of rows that a checkpoint does not hold."""
     _passed: list[_Passed] | None = field(default_factory=list)

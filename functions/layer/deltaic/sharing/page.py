@@ -1,13 +1,15 @@
 """Decides which live files an answer holds: rows for a limit, files for a page, what comes next."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Hashable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from itertools import accumulate
+from itertools import repeat
 from typing import Any, Final
 
 import msgspec
+import pyarrow as pa
 
+from deltaic.delta.partitions import partition_codes
 from deltaic.delta.scan import FileBatch, Position
 from deltaic.protocol import continuations
 
@@ -19,22 +21,35 @@ class _NumRecords(msgspec.Struct, rename="camel"):
 _decoder: Final = msgspec.json.Decoder(_NumRecords)
 
 
+_WHOLE_TABLE: Final = None
+"""The partition that rows are counted for where partitions do not matter."""
+
+
 class Page:
     """The files of one page, in batches; iterate once, then `next` says where the following page starts.
 
     `limit` is the row limit of the query, `max_files` the page size, each None for none. A file is taken while fewer
     than `limit` live rows have been seen before it (PROTOCOL.md, "limitHint"); one without statistics counts for no
-    row, so that too many files leave rather than too few.
+    row, so that too many files leave rather than too few. With `by_partition` the rows are counted for each partition
+    by itself, and anew on each page: Spark sends its limit, in delta format, although it drops the files of some
+    partitions afterwards, by a filter that it did not send or that was cut.
     """
 
     def __init__(
-        self, batches: Generator[FileBatch], *, limit: int | None, max_files: int | None, rows_before: int = 0
+        self,
+        batches: Generator[FileBatch],
+        *,
+        limit: int | None,
+        max_files: int | None,
+        rows_before: int = 0,
+        by_partition: bool = False,
     ) -> None:
         """`rows_before` is what earlier pages counted, from the position that they ended with."""
         self._batches = batches
         self._limit = limit
         self._max_files = max_files
-        self._rows = rows_before
+        self._by_partition = by_partition
+        self._rows: dict[Hashable, int] = {} if by_partition else {_WHOLE_TABLE: rows_before}
         self.files = 0
         """How many files have been taken."""
         self.next: continuations.Position | None = None
@@ -46,37 +61,63 @@ class Page:
             yield from self._taken()
 
     def _taken(self) -> Iterator[FileBatch]:
-        for batch in self._batches:
-            before = self._rows_before_each(batch.files)
+        for whole in self._batches:
+            batch, before = (whole, []) if self._limit is None else self._within(self._limit, whole)
             count = batch.files.num_rows
-            if self._limit is not None:
-                count = sum(1 for rows in before[:-1] if rows < self._limit)
             if self._max_files is not None and self.files + count > self._max_files:
                 count = self._max_files - self.files
-                self.next = (*batch.position(count), before[count] if before else 0)
+                rows = before[count] if before and not self._by_partition else 0
+                self.next = (*batch.position(count), rows)
             if count:
                 self.files += count
-                yield _first(batch, count)
-            if self.next is not None:
+                yield _some(batch, range(count))
+            if self.next is not None or self._is_reached:
                 return
-            if self._limit is not None:
-                self._rows = before[-1]
-                if self._rows >= self._limit:
-                    return
 
-    def _rows_before_each(self, files: Any) -> list[int]:
-        """Return the live rows before each file, and after the last; nothing where no limit asks for them."""
-        if self._limit is None:
-            return []
-        return list(accumulate(live_rows(files), initial=self._rows))
+    @property
+    def _is_reached(self) -> bool:
+        if self._limit is None or self._by_partition:
+            return self._limit == 0
+        return self._rows[_WHOLE_TABLE] >= self._limit
+
+    def _within(self, limit: int, batch: FileBatch) -> tuple[FileBatch, list[int]]:
+        """Return the files of a batch that the limit takes, and the rows that were seen before each."""
+        partitions = _partitions(batch.files) if self._by_partition else repeat(_WHOLE_TABLE, batch.files.num_rows)
+        places: list[int] = []
+        before: list[int] = []
+        for place, partition in enumerate(partitions):
+            rows = self._rows.get(partition, 0)
+            if rows < limit:
+                places.append(place)
+                before.append(rows)
+                self._rows[partition] = rows + live_rows(batch.files, place)
+            elif not self._by_partition:
+                break
+        return _some(batch, places), before
 
 
-def _first(batch: FileBatch, count: int) -> FileBatch:
-    """Return the first files of a batch."""
+def _partitions(files: Any) -> Iterator[Hashable]:
+    """Yield the partition of each file: its values, whatever their order."""
+    column = files.column("partitionValues")
+    found = partition_codes(column, column.is_valid()) if not column.null_count else None
+    if found is None:
+        return (frozenset(pairs or ()) for pairs in column.to_pylist())
+    distinct = [frozenset(pairs) for pairs in found.distinct.to_pylist()]
+    return (distinct[code] for code in found.codes.to_pylist())
+
+
+def _some(batch: FileBatch, places: Sequence[int]) -> FileBatch:
+    """Return some files of a batch, ascending."""
+    count = len(places)
     if count == batch.files.num_rows:
         return batch
-    rows = None if batch.rows is None else batch.rows.slice(0, count)
-    return replace(batch, files=batch.files.slice(0, count), rows=rows)
+    if count == 0 or places[count - 1] == count - 1:  # the first ones
+        rows = None if batch.rows is None else batch.rows.slice(0, count)
+        return replace(batch, files=batch.files.slice(0, count), rows=rows)
+    chosen = pa.array(places, pa.uint64())
+    return replace(
+        batch, files=batch.files.take(chosen), rows=chosen if batch.rows is None else batch.rows.take(chosen)
+    )
 
 
 def start_of(position: continuations.Position | None) -> tuple[Position | None, int]:
@@ -87,15 +128,11 @@ def start_of(position: continuations.Position | None) -> tuple[Position | None, 
     return Position(str(base), int(part), int(row_group), int(row)), int(rows)
 
 
-def live_rows(files: Any) -> list[int]:
-    """Return the rows of each file that its deletion vector leaves, 0 where the statistics do not tell."""
-    vectors = files.column("deletionVector")
-    deleted = [0] * files.num_rows
-    if vectors.null_count < files.num_rows:
-        deleted = [vector["cardinality"] or 0 if vector else 0 for vector in vectors.to_pylist()]
-    return [
-        max(_num_records(text) - gone, 0) for text, gone in zip(files.column("stats").to_pylist(), deleted, strict=True)
-    ]
+def live_rows(files: Any, place: int) -> int:
+    """Return the rows of a file that its deletion vector leaves, 0 where the statistics do not tell."""
+    vector = files.column("deletionVector")[place].as_py()
+    deleted = vector["cardinality"] or 0 if vector else 0
+    return max(_num_records(files.column("stats")[place].as_py()) - deleted, 0)
 
 
 def _num_records(text: str | None) -> int:

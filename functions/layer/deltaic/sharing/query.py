@@ -92,16 +92,17 @@ class SnapshotQuery:
             self.wishes.scheme(response_format),
             version=snapshot.version if self.request.time_travels else None,
             timestamp=snapshot.timestamp if self.request.time_travels else None,
+            partition_columns=tuple(snapshot.metadata.partition_columns) if response_format == "parquet" else (),
         )
         wanted = self._filter(snapshot)
         limit, max_files = self.request.limit_hint, self.request.max_files
         whole = start is None and wanted is None and limit is None and max_files is None
-        kept = KeptLines.of(
-            self.sharing.memory.lines, (self.table.identity, style.response_format, style.scheme), snapshot
-        )
+        scope = (self.table.identity, style.response_format, style.scheme, style.partition_columns)
+        kept = KeptLines.of(self.sharing.memory.lines, scope, snapshot)
         # Lines that are kept answer the same version again; other versions and filters need the rows.
         batches = snapshot.scan(wanted, start=start, keep_rows=kept is None or wanted is not None or snapshot.follows)
-        page = Page(batches, limit=limit, max_files=max_files, rows_before=rows_before)
+        by_partition = response_format == "delta" and bool(snapshot.metadata.partition_columns)
+        page = Page(batches, limit=limit, max_files=max_files, rows_before=rows_before, by_partition=by_partition)
         files = _Files(page, whole, kept, self.sharing.urls(self.table), self._signer())
         facts: dict[str, object] = {"version": snapshot.version, "format": response_format}
         body = self._lines(snapshot, files, style, facts)

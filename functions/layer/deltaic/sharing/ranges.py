@@ -49,6 +49,7 @@ class _Keys:
     """None where no token can be asked for."""
     log_id: str
     response_format: ResponseFormat
+    partition_columns: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,7 @@ class Range:
         # Whatever can be refused for good, or fail for want of a key, is asked for before the 200 begins.
         urls = self.sharing.urls(self.table)
         signer = None if self.max_files is None else self.sharing.signer
-        keys = _Keys(urls, signer, head.metadata.id, response_format)
+        keys = _Keys(urls, signer, head.metadata.id, response_format, head.metadata.partition_columns)
         return Answer(
             version=self.first,
             response_format=response_format,
@@ -169,7 +170,8 @@ class Range:
 
     def _lines(self, commits: Iterable[_Commit], keys: _Keys, facts: dict[str, object]) -> Iterator[bytes]:
         response_format = keys.response_format
-        changes = ChangeLines(keys.urls, response_format, self.wishes.scheme(response_format))
+        scheme = self.wishes.scheme(response_format)
+        changes = ChangeLines(keys.urls, response_format, scheme, keys.partition_columns)
         files = 0
         following: Position | None = None
         for found in commits:

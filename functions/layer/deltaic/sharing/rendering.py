@@ -38,6 +38,8 @@ class FileStyle:
     version: int | None = None
     """With `timestamp`: written where the snapshot was asked for by version or timestamp."""
     timestamp: int | None = None
+    partition_columns: tuple[str, ...] = ()
+    """Those that every line names, null where the log leaves one out: in parquet format, where Spark looks them up."""
 
 
 def render(batch: FileBatch, urls: TableUrls, style: FileStyle, kept: KeptLines | None = None) -> Iterator[bytes]:
@@ -119,7 +121,7 @@ def _head(style: FileStyle, expires_at_ms: int) -> bytes:
 
 def _columns(batch: Any, style: FileStyle) -> list[bytes | list[bytes]]:
     """Return what follows the URLs, but for deletion vectors, in columns: the same for all lines, or one for each."""
-    partitions = partition_values(batch.column("partitionValues"))
+    partitions = partition_values(batch.column("partitionValues"), style.partition_columns)
     frame, statistics = _statistics(batch.column("stats"))
     sizes = integers(batch.column("size"))
     ids = _ids(octets(batch.column("path")), style.scheme)
@@ -163,19 +165,28 @@ def _ids(paths: Sequence[bytes], scheme: FileIdHash) -> list[bytes]:
     return [sha256(path).hexdigest().encode() for path in paths]
 
 
-def partition_values(column: Any) -> list[bytes]:
-    """Return the JSON objects of a `map<string,string>` column; each distinct value is encoded once."""
-    if (single := _one_key(column)) is not None:
+def partition_values(column: Any, named: tuple[str, ...] = ()) -> list[bytes]:
+    """Return the JSON objects of a `map<string,string>` column, null for what `named` has and a map leaves out.
+
+    Each distinct value is encoded once.
+    """
+    absent = dict.fromkeys(named)
+    if (single := _one_key(column, absent)) is not None:
         return single
     present = column.is_valid()
     found = partition_codes(column, present) if present.true_count == len(column) else None
     if found is None:
-        return [_ascii_json(dict(pairs or ())) for pairs in column.to_pylist()]
-    distinct = [_ascii_json(dict(pairs)) for pairs in found.distinct.to_pylist()]
+        return [_partition(pairs, absent) for pairs in column.to_pylist()]
+    distinct = [_partition(pairs, absent) for pairs in found.distinct.to_pylist()]
     return [distinct[code] for code in integers(found.codes)]
 
 
-def _one_key(column: Any) -> list[bytes] | None:
+def _partition(pairs: Sequence[tuple[str, str | None]] | None, absent: dict[str, None]) -> bytes:
+    values = dict(pairs or ())
+    return _ascii_json(values | {name: None for name in absent if name not in values})
+
+
+def _one_key(column: Any, absent: dict[str, None]) -> list[bytes] | None:
     """Render the values of a table with one partition column, as most have; None for others."""
     count = len(column)
     first = integers(column.offsets.slice(0, 1))[0] if count else 0
@@ -183,7 +194,7 @@ def _one_key(column: Any) -> list[bytes] | None:
     if integers(column.offsets) != list(range(first, first + count + 1)):
         return None
     names = column.keys.slice(first, count).unique()
-    if len(names) != 1:
+    if len(names) != 1 or not absent.keys() <= {names[0].as_py()}:
         return None
     items = column.items.slice(first, count)
     values = items.to_pylist() if items.null_count else texts(items)
