@@ -1,6 +1,7 @@
 """Read Change Data Feed: which lines a range has, how it is spelled, paged and refused."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Any
@@ -349,6 +350,20 @@ def test_a_feed_is_packed_for_who_accepts_it(table: Callable[[str], Table]) -> N
     packed = table("cdf_table_cdf_enabled").asking(accept_encoding="gzip,deflate").changes(parameters)
     assert packed.headers["content-encoding"] == "gzip"
     assert story(packed) == story(table("cdf_table_cdf_enabled").changes(parameters))
+
+
+def test_the_refusal_of_a_time_before_the_first_commit_says_which_would_do(table: Callable[[str], Table]) -> None:
+    asked = table("cdf_table_with_partition")
+    message = asked.changes("?startingTimestamp=2000-01-01T00:00:00Z").json["message"]
+    told = re.search(r"greater than or equal to .* \((\S+Z)\)\.$", message)
+    assert told is not None, message
+    reply = asked.changes(f"?startingTimestamp={told[1]}")
+    # What would do is version 0, which this table does not share: the reason of this refusal is another.
+    reply.refused(400, "INVALID_PARAMETER_VALUE", "You can only query table changes since version 1")
+    shared = table("cdf_table_cdf_enabled")
+    told = re.search(r" \((\S+Z)\)\.$", shared.changes("?startingTimestamp=2000-01-01T00:00:00Z").json["message"])
+    assert told is not None
+    assert shared.changes(f"?startingTimestamp={told[1]}&endingVersion=3").version == 0
 
 
 def test_every_partition_column_is_named_in_parquet_format(server: Server) -> None:

@@ -56,13 +56,14 @@ def test_times_out_of_range_are_refused_in_the_references_words(tmp_path: Path) 
         MalformedRequest,
         match=r"The provided timestamp \(2023-11-14 22:13:20\.999\) is before the earliest version available: it is "
         r"before the earliest available version 0 "
-        r".*Please use a timestamp greater than or equal to 2023-11-14 22:13:21\.0",
+        r".*Please use a timestamp greater than or equal to 2023-11-14 22:13:21\.0 \(2023-11-14T22:13:21\.000Z\)\.",
     ):
         log.version_at_or_before(T + 999)
     for ask in (log.version_at_or_before, log.version_at_or_after):
         with pytest.raises(
             MalformedRequest,
-            match=r"is after the latest available version 1 .*Please use a timestamp less than or equal to 2023-11-14",
+            match=r"is after the latest available version 1 .*Please use a timestamp less than or equal to 2023-11-14 "
+            r"22:13:22\.0 \(2023-11-14T22:13:22\.000Z\)\.",
         ):
             ask(T + 2001)
     assert log.version_at_or_after(0) == 0

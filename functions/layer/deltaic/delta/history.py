@@ -31,6 +31,14 @@ def shown(timestamp: int) -> str:
     return f"{moment.year:04d}-{moment:%m-%d %H:%M:%S}.{fraction}"
 
 
+def _as_sent(timestamp: int) -> str:
+    """Write a time as requests do, after how the reference shows it: ` (2000-01-01T00:00:00.000Z)`."""
+    try:
+        return f" ({(_EPOCH + timedelta(milliseconds=timestamp)).isoformat(timespec='milliseconds')[:-6]}Z)"
+    except OverflowError:
+        return ""
+
+
 @dataclass(frozen=True, slots=True)
 class _Stretch:
     """Versions whose times are known, or looked up one by one, in strictly increasing order."""
@@ -95,20 +103,21 @@ class History:
             if (at := stretch.first_not_before(timestamp + 1)) > 0:
                 return stretch.versions[at - 1]
         first = self._stretches[0]
-        earliest = shown(first.time_of(0))
+        time = first.time_of(0)
         raise MalformedRequest(
             f"The provided timestamp ({shown(timestamp)}) is before the earliest version available: it is before the "
-            f"earliest available version {first.versions[0]} ({earliest}). "
-            f"Please use a timestamp greater than or equal to {earliest}."
+            f"earliest available version {first.versions[0]} ({shown(time)}). "
+            f"Please use a timestamp greater than or equal to {shown(time)}{_as_sent(time)}."
         )
 
     def _after_latest(self, timestamp: int) -> MalformedRequest:
         last = self._stretches[-1]
-        latest = shown(last.time_of(len(last.versions) - 1))
+        time = last.time_of(len(last.versions) - 1)
+        latest = shown(time)
         return MalformedRequest(
             f"The provided timestamp ({shown(timestamp)}) is after the latest version available: it is after the "
             f"latest available version {last.versions[-1]} ({latest}). "
-            f"Please use a timestamp less than or equal to {latest}."
+            f"Please use a timestamp less than or equal to {latest}{_as_sent(time)}."
         )
 
     def _own_time(self, version: int) -> int:
