@@ -11,7 +11,7 @@ from typing import Any
 import botocore.session
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
-from deltaic.catalog.issuing import TokenAdmin
+from deltaic.catalog.token_admin import TokenAdmin
 from deltaic_ops.local.stack import Stack, gateway_over, local_stack
 
 from bench.client import Client

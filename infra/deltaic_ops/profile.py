@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from deltaic.catalog.issuing import IssuedToken
+from deltaic.catalog.token_admin import IssuedToken
 
 
 def profile(endpoint: str, issued: IssuedToken) -> str:

@@ -79,10 +79,10 @@ def test_one_of_many_creators_of_a_recipient_and_of_a_grant_wins(catalog: Catalo
 
 def test_no_more_than_two_live_tokens_come_out_of_a_race(catalog: Catalog) -> None:
     alice = catalog.admin.create_recipient("alice")
-    results = race(*[lambda: catalog.issuing().create_token(alice)] * RACERS)
+    results = race(*[lambda: catalog.token_admin().create_token(alice)] * RACERS)
     won = winners(results, Conflict)
     assert len(won) == 2
-    listed = catalog.issuing().list_tokens(alice.id)
+    listed = catalog.token_admin().list_tokens(alice.id)
     assert {token.id for token in listed} == {issued.token.id for issued in won}
     for issued in won:
         assert catalog.tokens().authenticate(issued.secret).recipient_id == alice.id
@@ -90,9 +90,9 @@ def test_no_more_than_two_live_tokens_come_out_of_a_race(catalog: Catalog) -> No
 
 def test_racing_rotations_without_overlap_leave_one_live_token(catalog: Catalog) -> None:
     alice = catalog.admin.create_recipient("alice")
-    results = race(*[lambda: catalog.issuing().rotate_token(alice, overlap=timedelta(0))] * 8)
+    results = race(*[lambda: catalog.token_admin().rotate_token(alice, overlap=timedelta(0))] * 8)
     won = winners(results, Conflict)
-    live = [token.id for token in catalog.issuing().list_tokens(alice.id) if token.state() == "live"]
+    live = [token.id for token in catalog.token_admin().list_tokens(alice.id) if token.state() == "live"]
     assert len(live) == 1
     assert live[0] in {issued.token.id for issued in won}
 
@@ -135,7 +135,7 @@ def test_deleting_a_recipient_against_making_tokens_leaves_none(catalog: Catalog
         alice = catalog.admin.create_recipient("alice")
         results = race(
             lambda: catalog.admin.delete_recipient("alice"),
-            *[lambda alice=alice: catalog.issuing().create_token(alice) for _ in range(4)],
+            *[lambda alice=alice: catalog.token_admin().create_token(alice) for _ in range(4)],
         )
         for issued in results[1:]:
             if not isinstance(issued, DeltaicError):

@@ -59,7 +59,7 @@ def test_deleting_a_recipient_takes_its_tokens_and_grants(catalog: Catalog) -> N
     before = catalog.items()
     alice = admin.create_recipient("alice")
     admin.create_grant("alice", "s")
-    tokens = [catalog.issuing().create_token(alice) for _ in range(2)]
+    tokens = [catalog.token_admin().create_token(alice) for _ in range(2)]
     admin.delete_recipient("ALICE")
     for issued in tokens:
         with pytest.raises(Unauthenticated):
@@ -74,10 +74,10 @@ def test_no_token_and_no_grant_for_a_recipient_that_is_going_or_gone(catalog: Ca
     alice = admin.create_recipient("alice")
     admin.delete_recipient("alice")
     with pytest.raises(NotFound, match="recipient 'alice' not found"):
-        catalog.issuing().create_token(alice)
+        catalog.token_admin().create_token(alice)
     again = admin.create_recipient("alice")
     assert again.id != alice.id
     with pytest.raises(NotFound):
-        catalog.issuing().create_token(alice)
+        catalog.token_admin().create_token(alice)
     with pytest.raises(AlreadyExists):
         admin.create_recipient("ALICE")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
-from deltaic.catalog import tables
+from deltaic.catalog import schema
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.tokens import TokenStore
@@ -77,7 +77,7 @@ def deltaic(embedded_aws: EmbeddedAws, dynamodb: Any, tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     unique = uuid4().hex
     named = {"CATALOG_TABLE": f"catalog-{unique}", "TOKENS_TABLE": f"tokens-{unique}"}
-    tables.create(dynamodb, named["CATALOG_TABLE"], named["TOKENS_TABLE"])
+    schema.create(dynamodb, named["CATALOG_TABLE"], named["TOKENS_TABLE"])
     return Deltaic({**embedded_aws.environment, **named, "DELTAIC_ENDPOINT": "https://shares.test/delta-sharing/"})
 
 

@@ -14,7 +14,7 @@ import botocore.session
 from contract.recipient import Recipient
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
-from deltaic.catalog.issuing import TokenAdmin
+from deltaic.catalog.token_admin import TokenAdmin
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import Stack, local_stack
 from deltaic_ops.profile import write_profile

@@ -15,8 +15,8 @@ from contract.recipient import Recipient, Table
 from contract.tables import ENTRIES, Shelf
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
-from deltaic.catalog.issuing import TokenAdmin
 from deltaic.catalog.items import Recipient as Account
+from deltaic.catalog.token_admin import TokenAdmin
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import Stack, local_stack
 

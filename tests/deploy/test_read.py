@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
-from deltaic.catalog.issuing import TokenAdmin
+from deltaic.catalog.token_admin import TokenAdmin
 from deltaic_ops.deploy.sam import Deployment
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import DeltaTable, write_deltalake

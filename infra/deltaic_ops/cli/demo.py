@@ -114,7 +114,7 @@ def _publish(progress: "Progress") -> None:
 def _profile(stack: Stack, path: Path) -> str:
     """Write the recipient's profile unless the one there still opens this server; returns what was done."""
     from deltaic.catalog.admin import CatalogAdmin
-    from deltaic.catalog.issuing import TokenAdmin
+    from deltaic.catalog.token_admin import TokenAdmin
     from deltaic.catalog.tokens import TokenStore
     from deltaic.errors import AlreadyExists, Unauthenticated
     from deltaic.settings import settings

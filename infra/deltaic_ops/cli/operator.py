@@ -9,8 +9,8 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.issuing import TokenAdmin
 from deltaic.catalog.items import Item, Token
+from deltaic.catalog.token_admin import TokenAdmin
 from deltaic.errors import DeltaicError
 from rich.console import Console
 from rich.table import Table

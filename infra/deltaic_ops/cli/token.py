@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from deltaic.catalog.issuing import DEFAULT_LIFE, IssuedToken
 from deltaic.catalog.items import Token
+from deltaic.catalog.token_admin import DEFAULT_LIFE, IssuedToken
 from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
 
 from deltaic_ops.cli.operator import AsJson, Operator, operator, wire

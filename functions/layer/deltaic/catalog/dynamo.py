@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from deltaic.catalog.attributes import unmarshal_item
+from deltaic.catalog.aws_errors import Contended, refused, withheld
 from deltaic.catalog.keys import Key, Range
-from deltaic.catalog.refusals import Contended, refused, withheld
 from deltaic.errors import Conflict, TooManyRequests
 from deltaic.settings import settings
 

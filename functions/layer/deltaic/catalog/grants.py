@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from deltaic.catalog import keys
+from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.items import Grant, Recipient, Share, now
 from deltaic.catalog.records import Records
-from deltaic.catalog.refusals import ConditionFailed
 from deltaic.catalog.writes import ABSENT, check, delete, put_new
 from deltaic.errors import AlreadyExists, NotFound
 

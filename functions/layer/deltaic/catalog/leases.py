@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from deltaic.catalog import keys
+from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Dynamo
-from deltaic.catalog.refusals import ConditionFailed
 from deltaic.catalog.writes import ABSENT, update
 from deltaic.errors import Conflict, InvalidParameter
 from deltaic.storage.locations import Location

@@ -8,9 +8,9 @@ from typing import Final, Literal
 
 from deltaic.catalog import keys
 from deltaic.catalog.attributes import marshal, marshal_item
+from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.items import Item
-from deltaic.catalog.refusals import ConditionFailed
 from deltaic.errors import InvalidParameter, NotFound, Unavailable
 
 LIFE: Final = timedelta(days=1)

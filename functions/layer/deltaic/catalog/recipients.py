@@ -5,12 +5,12 @@ from typing import Any
 from uuid import uuid4
 
 from deltaic.catalog import keys
+from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.grants import GrantAdmin
-from deltaic.catalog.issuing import TokenAdmin
 from deltaic.catalog.items import Recipient, now
 from deltaic.catalog.records import DELETING, merged_properties
-from deltaic.catalog.refusals import ConditionFailed
+from deltaic.catalog.token_admin import TokenAdmin
 from deltaic.catalog.writes import delete, put_new, update
 from deltaic.errors import AlreadyExists
 from deltaic.protocol import names

@@ -5,9 +5,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from deltaic.catalog import keys
+from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes, Dynamo
 from deltaic.catalog.keys import Key
-from deltaic.catalog.refusals import ConditionFailed
 from deltaic.catalog.writes import ABSENT, update
 from deltaic.errors import Conflict, InvalidParameter, NotFound
 from deltaic.protocol import names

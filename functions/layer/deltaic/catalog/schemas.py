@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from deltaic.catalog import keys
+from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.items import Schema, Share, Table, now
 from deltaic.catalog.records import DELETING
-from deltaic.catalog.refusals import ConditionFailed
-from deltaic.catalog.table_entries import TableAdmin
+from deltaic.catalog.tables import TableAdmin
 from deltaic.catalog.writes import ABSENT, delete, put_new, update
 from deltaic.errors import AlreadyExists, Conflict, NotFound
 from deltaic.protocol import names

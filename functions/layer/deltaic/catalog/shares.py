@@ -5,11 +5,11 @@ from typing import Any
 from uuid import uuid4
 
 from deltaic.catalog import keys
+from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.grants import GrantAdmin
 from deltaic.catalog.items import Share, now
 from deltaic.catalog.records import DELETING, checked_id, merged_properties
-from deltaic.catalog.refusals import ConditionFailed
 from deltaic.catalog.schemas import SchemaAdmin
 from deltaic.catalog.writes import delete, put_new, update
 from deltaic.errors import AlreadyExists, Conflict, NotFound

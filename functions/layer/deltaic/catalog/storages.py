@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from deltaic.catalog import keys
+from deltaic.catalog.aws_errors import ConditionFailed, refused
 from deltaic.catalog.dynamo import client_config
 from deltaic.catalog.items import Storage, now
 from deltaic.catalog.records import Records
-from deltaic.catalog.refusals import ConditionFailed, refused
 from deltaic.catalog.writes import delete, put_new
 from deltaic.errors import AlreadyExists, Conflict, InvalidParameter, NotFound
 from deltaic.protocol import names

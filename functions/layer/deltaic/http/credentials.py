@@ -3,7 +3,7 @@
 from deltaic.http.request import Request
 from deltaic.http.response import Response, json_response
 from deltaic.http.runtime import connect_sessions, sharing
-from deltaic.http.snapshot import call_after_restore
+from deltaic.http.snapstart import call_after_restore
 from deltaic.protocol.requests import CredentialsRequest
 from deltaic.sharing import credentials
 from deltaic.sharing.caller import TableName

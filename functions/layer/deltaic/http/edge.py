@@ -16,7 +16,7 @@ from deltaic.http.compression import end_with, gzip_chunks
 from deltaic.http.observability import Exchange, facts_of, logger, stack_of
 from deltaic.http.request import Request, read_request
 from deltaic.http.response import Response, Stream, error_response
-from deltaic.http.snapshot import load_before_snapshot
+from deltaic.http.snapstart import load_before_snapshot
 from deltaic.http.streaming import ANSWER_LIMIT, DeadlineReached, StreamingMangum, answer_too_large
 from deltaic.settings import settings
 

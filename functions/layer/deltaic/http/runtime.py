@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from deltaic.catalog.dynamo import Dynamo, client_config
 from deltaic.catalog.reader import CatalogReader
 from deltaic.catalog.tokens import TokenStore
-from deltaic.http.snapshot import call_after_restore, load_before_snapshot, reseed_after_restore
+from deltaic.http.snapstart import call_after_restore, load_before_snapshot, reseed_after_restore
 from deltaic.protocol.tokens import TokenSigner
 from deltaic.settings import settings
 from deltaic.sharing.context import Sharing

@@ -3,7 +3,7 @@
 from deltaic.http.request import Request
 from deltaic.http.response import Response, Stream
 from deltaic.http.runtime import connect_sessions, sharing
-from deltaic.http.snapshot import call_after_restore, load_before_snapshot
+from deltaic.http.snapstart import call_after_restore, load_before_snapshot
 from deltaic.protocol.capabilities import FILE_ID_HASH_HEADER, HEADER, Capabilities
 from deltaic.protocol.requests import ChangesRequest, MetadataRequest, QueryRequest, QueryResultRequest, VersionRequest
 from deltaic.sharing import changes, metadata, query, version

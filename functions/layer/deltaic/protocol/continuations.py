@@ -77,7 +77,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class RefreshClaims:
     """The snapshot that a refresh token answers with again."""
 
     recipient: str
@@ -103,7 +103,7 @@ class _PageClaims:
     page: Page
 
 
-_Claims = TypeVar("_Claims", _ListClaims, _PageClaims, Pinned)
+_Claims = TypeVar("_Claims", _ListClaims, _PageClaims, RefreshClaims)
 
 
 def seal_list_token(
@@ -147,15 +147,15 @@ def open_page_token(signer: TokenSigner, token: str, binding: PageBinding, *, no
     return claims.page
 
 
-def seal_refresh_token(signer: TokenSigner, pinned: Pinned, *, now: float, ttl: timedelta = REFRESH_TTL) -> str:
+def seal_refresh_token(signer: TokenSigner, claims: RefreshClaims, *, now: float, ttl: timedelta = REFRESH_TTL) -> str:
     """Return the token with which a client gets new URLs for the files of this very version."""
-    return _seal(signer, "refresh", pinned, now, ttl)
+    return _seal(signer, "refresh", claims, now, ttl)
 
 
-def open_refresh_token(signer: TokenSigner, token: str, recipient: str, table_id: str, *, now: float) -> Pinned:
+def open_refresh_token(signer: TokenSigner, token: str, recipient: str, table_id: str, *, now: float) -> RefreshClaims:
     """Return what to answer with again; raises `InvalidParameter`, checks in the reference's order."""
     opened = signer.open("refresh", token)
-    claims = _claims(opened, Pinned)
+    claims = _claims(opened, RefreshClaims)
     if opened is None or claims is None or claims.recipient != recipient:
         raise InvalidParameter(f"Error decoding refresh token: {shown(token)}.")
     if opened.expired(now):
@@ -175,7 +175,7 @@ def _keyed(listing: Listing) -> Listing:
 
 
 def _seal(
-    signer: TokenSigner, kind: str, claims: _ListClaims | _PageClaims | Pinned, now: float, ttl: timedelta
+    signer: TokenSigner, kind: str, claims: _ListClaims | _PageClaims | RefreshClaims, now: float, ttl: timedelta
 ) -> str:
     return signer.seal(kind, msgspec.to_builtins(claims), ttl=ttl, now=now)
 

@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import Any, Final
 
 from deltaic.catalog import keys
+from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.items import Recipient, Token
-from deltaic.catalog.refusals import ConditionFailed
 from deltaic.catalog.tokens import PREFIX, SECRET_BYTES, from_item, moment, to_item
 from deltaic.catalog.writes import ABSENT, check, delete, put_new, update
 from deltaic.errors import Conflict, InvalidParameter, NotFound
