@@ -16,8 +16,8 @@ KEYS = [
 
 
 def test_making_the_tables_again_changes_nothing(catalog: Catalog) -> None:
-    catalog.admin.create_share("kept")
+    catalog.admin.shares.create("kept")
     schema.create(catalog.dynamo.client, catalog.catalog_table, catalog.tokens_table)
-    assert [share.name for share in catalog.admin.list_shares()] == ["kept"]
+    assert [share.name for share in catalog.admin.shares.list()] == ["kept"]
     described = catalog.dynamo.client.describe_table(TableName=catalog.catalog_table)["Table"]
     assert described["KeySchema"] == KEYS

@@ -63,7 +63,7 @@ class CatalogRegister:
     def check(self, name: TableName, location: str) -> None:
         """See `Register`."""
         try:
-            table = self.admin.get_table(name.share, name.schema, name.table)
+            table = self.admin.tables.get(name.share, name.schema, name.table)
         except NotFound:
             return
         if catalog_location(table.location) != catalog_location(location):
@@ -74,11 +74,11 @@ class CatalogRegister:
     def register(self, name: TableName, location: str, *, history: bool, storage: str = "") -> None:
         """See `Register`. Somebody else may create the same entries at the same moment."""
         with contextlib.suppress(AlreadyExists):
-            self.admin.create_share(name.share)
+            self.admin.shares.create(name.share)
         with contextlib.suppress(AlreadyExists):
-            self.admin.create_schema(name.share, name.schema)
+            self.admin.schemas.create(name.share, name.schema)
         try:
-            self.admin.create_table(name.share, name.schema, name.table, location, history=history, storage=storage)
+            self.admin.tables.create(name.share, name.schema, name.table, location, history=history, storage=storage)
         except AlreadyExists:
             self.check(name, location)
 

@@ -10,7 +10,6 @@ from typing import Annotated, Any, TypeVar
 import typer
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.items import Item, Token
-from deltaic.catalog.token_admin import TokenAdmin
 from deltaic.errors import DeltaicError
 from rich.console import Console
 from rich.table import Table
@@ -47,15 +46,9 @@ class Operator:
     def admin(self) -> CatalogAdmin:
         """The catalog."""
         where = self.connection
-        admin = CatalogAdmin(where.catalog_table, where.tokens_table, where.dynamo())
-        admin.secrets = lambda: where.client("secretsmanager")
-        return admin
-
-    @cached_property
-    def tokens(self) -> TokenAdmin:
-        """The tokens."""
-        where = self.connection
-        return TokenAdmin(where.catalog_table, where.tokens_table, where.dynamo())
+        return CatalogAdmin(
+            where.catalog_table, where.tokens_table, where.dynamo(), lambda: where.client("secretsmanager")
+        )
 
     def close(self) -> None:
         """Let go of what the command opened."""

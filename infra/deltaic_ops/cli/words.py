@@ -55,6 +55,6 @@ def share_or_schema(admin: CatalogAdmin, text: str) -> tuple[str, str | None]:
     if "." not in text:
         return text, None
     try:
-        return admin.get_share(text).name, None
+        return admin.shares.get(text).name, None
     except NotFound:
         return schema_name(text)

@@ -1,4 +1,4 @@
-"""Decides how table entries come, change and go: where a shared table lies and what may be done with it."""
+"""The table entries of the catalog: where a shared table lies and what may be done with it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
@@ -7,9 +7,9 @@ from uuid import uuid4
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes
-from deltaic.catalog.items import AccessMode, Schema, Table, now
+from deltaic.catalog.items import AccessMode, Table, now
 from deltaic.catalog.records import Records, checked_id
-from deltaic.catalog.writes import ABSENT, delete, put_new, update
+from deltaic.catalog.writes import ABSENT, Writes, delete, put_new, update
 from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
 from deltaic.protocol import names
 from deltaic.storage.locations import Location
@@ -18,13 +18,16 @@ _ACCESS_MODES: Final = ("url", "dir")
 _LATEST_LONG: Final = 2**63 - 1
 
 
-class TableAdmin(Records):
-    """Makes, lists, changes and deletes table entries. The tables themselves are never touched.
+class TableAdmin:
+    """Creates, gets, lists, updates and deletes table entries. The tables themselves are never touched.
 
     A schema counts its tables and a storage those that lie in it, so that each knows when it may go.
     """
 
-    def create_table(  # noqa: PLR0913 -- what a table entry holds
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    def create(  # noqa: PLR0913 -- what a table entry holds
         self,
         share: str,
         schema: str,
@@ -40,9 +43,7 @@ class TableAdmin(Records):
     ) -> Table:
         """Make a table entry; raises NotFound for the schema or the storage, AlreadyExists, InvalidParameter."""
         names.check_table_name(name)
-        parent = Schema.read(
-            self._present(keys.schema(share, schema), f"schema '{share}.{schema}' not found"),
-        )
+        parent = self._records.schema(share, schema)
         table = Table(
             name=name,
             schema_name=parent.name,
@@ -58,10 +59,10 @@ class TableAdmin(Records):
             created_at=now(),
         )
         try:
-            self._dynamo.transact([
-                put_new(self._catalog, keys.table(share, schema, name), table.attributes()),
+            self._records.transact([
+                put_new(self._records.table, keys.table(share, schema, name), table.attributes()),
                 update(
-                    self._catalog,
+                    self._records.table,
                     keys.schema(share, schema),
                     add={"tables": 1},
                     expect={"share_id": parent.share_id, "state": ABSENT},
@@ -76,25 +77,21 @@ class TableAdmin(Records):
             raise NotFound(f"{what} not found") from None
         return table
 
-    def get_table(self, share: str, schema: str, name: str) -> Table:
+    def get(self, share: str, schema: str, name: str) -> Table:
         """Return a table entry; raises NotFound."""
-        return Table.read(self._present(keys.table(share, schema, name), _missing(share, schema, name)))
+        return Table.read(self._records.present(keys.table(share, schema, name), _missing(share, schema, name)))
 
-    def get_schema(self, share: str, name: str) -> Schema:
-        """Return a schema; raises NotFound."""
-        return Schema.read(self._present(keys.schema(share, name), f"schema '{share}.{name}' not found"))
-
-    def list_tables(self, share: str, schema: str | None = None) -> Iterator[Table]:
+    def list(self, share: str, schema: str | None = None) -> Iterator[Table]:
         """Yield the tables of a schema, or of the whole share, in the order of their names; raises NotFound."""
         if schema is None:
-            self._present(keys.share(share), f"share '{share}' not found")
+            self._records.share(share)
             stretch = keys.all_tables(share)
         else:
-            self._present(keys.schema(share, schema), f"schema '{share}.{schema}' not found")
+            self._records.schema(share, schema)
             stretch = keys.tables(share, schema)
-        return (Table.read(item) for item in self._all(stretch))
+        return (Table.read(item) for item in self._records.all(stretch))
 
-    def update_table(  # noqa: PLR0913 -- what a table entry holds
+    def update(  # noqa: PLR0913 -- what a table entry holds
         self,
         share: str,
         schema: str,
@@ -122,44 +119,49 @@ class TableAdmin(Records):
         if storage is not None:
             assign["storage"] = names.key(storage)
 
-        def moved(before: Attributes, after: Mapping[str, Any]) -> list[dict[str, Any]]:
+        def moved(before: Attributes, after: Mapping[str, Any]) -> Writes:
             left, entered = before["storage"], after.get("storage", before["storage"])
             return [] if left == entered else [*self._uses(entered, 1), *self._uses(left, -1)]
 
         try:
-            item = self._change(
+            item = self._records.change(
                 keys.table(share, schema, name), _missing(share, schema, name), lambda _: assign, also=moved
             )
         except ConditionFailed:
             raise NotFound(f"storage '{storage}' not found") from None
         return Table.read(item)
 
-    def delete_table(self, share: str, schema: str, name: str) -> Table:
+    def delete(self, share: str, schema: str, name: str) -> Table:
         """Delete a table entry, not the table; raises NotFound."""
         missing = _missing(share, schema, name)
         while True:
-            table = Table.read(self._existing(keys.table(share, schema, name), missing))
-            if self._remove_table(table):
+            table = Table.read(self._records.existing(keys.table(share, schema, name), missing))
+            if self._remove(table):
                 return table
 
-    def _remove_table(self, table: Table) -> bool:
+    def remove_all(self, share: str, schema: str) -> None:
+        """Delete every table entry of a schema in which no more can be made."""
+        for item in tuple(self._records.all(keys.tables(share, schema))):
+            self._remove(Table.read(item))
+
+    def _remove(self, table: Table) -> bool:
         """Delete an entry as it was read; False if it is gone, or lies in another storage by now."""
         try:
-            self._dynamo.transact([
+            self._records.transact([
                 delete(
-                    self._catalog,
+                    self._records.table,
                     keys.table(table.share, table.schema_name, table.name),
                     {"id": table.id, "storage": table.storage},
                 ),
-                update(self._catalog, keys.schema(table.share, table.schema_name), add={"tables": -1}),
+                update(self._records.table, keys.schema(table.share, table.schema_name), add={"tables": -1}),
                 *self._uses(table.storage, -1),
             ])  # fmt: skip
         except ConditionFailed:
             return False
         return True
 
-    def _uses(self, storage: str, count: int) -> list[dict[str, Any]]:
-        return [update(self._catalog, keys.storage(storage), add={"tables": count})] if storage else []
+    def _uses(self, storage: str, count: int) -> Writes:
+        return [update(self._records.table, keys.storage(storage), add={"tables": count})] if storage else []
 
 
 def checked_location(uri: str) -> str:
