@@ -12,9 +12,9 @@ from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import Action, HandmadeLog, add, metadata, protocol, remove, vector
 from deltaic.delta.files import FILE_SCHEMA, FileFilter
 from deltaic.delta.log import DeltaLog
-from deltaic.delta.skipping import Skipper
 from deltaic.protocol.continuations import Position
-from deltaic.protocol.predicates import parse_sql
+from deltaic.pruning.skipper import Skipper
+from deltaic.pruning.sql_hints import parse_sql
 from deltaic.sharing.page import Page, live_rows, start_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
