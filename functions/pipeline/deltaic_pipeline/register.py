@@ -7,8 +7,8 @@ from typing import Protocol, Self
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases as CatalogLeases
-from deltaic.errors import AlreadyExists, Conflict, InvalidParameter, NotFound
-from deltaic.protocol.names import check_schema_name, check_share_name, check_table_name
+from deltaic.errors import AlreadyExists, Conflict, NotFound
+from deltaic.protocol.names import check_schema_name, check_share_name, check_table_name, split_table_name
 
 from deltaic_pipeline.lease import Leases
 from deltaic_pipeline.sources import catalog_location
@@ -25,10 +25,8 @@ class TableName:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read `share.schema.table` (a share's name may hold periods); raises `InvalidParameter`."""
-        parts = text.rsplit(".", 2)
-        if len(parts) != len(("share", "schema", "table")):
-            raise InvalidParameter(f"{text!r} is not a table's name: write share.schema.table.")
-        return cls(check_share_name(parts[0]), check_schema_name(parts[1]), check_table_name(parts[2]))
+        share, schema, table = split_table_name(text)
+        return cls(check_share_name(share), check_schema_name(schema), check_table_name(table))
 
     def __str__(self) -> str:
         return f"{self.share}.{self.schema}.{self.table}"

@@ -2,40 +2,25 @@
 
 from typing import Any, Final
 
+from deltaic.aws_codes import DENIED, THROTTLED
 from deltaic.catalog.attributes import unmarshal_item
 from deltaic.errors import DeltaicError, InvalidParameter, NotFound, PermissionDenied, TooManyRequests, Unavailable
 
-_THROTTLED: Final = frozenset({
-    "LimitExceededException",
-    "ProvisionedThroughputExceeded",
-    "ProvisionedThroughputExceededException",
-    "RequestLimitExceeded",
-    "SlowDown",
-    "ThrottledException",
-    "Throttling",
-    "ThrottlingError",
-    "ThrottlingException",
-    "TooManyRequestsException",
-})  # fmt: skip
 _CONTENDED: Final = frozenset({
     "TransactionConflict",
     "TransactionConflictException",
     "TransactionInProgressException",
 })  # fmt: skip
-_REFUSED: Final = frozenset({
-    "AccessDenied",
-    "AccessDeniedException",
+_REFUSED: Final = DENIED | {
     "ExpiredToken",
     "ExpiredTokenException",
     "IncompleteSignature",
     "IncompleteSignatureException",
-    "InvalidClientTokenId",
     "InvalidSignatureException",
     "MissingAuthenticationToken",
     "MissingAuthenticationTokenException",
-    "SignatureDoesNotMatch",
     "UnrecognizedClientException",
-})  # fmt: skip
+}
 _SERVER_ERROR: Final = 500
 
 
@@ -120,7 +105,7 @@ def _item(failure: dict[str, Any]) -> dict[str, Any] | None:
 def _named(code: str, message: str, status: int, operation: str) -> Exception:
     if code in _CONTENDED:
         return Contended(code)
-    if code in _THROTTLED:
+    if code in THROTTLED:
         return TooManyRequests("the catalog is busy: try again in a moment")
     if code in _REFUSED:
         return PermissionDenied(f"AWS refused {operation} ({code}): check the credentials and the role's policy")

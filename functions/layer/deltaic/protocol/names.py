@@ -42,6 +42,18 @@ def check_recipient_name(name: str) -> str:
     return _check_name("recipient", name)
 
 
+def split_table_name(text: str) -> tuple[str, str, str]:
+    """Return share, schema and table of `share.schema.table`; the share's name may hold periods.
+
+    None of them is empty; whether it may be a name is for the checks above. Raises `InvalidParameter`.
+    """
+    parent, _, table = text.rpartition(".")
+    share, _, schema = parent.rpartition(".")
+    if not share or not schema or not table:
+        raise InvalidParameter(f"'{text}' is not a table: write SHARE.SCHEMA.TABLE")
+    return share, schema, table
+
+
 def check_display_name(text: str) -> str:
     """Return a share's `displayName` of at most 255 characters, else raise `InvalidParameter`."""
     return _check_text("displayName", text, MAX_DISPLAY_NAME)

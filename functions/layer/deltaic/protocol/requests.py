@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from deltaic.errors import InvalidParameter
+from deltaic.moments import format_ms
 from deltaic.protocol.changes import ChangesRequest
 from deltaic.protocol.gates import TableGate
 from deltaic.protocol.parameters import INT32_MAX, INT64_MAX, from_query_string, number
 from deltaic.protocol.query import QueryRequest, check_max_files
 from deltaic.protocol.request_body import Body
-from deltaic.protocol.timestamps import Instant, format_ms, parse_instant
+from deltaic.protocol.timestamps import Instant, parse_instant
 
 __all__ = [
     "ChangesRequest",
