@@ -1,4 +1,4 @@
-"""Decides what a profile file says: the one thing that a recipient gets (PROTOCOL.md, "Profile File Format")."""
+"""The profile file: the one thing that a recipient gets (PROTOCOL.md, "Profile File Format")."""
 
 import json
 import os

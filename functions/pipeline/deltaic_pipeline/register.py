@@ -1,4 +1,4 @@
-"""Decides how a published table gets into the catalog: the job's last step, so that nothing half written is shared."""
+"""The entry of a published table in the catalog: the job's last step, so that nothing half written is shared."""
 
 import contextlib
 from dataclasses import dataclass

@@ -27,10 +27,10 @@ _SERVER_ERROR: Final = 500
 class ConditionFailed(Exception):
     """A condition did not hold, so nothing was written; `index` tells which of the writes had it."""
 
-    def __init__(self, index: int, found: dict[str, Any] | None) -> None:
+    def __init__(self, index: int, item: dict[str, Any] | None) -> None:
         super().__init__(f"the condition of write {index} did not hold")
         self.index = index
-        self.found = found
+        self.item = item
         """The item as it stands, where the write asked for it."""
 
 
@@ -68,9 +68,9 @@ def withheld(error: Exception) -> Exception:
     A table that is missing, a role without rights, a request that AWS does not take: all are trouble of the server,
     which its operator finds in the log by the cause, and none is the recipient's to correct.
     """
-    found = refused(error)
-    if isinstance(found, TooManyRequests) or not isinstance(found, DeltaicError | Contended):
-        return found
+    refusal = refused(error)
+    if isinstance(refusal, TooManyRequests) or not isinstance(refusal, DeltaicError | Contended):
+        return refusal
     return Unavailable("the server's catalog cannot be read at the moment: try again later")
 
 

@@ -17,27 +17,27 @@ class GrantAdmin:
     def create(self, recipient: str, share: str) -> Grant:
         """Grant a share to a recipient; raises NotFound for either, AlreadyExists for a grant that is there."""
         holder = self._records.recipient(recipient)
-        granted = self._records.share(share)
+        entry = self._records.share(share)
         grant = Grant(
             recipient=holder.name,
             recipient_id=holder.id,
-            share=granted.name,
-            share_id=granted.id,
+            share=entry.name,
+            share_id=entry.id,
             created_at=now(),
         )
         try:
             self._records.transact([
-                check(self._records.table, keys.share(granted.name), {"id": granted.id, "state": ABSENT}),
+                check(self._records.table, keys.share(entry.name), {"id": entry.id, "state": ABSENT}),
                 check(self._records.table, keys.recipient_id(holder.id), {"state": ABSENT}),
-                put_new(self._records.table, keys.grant(holder.id, granted.name), grant.attributes()),
-                put_new(self._records.table, keys.grantee(granted.name, holder.id), grant.attributes()),
+                put_new(self._records.table, keys.grant(holder.id, entry.name), grant.attributes()),
+                put_new(self._records.table, keys.grantee(entry.name, holder.id), grant.attributes()),
             ])  # fmt: skip
         except ConditionFailed as failed:
             if failed.index == 0:
                 raise NotFound(f"share '{share}' not found") from None
             if failed.index == 1:
                 raise NotFound(f"recipient '{recipient}' not found") from None
-            raise AlreadyExists(f"'{holder.name}' holds '{granted.name}' already") from None
+            raise AlreadyExists(f"'{holder.name}' holds '{entry.name}' already") from None
         return grant
 
     def get(self, recipient: str, share: str) -> Grant:

@@ -1,4 +1,4 @@
-"""Decides which submitted query an id stands for: the recipient's own, on the table that it names, while it lasts."""
+"""The submitted queries: an id stands for the recipient's own, on the table that it names, while it lasts."""
 
 import time
 from collections.abc import Callable
@@ -85,9 +85,9 @@ class QueryStore:
         try:
             self._dynamo.put(write)
         except ConditionFailed as failed:
-            if failed.found is None:
+            if failed.item is None:
                 raise Unavailable("the query could not be recorded at the moment; try again") from failed
-            return Query.read(failed.found)
+            return Query.read(failed.item)
         return query
 
     def find(self, recipient_id: str, table_id: str, query_id: str) -> Query | None:

@@ -1,4 +1,4 @@
-"""Decides how the two DynamoDB tables are keyed: the one truth that `template.yaml` mirrors and tests create from.
+"""The schema of the two DynamoDB tables: the one truth that `template.yaml` mirrors and tests create from.
 
 Both tables have a string partition key `pk` and a string sort key `sk`, no index, on-demand billing. Everything is
 found by key or by key prefix:

@@ -80,7 +80,7 @@ class SchemaAdmin:
                 update(self._records.table, keys.share(share), add={"schemas": -1}, expect={"id": schema.share_id}),
             ])  # fmt: skip
         except ConditionFailed as failed:
-            left = (failed.found or {}).get("tables", 0)
+            left = (failed.item or {}).get("tables", 0)
             if failed.index == 0 and left:
                 raise Conflict(
                     f"schema '{schema.share}.{schema.name}' has {left} table(s): delete them first, or force it"

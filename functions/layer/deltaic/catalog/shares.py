@@ -103,7 +103,7 @@ class ShareAdmin:
             self._schemas.remove_all(name)
             self._records.transact([delete(self._records.table, key, empty)])
         except ConditionFailed as failed:
-            left = (failed.found or {}).get("schemas", 0)
+            left = (failed.item or {}).get("schemas", 0)
             if left and not force:
                 raise Conflict(f"share '{share.name}' has {left} schema(s): delete them first, or force it") from None
             raise NotFound(missing) from None  # somebody else deleted it at the same moment

@@ -134,7 +134,7 @@ class StorageAdmin:
         try:
             self._records.transact([delete(self._records.table, keys.storage(name), {"tables": 0})])
         except ConditionFailed as failed:
-            left = (failed.found or {}).get("tables", 0)
+            left = (failed.item or {}).get("tables", 0)
             if not left:
                 raise NotFound(f"storage '{name}' not found") from None
             raise Conflict(f"{left} table(s) lie in storage '{storage.name}': delete or move them first") from None

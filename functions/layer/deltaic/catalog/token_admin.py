@@ -32,7 +32,7 @@ class IssuedToken:
 
 
 @dataclass(frozen=True, slots=True)
-class _Listed:
+class _TokenList:
     """The tokens of a recipient and the revision of the list that they are."""
 
     revision: int | None
@@ -66,8 +66,8 @@ class TokenAdmin:
         """Issue a token; raises Conflict when the recipient has two live ones, NotFound when it is gone."""
         self._check_life(life)
 
-        def writes(listed: _Listed, issued: IssuedToken) -> Writes:
-            self._check_room(recipient, self._live(listed))
+        def writes(tokens: _TokenList, issued: IssuedToken) -> Writes:
+            self._check_room(recipient, self._live(tokens))
             return self._put(issued)
 
         return self._change(recipient, life, comment, writes)
@@ -88,8 +88,8 @@ class TokenAdmin:
         if overlap < timedelta(0):
             raise InvalidParameter("the overlap must not be negative: use 0 to end the old tokens at once")
 
-        def writes(listed: _Listed, issued: IssuedToken) -> Writes:
-            live = self._live(listed)
+        def writes(tokens: _TokenList, issued: IssuedToken) -> Writes:
+            live = self._live(tokens)
             if overlap:
                 self._check_room(recipient, live)
             end = moment(self._clock() + overlap.total_seconds())
@@ -121,7 +121,7 @@ class TokenAdmin:
             try:
                 self._dynamo.transact(self._alter(entry, {"revoked": True}))
             except ConditionFailed as failed:
-                if failed.found is not None:
+                if failed.item is not None:
                     continue  # somebody else changed it: look again
                 # It expired, and the table has forgotten one of its two places already: nobody can use it any more.
                 self._remove(keys.token_entry(recipient.id, token_id))
@@ -146,7 +146,7 @@ class TokenAdmin:
         recipient: Recipient,
         life: timedelta,
         comment: str,
-        writes: Callable[[_Listed, IssuedToken], Writes],
+        writes: Callable[[_TokenList, IssuedToken], Writes],
     ) -> IssuedToken:
         for _ in range(_RACES):
             now = self._clock()
@@ -161,7 +161,7 @@ class TokenAdmin:
                 comment=comment,
             )
             issued = IssuedToken(token, secret)
-            listed = self._read(recipient.id)
+            tokens = self._read(recipient.id)
             try:
                 self._dynamo.transact([
                     check(self._catalog, keys.recipient_id(recipient.id), {"state": ABSENT}),
@@ -169,10 +169,10 @@ class TokenAdmin:
                         self._tokens,
                         keys.token_list(recipient.id),
                         add={"revision": 1},
-                        expect={"revision": ABSENT if listed.revision is None else listed.revision},
+                        expect={"revision": ABSENT if tokens.revision is None else tokens.revision},
                         create=True,
                     ),
-                    *writes(listed, issued),
+                    *writes(tokens, issued),
                 ])  # fmt: skip
             except ConditionFailed as failed:
                 if failed.index == 0:
@@ -195,11 +195,11 @@ class TokenAdmin:
             update(self._tokens, keys.Key(entry["pk"], entry["sk"]), assign=assign, expect=expect),
         ]
 
-    def _read(self, recipient_id: str) -> _Listed:
+    def _read(self, recipient_id: str) -> _TokenList:
         # The revision first: whatever changes between the two reads makes the revision old.
         item = self._dynamo.get(self._tokens, keys.token_list(recipient_id))
         entries = list(self._dynamo.query(self._tokens, keys.token_entries(recipient_id)))
-        return _Listed(None if item is None else item["revision"], entries)
+        return _TokenList(None if item is None else item["revision"], entries)
 
     def _entry(self, recipient: Recipient, token_id: str) -> Attributes:
         entry = self._dynamo.get(self._tokens, keys.token_entry(recipient.id, token_id))
@@ -207,9 +207,9 @@ class TokenAdmin:
             raise NotFound(f"recipient '{recipient.name}' has no token '{token_id}': list its tokens to see which")
         return entry
 
-    def _live(self, listed: _Listed) -> Sequence[Attributes]:
+    def _live(self, tokens: _TokenList) -> Sequence[Attributes]:
         now = self._clock()
-        return [entry for entry in listed.entries if not entry["revoked"] and entry["expires"] > now]
+        return [entry for entry in tokens.entries if not entry["revoked"] and entry["expires"] > now]
 
     def _check_room(self, recipient: Recipient, live: Sequence[Attributes]) -> None:
         if len(live) >= LIVE_TOKENS:

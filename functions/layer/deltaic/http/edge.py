@@ -1,4 +1,4 @@
-"""Decides how an endpoint's use case becomes an ASGI app, and the app a Lambda handler.
+"""The way from an endpoint's use case to an ASGI app, and from the app to a Lambda handler.
 
 `buffered(...)` answers whole; `streamed(...)` sends while it makes. Both catch everything: an error of the tree becomes
 the protocol's error object, anything else is logged and becomes 500 INTERNAL_ERROR with an empty message.

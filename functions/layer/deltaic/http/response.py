@@ -1,4 +1,4 @@
-"""Decides how an answer leaves: JSON, headers alone, or NDJSON chunk by chunk; failures in the protocol's error shape.
+"""The kinds of answers: JSON, headers alone, or NDJSON chunk by chunk; failures in the protocol's error shape.
 
 Once a 200 has begun its status cannot change. A failure after that must not end in an answer that looks whole: the
 last line is then `endStreamAction.errorMessage` where the client negotiated one, else a line that is not JSON, and the

@@ -1,4 +1,4 @@
-"""Decides how the table endpoints read their requests and which answers stream."""
+"""The table endpoints: how they read their requests, and which answers stream."""
 
 from deltaic.http.request import Request
 from deltaic.http.response import Response, Stream
@@ -24,8 +24,8 @@ call_after_restore(connect_sessions)
 
 def get_table_version(request: Request) -> Response:
     """GET .../version, and HEAD of the table itself (deprecated): the version is a header, the body is empty."""
-    found = version.get_version(sharing(), request.caller, _table(request), VersionRequest.parse(request.query))
-    return Response(headers={VERSION_HEADER: str(found)})
+    number = version.get_version(sharing(), request.caller, _table(request), VersionRequest.parse(request.query))
+    return Response(headers={VERSION_HEADER: str(number)})
 
 
 def get_table_metadata(request: Request) -> Response:
@@ -35,22 +35,22 @@ def get_table_metadata(request: Request) -> Response:
         request.caller,
         _table(request),
         MetadataRequest.parse(request.query),
-        _asked(request),
+        _headers(request),
     )
     return Response(headers=answer.headers, body=b"".join(answer.chunks))
 
 
 def query_table(request: Request) -> Stream:
     """POST .../query; the answer to a query that is submitted, to be fetched later, is one line."""
-    asked = _asked(request)
-    async_query = Capabilities.parse(asked.capabilities).async_query
+    headers = _headers(request)
+    async_query = Capabilities.parse(headers.capabilities).async_query
     return _stream(
         query.query(
             sharing(),
             request.caller,
             _table(request),
             QueryRequest.parse(request.body, async_query=async_query),
-            asked,
+            headers,
         )
     )
 
@@ -67,7 +67,7 @@ def get_query(request: Request) -> Stream:
             _table(request),
             request.names["queryId"],
             request=QueryResultRequest.parse(request.body),
-            headers=_asked(request),
+            headers=_headers(request),
         )
     )
 
@@ -80,7 +80,7 @@ def list_table_changes(request: Request) -> Stream:
             request.caller,
             _table(request),
             ChangesRequest.parse(request.query),
-            _asked(request),
+            _headers(request),
         )
     )
 
@@ -89,7 +89,7 @@ def _table(request: Request) -> TableName:
     return TableName(request.names["share"], request.names["schema"], request.names["table"])
 
 
-def _asked(request: Request) -> AskedHeaders:
+def _headers(request: Request) -> AskedHeaders:
     return AskedHeaders(request.headers.get(HEADER), request.headers.get(FILE_ID_HASH_HEADER))
 
 

@@ -85,10 +85,10 @@ def _check_name(kind: str, name: str) -> str:
     if not name:
         raise InvalidParameter(f"the {kind} name is empty; give it 1 to {MAX_NAME} characters.")
     _check_text(f"the {kind} name", name, MAX_NAME)
-    found = _FORBIDDEN.search(name)
-    if found:
+    match = _FORBIDDEN.search(name)
+    if match:
         raise InvalidParameter(
-            f"the {kind} name {_quoted(name)} holds {_character(found[0])} at position {found.start()}; "
+            f"the {kind} name {_quoted(name)} holds {_character(match[0])} at position {match.start()}; "
             "spaces, '/', control characters and DELETE are not allowed."
         )
     return name

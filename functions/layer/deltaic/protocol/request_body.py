@@ -1,4 +1,4 @@
-"""Decides how a JSON request body is read: the rules of protobuf's JSON mapping, which the reference server follows.
+"""The JSON body of a request, read by the rules of protobuf's JSON mapping, which the reference server follows.
 
 Unknown fields are ignored, `camelCase` and `snake_case` name the same field, null is absence, a 64-bit number may be
 a string. What has the wrong type is refused with `MalformedRequest` and the reference's wording.

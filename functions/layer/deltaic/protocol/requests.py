@@ -1,4 +1,4 @@
-"""Decides what the small requests of the protocol mean, and names all requests for those who read them.
+"""The small requests of the protocol, and the names of all requests for those who read them.
 
 Every request is made by its `parse`, which does the checks that need nothing but the request, in the reference's
 order. Checks that need the table are methods; call them in the order in which their docstrings number them.

@@ -1,4 +1,4 @@
-"""Decides how a table's objects are read: whole or in ranges, in parallel, in few requests."""
+"""The objects of a table, read whole or in ranges, in parallel, in few requests."""
 
 import asyncio
 import threading
