@@ -1,10 +1,10 @@
-"""Decides what each failure of a store or of AWS means: the provider's to correct, to be tried again, or not there."""
+"""Decides what each failure of an object store means: the provider's to correct, to be tried again, or not there."""
 
 import re
 from http import HTTPStatus
 
-from deltaic.aws_codes import DENIED, THROTTLED
-from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unavailable, UnsupportedOperation
+from deltaic.aws_codes import THROTTLED
+from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unavailable
 from deltaic.storage.locations import ObjectName
 
 # What obstore says of an answer that it has no class for, from the debug form of its error. That form holds the key as
@@ -13,27 +13,16 @@ _STATUS = re.compile(r"Status \{\s*status: (\d{3}),")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _REDIRECTED = re.compile(r"\binner: BareRedirect,|- Received redirect without LOCATION")
 _RANGE = re.compile(r"StartTooLarge \{|range \S+ .*exceeds|Wanted range ")
-_REFUSED_STATUS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.BAD_REQUEST})
+_REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.BAD_REQUEST})
 _MOVED = frozenset({HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT})
 _OTHER_REGION = frozenset({"AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException"})
 _PASSING = frozenset({"ExpiredToken", "TokenRefreshRequired", "RequestTimeout", "InternalError", "ServiceUnavailable"})
 """Failures that another attempt may not meet, although S3 answers the first three of them with 400."""
-_REFUSED = DENIED | {
-    "MalformedPolicyDocument",
-    "NoSuchEntity",
-    "ResourceNotFoundException",
-    "ValidationError",
-}
-"""What STS and Secrets Manager refuse for good."""
-POLICY_TOO_LONG = (
-    "the table's path is too long for credentials that read it alone; read the table through pre-signed URLs "
-    "(access mode 'url')"
-)
 # No range of an empty object can be satisfied: S3 answers 416, MiniStack a range that ends before it starts.
 _EMPTY = re.compile(r"status: 416,|\"bytes 0--1/0\"")
 
 
-def object_failure(error: Exception, name: ObjectName, region: str, path: str = "") -> Exception:
+def failure(error: Exception, name: ObjectName, region: str, path: str = "") -> Exception:
     """Return what a failure of obstore means for the reader, as the port TableStore says.
 
     Without a `path` a whole bucket was asked. The store is never quoted: it may quote the request and its signature.
@@ -65,28 +54,12 @@ def object_failure(error: Exception, name: ObjectName, region: str, path: str = 
             f"the bucket '{name.bucket}' is not in region {region}: the provider must register its "
             "storage with the right region (deltaic storage create --region)"
         )
-    if isinstance(error, PermissionDeniedError | UnauthenticatedError) or status in _REFUSED_STATUS:
+    if isinstance(error, PermissionDeniedError | UnauthenticatedError) or status in _REFUSED:
         return TableUnreadable(
             f"the server may not read {uri}: the provider must give it access to the bucket '{name.bucket}' "
             "(the stack's parameter DataBuckets, or the role or keys of the table's storage)"
         )
     return Unavailable(f"the storage of this table failed to answer for {uri}; try again")
-
-
-def call_failure(error: Exception, what: str) -> DeltaicError:
-    """Return what a failure of botocore's, when STS or Secrets Manager was asked for `what`, means for the reader."""
-    from botocore.exceptions import ClientError
-
-    if not isinstance(error, ClientError):
-        return Unavailable(f"AWS did not answer when asked for {what}; try again")
-    code = str(error.response.get("Error", {}).get("Code", ""))
-    if code in THROTTLED:
-        return TooManyRequests(f"AWS is throttling requests for {what}; try again")
-    if code == "PackedPolicyTooLarge":
-        return UnsupportedOperation(POLICY_TOO_LONG)
-    if code in _REFUSED:
-        return TableUnreadable(f"the server may not use {what} ({code}): the provider must check its role and trust")
-    return Unavailable(f"AWS failed when asked for {what} ({code}); try again")
 
 
 def is_empty(error: Exception) -> bool:

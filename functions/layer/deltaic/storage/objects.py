@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from deltaic.delta.store import LogFile
-from deltaic.storage.aws_errors import is_empty, object_failure
+from deltaic.storage.aws_errors import failure, is_empty
 from deltaic.storage.connections import connection, on_loop
 from deltaic.storage.credentials import Credentials, own_credentials
 from deltaic.storage.endpoints import StorageConfig
@@ -68,7 +68,7 @@ class ObjectTableStore:
                     if full and "/" in last:
                         break
             except Exception as error:
-                raise object_failure(error, ObjectName(root.bucket, folder), self._storage.region) from error
+                raise failure(error, ObjectName(root.bucket, folder), self._storage.region) from error
             if not (full and "/" in last):
                 return
             # In the middle of a large subfolder (sidecars): go on behind it instead of through it.
@@ -83,7 +83,7 @@ class ObjectTableStore:
         try:
             return bytes(obstore.get(self._store(name.bucket), name.key).bytes())
         except Exception as error:
-            raise object_failure(error, name, self._storage.region, path) from error
+            raise failure(error, name, self._storage.region, path) from error
 
     def get_many(self, paths: Sequence[str]) -> list[bytes]:
         """Return whole objects, fetched in parallel, in the order asked for."""
@@ -105,7 +105,7 @@ class ObjectTableStore:
             try:
                 parts = [obstore.get_range(self._store(name.bucket), name.key, start=start, end=end)]
             except Exception as error:
-                raise object_failure(error, name, self._storage.region, path) from error
+                raise failure(error, name, self._storage.region, path) from error
         else:
             parts = []
         return cut(ranges, merged, parts, path)
@@ -122,7 +122,7 @@ class ObjectTableStore:
         except Exception as error:
             if is_empty(error):
                 return b"", 0
-            raise object_failure(error, name, self._storage.region, path) from error
+            raise failure(error, name, self._storage.region, path) from error
 
     async def _get_all(self, paths: Sequence[str]) -> list[bytes]:
         gate = asyncio.Semaphore(AT_ONCE)
@@ -137,7 +137,7 @@ class ObjectTableStore:
                     answer = await obstore.get_async(self._store(name.bucket), name.key)
                     return bytes(await answer.bytes_async())
                 except Exception as error:
-                    raise object_failure(error, name, self._storage.region, path) from error
+                    raise failure(error, name, self._storage.region, path) from error
 
         return await asyncio.gather(*map(one, paths))
 
@@ -152,7 +152,7 @@ class ObjectTableStore:
                 try:
                     return await obstore.get_range_async(self._store(name.bucket), name.key, start=start, end=end)
                 except Exception as error:
-                    raise object_failure(error, name, self._storage.region, path) from error
+                    raise failure(error, name, self._storage.region, path) from error
 
         return await asyncio.gather(*(one(start, end) for start, end in ranges))
 

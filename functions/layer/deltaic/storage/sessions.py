@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from deltaic.errors import TableUnreadable, TooManyRequests, Unavailable, UnsupportedOperation
-from deltaic.storage.aws_errors import call_failure
+from deltaic.aws_codes import DENIED, THROTTLED
+from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unavailable, UnsupportedOperation
 from deltaic.storage.credentials import Credentials, control_client, own_credentials
 from deltaic.storage.endpoints import StorageConfig, is_aws
 
@@ -30,7 +30,12 @@ RECIPIENT_TAG = "recipient"
 """Session tag: one Deny on `aws:PrincipalTag/recipient` in the role ends URLs that are already issued."""
 READER_SESSION = "deltaic"
 """Session name under which this server itself reads logs with a storage's role."""
+POLICY_TOO_LONG = (
+    "the table's path is too long for credentials that read it alone; read the table through pre-signed URLs "
+    "(access mode 'url')"
+)
 
+_REFUSED = DENIED | {"MalformedPolicyDocument", "NoSuchEntity", "ResourceNotFoundException", "ValidationError"}
 _MOST_ENTRIES = 1000
 
 
@@ -191,8 +196,20 @@ class SigningSessions:
 
         try:
             return getattr(self._client_of(service), operation)(**request)
-        except (BotoCoreError, ClientError) as error:
-            raise call_failure(error, what) from error
+        except ClientError as error:
+            raise _failure(str(error.response.get("Error", {}).get("Code", "")), what) from error
+        except BotoCoreError as error:
+            raise Unavailable(f"AWS did not answer when asked for {what}; try again") from error
+
+
+def _failure(code: str, what: str) -> DeltaicError:
+    if code in THROTTLED:
+        return TooManyRequests(f"AWS is throttling requests for {what}; try again")
+    if code == "PackedPolicyTooLarge":
+        return UnsupportedOperation(POLICY_TOO_LONG)
+    if code in _REFUSED:
+        return TableUnreadable(f"the server may not use {what} ({code}): the provider must check its role and trust")
+    return Unavailable(f"AWS failed when asked for {what} ({code}); try again")
 
 
 def session_name(recipient_id: str) -> str:

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltaic.errors import InvalidParameter, UnsupportedOperation
-from deltaic.storage.aws_errors import POLICY_TOO_LONG
 from deltaic.storage.credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import Location, TableLocations
-from deltaic.storage.sessions import SigningSessions
+from deltaic.storage.sessions import POLICY_TOO_LONG, SigningSessions
 
 OUTSIDE = "The requested location must be the same as or under this table's configured storage location."
 
