@@ -18,12 +18,14 @@ HANDLERS = sorted((ROOT / "functions").glob("api/*/app.py"))
 # What each part of the package may import of it, besides itself.
 BELOW = {
     "errors": set(),
+    "aws_codes": set(),
+    "moments": set(),
     "settings": set(),
-    "protocol": {"errors"},
+    "protocol": {"errors", "moments"},
     "pruning": {"errors"},
-    "delta": {"errors"},
-    "catalog": {"errors", "settings", "protocol", "storage"},
-    "storage": {"errors", "settings", "delta"},
+    "delta": {"errors", "moments"},
+    "catalog": {"errors", "aws_codes", "settings", "protocol", "storage"},
+    "storage": {"errors", "aws_codes", "settings", "delta"},
     "sharing": {"errors", "settings", "protocol", "pruning", "delta", "catalog", "storage"},
     "http": {"errors", "settings", "protocol", "catalog", "storage", "sharing"},
 }

@@ -250,16 +250,16 @@ def test_the_tables_survive_the_stack_and_can_be_restored(resources: dict[str, d
 
 
 def test_the_tables_are_keyed_as_the_catalog_says() -> None:
-    from deltaic.catalog import tables
+    from deltaic.catalog import schema
 
     for table in TOLD.tables.values():
         assert table.request["KeySchema"] == [
-            {"AttributeName": tables.PARTITION_KEY, "KeyType": "HASH"},
-            {"AttributeName": tables.SORT_KEY, "KeyType": "RANGE"},
+            {"AttributeName": schema.PARTITION_KEY, "KeyType": "HASH"},
+            {"AttributeName": schema.SORT_KEY, "KeyType": "RANGE"},
         ]
     assert {name: table.ttl_attribute for name, table in TOLD.tables.items()} == {
-        "Catalog": tables.CATALOG_EXPIRY,
-        "Tokens": tables.EXPIRY,
+        "Catalog": schema.CATALOG_EXPIRY,
+        "Tokens": schema.EXPIRY,
     }
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import botocore.session
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
-from deltaic.catalog.issuing import TokenAdmin
 from deltaic_ops.local.stack import Stack, gateway_over, local_stack
 
 from bench.client import Client
@@ -58,9 +57,9 @@ def service(objects: ObjectStore, tables: Mapping[str, str], state: Path) -> Ite
         dynamo = Dynamo(lambda: _dynamo(known))
         admin = CatalogAdmin(known["CATALOG_TABLE"], known["TOKENS_TABLE"], dynamo)
         _share(admin, objects, tables, known["SIGNING_ROLE_ARN"])
-        account = admin.create_recipient("reader")
-        admin.create_grant("reader", "bench")
-        token = TokenAdmin(known["CATALOG_TABLE"], known["TOKENS_TABLE"], dynamo).create_token(account).secret
+        account = admin.recipients.create("reader")
+        admin.grants.create("reader", "bench")
+        token = admin.tokens.create(account).secret
         _check(stack)
         variables = {name: value for name, value in known.items() if name != "AWS_SESSION_TOKEN"}
         yield Service(
@@ -69,11 +68,11 @@ def service(objects: ObjectStore, tables: Mapping[str, str], state: Path) -> Ite
 
 
 def _share(admin: CatalogAdmin, objects: ObjectStore, tables: Mapping[str, str], role: str) -> None:
-    admin.create_storage("seaweedfs", endpoint=objects.endpoint, region=REGION, path_style=True, role_arn=role)
-    admin.create_share("bench")
-    admin.create_schema("bench", "logs")
+    admin.storages.create("seaweedfs", endpoint=objects.endpoint, region=REGION, path_style=True, role_arn=role)
+    admin.shares.create("bench")
+    admin.schemas.create("bench", "logs")
     for name, location in tables.items():
-        admin.create_table("bench", "logs", name, location, storage="seaweedfs", history=True)
+        admin.tables.create("bench", "logs", name, location, storage="seaweedfs", history=True)
 
 
 def _check(stack: Stack) -> None:

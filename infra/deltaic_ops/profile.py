@@ -1,10 +1,10 @@
-"""Decides what a profile file says: the one thing that a recipient gets (PROTOCOL.md, "Profile File Format")."""
+"""The profile file: the one thing that a recipient gets (PROTOCOL.md, "Profile File Format")."""
 
 import json
 import os
 from pathlib import Path
 
-from deltaic.catalog.issuing import IssuedToken
+from deltaic.catalog.token_admin import IssuedToken
 
 
 def profile(endpoint: str, issued: IssuedToken) -> str:

@@ -13,13 +13,13 @@ from uuid import uuid4
 import boto3
 import pytest
 from botocore.config import Config
-from deltaic.catalog import tables
+from deltaic.catalog import schema
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
-from deltaic.catalog.issuing import TokenAdmin
 from deltaic.catalog.leases import Leases
 from deltaic.catalog.queries import QueryStore
 from deltaic.catalog.reader import CatalogReader
+from deltaic.catalog.token_admin import TokenAdmin
 from deltaic.catalog.tokens import TokenStore
 from deltaic_ops.local.embedded import EmbeddedAws, free_port
 
@@ -49,7 +49,7 @@ class Catalog:
     def tokens(self, clock: Callable[[], float] = time.time) -> TokenStore:
         return TokenStore(self.tokens_table, self.dynamo, clock)
 
-    def issuing(self, clock: Callable[[], float] = time.time) -> TokenAdmin:
+    def token_admin(self, clock: Callable[[], float] = time.time) -> TokenAdmin:
         return TokenAdmin(self.catalog_table, self.tokens_table, self.dynamo, clock=clock)
 
     def leases(self, clock: Callable[[], float] = time.time) -> Leases:
@@ -105,7 +105,7 @@ def made(dynamo: Dynamo) -> Catalog:
     """Return a catalog whose tables all tests share, one after the other."""
     unique = uuid4().hex
     catalog = Catalog(f"catalog-{unique}", f"tokens-{unique}", dynamo)
-    tables.create(dynamo.client, catalog.catalog_table, catalog.tokens_table)
+    schema.create(dynamo.client, catalog.catalog_table, catalog.tokens_table)
     return catalog
 
 

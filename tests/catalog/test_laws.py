@@ -44,9 +44,9 @@ def test_pages_of_tables_make_the_whole_in_order(
     share, alice = granted(catalog)
     wanted = {}
     for schema in unique(schemas):
-        catalog.admin.create_schema(share, schema)
+        catalog.admin.schemas.create(share, schema)
         for table in unique(tables):
-            made = catalog.admin.create_table(share, schema, table, "s3://bucket/x")
+            made = catalog.admin.tables.create(share, schema, table, "s3://bucket/x")
             wanted[f"{keys.segment(schema)}/{keys.segment(table)}"] = made
     ordered = [wanted[key] for key in sorted(wanted)]
 
@@ -54,7 +54,7 @@ def test_pages_of_tables_make_the_whole_in_order(
         return catalog.reader.list_all_tables(alice, share, after, size)
 
     assert pages(read, lambda table: table.key_in_share, size) == ordered
-    assert list(catalog.admin.list_tables(share)) == ordered
+    assert list(catalog.admin.tables.list(share)) == ordered
     for schema in unique(schemas):
         inside = [table for table in ordered if names.key(table.schema_name) == names.key(schema)]
 
@@ -69,13 +69,13 @@ def test_pages_of_tables_make_the_whole_in_order(
 def test_pages_of_shares_make_the_whole_whatever_comes_and_goes_elsewhere(
     catalog: Catalog, spellings: list[str], size: int, data: st.DataObject
 ) -> None:
-    alice = catalog.admin.create_recipient(uuid4().hex)
+    alice = catalog.admin.recipients.create(uuid4().hex)
     prefix = uuid4().hex[:6]
     made = {}
     for name in unique(spellings):
-        share = catalog.admin.create_share(f"{prefix}{name}")
+        share = catalog.admin.shares.create(f"{prefix}{name}")
         made[keys.segment(share.name)] = share
-        catalog.admin.create_grant(alice.name, share.name)
+        catalog.admin.grants.create(alice.name, share.name)
     ordered = [made[key] for key in sorted(made)]
     revoked = data.draw(st.sampled_from(ordered))
     seen = False
@@ -85,7 +85,7 @@ def test_pages_of_shares_make_the_whole_whatever_comes_and_goes_elsewhere(
         page = catalog.reader.list_shares(alice.id, after, size)
         if not seen and revoked in page:  # what was last on a page may go before the next page is asked for
             seen = True
-            catalog.admin.revoke_grant(alice.name, revoked.name)
+            catalog.admin.grants.revoke(alice.name, revoked.name)
         return page
 
     assert pages(read, lambda share: share.key, size) == ordered
@@ -99,11 +99,11 @@ def test_a_name_is_found_in_any_case_and_answered_as_it_was_written(
     catalog: Catalog, share: str, schema: str, table: str
 ) -> None:
     share = uuid4().hex[:8] + share
-    catalog.admin.create_share(share)
-    catalog.admin.create_schema(share, schema)
-    catalog.admin.create_table(share, schema, table, "s3://bucket/x")
-    alice = catalog.admin.create_recipient(uuid4().hex)
-    catalog.admin.create_grant(alice.name, share)
+    catalog.admin.shares.create(share)
+    catalog.admin.schemas.create(share, schema)
+    catalog.admin.tables.create(share, schema, table, "s3://bucket/x")
+    alice = catalog.admin.recipients.create(uuid4().hex)
+    catalog.admin.grants.create(alice.name, share)
     typed = [names.key(name) for name in (share, schema, table)]
     found = catalog.reader.get_table(alice.id, *typed)
     assert (found.share, found.schema_name, found.name) == (share, schema, table)
@@ -112,9 +112,9 @@ def test_a_name_is_found_in_any_case_and_answered_as_it_was_written(
 def granted(catalog: Catalog) -> tuple[str, str]:
     """Make a share and a recipient that holds it; return the share's name and the recipient's id."""
     share, recipient = uuid4().hex, uuid4().hex
-    catalog.admin.create_share(share)
-    alice = catalog.admin.create_recipient(recipient)
-    catalog.admin.create_grant(recipient, share)
+    catalog.admin.shares.create(share)
+    alice = catalog.admin.recipients.create(recipient)
+    catalog.admin.grants.create(recipient, share)
     return share, alice.id
 
 

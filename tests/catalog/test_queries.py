@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from deltaic.catalog import tables
+from deltaic.catalog import schema
 from deltaic.catalog.queries import LIFE, PARAMETERS_BYTES, Query, QueryStore
 from deltaic.errors import InvalidParameter, NotFound
 
@@ -119,8 +119,8 @@ def test_dynamodb_forgets_what_has_expired(catalog: Catalog) -> None:
     store = catalog.queries()
     submitted = store.submit(query(store))
     [item] = catalog.items()
-    assert item[tables.CATALOG_EXPIRY] == {"N": str(int(submitted.expires_at.timestamp()))}
+    assert item[schema.CATALOG_EXPIRY] == {"N": str(int(submitted.expires_at.timestamp()))}
     told = catalog.dynamo.client.describe_time_to_live(TableName=catalog.catalog_table)["TimeToLiveDescription"]
-    assert told == {"TimeToLiveStatus": "ENABLED", "AttributeName": tables.CATALOG_EXPIRY}
+    assert told == {"TimeToLiveStatus": "ENABLED", "AttributeName": schema.CATALOG_EXPIRY}
     catalog.leases().acquire("s3://bucket/table", "one", LIFE)
-    assert [tables.CATALOG_EXPIRY in item for item in catalog.items()].count(True) == 1
+    assert [schema.CATALOG_EXPIRY in item for item in catalog.items()].count(True) == 1

@@ -43,99 +43,99 @@ def winners(results: list[Any], refusal: type[DeltaicError]) -> list[Any]:
 
 
 def test_one_of_many_creators_of_a_share_wins(catalog: Catalog) -> None:
-    results = race(*[lambda n=n: catalog.admin.create_share("Name" if n % 2 else "nAME") for n in range(RACERS)])
+    results = race(*[lambda n=n: catalog.admin.shares.create("Name" if n % 2 else "nAME") for n in range(RACERS)])
     (won,) = winners(results, AlreadyExists)
-    assert catalog.admin.get_share("name") == won
+    assert catalog.admin.shares.get("name") == won
 
 
 def test_one_of_many_creators_of_a_table_wins_and_the_count_is_one(catalog: Catalog) -> None:
-    catalog.admin.create_share("s")
-    catalog.admin.create_schema("s", "d")
-    results = race(*[lambda: catalog.admin.create_table("s", "d", "t", LOCATION)] * RACERS)
+    catalog.admin.shares.create("s")
+    catalog.admin.schemas.create("s", "d")
+    results = race(*[lambda: catalog.admin.tables.create("s", "d", "t", LOCATION)] * RACERS)
     (won,) = winners(results, AlreadyExists)
-    assert catalog.admin.get_table("s", "d", "t") == won
-    catalog.admin.delete_table("s", "d", "t")
-    catalog.admin.delete_schema("s", "d")
+    assert catalog.admin.tables.get("s", "d", "t") == won
+    catalog.admin.tables.delete("s", "d", "t")
+    catalog.admin.schemas.delete("s", "d")
 
 
 def test_many_tables_made_at_once_are_all_counted(catalog: Catalog) -> None:
-    catalog.admin.create_share("s")
-    catalog.admin.create_schema("s", "d")
-    results = race(*[lambda n=n: catalog.admin.create_table("s", "d", f"t{n}", LOCATION) for n in range(RACERS)])
+    catalog.admin.shares.create("s")
+    catalog.admin.schemas.create("s", "d")
+    results = race(*[lambda n=n: catalog.admin.tables.create("s", "d", f"t{n}", LOCATION) for n in range(RACERS)])
     assert len(winners(results, Conflict)) == RACERS
     with pytest.raises(Conflict, match=r"has 16 table\(s\)"):
-        catalog.admin.delete_schema("s", "d")
-    deleted = race(*[lambda n=n: catalog.admin.delete_table("s", "d", f"t{n}") for n in range(RACERS)])
+        catalog.admin.schemas.delete("s", "d")
+    deleted = race(*[lambda n=n: catalog.admin.tables.delete("s", "d", f"t{n}") for n in range(RACERS)])
     assert len(winners(deleted, Conflict)) == RACERS
-    catalog.admin.delete_schema("s", "d")
+    catalog.admin.schemas.delete("s", "d")
 
 
 def test_one_of_many_creators_of_a_recipient_and_of_a_grant_wins(catalog: Catalog) -> None:
-    catalog.admin.create_share("s")
-    (alice,) = winners(race(*[lambda: catalog.admin.create_recipient("alice")] * RACERS), AlreadyExists)
-    winners(race(*[lambda: catalog.admin.create_grant("alice", "s")] * RACERS), AlreadyExists)
+    catalog.admin.shares.create("s")
+    (alice,) = winners(race(*[lambda: catalog.admin.recipients.create("alice")] * RACERS), AlreadyExists)
+    winners(race(*[lambda: catalog.admin.grants.create("alice", "s")] * RACERS), AlreadyExists)
     assert [share.name for share in catalog.reader.list_shares(alice.id, None, 9)] == ["s"]
 
 
 def test_no_more_than_two_live_tokens_come_out_of_a_race(catalog: Catalog) -> None:
-    alice = catalog.admin.create_recipient("alice")
-    results = race(*[lambda: catalog.issuing().create_token(alice)] * RACERS)
+    alice = catalog.admin.recipients.create("alice")
+    results = race(*[lambda: catalog.token_admin().create(alice)] * RACERS)
     won = winners(results, Conflict)
     assert len(won) == 2
-    listed = catalog.issuing().list_tokens(alice.id)
+    listed = catalog.token_admin().list(alice.id)
     assert {token.id for token in listed} == {issued.token.id for issued in won}
     for issued in won:
         assert catalog.tokens().authenticate(issued.secret).recipient_id == alice.id
 
 
 def test_racing_rotations_without_overlap_leave_one_live_token(catalog: Catalog) -> None:
-    alice = catalog.admin.create_recipient("alice")
-    results = race(*[lambda: catalog.issuing().rotate_token(alice, overlap=timedelta(0))] * 8)
+    alice = catalog.admin.recipients.create("alice")
+    results = race(*[lambda: catalog.token_admin().rotate(alice, overlap=timedelta(0))] * 8)
     won = winners(results, Conflict)
-    live = [token.id for token in catalog.issuing().list_tokens(alice.id) if token.state() == "live"]
+    live = [token.id for token in catalog.token_admin().list(alice.id) if token.state() == "live"]
     assert len(live) == 1
     assert live[0] in {issued.token.id for issued in won}
 
 
 def test_no_update_is_lost(catalog: Catalog) -> None:
-    catalog.admin.create_share("s")
-    race(*[lambda n=n: catalog.admin.update_share("s", add_properties={f"k{n}": "v"}) for n in range(8)])
-    assert set(catalog.admin.get_share("s").properties) == {f"k{n}" for n in range(8)}
+    catalog.admin.shares.create("s")
+    race(*[lambda n=n: catalog.admin.shares.update("s", add_properties={f"k{n}": "v"}) for n in range(8)])
+    assert set(catalog.admin.shares.get("s").properties) == {f"k{n}" for n in range(8)}
 
 
 @pytest.mark.parametrize("force", [False, True], ids=["unless-empty", "forced"])
 def test_deleting_a_parent_against_making_a_child_leaves_no_orphan(catalog: Catalog, force: bool) -> None:
     for _ in range(5):
-        catalog.admin.create_share("s")
-        catalog.admin.create_schema("s", "d")
+        catalog.admin.shares.create("s")
+        catalog.admin.schemas.create("s", "d")
         race(
-            lambda: catalog.admin.delete_schema("s", "d", force=force),
-            *[lambda n=n: catalog.admin.create_table("s", "d", f"t{n}", LOCATION) for n in range(4)],
+            lambda: catalog.admin.schemas.delete("s", "d", force=force),
+            *[lambda n=n: catalog.admin.tables.create("s", "d", f"t{n}", LOCATION) for n in range(4)],
         )
-        schemas = {schema.name for schema in catalog.admin.list_schemas("s")}
-        tables = list(catalog.admin.list_tables("s"))
+        schemas = {schema.name for schema in catalog.admin.schemas.list("s")}
+        tables = list(catalog.admin.tables.list("s"))
         assert schemas or not tables
-        catalog.admin.delete_share("s", force=True)
+        catalog.admin.shares.delete("s", force=True)
         assert catalog.items() == []
 
 
 def test_deleting_a_share_against_granting_it_leaves_no_grant(catalog: Catalog) -> None:
-    alice = catalog.admin.create_recipient("alice")
+    alice = catalog.admin.recipients.create("alice")
     for _ in range(5):
-        catalog.admin.create_share("s")
-        race(*[lambda: catalog.admin.delete_share("s"), *[lambda: catalog.admin.create_grant("alice", "s")] * 3])
+        catalog.admin.shares.create("s")
+        race(*[lambda: catalog.admin.shares.delete("s"), *[lambda: catalog.admin.grants.create("alice", "s")] * 3])
         with pytest.raises(NotFound):
-            catalog.admin.get_share("s")
-        assert catalog.admin.grants_of_recipient("alice") == []
+            catalog.admin.shares.get("s")
+        assert catalog.admin.grants.of_recipient("alice") == []
         assert catalog.reader.list_shares(alice.id, None, 9) == []
 
 
 def test_deleting_a_recipient_against_making_tokens_leaves_none(catalog: Catalog) -> None:
     for _ in range(3):
-        alice = catalog.admin.create_recipient("alice")
+        alice = catalog.admin.recipients.create("alice")
         results = race(
-            lambda: catalog.admin.delete_recipient("alice"),
-            *[lambda alice=alice: catalog.issuing().create_token(alice) for _ in range(4)],
+            lambda: catalog.admin.recipients.delete("alice"),
+            *[lambda alice=alice: catalog.token_admin().create(alice) for _ in range(4)],
         )
         for issued in results[1:]:
             if not isinstance(issued, DeltaicError):

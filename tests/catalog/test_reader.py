@@ -22,13 +22,13 @@ def alice(catalog: Catalog) -> str:
     """Return the id of a recipient that holds share `Mine`, with two schemas; `Other` is not granted to it."""
     admin = catalog.admin
     for share in ("Mine", "Other"):
-        admin.create_share(share)
+        admin.shares.create(share)
         for schema in ("B", "a"):
-            admin.create_schema(share, schema)
+            admin.schemas.create(share, schema)
             for table in ("t2", "T1"):
-                admin.create_table(share, schema, table, LOCATION)
-    recipient = admin.create_recipient("alice")
-    admin.create_grant("alice", "mine")
+                admin.tables.create(share, schema, table, LOCATION)
+    recipient = admin.recipients.create("alice")
+    admin.grants.create("alice", "mine")
     return recipient.id
 
 
@@ -127,8 +127,8 @@ def test_whatever_is_typed_as_a_name_is_not_found(catalog: Catalog, alice: str, 
 
 def test_a_grant_that_outlives_its_share_for_a_moment_does_not_end_the_listing(catalog: Catalog, alice: str) -> None:
     for name in ("m1", "m2", "m3", "m4"):
-        catalog.admin.create_share(name)
-        catalog.admin.create_grant("alice", name)
+        catalog.admin.shares.create(name)
+        catalog.admin.grants.create("alice", name)
     for name in ("m1", "m2"):
         catalog.dynamo.client.delete_item(
             TableName=catalog.catalog_table, Key={"pk": {"S": "shares"}, "sk": {"S": f"share/{name}"}}
@@ -140,21 +140,21 @@ def test_a_grant_that_outlives_its_share_for_a_moment_does_not_end_the_listing(c
 def test_a_listing_goes_on_beyond_one_megabyte(catalog: Catalog, alice: str) -> None:
     comment = "\U0001f600" * 65_000
     for number in range(6):
-        catalog.admin.create_schema("mine", f"wide{number}", comment=comment)
+        catalog.admin.schemas.create("mine", f"wide{number}", comment=comment)
     assert len(catalog.reader.list_schemas(alice, "mine", None, 501)) == 8
 
 
 def test_more_shares_than_one_batch_holds(catalog: Catalog) -> None:
-    alice = catalog.admin.create_recipient("alice").id
+    alice = catalog.admin.recipients.create("alice").id
     for number in range(101):
-        catalog.admin.create_share(f"s{number:03}")
-        catalog.admin.create_grant("alice", f"s{number:03}")
+        catalog.admin.shares.create(f"s{number:03}")
+        catalog.admin.grants.create("alice", f"s{number:03}")
     names = [share.name for share in catalog.reader.list_shares(alice, None, 501)]
     assert names == [f"s{number:03}" for number in range(101)]
 
 
 def test_the_storage_of_a_table_is_found_or_the_table_is_unreadable(catalog: Catalog) -> None:
-    made = catalog.admin.create_storage("MinIO", endpoint="http://minio:9000")
+    made = catalog.admin.storages.create("MinIO", endpoint="http://minio:9000")
     assert catalog.reader.get_storage("minio") == made
     with pytest.raises(TableUnreadable):
         catalog.reader.get_storage("other")

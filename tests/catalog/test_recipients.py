@@ -13,54 +13,54 @@ if TYPE_CHECKING:
 
 
 def test_a_recipient_has_an_id_of_its_own(catalog: Catalog) -> None:
-    made = catalog.admin.create_recipient("Alice@example.org", comment="c", properties={"country": "de"})
+    made = catalog.admin.recipients.create("Alice@example.org", comment="c", properties={"country": "de"})
     assert str(UUID(made.id)) == made.id
-    assert catalog.admin.get_recipient("alice@EXAMPLE.org") == made
-    changed = catalog.admin.update_recipient("alice@example.org", comment="d", add_properties={"x": "y"})
+    assert catalog.admin.recipients.get("alice@EXAMPLE.org") == made
+    changed = catalog.admin.recipients.update("alice@example.org", comment="d", add_properties={"x": "y"})
     assert (changed.id, changed.name, changed.comment) == (made.id, "Alice@example.org", "d")
     assert changed.properties == {"country": "de", "x": "y"}
-    assert list(catalog.admin.list_recipients()) == [changed]
+    assert list(catalog.admin.recipients.list()) == [changed]
 
 
 def test_a_grant_is_seen_from_both_sides(catalog: Catalog) -> None:
     admin = catalog.admin
     for share in ("zebra", "Apple", "middle"):
-        admin.create_share(share)
+        admin.shares.create(share)
     for recipient in ("alice", "bob"):
-        admin.create_recipient(recipient)
-        admin.create_grant(recipient, "APPLE")
-    admin.create_grant("alice", "zebra")
-    assert [grant.share for grant in admin.grants_of_recipient("ALICE")] == ["Apple", "zebra"]
-    assert {grant.recipient for grant in admin.grants_of_share("apple")} == {"alice", "bob"}
-    assert admin.grants_of_share("middle") == []
-    assert admin.get_grant("alice", "apple").share_id == admin.get_share("apple").id
+        admin.recipients.create(recipient)
+        admin.grants.create(recipient, "APPLE")
+    admin.grants.create("alice", "zebra")
+    assert [grant.share for grant in admin.grants.of_recipient("ALICE")] == ["Apple", "zebra"]
+    assert {grant.recipient for grant in admin.grants.of_share("apple")} == {"alice", "bob"}
+    assert admin.grants.of_share("middle") == []
+    assert admin.grants.get("alice", "apple").share_id == admin.shares.get("apple").id
 
 
 def test_a_revoked_grant_is_gone_on_both_sides(catalog: Catalog) -> None:
     admin = catalog.admin
-    admin.create_share("s")
-    alice = admin.create_recipient("alice")
-    admin.create_grant("alice", "s")
-    assert admin.revoke_grant("Alice", "S").recipient_id == alice.id
-    assert admin.grants_of_recipient("alice") == []
-    assert admin.grants_of_share("s") == []
+    admin.shares.create("s")
+    alice = admin.recipients.create("alice")
+    admin.grants.create("alice", "s")
+    assert admin.grants.revoke("Alice", "S").recipient_id == alice.id
+    assert admin.grants.of_recipient("alice") == []
+    assert admin.grants.of_share("s") == []
     with pytest.raises(NotFound):
         catalog.reader.get_share(alice.id, "s")
     with pytest.raises(NotFound):
-        admin.revoke_grant("alice", "s")
-    admin.create_grant("alice", "s")
+        admin.grants.revoke("alice", "s")
+    admin.grants.create("alice", "s")
 
 
 def test_deleting_a_recipient_takes_its_tokens_and_grants(catalog: Catalog) -> None:
     admin = catalog.admin
-    admin.create_share("s")
-    bob = admin.create_recipient("bob")
-    admin.create_grant("bob", "s")
+    admin.shares.create("s")
+    bob = admin.recipients.create("bob")
+    admin.grants.create("bob", "s")
     before = catalog.items()
-    alice = admin.create_recipient("alice")
-    admin.create_grant("alice", "s")
-    tokens = [catalog.issuing().create_token(alice) for _ in range(2)]
-    admin.delete_recipient("ALICE")
+    alice = admin.recipients.create("alice")
+    admin.grants.create("alice", "s")
+    tokens = [catalog.token_admin().create(alice) for _ in range(2)]
+    admin.recipients.delete("ALICE")
     for issued in tokens:
         with pytest.raises(Unauthenticated):
             catalog.tokens().authenticate(issued.secret)
@@ -70,14 +70,14 @@ def test_deleting_a_recipient_takes_its_tokens_and_grants(catalog: Catalog) -> N
 
 def test_no_token_and_no_grant_for_a_recipient_that_is_going_or_gone(catalog: Catalog) -> None:
     admin = catalog.admin
-    admin.create_share("s")
-    alice = admin.create_recipient("alice")
-    admin.delete_recipient("alice")
+    admin.shares.create("s")
+    alice = admin.recipients.create("alice")
+    admin.recipients.delete("alice")
     with pytest.raises(NotFound, match="recipient 'alice' not found"):
-        catalog.issuing().create_token(alice)
-    again = admin.create_recipient("alice")
+        catalog.token_admin().create(alice)
+    again = admin.recipients.create("alice")
     assert again.id != alice.id
     with pytest.raises(NotFound):
-        catalog.issuing().create_token(alice)
+        catalog.token_admin().create(alice)
     with pytest.raises(AlreadyExists):
-        admin.create_recipient("ALICE")
+        admin.recipients.create("ALICE")

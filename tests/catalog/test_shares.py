@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
+from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.storages import AccessKeys
 from deltaic.errors import AlreadyExists, Conflict, InvalidParameter, NotFound
 
@@ -13,14 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from catalog.conftest import Catalog
-    from deltaic.catalog.admin import CatalogAdmin
 
 LOCATION = "s3://bucket/some/table"
 
 
 def test_a_share_keeps_what_it_was_made_with(catalog: Catalog) -> None:
-    made = catalog.admin.create_share("Vaccine", display_name="Vaccines", comment="c", properties={"owner": "me"})
-    found = catalog.admin.get_share("vACCINE")
+    made = catalog.admin.shares.create("Vaccine", display_name="Vaccines", comment="c", properties={"owner": "me"})
+    found = catalog.admin.shares.get("vACCINE")
     assert found == made
     assert (found.name, found.display_name, found.comment, found.properties) == (
         "Vaccine",
@@ -33,55 +33,55 @@ def test_a_share_keeps_what_it_was_made_with(catalog: Catalog) -> None:
 
 def test_a_share_may_bring_its_id_along(catalog: Catalog) -> None:
     brought = "EDACC4A7-6600-4FBB-85F3-A62A5CE6761F"
-    assert catalog.admin.create_share("a", share_id=brought).id == brought.lower()
+    assert catalog.admin.shares.create("a", share_id=brought).id == brought.lower()
     with pytest.raises(InvalidParameter, match="not a UUID"):
-        catalog.admin.create_share("b", share_id="seven")
+        catalog.admin.shares.create("b", share_id="seven")
 
 
 def test_an_update_keeps_the_rest_and_the_id(catalog: Catalog) -> None:
-    made = catalog.admin.create_share("s", comment="before", properties={"a": "1", "b": "2"})
-    changed = catalog.admin.update_share(
+    made = catalog.admin.shares.create("s", comment="before", properties={"a": "1", "b": "2"})
+    changed = catalog.admin.shares.update(
         "S", display_name="D", add_properties={"b": "3", "c": ""}, remove_properties=("a", "none")
     )
     assert (changed.id, changed.comment, changed.display_name) == (made.id, "before", "D")
     assert changed.properties == {"b": "3", "c": ""}
-    assert catalog.admin.update_share("s", comment="").comment == ""
-    assert catalog.admin.get_share("s").display_name == "D"
+    assert catalog.admin.shares.update("s", comment="").comment == ""
+    assert catalog.admin.shares.get("s").display_name == "D"
 
 
 @pytest.mark.parametrize(
     "create",
     [
-        pytest.param(lambda admin: admin.create_share("a b"), id="share-space"),
-        pytest.param(lambda admin: admin.create_share("x" * 256), id="share-long"),
-        pytest.param(lambda admin: admin.create_share("x", comment="x" * 65_537), id="comment"),
-        pytest.param(lambda admin: admin.create_share("x", display_name="x" * 256), id="display-name"),
-        pytest.param(lambda admin: admin.create_share("x", properties={str(n): "" for n in range(51)}), id="pairs"),
-        pytest.param(lambda admin: admin.create_schema("s", "a.b"), id="schema-period"),
-        pytest.param(lambda admin: admin.create_table("s", "d", "a.b", LOCATION), id="table-period"),
-        pytest.param(lambda admin: admin.create_table("s", "d", "t", "https://bucket/x"), id="scheme"),
-        pytest.param(lambda admin: admin.create_table("s", "d", "t", "s3:///x"), id="no-bucket"),
-        pytest.param(lambda admin: admin.create_table("s", "d", "t", "s3://bucket/a/../b"), id="dots"),
-        pytest.param(lambda admin: admin.create_table("s", "d", "t", f"{LOCATION}/_delta_log/"), id="log"),
+        pytest.param(lambda admin: admin.shares.create("a b"), id="share-space"),
+        pytest.param(lambda admin: admin.shares.create("x" * 256), id="share-long"),
+        pytest.param(lambda admin: admin.shares.create("x", comment="x" * 65_537), id="comment"),
+        pytest.param(lambda admin: admin.shares.create("x", display_name="x" * 256), id="display-name"),
+        pytest.param(lambda admin: admin.shares.create("x", properties={str(n): "" for n in range(51)}), id="pairs"),
+        pytest.param(lambda admin: admin.schemas.create("s", "a.b"), id="schema-period"),
+        pytest.param(lambda admin: admin.tables.create("s", "d", "a.b", LOCATION), id="table-period"),
+        pytest.param(lambda admin: admin.tables.create("s", "d", "t", "https://bucket/x"), id="scheme"),
+        pytest.param(lambda admin: admin.tables.create("s", "d", "t", "s3:///x"), id="no-bucket"),
+        pytest.param(lambda admin: admin.tables.create("s", "d", "t", "s3://bucket/a/../b"), id="dots"),
+        pytest.param(lambda admin: admin.tables.create("s", "d", "t", f"{LOCATION}/_delta_log/"), id="log"),
         pytest.param(
-            lambda admin: admin.create_table("s", "d", "t", LOCATION, auxiliary_locations=["file:/x"]), id="auxiliary"
+            lambda admin: admin.tables.create("s", "d", "t", LOCATION, auxiliary_locations=["file:/x"]), id="auxiliary"
         ),
-        pytest.param(lambda admin: admin.create_table("s", "d", "t", LOCATION, access_modes=["ftp"]), id="mode"),
-        pytest.param(lambda admin: admin.create_table("s", "d", "t", LOCATION, access_modes=[]), id="no-mode"),
-        pytest.param(lambda admin: admin.create_table("s", "d", "t", LOCATION, start_version=-1), id="version"),
-        pytest.param(lambda admin: admin.create_storage("a/b"), id="storage-name"),
-        pytest.param(lambda admin: admin.create_storage("m", endpoint="minio:9000"), id="endpoint"),
-        pytest.param(lambda admin: admin.create_storage("m", endpoint="http://key:secret@minio"), id="endpoint-keys"),
-        pytest.param(lambda admin: admin.create_storage("m", role_arn="role"), id="role"),
-        pytest.param(lambda admin: admin.create_storage("m", region=""), id="region"),
-        pytest.param(lambda admin: admin.create_recipient("a/b"), id="recipient"),
+        pytest.param(lambda admin: admin.tables.create("s", "d", "t", LOCATION, access_modes=["ftp"]), id="mode"),
+        pytest.param(lambda admin: admin.tables.create("s", "d", "t", LOCATION, access_modes=[]), id="no-mode"),
+        pytest.param(lambda admin: admin.tables.create("s", "d", "t", LOCATION, start_version=-1), id="version"),
+        pytest.param(lambda admin: admin.storages.create("a/b"), id="storage-name"),
+        pytest.param(lambda admin: admin.storages.create("m", endpoint="minio:9000"), id="endpoint"),
+        pytest.param(lambda admin: admin.storages.create("m", endpoint="http://key:secret@minio"), id="endpoint-keys"),
+        pytest.param(lambda admin: admin.storages.create("m", role_arn="role"), id="role"),
+        pytest.param(lambda admin: admin.storages.create("m", region=""), id="region"),
+        pytest.param(lambda admin: admin.recipients.create("a/b"), id="recipient"),
     ],
 )
 def test_what_breaks_a_rule_is_refused_and_leaves_nothing(
     catalog: Catalog, create: Callable[[CatalogAdmin], object]
 ) -> None:
-    catalog.admin.create_share("s")
-    catalog.admin.create_schema("s", "d")
+    catalog.admin.shares.create("s")
+    catalog.admin.schemas.create("s", "d")
     before = catalog.items()
     with pytest.raises(InvalidParameter):
         create(catalog.admin)
@@ -91,18 +91,18 @@ def test_what_breaks_a_rule_is_refused_and_leaves_nothing(
 def test_a_share_of_more_than_400_kb_is_refused(catalog: Catalog) -> None:
     wide = {f"{n:02}": "\U0001f600" * 1000 for n in range(50)}
     with pytest.raises(InvalidParameter, match="400 KB"):
-        catalog.admin.create_share("x", comment="\U0001f600" * 65_536, properties=wide)
+        catalog.admin.shares.create("x", comment="\U0001f600" * 65_536, properties=wide)
 
 
 @pytest.mark.parametrize(
     "create",
     [
-        pytest.param(lambda admin: admin.create_share("S"), id="share"),
-        pytest.param(lambda admin: admin.create_schema("S", "D"), id="schema"),
-        pytest.param(lambda admin: admin.create_table("S", "D", "T", LOCATION), id="table"),
-        pytest.param(lambda admin: admin.create_storage("M"), id="storage"),
-        pytest.param(lambda admin: admin.create_recipient("Alice"), id="recipient"),
-        pytest.param(lambda admin: admin.create_grant("Alice", "S"), id="grant"),
+        pytest.param(lambda admin: admin.shares.create("S"), id="share"),
+        pytest.param(lambda admin: admin.schemas.create("S", "D"), id="schema"),
+        pytest.param(lambda admin: admin.tables.create("S", "D", "T", LOCATION), id="table"),
+        pytest.param(lambda admin: admin.storages.create("M"), id="storage"),
+        pytest.param(lambda admin: admin.recipients.create("Alice"), id="recipient"),
+        pytest.param(lambda admin: admin.grants.create("Alice", "S"), id="grant"),
     ],
 )
 def test_a_name_in_another_case_is_the_same_name(catalog: Catalog, create: Callable[[CatalogAdmin], object]) -> None:
@@ -114,39 +114,39 @@ def test_a_name_in_another_case_is_the_same_name(catalog: Catalog, create: Calla
 @pytest.mark.parametrize(
     "ask",
     [
-        pytest.param(lambda admin: admin.get_share("x"), id="share"),
-        pytest.param(lambda admin: admin.update_share("x", comment=""), id="share-update"),
-        pytest.param(lambda admin: admin.delete_share("x"), id="share-delete"),
-        pytest.param(lambda admin: admin.create_schema("x", "d"), id="schema-in-no-share"),
-        pytest.param(lambda admin: admin.get_schema("s", "x"), id="schema"),
-        pytest.param(lambda admin: admin.update_schema("s", "x"), id="schema-update"),
-        pytest.param(lambda admin: admin.delete_schema("s", "x", force=True), id="schema-delete"),
-        pytest.param(lambda admin: list(admin.list_schemas("x")), id="schemas"),
-        pytest.param(lambda admin: admin.create_table("s", "x", "t", LOCATION), id="table-in-no-schema"),
-        pytest.param(lambda admin: admin.create_table("s", "d", "u", LOCATION, storage="x"), id="table-in-no-storage"),
-        pytest.param(lambda admin: admin.get_table("s", "d", "x"), id="table"),
-        pytest.param(lambda admin: admin.update_table("s", "d", "x", history=True), id="table-update"),
-        pytest.param(lambda admin: admin.update_table("s", "d", "t", storage="x"), id="table-update-storage"),
-        pytest.param(lambda admin: admin.delete_table("s", "d", "x"), id="table-delete"),
-        pytest.param(lambda admin: list(admin.list_tables("s", "x")), id="tables"),
-        pytest.param(lambda admin: list(admin.list_tables("x")), id="all-tables"),
-        pytest.param(lambda admin: admin.get_storage("x"), id="storage"),
-        pytest.param(lambda admin: admin.update_storage("x", region="r"), id="storage-update"),
-        pytest.param(lambda admin: admin.delete_storage("x"), id="storage-delete"),
-        pytest.param(lambda admin: admin.get_recipient("x"), id="recipient"),
-        pytest.param(lambda admin: admin.update_recipient("x", comment=""), id="recipient-update"),
-        pytest.param(lambda admin: admin.delete_recipient("x"), id="recipient-delete"),
-        pytest.param(lambda admin: admin.create_grant("alice", "x"), id="grant-of-no-share"),
-        pytest.param(lambda admin: admin.create_grant("x", "s"), id="grant-to-nobody"),
-        pytest.param(lambda admin: admin.revoke_grant("bob", "s"), id="no-grant"),
-        pytest.param(lambda admin: admin.get_grant("bob", "s"), id="show-no-grant"),
+        pytest.param(lambda admin: admin.shares.get("x"), id="share"),
+        pytest.param(lambda admin: admin.shares.update("x", comment=""), id="share-update"),
+        pytest.param(lambda admin: admin.shares.delete("x"), id="share-delete"),
+        pytest.param(lambda admin: admin.schemas.create("x", "d"), id="schema-in-no-share"),
+        pytest.param(lambda admin: admin.schemas.get("s", "x"), id="schema"),
+        pytest.param(lambda admin: admin.schemas.update("s", "x"), id="schema-update"),
+        pytest.param(lambda admin: admin.schemas.delete("s", "x", force=True), id="schema-delete"),
+        pytest.param(lambda admin: list(admin.schemas.list("x")), id="schemas"),
+        pytest.param(lambda admin: admin.tables.create("s", "x", "t", LOCATION), id="table-in-no-schema"),
+        pytest.param(lambda admin: admin.tables.create("s", "d", "u", LOCATION, storage="x"), id="table-in-no-storage"),
+        pytest.param(lambda admin: admin.tables.get("s", "d", "x"), id="table"),
+        pytest.param(lambda admin: admin.tables.update("s", "d", "x", history=True), id="table-update"),
+        pytest.param(lambda admin: admin.tables.update("s", "d", "t", storage="x"), id="table-update-storage"),
+        pytest.param(lambda admin: admin.tables.delete("s", "d", "x"), id="table-delete"),
+        pytest.param(lambda admin: list(admin.tables.list("s", "x")), id="tables"),
+        pytest.param(lambda admin: list(admin.tables.list("x")), id="all-tables"),
+        pytest.param(lambda admin: admin.storages.get("x"), id="storage"),
+        pytest.param(lambda admin: admin.storages.update("x", region="r"), id="storage-update"),
+        pytest.param(lambda admin: admin.storages.delete("x"), id="storage-delete"),
+        pytest.param(lambda admin: admin.recipients.get("x"), id="recipient"),
+        pytest.param(lambda admin: admin.recipients.update("x", comment=""), id="recipient-update"),
+        pytest.param(lambda admin: admin.recipients.delete("x"), id="recipient-delete"),
+        pytest.param(lambda admin: admin.grants.create("alice", "x"), id="grant-of-no-share"),
+        pytest.param(lambda admin: admin.grants.create("x", "s"), id="grant-to-nobody"),
+        pytest.param(lambda admin: admin.grants.revoke("bob", "s"), id="no-grant"),
+        pytest.param(lambda admin: admin.grants.get("bob", "s"), id="show-no-grant"),
     ],
 )
 def test_what_is_absent_is_not_found_and_nothing_changes(
     catalog: Catalog, ask: Callable[[CatalogAdmin], object]
 ) -> None:
     fill(catalog.admin)
-    catalog.admin.create_recipient("bob")
+    catalog.admin.recipients.create("bob")
     before = catalog.items()
     with pytest.raises(NotFound):
         ask(catalog.admin)
@@ -155,7 +155,7 @@ def test_what_is_absent_is_not_found_and_nothing_changes(
 
 def test_a_table_keeps_what_it_was_made_with(catalog: Catalog) -> None:
     fill(catalog.admin)
-    made = catalog.admin.create_table(
+    made = catalog.admin.tables.create(
         "S",
         "D",
         "Patients",
@@ -166,124 +166,123 @@ def test_a_table_keeps_what_it_was_made_with(catalog: Catalog) -> None:
         start_version=2**62,
         storage="M",
     )
-    found = catalog.admin.get_table("s", "d", "patients")
+    found = catalog.admin.tables.get("s", "d", "patients")
     assert found == made
     assert (found.share, found.schema_name, found.name) == ("s", "d", "Patients")
     assert found.location == "s3a://Bucket.x/a%20b/ü c"
     assert found.auxiliary_locations == ("s3n://other", "s3://third/x")
     assert found.access_modes == ("url", "dir")
     assert (found.history, found.start_version, found.storage) == (True, 2**62, "m")
-    assert found.share_id == catalog.admin.get_share("s").id
+    assert found.share_id == catalog.admin.shares.get("s").id
 
 
 def test_a_table_may_move_and_change_storage(catalog: Catalog) -> None:
     fill(catalog.admin)
-    made = catalog.admin.get_table("s", "d", "t")
-    moved = catalog.admin.update_table("s", "d", "t", location="s3://new/place", storage="m", access_modes=["dir"])
+    made = catalog.admin.tables.get("s", "d", "t")
+    moved = catalog.admin.tables.update("s", "d", "t", location="s3://new/place", storage="m", access_modes=["dir"])
     assert (moved.id, moved.location, moved.storage, moved.access_modes) == (made.id, "s3://new/place", "m", ("dir",))
     with pytest.raises(Conflict, match=r"1 table\(s\) lie in storage 'm'"):
-        catalog.admin.delete_storage("m")
-    catalog.admin.update_table("s", "d", "t", storage="", history=True)
-    assert catalog.admin.get_table("s", "d", "t").history is True
-    catalog.admin.delete_storage("M")
+        catalog.admin.storages.delete("m")
+    catalog.admin.tables.update("s", "d", "t", storage="", history=True)
+    assert catalog.admin.tables.get("s", "d", "t").history is True
+    catalog.admin.storages.delete("M")
 
 
 def test_deleting_a_table_frees_its_storage(catalog: Catalog) -> None:
     fill(catalog.admin)
-    catalog.admin.create_table("s", "d", "u", LOCATION, storage="m")
-    catalog.admin.delete_table("S", "D", "U")
-    catalog.admin.delete_storage("m")
+    catalog.admin.tables.create("s", "d", "u", LOCATION, storage="m")
+    catalog.admin.tables.delete("S", "D", "U")
+    catalog.admin.storages.delete("m")
 
 
 def test_a_parent_with_children_stays(catalog: Catalog) -> None:
     fill(catalog.admin)
     before = catalog.items()
     with pytest.raises(Conflict, match=r"schema 's.d' has 1 table\(s\)"):
-        catalog.admin.delete_schema("S", "D")
+        catalog.admin.schemas.delete("S", "D")
     with pytest.raises(Conflict, match=r"share 's' has 1 schema\(s\)"):
-        catalog.admin.delete_share("S")
+        catalog.admin.shares.delete("S")
     assert catalog.items() == before
 
 
 def test_what_is_empty_goes_step_by_step_and_leaves_nothing(catalog: Catalog) -> None:
     fill(catalog.admin)
-    catalog.admin.delete_table("s", "d", "t")
-    catalog.admin.delete_schema("s", "d")
-    catalog.admin.delete_share("s")
-    catalog.admin.delete_recipient("alice")
-    catalog.admin.delete_storage("m")
+    catalog.admin.tables.delete("s", "d", "t")
+    catalog.admin.schemas.delete("s", "d")
+    catalog.admin.shares.delete("s")
+    catalog.admin.recipients.delete("alice")
+    catalog.admin.storages.delete("m")
     assert catalog.items() == []
 
 
 def test_force_takes_the_children_and_the_grants_along(catalog: Catalog) -> None:
     fill(catalog.admin)
-    catalog.admin.create_schema("s", "other")
-    catalog.admin.create_table("s", "other", "u", LOCATION, storage="m")
-    catalog.admin.delete_share("S", force=True)
-    assert catalog.admin.grants_of_recipient("alice") == []
-    catalog.admin.delete_recipient("alice")
-    catalog.admin.delete_storage("m")
+    catalog.admin.schemas.create("s", "other")
+    catalog.admin.tables.create("s", "other", "u", LOCATION, storage="m")
+    catalog.admin.shares.delete("S", force=True)
+    assert catalog.admin.grants.of_recipient("alice") == []
+    catalog.admin.recipients.delete("alice")
+    catalog.admin.storages.delete("m")
     assert catalog.items() == []
 
 
 def test_a_share_made_anew_is_another_share(catalog: Catalog) -> None:
     fill(catalog.admin)
-    first = catalog.admin.delete_share("s", force=True)
-    again = catalog.admin.create_share("s")
+    first = catalog.admin.shares.delete("s", force=True)
+    again = catalog.admin.shares.create("s")
     assert again.id != first.id
-    assert list(catalog.admin.list_schemas("s")) == []
-    assert catalog.admin.grants_of_share("s") == []
+    assert list(catalog.admin.schemas.list("s")) == []
+    assert catalog.admin.grants.of_share("s") == []
 
 
 def test_a_deletion_that_was_interrupted_is_hidden_and_finished_by_repeating_it(catalog: Catalog) -> None:
     fill(catalog.admin)
     mark(catalog, "shares", "share/s")
-    assert list(catalog.admin.list_shares()) == []
+    assert list(catalog.admin.shares.list()) == []
     with pytest.raises(NotFound, match="delete it again"):
-        catalog.admin.get_share("s")
+        catalog.admin.shares.get("s")
     with pytest.raises(AlreadyExists):
-        catalog.admin.create_share("s")
+        catalog.admin.shares.create("s")
     with pytest.raises(NotFound):
-        catalog.admin.create_schema("s", "e")
-    catalog.admin.delete_share("s", force=True)
-    assert catalog.admin.grants_of_recipient("alice") == []
-    catalog.admin.create_share("s")
+        catalog.admin.schemas.create("s", "e")
+    catalog.admin.shares.delete("s", force=True)
+    assert catalog.admin.grants.of_recipient("alice") == []
+    catalog.admin.shares.create("s")
 
 
 def test_access_keys_are_kept_by_secrets_manager_only(catalog: Catalog, secrets_manager: Any) -> None:
-    admin = catalog.admin
-    admin.secrets = lambda: secrets_manager
+    admin = CatalogAdmin(catalog.catalog_table, catalog.tokens_table, catalog.dynamo, lambda: secrets_manager)
     keys = AccessKeys("AKIDEXAMPLE", "very-secret-key")
     assert "very-secret-key" not in repr(keys)
-    made = admin.create_storage("MinIO", endpoint="http://minio:9000/", path_style=True, access_keys=keys)
+    made = admin.storages.create("MinIO", endpoint="http://minio:9000/", path_style=True, access_keys=keys)
     assert (made.secret, made.endpoint) == (f"deltaic/storage/{catalog.catalog_table}/minio", "http://minio:9000")
     assert "very-secret-key" not in str(catalog.items())
     kept = secrets_manager.get_secret_value(SecretId=made.secret)["SecretString"]
     assert kept == '{"accessKeyId": "AKIDEXAMPLE", "secretAccessKey": "very-secret-key"}'
-    admin.update_storage("minio", access_keys=AccessKeys("AKIDEXAMPLE", "another-key"), region="eu-west-1")
+    admin.storages.update("minio", access_keys=AccessKeys("AKIDEXAMPLE", "another-key"), region="eu-west-1")
     assert "another-key" in secrets_manager.get_secret_value(SecretId=made.secret)["SecretString"]
-    assert admin.get_storage("minio").region == "eu-west-1"
-    admin.delete_storage("minio")
+    assert admin.storages.get("minio").region == "eu-west-1"
+    admin.storages.delete("minio")
     with pytest.raises(secrets_manager.exceptions.ResourceNotFoundException):
         secrets_manager.get_secret_value(SecretId=made.secret)
     # The name is free again.
-    admin.create_storage("minio", access_keys=keys)
-    admin.delete_storage("minio")
+    admin.storages.create("minio", access_keys=keys)
+    admin.storages.delete("minio")
 
 
 def test_half_a_pair_of_access_keys_leaves_no_storage(catalog: Catalog) -> None:
     with pytest.raises(InvalidParameter, match="pairs"):
-        catalog.admin.create_storage("m", access_keys=AccessKeys("AKIDEXAMPLE", ""))
+        catalog.admin.storages.create("m", access_keys=AccessKeys("AKIDEXAMPLE", ""))
     assert catalog.items() == []
 
 
 def fill(admin: CatalogAdmin) -> None:
-    admin.create_share("s")
-    admin.create_schema("s", "d")
-    admin.create_table("s", "d", "t", LOCATION)
-    admin.create_storage("m", endpoint="http://minio:9000")
-    admin.create_recipient("alice")
-    admin.create_grant("alice", "s")
+    admin.shares.create("s")
+    admin.schemas.create("s", "d")
+    admin.tables.create("s", "d", "t", LOCATION)
+    admin.storages.create("m", endpoint="http://minio:9000")
+    admin.recipients.create("alice")
+    admin.grants.create("alice", "s")
 
 
 def mark(catalog: Catalog, pk: str, sk: str) -> None:

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
-from deltaic.catalog import tables
+from deltaic.catalog import schema
 from deltaic.errors import Conflict, InvalidParameter, NotFound, Unauthenticated
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ DAY = 86_400.0
 
 @pytest.fixture
 def alice(catalog: Catalog) -> Recipient:
-    return catalog.admin.create_recipient("alice")
+    return catalog.admin.recipients.create("alice")
 
 
 def in_days(days: float) -> float:
@@ -28,7 +28,7 @@ def in_days(days: float) -> float:
 
 
 def test_a_token_says_who_bears_it(catalog: Catalog, alice: Recipient) -> None:
-    issued = catalog.issuing().create_token(alice, comment="laptop")
+    issued = catalog.token_admin().create(alice, comment="laptop")
     token = catalog.tokens().authenticate(issued.secret)
     assert token == issued.token
     assert (token.recipient_id, token.recipient, token.comment) == (alice.id, "alice", "laptop")
@@ -36,7 +36,7 @@ def test_a_token_says_who_bears_it(catalog: Catalog, alice: Recipient) -> None:
 
 
 def test_the_secret_is_stored_nowhere_and_shown_by_no_repr(catalog: Catalog, alice: Recipient) -> None:
-    issued = catalog.issuing().create_token(alice)
+    issued = catalog.token_admin().create(alice)
     assert len(issued.secret) == 47
     assert issued.secret.startswith("dlt_")
     assert issued.secret not in repr(issued)
@@ -61,16 +61,16 @@ def test_the_secret_is_stored_nowhere_and_shown_by_no_repr(catalog: Catalog, ali
     ],
 )
 def test_what_is_no_token_is_nobody(catalog: Catalog, alice: Recipient, bearer: str) -> None:
-    catalog.issuing().create_token(alice)
+    catalog.token_admin().create(alice)
     with pytest.raises(Unauthenticated):
         catalog.tokens().authenticate(bearer)
 
 
 def test_every_refusal_reads_the_same(catalog: Catalog, alice: Recipient) -> None:
-    admin = catalog.issuing()
-    revoked = admin.create_token(alice)
-    admin.revoke_token(alice, revoked.token.id)
-    expired = admin.create_token(alice)
+    admin = catalog.token_admin()
+    revoked = admin.create(alice)
+    admin.revoke(alice, revoked.token.id)
+    expired = admin.create(alice)
     refusals = set()
     for bearer, days in ((revoked.secret, 0), (expired.secret, 91), ("dlt_" + "A" * 43, 0)):
         with pytest.raises(Unauthenticated) as refusal:
@@ -81,7 +81,7 @@ def test_every_refusal_reads_the_same(catalog: Catalog, alice: Recipient) -> Non
 
 @pytest.mark.parametrize(("seconds", "live"), [(-1, True), (0, False), (1, False)], ids=["before", "at", "after"])
 def test_a_token_ends_at_its_expiry_to_the_second(catalog: Catalog, alice: Recipient, seconds: int, live: bool) -> None:
-    issued = catalog.issuing().create_token(alice, timedelta(hours=1))
+    issued = catalog.token_admin().create(alice, timedelta(hours=1))
     moment = issued.token.expires_at.timestamp() + seconds
     store = catalog.tokens(lambda: moment)
     if live:
@@ -92,73 +92,73 @@ def test_a_token_ends_at_its_expiry_to_the_second(catalog: Catalog, alice: Recip
 
 
 def test_revoking_is_immediate_repeatable_and_hits_one_token(catalog: Catalog, alice: Recipient) -> None:
-    admin = catalog.issuing()
-    first, second = admin.create_token(alice), admin.create_token(alice)
-    assert admin.revoke_token(alice, first.token.id).revoked
-    assert admin.revoke_token(alice, first.token.id).revoked
+    admin = catalog.token_admin()
+    first, second = admin.create(alice), admin.create(alice)
+    assert admin.revoke(alice, first.token.id).revoked
+    assert admin.revoke(alice, first.token.id).revoked
     with pytest.raises(Unauthenticated):
         catalog.tokens().authenticate(first.secret)
     assert catalog.tokens().authenticate(second.secret).id == second.token.id
     with pytest.raises(NotFound, match="has no token"):
-        admin.revoke_token(alice, "nothing")
+        admin.revoke(alice, "nothing")
 
 
 def test_tokens_are_listed_by_recipient_with_their_states(catalog: Catalog, alice: Recipient) -> None:
-    admin = catalog.issuing()
-    bob = catalog.admin.create_recipient("bob")
-    admin.create_token(bob)
-    revoked = admin.create_token(alice).token
-    admin.revoke_token(alice, revoked.id)
-    live = admin.create_token(alice).token
-    states = {token.id: token.state() for token in admin.list_tokens(alice.id)}
+    admin = catalog.token_admin()
+    bob = catalog.admin.recipients.create("bob")
+    admin.create(bob)
+    revoked = admin.create(alice).token
+    admin.revoke(alice, revoked.id)
+    live = admin.create(alice).token
+    states = {token.id: token.state() for token in admin.list(alice.id)}
     assert states == {revoked.id: "revoked", live.id: "live"}
     assert live.state(live.expires_at) == "expired"
-    assert admin.get_token(alice, live.id) == live
-    assert len(admin.list_tokens(bob.id)) == 1
+    assert admin.get(alice, live.id) == live
+    assert len(admin.list(bob.id)) == 1
 
 
 def test_two_live_tokens_and_no_third(catalog: Catalog, alice: Recipient) -> None:
-    admin = catalog.issuing()
-    first = admin.create_token(alice)
-    second = admin.create_token(alice)
+    admin = catalog.token_admin()
+    first = admin.create(alice)
+    second = admin.create(alice)
     with pytest.raises(Conflict, match=f"(?=.*{first.token.id})(?=.*{second.token.id})"):
-        admin.create_token(alice)
-    admin.revoke_token(alice, first.token.id)
-    admin.create_token(alice)
+        admin.create(alice)
+    admin.revoke(alice, first.token.id)
+    admin.create(alice)
 
 
 def test_an_expired_token_makes_room(catalog: Catalog, alice: Recipient) -> None:
     for _ in range(2):
-        catalog.issuing().create_token(alice)
-    later = catalog.issuing(lambda: in_days(91))
-    issued = later.create_token(alice)
+        catalog.token_admin().create(alice)
+    later = catalog.token_admin(lambda: in_days(91))
+    issued = later.create(alice)
     assert catalog.tokens().authenticate(issued.secret).id == issued.token.id
 
 
 def test_rotation_overlaps_and_can_only_shorten(catalog: Catalog, alice: Recipient) -> None:
-    admin = catalog.issuing()
-    old = admin.create_token(alice, timedelta(days=10))
-    new = admin.rotate_token(alice, timedelta(days=20), overlap=timedelta(days=2))
+    admin = catalog.token_admin()
+    old = admin.create(alice, timedelta(days=10))
+    new = admin.rotate(alice, timedelta(days=20), overlap=timedelta(days=2))
     for bearer in (old, new):
         assert catalog.tokens().authenticate(bearer.secret).id == bearer.token.id
-    ends = admin.get_token(alice, old.token.id).expires_at - old.token.created_at
+    ends = admin.get(alice, old.token.id).expires_at - old.token.created_at
     assert timedelta(days=2) <= ends < timedelta(days=2, minutes=1)
     with pytest.raises(Unauthenticated):
         catalog.tokens(lambda: in_days(2.01)).authenticate(old.secret)
     assert catalog.tokens(lambda: in_days(2.01)).authenticate(new.secret).id == new.token.id
 
     # The old one has a day left when the next rotation offers it five.
-    later = catalog.issuing(lambda: in_days(3))
-    later.rotate_token(alice, overlap=timedelta(days=30))
-    assert admin.get_token(alice, new.token.id).expires_at == new.token.expires_at
+    later = catalog.token_admin(lambda: in_days(3))
+    later.rotate(alice, overlap=timedelta(days=30))
+    assert admin.get(alice, new.token.id).expires_at == new.token.expires_at
 
 
 def test_rotation_with_two_live_tokens_needs_room_or_no_overlap(catalog: Catalog, alice: Recipient) -> None:
-    admin = catalog.issuing()
-    old = [admin.create_token(alice) for _ in range(2)]
+    admin = catalog.token_admin()
+    old = [admin.create(alice) for _ in range(2)]
     with pytest.raises(Conflict, match="revoke one"):
-        admin.rotate_token(alice)
-    new = admin.rotate_token(alice, overlap=timedelta(0))
+        admin.rotate(alice)
+    new = admin.rotate(alice, overlap=timedelta(0))
     for issued in old:
         with pytest.raises(Unauthenticated):
             catalog.tokens().authenticate(issued.secret)
@@ -168,28 +168,28 @@ def test_rotation_with_two_live_tokens_needs_room_or_no_overlap(catalog: Catalog
 @pytest.mark.parametrize("life", [timedelta(0), timedelta(days=-1), timedelta(days=366)], ids=str)
 def test_a_life_out_of_bounds_is_refused(catalog: Catalog, alice: Recipient, life: timedelta) -> None:
     with pytest.raises(InvalidParameter):
-        catalog.issuing().create_token(alice, life)
+        catalog.token_admin().create(alice, life)
     with pytest.raises(InvalidParameter):
-        catalog.issuing().rotate_token(alice, life)
+        catalog.token_admin().rotate(alice, life)
     with pytest.raises(InvalidParameter):
-        catalog.issuing().rotate_token(alice, overlap=timedelta(seconds=-1))
-    assert catalog.issuing().list_tokens(alice.id) == []
+        catalog.token_admin().rotate(alice, overlap=timedelta(seconds=-1))
+    assert catalog.token_admin().list(alice.id) == []
 
 
 def test_the_table_forgets_tokens_by_the_attribute_that_is_checked(catalog: Catalog, alice: Recipient) -> None:
-    issued = catalog.issuing().create_token(alice)
+    issued = catalog.token_admin().create(alice)
     described = catalog.dynamo.client.describe_time_to_live(TableName=catalog.tokens_table)
-    assert described["TimeToLiveDescription"]["AttributeName"] == tables.EXPIRY
+    assert described["TimeToLiveDescription"]["AttributeName"] == schema.EXPIRY
     expected = {"N": str(int(issued.token.expires_at.timestamp()))}
-    tokens = [item for item in catalog.items() if tables.EXPIRY in item]
-    assert [item[tables.EXPIRY] for item in tokens] == [expected, expected]
+    tokens = [item for item in catalog.items() if schema.EXPIRY in item]
+    assert [item[schema.EXPIRY] for item in tokens] == [expected, expected]
 
 
 def test_a_token_that_the_table_forgot_in_one_place_can_be_revoked(catalog: Catalog, alice: Recipient) -> None:
-    issued = catalog.issuing().create_token(alice)
+    issued = catalog.token_admin().create(alice)
     catalog.dynamo.client.delete_item(
         TableName=catalog.tokens_table,
         Key={"pk": {"S": f"token/{sha256(issued.secret.encode()).hexdigest()}"}, "sk": {"S": "token"}},
     )
-    assert catalog.issuing().revoke_token(alice, issued.token.id).revoked
-    assert catalog.issuing().list_tokens(alice.id) == []
+    assert catalog.token_admin().revoke(alice, issued.token.id).revoked
+    assert catalog.token_admin().list(alice.id) == []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
-from deltaic.catalog import tables
+from deltaic.catalog import schema
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.tokens import TokenStore
@@ -77,7 +77,7 @@ def deltaic(embedded_aws: EmbeddedAws, dynamodb: Any, tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     unique = uuid4().hex
     named = {"CATALOG_TABLE": f"catalog-{unique}", "TOKENS_TABLE": f"tokens-{unique}"}
-    tables.create(dynamodb, named["CATALOG_TABLE"], named["TOKENS_TABLE"])
+    schema.create(dynamodb, named["CATALOG_TABLE"], named["TOKENS_TABLE"])
     return Deltaic({**embedded_aws.environment, **named, "DELTAIC_ENDPOINT": "https://shares.test/delta-sharing/"})
 
 
@@ -92,12 +92,12 @@ def filled(deltaic: Deltaic, dynamodb: Any) -> Deltaic:
     """Return the command over a catalog with one of each thing."""
     named = deltaic.variables
     admin = CatalogAdmin(named["CATALOG_TABLE"], named["TOKENS_TABLE"], Dynamo(lambda: dynamodb))
-    admin.create_share("vaccine_share")
-    admin.create_schema("vaccine_share", "acme")
-    admin.create_table("vaccine_share", "acme", "patients", "s3://bucket/patients")
-    admin.create_storage("minio", endpoint="http://minio:9000", path_style=True)
-    admin.create_recipient("alice")
-    admin.create_grant("alice", "vaccine_share")
+    admin.shares.create("vaccine_share")
+    admin.schemas.create("vaccine_share", "acme")
+    admin.tables.create("vaccine_share", "acme", "patients", "s3://bucket/patients")
+    admin.storages.create("minio", endpoint="http://minio:9000", path_style=True)
+    admin.recipients.create("alice")
+    admin.grants.create("alice", "vaccine_share")
     return deltaic
 
 

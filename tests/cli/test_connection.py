@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import boto3
-from deltaic.catalog import tables
+from deltaic.catalog import schema
 from deltaic_ops.cli.connection import Wishes, connection
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.state import announced, locked
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def test_options_come_before_variables(deltaic: Deltaic, embedded_aws: EmbeddedAws, dynamodb: Any) -> None:
     unique = uuid4().hex
-    tables.create(dynamodb, f"other-{unique}", f"others-{unique}")
+    schema.create(dynamodb, f"other-{unique}", f"others-{unique}")
     deltaic.done("share create here")
     deltaic.told = ["--catalog", f"other-{unique}", "--tokens", f"others-{unique}"]
     assert deltaic.json("share list") == []
@@ -111,5 +111,5 @@ def over(deltaic: Deltaic, aws: EmbeddedAws) -> Deltaic:
         aws_access_key_id=aws.environment["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=aws.environment["AWS_SECRET_ACCESS_KEY"],
     )
-    tables.create(client, deltaic.variables["CATALOG_TABLE"], deltaic.variables["TOKENS_TABLE"])
+    schema.create(client, deltaic.variables["CATALOG_TABLE"], deltaic.variables["TOKENS_TABLE"])
     return deltaic

@@ -14,7 +14,6 @@ import botocore.session
 from contract.recipient import Recipient
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
-from deltaic.catalog.issuing import TokenAdmin
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import Stack, local_stack
 from deltaic_ops.profile import write_profile
@@ -38,7 +37,7 @@ class Provider:
         `at` is the table's prefix in the bucket; its name, if it is not said.
         """
         self.upload(folder, at or name)
-        self.admin.create_table(SHARE, SCHEMA, name, f"s3://{DATA_BUCKET}/{at or name}", **options)
+        self.admin.tables.create(SHARE, SCHEMA, name, f"s3://{DATA_BUCKET}/{at or name}", **options)
         return self.url(name)
 
     def upload(self, folder: Path, prefix: str) -> None:
@@ -73,11 +72,11 @@ def provide(folder: Path) -> Iterator[Provider]:
         known = stack.environment
         dynamo = Dynamo(lambda: client("dynamodb", known))
         admin = CatalogAdmin(known["CATALOG_TABLE"], known["TOKENS_TABLE"], dynamo)
-        admin.create_share(SHARE)
-        admin.create_schema(SHARE, SCHEMA)
-        reader = admin.create_recipient("reader")
-        admin.create_grant("reader", SHARE)
-        issued = TokenAdmin(known["CATALOG_TABLE"], known["TOKENS_TABLE"], dynamo).create_token(reader)
+        admin.shares.create(SHARE)
+        admin.schemas.create(SHARE, SCHEMA)
+        reader = admin.recipients.create("reader")
+        admin.grants.create("reader", SHARE)
+        issued = admin.tokens.create(reader)
         profile = folder / "reader.share"
         write_profile(profile, stack.endpoint, issued)
         yield Provider(stack, admin, profile)

@@ -15,8 +15,8 @@ from contract.recipient import Recipient, Table
 from contract.tables import ENTRIES, Shelf
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
-from deltaic.catalog.issuing import TokenAdmin
 from deltaic.catalog.items import Recipient as Account
+from deltaic.catalog.token_admin import TokenAdmin
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import Stack, local_stack
 
@@ -31,7 +31,6 @@ class Server:
     stack: Stack
     shelf: Shelf
     admin: CatalogAdmin
-    tokens: TokenAdmin
     accounts: Mapping[str, Account]
     recipients: Mapping[str, Recipient]
 
@@ -64,12 +63,12 @@ class Server:
             _dynamo(self.environment),
             clock=lambda: yesterday,
         )
-        return clocked.create_token(self.accounts["carol"], timedelta(hours=1)).secret
+        return clocked.create(self.accounts["carol"], timedelta(hours=1)).secret
 
     def revoked_token(self) -> str:
         """Issue carol a token and revoke it before it was ever used."""
-        issued = self.tokens.create_token(self.accounts["carol"])
-        self.tokens.revoke_token(self.accounts["carol"], issued.token.id)
+        issued = self.admin.tokens.create(self.accounts["carol"])
+        self.admin.tokens.revoke(self.accounts["carol"], issued.token.id)
         return issued.secret
 
 
@@ -83,18 +82,19 @@ def serve(state: Path) -> Iterator[Server]:
         options |= {name: value for name, value in known.items() if name.startswith("AWS_")}
         shelf = Shelf(_client("s3", known), DATA_BUCKET, options)
         shelf.fill()
-        admin = CatalogAdmin(known["CATALOG_TABLE"], known["TOKENS_TABLE"], _dynamo(known))
-        tokens = TokenAdmin(known["CATALOG_TABLE"], known["TOKENS_TABLE"], _dynamo(known))
+        admin = CatalogAdmin(
+            known["CATALOG_TABLE"], known["TOKENS_TABLE"], _dynamo(known), lambda: _client("secretsmanager", known)
+        )
         _fill(admin)
-        accounts = {name: admin.create_recipient(name) for name in ("alice", "bob", "carol")}
+        accounts = {name: admin.recipients.create(name) for name in ("alice", "bob", "carol")}
         for name in SHARES:
-            admin.create_grant("alice", name)
+            admin.grants.create("alice", name)
         for name in ("share2", "secret_share"):
-            admin.create_grant("bob", name)
+            admin.grants.create("bob", name)
         recipients = {
-            name: Recipient(stack.endpoint, tokens.create_token(account).secret) for name, account in accounts.items()
+            name: Recipient(stack.endpoint, admin.tokens.create(account).secret) for name, account in accounts.items()
         }
-        yield Server(stack, shelf, admin, tokens, accounts, recipients)
+        yield Server(stack, shelf, admin, accounts, recipients)
         stack.check()
 
 
@@ -102,15 +102,15 @@ def _fill(admin: CatalogAdmin) -> None:
     made: set[str] = set()
     for entry in ENTRIES:
         if entry.share not in made:
-            admin.create_share(entry.share)
+            admin.shares.create(entry.share)
         if f"{entry.share}.{entry.schema}" not in made:
-            admin.create_schema(entry.share, entry.schema)
+            admin.schemas.create(entry.share, entry.schema)
         made |= {entry.share, f"{entry.share}.{entry.schema}"}
         location = f"s3://{DATA_BUCKET}/{entry.location or entry.table}"
-        admin.create_table(entry.share, entry.schema, entry.table, location, **entry.options)
-    admin.create_share("share5")
-    admin.create_schema("share5", "default")
-    admin.create_share("share6", display_name="Six", comment="no schemas", properties={"kind": "empty"})
+        admin.tables.create(entry.share, entry.schema, entry.table, location, **entry.options)
+    admin.shares.create("share5")
+    admin.schemas.create("share5", "default")
+    admin.shares.create("share6", display_name="Six", comment="no schemas", properties={"kind": "empty"})
 
 
 def _client(service: Any, known: Mapping[str, str]) -> Any:

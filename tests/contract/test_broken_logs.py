@@ -52,14 +52,14 @@ def written(server: Server) -> TableLog:
 @pytest.fixture(scope="module")
 def registered(server: Server) -> Iterator[Table]:
     """Return a table entry that `asked` points at one log after the other."""
-    server.admin.create_table("share1", "default", "broken", f"s3://{server.shelf.bucket}/table1", history=True)
+    server.admin.tables.create("share1", "default", "broken", f"s3://{server.shelf.bucket}/table1", history=True)
     yield Table(server.alice, "share1", "default", "broken")
-    server.admin.delete_table("share1", "default", "broken")
+    server.admin.tables.delete("share1", "default", "broken")
 
 
 def asked(server: Server, table: Table, location: str) -> dict[str, Reply]:
     """Ask everything of a log; an answer that breaks off is an error here."""
-    server.admin.update_table("share1", "default", "broken", location=location)
+    server.admin.tables.update("share1", "default", "broken", location=location)
     reads = table.asking(READS_ALL)
     calls: dict[str, Callable[[], Reply]] = {
         "version": reads.at,
@@ -219,12 +219,14 @@ def test_a_log_outside_the_table_is_refused_before_the_first_line(server: Server
     replies = asked(server, registered, log.location)
     for name in ("query", "range", "changes"):
         replies[name].refused(400, "UNSUPPORTED_OPERATION", "--auxiliary")
-    server.admin.update_table("share1", "default", "broken", auxiliary_locations=[f"s3://{server.shelf.bucket}/table1"])
+    server.admin.tables.update(
+        "share1", "default", "broken", auxiliary_locations=[f"s3://{server.shelf.bucket}/table1"]
+    )
     try:
         replies = asked(server, registered, log.location)
         assert {reply.status for name, reply in replies.items() if name != "parquet"} == {200}
     finally:
-        server.admin.update_table("share1", "default", "broken", auxiliary_locations=[])
+        server.admin.tables.update("share1", "default", "broken", auxiliary_locations=[])
 
 
 def test_a_log_outside_the_table_that_shows_late_is_never_taken_for_the_whole(
@@ -236,7 +238,7 @@ def test_a_log_outside_the_table_that_shows_late_is_never_taken_for_the_whole(
     inside = [{"add": known | {"path": f"p=a/{number:04d}.parquet"}} for number in range(FIRST_WINDOW)]
     stray = {"add": known | {"path": f"s3://{server.shelf.bucket}/table1/some.parquet", "partitionValues": {"p": "z"}}}
     log.commit(*inside, stray)
-    server.admin.update_table("share1", "default", "broken", location=log.location)
+    server.admin.tables.update("share1", "default", "broken", location=log.location)
     asked = registered.asking(READS_ALL)
     lines = cut_off(asked)
     assert len(lines) == 2 + FIRST_WINDOW + 1

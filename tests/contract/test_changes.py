@@ -381,7 +381,7 @@ def test_every_partition_column_is_named_in_parquet_format(server: Server) -> No
     log.commit(removed[0], changed)
     log.commit(removed[1])
     log.commit(left)
-    server.admin.create_table("share1", "default", "gaps", log.location, history=True)
+    server.admin.tables.create("share1", "default", "gaps", log.location, history=True)
     table = Table(server.alice, "share1", "default", "gaps")
     try:
         known: Any = {"2020-01-01"}
@@ -393,4 +393,4 @@ def test_every_partition_column_is_named_in_parquet_format(server: Server) -> No
             assert [line["partitionValues"] for line in lines] == [{"birthday": day} for day in days]
         assert [line["partitionValues"] for line in table.query().only("file")] == [{"birthday": None}]
     finally:
-        server.admin.delete_table("share1", "default", "gaps")
+        server.admin.tables.delete("share1", "default", "gaps")

@@ -20,9 +20,9 @@ COMMITS = 24
 
 @contextmanager
 def shared(server: Server, log: TableLog) -> Iterator[Table]:
-    server.admin.create_table("share1", "default", log.prefix, log.location, history=True)
+    server.admin.tables.create("share1", "default", log.prefix, log.location, history=True)
     yield Table(server.alice, "share1", "default", log.prefix)
-    server.admin.delete_table("share1", "default", log.prefix)
+    server.admin.tables.delete("share1", "default", log.prefix)
 
 
 def sketched(number: int) -> Action:

@@ -91,9 +91,9 @@ def typed(server: Server) -> Iterator[Table]:
     partitions = ("file", *(f"p_{name_of(kind)}" for kind in KINDS))
     log = server.shelf.log("conversions", SCHEMA, partitions=partitions, timed=False)
     log.create(*(_file(log, kind, value) for kind, known in KINDS.items() for value in (*known.values, None)))
-    server.admin.create_table("share1", "default", "conversions", log.location)
+    server.admin.tables.create("share1", "default", "conversions", log.location)
     yield Table(server.alice, "share1", "default", "conversions")
-    server.admin.delete_table("share1", "default", "conversions")
+    server.admin.tables.delete("share1", "default", "conversions")
 
 
 def _file(log: TableLog, kind: str, value: Any) -> dict[str, Any]:

@@ -69,10 +69,9 @@ Vend = Callable[..., Vended]
 def dora(server: Server) -> Recipient:
     """Return a recipient of the share `folders`, whose tables are shared in every way that matters here."""
     admin, bucket = server.admin, server.shelf.bucket
-    admin.secrets = lambda: server.client("secretsmanager")
     endpoint, role = server.environment["AWS_ENDPOINT_URL"], server.environment["SIGNING_ROLE_ARN"]
-    admin.create_storage("static", endpoint=endpoint, path_style=True, access_keys=STATIC)
-    admin.create_storage("roled", endpoint=endpoint, path_style=True, access_keys=STATIC, role_arn=role)
+    admin.storages.create("static", endpoint=endpoint, path_style=True, access_keys=STATIC)
+    admin.storages.create("roled", endpoint=endpoint, path_style=True, access_keys=STATIC, role_arn=role)
     root = f"s3://{bucket}/table1"
     whole = {"history": True, "access_modes": ("dir",)}
     tables: dict[str, tuple[str, dict[str, Any]]] = {
@@ -88,12 +87,12 @@ def dora(server: Server) -> Recipient:
         "with_static_keys": (root, {**whole, "storage": "static"}),
         "with_keys_and_a_role": (root, {**whole, "storage": "roled"}),
     }
-    admin.create_share("folders")
-    admin.create_schema("folders", "default")
+    admin.shares.create("folders")
+    admin.schemas.create("folders", "default")
     for name, (location, options) in tables.items():
-        admin.create_table("folders", "default", name, location, **options)
-    account = admin.create_recipient("dora")
-    admin.create_grant("dora", "folders")
+        admin.tables.create("folders", "default", name, location, **options)
+    account = admin.recipients.create("dora")
+    admin.grants.create("dora", "folders")
     s3 = server.client("s3")
     s3.create_bucket(Bucket=OTHER_BUCKET)
     for place, key in (
@@ -103,7 +102,7 @@ def dora(server: Server) -> Recipient:
         (OTHER_BUCKET, "table1/part"),
     ):
         s3.put_object(Bucket=place, Key=key, Body=b"rows")
-    return Recipient(server.stack.endpoint, server.tokens.create_token(account).secret)
+    return Recipient(server.stack.endpoint, server.admin.tokens.create(account).secret)
 
 
 @pytest.fixture
@@ -312,7 +311,7 @@ def test_a_wildcard_in_a_folders_name_opens_no_other(server: Server, vend: Vend)
 def test_they_are_the_recipients(server: Server, vend: Vend) -> None:
     said = vend().client("sts").get_caller_identity()
     role = server.environment["SIGNING_ROLE_ARN"].rpartition("/")[2]
-    assert said["Arn"].endswith(f"assumed-role/{role}/{server.admin.get_recipient('dora').id}")
+    assert said["Arn"].endswith(f"assumed-role/{role}/{server.admin.recipients.get('dora').id}")
 
 
 def test_a_table_by_directory_alone_answers_no_query(folder: Callable[[str], Table]) -> None:

@@ -166,9 +166,9 @@ def history(server: Server) -> Iterator[tuple[History, Table]]:
     log.create()
     log.commit()
     log.checkpoint(FIRST, [], columns=first_adds())
-    server.admin.create_table("share1", "default", "million", log.location, history=True)
+    server.admin.tables.create("share1", "default", "million", log.location, history=True)
     yield History(log), Table(server.alice, "share1", "default", "million")
-    server.admin.delete_table("share1", "default", "million")
+    server.admin.tables.delete("share1", "default", "million")
 
 
 def streamed(table: Table, body: Action) -> tuple[int, list[Any], Iterator[bytes]]:

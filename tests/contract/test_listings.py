@@ -52,7 +52,7 @@ def test_shares_are_those_granted_in_name_order(alice: Recipient) -> None:
 
 def test_a_share_tells_what_its_provider_said(alice: Recipient, server: Server) -> None:
     items = {item["name"]: item for item in alice.get("/shares").json["items"]}
-    known = {share.name: share for share in server.admin.list_shares()}
+    known = {share.name: share for share in server.admin.shares.list()}
     assert items["share1"] == {"name": "share1", "id": known["share1"].id}
     assert items["share6"] == {
         "name": "share6",
@@ -77,8 +77,8 @@ def test_schemas_of_a_share(alice: Recipient) -> None:
 
 
 def test_tables_of_a_schema(alice: Recipient, server: Server) -> None:
-    share = next(share for share in server.admin.list_shares() if share.name == "share1")
-    ids = {table.name: table.id for table in server.admin.list_tables("share1")}
+    share = next(share for share in server.admin.shares.list() if share.name == "share1")
+    ids = {table.name: table.id for table in server.admin.tables.list("share1")}
     assert alice.get("/shares/share1/schemas/default/tables").json == {
         "items": [
             {

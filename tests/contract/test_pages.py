@@ -182,7 +182,7 @@ def test_a_refresh_and_its_pages_hold_the_version_through_new_commits(server: Se
     log = server.shelf.log("growing", PEOPLE)
     adds = [log.add([{"name": str(number), "age": number}]) for number in range(4)]
     log.create(*adds[:3])
-    server.admin.create_table("share1", "default", "growing", log.location)
+    server.admin.tables.create("share1", "default", "growing", log.location)
     try:
         asked = Table(server.alice, "share1", "default", "growing")
         hint = {
@@ -202,7 +202,7 @@ def test_a_refresh_and_its_pages_hold_the_version_through_new_commits(server: Se
             assert ids(page, rest) == ids(first)
             log.commit(log.remove(log.commits[-1][1]), adds[0])
     finally:
-        server.admin.delete_table("share1", "default", "growing")
+        server.admin.tables.delete("share1", "default", "growing")
 
 
 @pytest.mark.parametrize("token", ["foo", "x" * 20_000], ids=["foo", "long"])

@@ -55,9 +55,9 @@ def truth(server: Server) -> Iterator[Table]:
     """Return a table with one file for each of FILES, each in a partition of its name."""
     log = server.shelf.log("truth", TRUTH, partitions=("file",), timed=False)
     log.create(*(_file(log, name, values) for name, values in FILES.items()))
-    server.admin.create_table("share1", "default", "truth", log.location)
+    server.admin.tables.create("share1", "default", "truth", log.location)
     yield Table(server.alice, "share1", "default", "truth")
-    server.admin.delete_table("share1", "default", "truth")
+    server.admin.tables.delete("share1", "default", "truth")
 
 
 def _file(log: TableLog, name: str, values: tuple[Any, ...]) -> dict[str, Any]:

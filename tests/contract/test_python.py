@@ -176,26 +176,26 @@ def test_listings_are_read_by_their_first_line(alice: Recipient) -> None:
 )
 def test_path_components_are_not_encoded(server: Server, name: str) -> None:
     """Of what names may hold, the client encodes only what cannot stand in a URL."""
-    server.admin.create_table("share1", "default", name, f"s3://{server.shelf.bucket}/table1")
+    server.admin.tables.create("share1", "default", name, f"s3://{server.shelf.bucket}/table1")
     try:
         python = Python(Table(server.alice, "share1", "default", name))
         assert python.ask("GET", "/version").version == 2
         assert len(python.lines(python.ask("POST", "/query", {}))) == 4
     finally:
-        server.admin.delete_table("share1", "default", name)
+        server.admin.tables.delete("share1", "default", name)
 
 
 def test_unicode_and_percent_signs_in_names(server: Server) -> None:
     """`requests` percent-encodes both; what arrives is decoded once."""
     for name, sent in {"\u6771\u4eac": "%E6%9D%B1%E4%BA%AC", "100%25": "100%2525", "t\u2028x": "t%E2%80%A8x"}.items():
-        server.admin.create_table("share1", "default", name, f"s3://{server.shelf.bucket}/table1")
+        server.admin.tables.create("share1", "default", name, f"s3://{server.shelf.bucket}/table1")
         try:
             assert Python(Table(server.alice, "share1", "default", sent)).ask("GET", "/version").version == 2
             listed = server.alice.get("/shares/share1/all-tables")
             assert name in {item["name"] for item in listed.json["items"]}
             assert len(listed.body.decode().splitlines()) == 1
         finally:
-            server.admin.delete_table("share1", "default", name)
+            server.admin.tables.delete("share1", "default", name)
 
 
 def test_every_kind_of_text_leaves_as_ascii(server: Server) -> None:
@@ -207,7 +207,7 @@ def test_every_kind_of_text_leaves_as_ascii(server: Server) -> None:
     added["add"]["partitionValues"]["c2"] = odd
     added["add"]["stats"] = json.dumps({"numRecords": 1, "minValues": {"c1": odd}}, ensure_ascii=False)
     log.create(added)
-    server.admin.create_table("share1", "default", "odd_texts", log.location)
+    server.admin.tables.create("share1", "default", "odd_texts", log.location)
     try:
         for capabilities in (None, DELTA):
             python = Python(Table(server.alice, "share1", "default", "odd_texts"))
@@ -218,7 +218,7 @@ def test_every_kind_of_text_leaves_as_ascii(server: Server) -> None:
             assert action["stats"] == added["add"]["stats"]
             assert metadata.get("deltaMetadata", metadata)["description"] == odd
     finally:
-        server.admin.delete_table("share1", "default", "odd_texts")
+        server.admin.tables.delete("share1", "default", "odd_texts")
 
 
 def test_errors_reach_the_user_in_json(table: Callable[[str], Table]) -> None:

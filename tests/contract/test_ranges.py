@@ -245,7 +245,7 @@ def test_all_pages_of_a_range_have_one_format(server: Server) -> None:
     log.commit(log.metadata())
     for name in "345":
         log.commit(log.add([{"name": name}]))
-    server.admin.create_table("share1", "default", "once_marked", log.location, history=True)
+    server.admin.tables.create("share1", "default", "once_marked", log.location, history=True)
     try:
         asked = Table(server.alice, "share1", "default", "once_marked")
         either = asked.asking("responseformat=parquet,delta;readerfeatures=deletionvectors")
@@ -255,7 +255,7 @@ def test_all_pages_of_a_range_have_one_format(server: Server) -> None:
         assert len({page.body.split(b"\n")[0] for page in found}) == 1
         assert asked.query(startingVersion=6).kinds[2:] == ["add", "add", "add"]
     finally:
-        server.admin.delete_table("share1", "default", "once_marked")
+        server.admin.tables.delete("share1", "default", "once_marked")
 
 
 @formats

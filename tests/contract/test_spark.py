@@ -375,14 +375,14 @@ def test_the_end_of_the_stream_negotiated_on_a_query(table: Callable[[str], Tabl
 def test_names_are_encoded_as_java_does(server: Server) -> None:
     """URLEncoder writes a space as `+`, which no name has; everything else is percent-encoded once."""
     name = "tab-\u00fc(1)+x"
-    server.admin.create_table("share1", "default", name, f"s3://{server.shelf.bucket}/table1")
+    server.admin.tables.create("share1", "default", name, f"s3://{server.shelf.bucket}/table1")
     try:
         encoded = "tab-%C3%BC%281%29%2Bx"
         table = Table(server.alice, "share1", "default", encoded)
         assert Spark(table, "responseformat=parquet").metadata().version == 2
         assert Spark(table, "responseformat=parquet").query(LATEST).status == 200
     finally:
-        server.admin.delete_table("share1", "default", name)
+        server.admin.tables.delete("share1", "default", name)
 
 
 def test_listings_with_the_connectors_headers(alice: Recipient) -> None:

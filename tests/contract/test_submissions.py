@@ -279,11 +279,11 @@ def growing(server: Server, name: str, **options: Any) -> Iterator[tuple[TableLo
     """Share a table of three files that the test may write to."""
     log = server.shelf.log(name, NAMES)
     log.create(*(log.add([{"name": str(number)}]) for number in range(3)))
-    server.admin.create_table("share1", "default", name, log.location, **options)
+    server.admin.tables.create("share1", "default", name, log.location, **options)
     try:
         yield log, Table(server.alice, "share1", "default", name)
     finally:
-        server.admin.delete_table("share1", "default", name)
+        server.admin.tables.delete("share1", "default", name)
 
 
 def test_a_query_keeps_its_version_while_commits_arrive(server: Server) -> None:
@@ -392,7 +392,7 @@ def queries(server: Server) -> list[dict[str, Any]]:
 def test_an_expired_query_is_404_and_can_be_submitted_anew(server: Server) -> None:
     with growing(server, "submitted_expired") as (log, asked):
         query_id = submitted(asked)
-        entry = server.admin.get_table("share1", "default", "submitted_expired")
+        entry = server.admin.tables.get("share1", "default", "submitted_expired")
         key = keys.query(server.accounts["alice"].id, entry.id, query_id)
         server.client("dynamodb").update_item(
             TableName=server.environment["CATALOG_TABLE"],
@@ -409,23 +409,25 @@ def test_an_expired_query_is_404_and_can_be_submitted_anew(server: Server) -> No
 
 
 def test_who_has_lost_the_table_has_lost_its_queries(server: Server) -> None:
-    server.admin.create_share("lent")
-    server.admin.create_schema("lent", "default")
-    server.admin.create_table("lent", "default", "t", f"s3://{server.shelf.bucket}/cdf_table_cdf_enabled", history=True)
-    server.admin.create_grant("carol", "lent")
+    server.admin.shares.create("lent")
+    server.admin.schemas.create("lent", "default")
+    server.admin.tables.create(
+        "lent", "default", "t", f"s3://{server.shelf.bucket}/cdf_table_cdf_enabled", history=True
+    )
+    server.admin.grants.create("carol", "lent")
     asked = Table(server.recipients["carol"], "lent", "default", "t")
     query_id, version_1 = submitted(asked), submitted(asked, version=1)
     assert result(asked, query_id).status == 200
-    server.admin.revoke_grant("carol", "lent")
+    server.admin.grants.revoke("carol", "lent")
     result(asked, query_id).refused(404, "RESOURCE_DOES_NOT_EXIST", "'lent/default/t' does not exist")
-    server.admin.create_grant("carol", "lent")
+    server.admin.grants.create("carol", "lent")
     assert result(asked, query_id).status == 200
-    server.admin.update_table("lent", "default", "t", history=False)
+    server.admin.tables.update("lent", "default", "t", history=False)
     result(asked, version_1).refused(*BAD, "history sharing is not enabled")
-    server.admin.update_table("lent", "default", "t", access_modes=("dir",))
+    server.admin.tables.update("lent", "default", "t", access_modes=("dir",))
     result(asked, query_id).refused(400, "UNSUPPORTED_OPERATION", "directory access only")
-    server.admin.delete_table("lent", "default", "t")
-    server.admin.create_table("lent", "default", "t", f"s3://{server.shelf.bucket}/cdf_table_cdf_enabled")
+    server.admin.tables.delete("lent", "default", "t")
+    server.admin.tables.create("lent", "default", "t", f"s3://{server.shelf.bucket}/cdf_table_cdf_enabled")
     unknown(result(asked, query_id))
 
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
-from deltaic.catalog.issuing import TokenAdmin
 from deltaic_ops.deploy.sam import Deployment
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import DeltaTable, write_deltalake
@@ -60,20 +59,20 @@ def shared(
     outputs = deployment.outputs
     dynamo = Dynamo(lambda: client("dynamodb"))
     catalog = CatalogAdmin(outputs.catalog_table, outputs.tokens_table, dynamo)
-    catalog.create_share(SHARE)
-    catalog.create_schema(SHARE, SCHEMA)
-    catalog.create_table(SHARE, SCHEMA, TABLE, location, history=True, access_modes=("url", "dir"))
-    alice, eve = catalog.create_recipient("alice"), catalog.create_recipient("eve")
-    catalog.create_grant("alice", SHARE)
-    tokens = TokenAdmin(outputs.catalog_table, outputs.tokens_table, dynamo)
+    catalog.shares.create(SHARE)
+    catalog.schemas.create(SHARE, SCHEMA)
+    catalog.tables.create(SHARE, SCHEMA, TABLE, location, history=True, access_modes=("url", "dir"))
+    alice, eve = catalog.recipients.create("alice"), catalog.recipients.create("eve")
+    catalog.grants.create("alice", SHARE)
+    tokens = catalog.tokens
     profile = tmp_path_factory.mktemp("profile") / "alice.share"
-    live, revoked = tokens.create_token(alice), tokens.create_token(alice)
-    tokens.revoke_token(alice, revoked.token.id)
+    live, revoked = tokens.create(alice), tokens.create(alice)
+    tokens.revoke(alice, revoked.token.id)
     profile.write_text(
         json.dumps({"shareCredentialsVersion": 1, "endpoint": endpoint, "bearerToken": live.secret}),
         encoding="utf-8",
     )
-    return Shared(profile, alice.id, revoked.secret, tokens.create_token(eve).secret)
+    return Shared(profile, alice.id, revoked.secret, tokens.create(eve).secret)
 
 
 def test_the_client_lists_what_is_granted(shared: Shared) -> None:

@@ -9,7 +9,6 @@ import httpx
 import pytest
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
-from deltaic.catalog.issuing import TokenAdmin
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import Stack, local_stack
 
@@ -54,12 +53,12 @@ def client(stack: Stack) -> Iterator[httpx.Client]:
     s3.put_object(Bucket=DATA_BUCKET, Key="orders/_delta_log/00000000000000000000.json", Body=log_of_many_files())
     dynamo = Dynamo(lambda: session.client("dynamodb", endpoint_url=known["AWS_ENDPOINT_URL"]))
     admin = CatalogAdmin(known["CATALOG_TABLE"], known["TOKENS_TABLE"], dynamo)
-    admin.create_share("lake")
-    admin.create_schema("lake", "sales")
-    admin.create_table("lake", "sales", "orders", f"s3://{DATA_BUCKET}/orders")
-    recipient = admin.create_recipient("alice")
-    admin.create_grant("alice", "lake")
-    issued = TokenAdmin(known["CATALOG_TABLE"], known["TOKENS_TABLE"], dynamo).create_token(recipient)
+    admin.shares.create("lake")
+    admin.schemas.create("lake", "sales")
+    admin.tables.create("lake", "sales", "orders", f"s3://{DATA_BUCKET}/orders")
+    recipient = admin.recipients.create("alice")
+    admin.grants.create("alice", "lake")
+    issued = admin.tokens.create(recipient)
     headers = {"Authorization": f"Bearer {issued.secret}"}
     with httpx.Client(base_url=stack.endpoint, headers=headers, timeout=30) as ready:
         yield ready

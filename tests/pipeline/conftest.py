@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import boto3
 import pytest
-from deltaic.catalog import tables
+from deltaic.catalog import schema
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.local.embedded import EmbeddedAws
@@ -35,7 +35,7 @@ def s3(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> "S3Client":
 @pytest.fixture(scope="session")
 def dynamo(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Dynamo:
     client = aws_session.client("dynamodb", endpoint_url=embedded_aws.endpoint)
-    tables.create(client, CATALOG, TOKENS)
+    schema.create(client, CATALOG, TOKENS)
     return Dynamo(lambda: client)
 
 

@@ -111,7 +111,7 @@ def test_no_acknowledged_commit_is_lost(outcomes: list[Outcome], s3: "S3Client")
 
 def test_the_table_is_registered_once(outcomes: list[Outcome], admin: CatalogAdmin) -> None:
     assert len(outcomes) == 2
-    entries = list(admin.list_tables("drivers"))
+    entries = list(admin.tables.list("drivers"))
     assert [(entry.name, entry.location) for entry in entries] == [("people", LOCATION)]
 
 

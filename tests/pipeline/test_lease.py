@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import boto3
 import pytest
-from deltaic.catalog import tables
+from deltaic.catalog import schema
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.errors import Conflict, Unavailable
@@ -21,7 +21,7 @@ SHORT = timedelta(seconds=0.9)
 @pytest.fixture(scope="module")
 def dynamo(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Dynamo:
     client = aws_session.client("dynamodb", endpoint_url=embedded_aws.endpoint)
-    tables.create(client, "lease-catalog", "lease-tokens")
+    schema.create(client, "lease-catalog", "lease-tokens")
     return Dynamo(lambda: client)
 
 

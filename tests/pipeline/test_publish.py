@@ -115,7 +115,7 @@ def test_every_partition_value_survives(
         item["Key"] for item in listed["Contents"]
     }
     assert {add["partitionValues"]["label"] for add in adds} == set(NASTY)
-    assert admin.get_table("nasty.share", "values", "labels").location == target.location
+    assert admin.tables.get("nasty.share", "values", "labels").location == target.location
 
 
 def test_overwrite_append_and_merge_make_one_version_each_with_a_change_feed(
@@ -143,7 +143,7 @@ def test_overwrite_append_and_merge_make_one_version_each_with_a_change_feed(
     assert run("overwrite", [{"id": 9, "name": "z"}]) == 3
     assert rows_of(spark, place.location, "id", "name") == [(9, "z")]
     assert len(versions(s3, place)) == 4
-    entry = admin.get_table("modes", "s", "people")
+    entry = admin.tables.get("modes", "s", "people")
     assert (entry.location, entry.history) == (place.location, True)
 
 
@@ -225,7 +225,7 @@ def test_a_write_that_fails_registers_nothing(  # noqa: PLR0917 -- pytest passes
     assert "\n" not in refusal.value.message
     assert steps[-1].failed
     with pytest.raises(NotFound):
-        list(admin.list_schemas("failing"))
+        list(admin.schemas.list("failing"))
     catalog.leases.acquire(place.location, "next", timedelta(seconds=5))  # the lease was given back
     catalog.leases.release(place.location, "next")
 
@@ -280,7 +280,7 @@ def test_a_job_that_loses_its_lease_stops_before_it_commits(
         publish(spark, job, Catalog(Stolen(), catalog.register), ttl=timedelta(seconds=1.5))
     assert len(versions(s3, place)) == 1
     with pytest.raises(NotFound):
-        admin.get_table("lost", "s", "t")
+        admin.tables.get("lost", "s", "t")
     leases.release(place.location, "thief")
 
 

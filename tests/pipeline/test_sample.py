@@ -36,7 +36,7 @@ def test_both_tables_are_shared_with_their_versions(shared: tuple[Shared, ...], 
         ("vaccine_share.acme_vaccine_data.vaccine_patients", f"{LOCATION}/vaccine_patients", 3),
         ("vaccine_share.acme_vaccine_data.vaccine_ingredients", f"{LOCATION}/vaccine_ingredients", 1),
     ]
-    assert [table.name for table in admin.list_tables("vaccine_share")] == ["vaccine_ingredients", "vaccine_patients"]
+    assert [table.name for table in admin.tables.list("vaccine_share")] == ["vaccine_ingredients", "vaccine_patients"]
 
 
 def test_each_version_has_its_rows(spark: "SparkSession", shared: tuple[Shared, ...]) -> None:

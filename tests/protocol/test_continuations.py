@@ -10,7 +10,7 @@ from deltaic.protocol.continuations import (
     Listing,
     Page,
     PageBinding,
-    Pinned,
+    RefreshClaims,
     open_list_token,
     open_page_token,
     open_refresh_token,
@@ -28,7 +28,7 @@ SIGNER = TokenSigner(b"k" * 32)
 LISTING = Listing("alice", "tables", "Share7", "Schema1")
 BINDING = PageBinding("alice", "table-1", "query", "checksum", ("delta",), None)
 PAGE = Page(version=3, end_version=None, latest_version=5, response_format="delta", log_id="m", position=("p", 7))
-PINNED = Pinned("alice", "table-1", 3, "m")
+PINNED = RefreshClaims("alice", "table-1", 3, "m")
 INVALID = r"^invalid 'nextPageToken'$"
 
 
@@ -138,7 +138,7 @@ def test_a_refresh_token_pins_its_version_for_an_hour() -> None:
 
 
 @pytest.mark.parametrize("pinned", [PAGE, PINNED], ids=["page", "refresh"])
-def test_a_token_belongs_to_one_log(pinned: Page | Pinned) -> None:
+def test_a_token_belongs_to_one_log(pinned: Page | RefreshClaims) -> None:
     pinned.check_log("m")
     with pytest.raises(InvalidParameter, match=r"replaced by another one meanwhile\. Please restart the query"):
         pinned.check_log("n")

@@ -93,3 +93,17 @@ def test_a_name_is_accepted_exactly_when_the_protocol_allows_it(name: str) -> No
     with pytest.raises(InvalidParameter) as refusal:
         names.check_share_name(name)
     assert refusal.value.message.isascii()
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [("a.b.c", ("a", "b", "c")), ("a.dotted.share.b.c", ("a.dotted.share", "b", "c")), ("ü.b c.d", ("ü", "b c", "d"))],
+)
+def test_a_table_is_named_by_share_schema_and_table(text: str, parts: tuple[str, str, str]) -> None:
+    assert names.split_table_name(text) == parts
+
+
+@pytest.mark.parametrize("text", ["", "a", "a.b", ".", "..", ".b.c", "a..c", "a.b."])
+def test_what_lacks_one_of_the_three_is_no_table(text: str) -> None:
+    with pytest.raises(InvalidParameter, match=r"is not a table: write SHARE\.SCHEMA\.TABLE"):
+        names.split_table_name(text)

@@ -79,22 +79,6 @@ def test_a_moment_between_two_commits_times_finds_the_right_neighbour() -> None:
     assert (early.floor_ms, early.ceil_ms) == (-1, 0)
 
 
-@pytest.mark.parametrize(
-    ("milliseconds", "text"),
-    [
-        (253_370_764_800_000, "9999-01-01 00:00:00.0"),
-        (1_651_272_635_000, "2022-04-29 22:50:35.0"),
-        (1_651_272_635_120, "2022-04-29 22:50:35.12"),
-        (1_651_272_635_007, "2022-04-29 22:50:35.007"),
-        (-62_135_596_800_000, "0001-01-01 00:00:00.0"),
-        (-62_135_596_799_877, "0001-01-01 00:00:00.123"),
-        (10**18, "1000000000000000000 ms since 1970"),
-    ],
-)
-def test_messages_write_moments_in_utc(milliseconds: int, text: str) -> None:
-    assert timestamps.format_ms(milliseconds) == text
-
-
 @given(
     st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30)),  # noqa: DTZ001 -- an offset follows
     st.integers(-18 * 60, 18 * 60),

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from deltaic.protocol.tokens import Opened, TokenSigner, checksum
+from deltaic.protocol.tokens import TokenContents, TokenSigner, checksum
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -28,7 +28,7 @@ def test_a_token_opens_to_its_claims(claims: dict[str, Any], kind: str) -> None:
     assume(not re.search("[\ud800-\udfff]", kind))
     token = SIGNER.seal(kind, claims, ttl=HOUR, now=NOW)
     assert re.fullmatch("[A-Za-z0-9_-]+", token)
-    assert SIGNER.open(kind, token) == Opened(claims, int(NOW) + 3600)
+    assert SIGNER.open(kind, token) == TokenContents(claims, int(NOW) + 3600)
 
 
 @given(st.data())

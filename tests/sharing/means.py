@@ -18,7 +18,7 @@ from deltaic.protocol.continuations import Page, open_page_token
 from deltaic.protocol.gates import TableGate
 from deltaic.protocol.requests import QueryRequest
 from deltaic.protocol.tokens import TokenSigner
-from deltaic.sharing.answer import Answer, Wishes
+from deltaic.sharing.answer import Answer, ResponseOptions
 from deltaic.sharing.caller import Caller
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.memory import Memory
@@ -84,13 +84,13 @@ class Feed:
         self.sharing = sharing()
 
     def answer(self, first: int, last: int, page: Page | None = None) -> Answer:
-        table, wishes = shared_table(), Wishes(Capabilities.parse(self.capabilities), None)
+        table, options = shared_table(), ResponseOptions(Capabilities.parse(self.capabilities), None)
         asked = Range(
             sharing=self.sharing,
             table=table,
-            wishes=wishes,
+            options=options,
             log=self.log,
-            binding=wishes.binding(table, "changes", {}),
+            binding=options.binding(table, "changes", {}),
             first=first,
             last=last,
             latest=last,
@@ -106,8 +106,8 @@ class Feed:
     def query(self, **body: Any) -> Answer:
         """Ask for a snapshot."""
         request = QueryRequest.parse(json.dumps(body).encode())
-        wishes = Wishes(Capabilities.parse(self.capabilities), None)
-        return SnapshotQuery(self.sharing, shared_table(), request, wishes, self.log).answer()
+        options = ResponseOptions(Capabilities.parse(self.capabilities), None)
+        return SnapshotQuery(self.sharing, shared_table(), request, options, self.log).answer()
 
 
 def lines(answer: Answer) -> list[dict[str, Any]]:
@@ -117,5 +117,5 @@ def lines(answer: Answer) -> list[dict[str, Any]]:
 def opened(feed: Feed, found: list[dict[str, Any]]) -> Page | None:
     """Return what the last line's page token holds; None where there is no next page."""
     token = found[-1]["endStreamAction"].get("nextPageToken")
-    binding = Wishes(Capabilities.parse(feed.capabilities), None).binding(shared_table(), "changes", {})
+    binding = ResponseOptions(Capabilities.parse(feed.capabilities), None).binding(shared_table(), "changes", {})
     return open_page_token(feed.sharing.signer, token, binding, now=feed.sharing.clock()) if token else None

@@ -168,7 +168,7 @@ def test_threads_that_ask_together_start_one_session(sessions: SigningSessions, 
 def test_many_recipients_do_not_fill_the_memory(sessions: SigningSessions, sts: Sts) -> None:
     for number in range(1200):
         sessions.credentials(f"recipient-{number}", AWS)
-    assert len(sessions._kept) == len(sessions._locks) == 1000
+    assert len(sessions._entries) == len(sessions._locks) == 1000
     sessions.credentials("recipient-1199", AWS)
     assert len(sts.asked) == 1200
 

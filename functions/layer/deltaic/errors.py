@@ -1,4 +1,4 @@
-"""Decides which failures a caller can see: one tree, each class with its HTTP status and errorCode.
+"""The failures that a caller can see: one tree, each class with its HTTP status and errorCode.
 
     DeltaicError
     ├── InvalidParameter       400  INVALID_PARAMETER_VALUE   a value is wrong: the caller can correct it

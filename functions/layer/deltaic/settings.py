@@ -1,4 +1,4 @@
-"""Decides what the environment says: one frozen value, read once; nothing else reads `os.environ`.
+"""The settings of a process, out of its environment: one frozen value, read once; nothing else reads `os.environ`.
 
 A dataclass and not a pydantic model: ten values are checked in a few lines, and a model would be the only reason for
 which a listing function imports pydantic before its first item.

@@ -1,4 +1,4 @@
-"""Decides how Spark reaches object storage: endpoint, region, addressing and keys, taken from AWS's variables."""
+"""Spark's access to object storage: endpoint, region, addressing and keys, taken from AWS's variables."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Decides what a publication has to be told, and how its command line says it."""
+"""The arguments of a publication, and the command line that gives them."""
 
 import argparse
 from collections.abc import Sequence

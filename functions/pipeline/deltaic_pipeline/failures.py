@@ -1,4 +1,4 @@
-"""Decides how a job refuses: one line that says what is wrong and what to do, never a stack trace."""
+"""The refusals of a job: one line that says what is wrong and what to do, never a stack trace."""
 
 from deltaic.errors import DeltaicError
 

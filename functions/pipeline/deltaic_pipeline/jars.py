@@ -1,4 +1,4 @@
-"""Decides which jars Spark needs, and that they are exactly these: pinned, fetched once, verified, then offline."""
+"""The jars that Spark needs, exactly these: pinned, fetched once, verified, then offline."""
 
 import hashlib
 import http.client

@@ -1,4 +1,4 @@
-"""Decides what this machine offers a job: its cache folder, its artifact repository, and who launched it."""
+"""This machine as a job finds it: its cache folder, its artifact repository, and who launched it."""
 
 import os
 import tempfile

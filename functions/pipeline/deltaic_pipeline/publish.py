@@ -1,4 +1,4 @@
-"""Decides how files or a table become a shared Delta table: read, transform, write under the lease, then register."""
+"""The job that makes a shared Delta table of files or tables: read, transform, write under the lease, then register."""
 
 import sys
 import threading

@@ -1,4 +1,4 @@
-"""Decides how a published table gets into the catalog: the job's last step, so that nothing half written is shared."""
+"""The entry of a published table in the catalog: the job's last step, so that nothing half written is shared."""
 
 import contextlib
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Protocol, Self
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases as CatalogLeases
-from deltaic.errors import AlreadyExists, Conflict, InvalidParameter, NotFound
-from deltaic.protocol.names import check_schema_name, check_share_name, check_table_name
+from deltaic.errors import AlreadyExists, Conflict, NotFound
+from deltaic.protocol.names import check_schema_name, check_share_name, check_table_name, split_table_name
 
 from deltaic_pipeline.lease import Leases
 from deltaic_pipeline.sources import catalog_location
@@ -25,10 +25,8 @@ class TableName:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read `share.schema.table` (a share's name may hold periods); raises `InvalidParameter`."""
-        parts = text.rsplit(".", 2)
-        if len(parts) != len(("share", "schema", "table")):
-            raise InvalidParameter(f"{text!r} is not a table's name: write share.schema.table.")
-        return cls(check_share_name(parts[0]), check_schema_name(parts[1]), check_table_name(parts[2]))
+        share, schema, table = split_table_name(text)
+        return cls(check_share_name(share), check_schema_name(schema), check_table_name(table))
 
     def __str__(self) -> str:
         return f"{self.share}.{self.schema}.{self.table}"
@@ -63,7 +61,7 @@ class CatalogRegister:
     def check(self, name: TableName, location: str) -> None:
         """See `Register`."""
         try:
-            table = self.admin.get_table(name.share, name.schema, name.table)
+            table = self.admin.tables.get(name.share, name.schema, name.table)
         except NotFound:
             return
         if catalog_location(table.location) != catalog_location(location):
@@ -74,11 +72,11 @@ class CatalogRegister:
     def register(self, name: TableName, location: str, *, history: bool, storage: str = "") -> None:
         """See `Register`. Somebody else may create the same entries at the same moment."""
         with contextlib.suppress(AlreadyExists):
-            self.admin.create_share(name.share)
+            self.admin.shares.create(name.share)
         with contextlib.suppress(AlreadyExists):
-            self.admin.create_schema(name.share, name.schema)
+            self.admin.schemas.create(name.share, name.schema)
         try:
-            self.admin.create_table(name.share, name.schema, name.table, location, history=history, storage=storage)
+            self.admin.tables.create(name.share, name.schema, name.table, location, history=history, storage=storage)
         except AlreadyExists:
             self.check(name, location)
 

@@ -1,4 +1,4 @@
-"""Decides what the demo shares: a vaccination register of invented people, the same rows on every machine.
+"""The data that the demo shares: a vaccination register of invented people, the same rows on every machine.
 
 Two tables of one schema, `vaccine_share.acme_vaccine_data`:
 

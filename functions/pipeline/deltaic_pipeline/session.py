@@ -1,4 +1,4 @@
-"""Decides every Spark setting: Delta, s3a, the JVM and its traps, on this machine or on a cluster that has its own."""
+"""The Spark session and every setting of it: Delta, s3a, the JVM and its traps, here or on a cluster with its own."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Decides what a job reads: files of one format, a Delta table by its location, or a table of Spark's catalog."""
+"""The sources of a job: files of one format, a Delta table by its location, or a table of Spark's catalog."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

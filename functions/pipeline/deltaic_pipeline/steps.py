@@ -1,4 +1,4 @@
-"""Decides how a job shows what it does: named steps with their time, and the tasks of Spark that are done meanwhile."""
+"""The steps of a job as it shows them: named steps with their time, and the tasks of Spark that are done meanwhile."""
 
 import sys
 import threading

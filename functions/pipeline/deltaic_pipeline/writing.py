@@ -1,4 +1,4 @@
-"""Decides how rows become a version of a Delta table: overwrite, append or merge, at most once per run."""
+"""Rows on their way into a Delta table as one version: overwrite, append or merge, at most once per run."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Decides how a publication runs on EMR Serverless: a validated request becomes one StartJobRun, once a run id.
+"""The start of a publication on EMR Serverless: a validated request becomes one StartJobRun, once a run id.
 
 The application is created with the release label `emr-spark-8.1.0` (Spark 4.1.1, Delta 4.2.0, Scala 2.13, Java 17:
 what the pipeline pins). The job's Python is a packed virtual environment that holds `deltaic_pipeline`.

@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deltaic.catalog.aws_errors import refused
 from deltaic.catalog.dynamo import Dynamo, client_config
-from deltaic.catalog.refusals import refused
 from deltaic.errors import Conflict, NotFound, Unavailable
 from deltaic.settings import Settings
 

@@ -98,7 +98,7 @@ def _publish(progress: "Progress") -> None:
     admin = CatalogAdmin(told.catalog_table, told.tokens_table)
     try:
         for name in (PATIENTS, INGREDIENTS):
-            admin.get_table(name.share, name.schema, name.table)
+            admin.tables.get(name.share, name.schema, name.table)
     except NotFound:
         with step(progress, "Starting Spark") as tell:
             spark = session("deltaic demo", S3Access.from_environment(), brief=True, report=tell)
@@ -114,7 +114,6 @@ def _publish(progress: "Progress") -> None:
 def _profile(stack: Stack, path: Path) -> str:
     """Write the recipient's profile unless the one there still opens this server; returns what was done."""
     from deltaic.catalog.admin import CatalogAdmin
-    from deltaic.catalog.issuing import TokenAdmin
     from deltaic.catalog.tokens import TokenStore
     from deltaic.errors import AlreadyExists, Unauthenticated
     from deltaic.settings import settings
@@ -123,17 +122,17 @@ def _profile(stack: Stack, path: Path) -> str:
     told = settings()
     admin = CatalogAdmin(told.catalog_table, told.tokens_table)
     try:
-        recipient = admin.create_recipient(RECIPIENT, comment="reads the demo")
+        recipient = admin.recipients.create(RECIPIENT, comment="reads the demo")
     except AlreadyExists:
-        recipient = admin.get_recipient(RECIPIENT)
+        recipient = admin.recipients.get(RECIPIENT)
     with suppress(AlreadyExists):
-        admin.create_grant(RECIPIENT, SHARE)
+        admin.grants.create(RECIPIENT, SHARE)
     with suppress(OSError, ValueError, KeyError, Unauthenticated):
         known = json.loads(path.read_text())
         TokenStore(told.tokens_table).authenticate(known["bearerToken"])
         if known["endpoint"] == stack.endpoint:
             return "the token of the last run still holds"
-    issued = TokenAdmin(told.catalog_table, told.tokens_table).rotate_token(recipient, overlap=timedelta(0))
+    issued = admin.tokens.rotate(recipient, overlap=timedelta(0))
     write_profile(path, stack.endpoint, issued)
     return f"the token ends {issued.token.expires_at:%Y-%m-%d}"
 

@@ -23,7 +23,7 @@ def create(ctx: typer.Context, recipient: Recipient, share: Share, as_json: AsJs
     deltaic grant create alice vaccine_share
     """
     out = operator(ctx, as_json)
-    made = out.admin.create_grant(recipient, share)
+    made = out.admin.grants.create(recipient, share)
     out.show(made, f"'{made.recipient}' may read '{made.share}'; next: deltaic token create {made.recipient}")
 
 
@@ -60,7 +60,7 @@ def show(ctx: typer.Context, recipient: Recipient, share: Share, as_json: AsJson
     deltaic grant show alice vaccine_share
     """
     out = operator(ctx, as_json)
-    out.show(out.admin.get_grant(recipient, share))
+    out.show(out.admin.grants.get(recipient, share))
 
 
 @app.command()
@@ -71,7 +71,7 @@ def revoke(ctx: typer.Context, recipient: Recipient, share: Share, as_json: AsJs
     deltaic grant revoke alice vaccine_share
     """
     out = operator(ctx, as_json)
-    gone = out.admin.revoke_grant(recipient, share)
+    gone = out.admin.grants.revoke(recipient, share)
     out.show(gone, f"'{gone.recipient}' may not read '{gone.share}' any more")
 
 
@@ -80,9 +80,9 @@ app.command("delete", hidden=True, help="The same as revoke.")(revoke)
 
 def _grants(admin: CatalogAdmin, recipient: str | None, share: str | None) -> Iterator[Grant]:
     if share is not None:
-        yield from admin.grants_of_share(share)
+        yield from admin.grants.of_share(share)
     elif recipient is not None:
-        yield from admin.grants_of_recipient(recipient)
+        yield from admin.grants.of_recipient(recipient)
     else:
-        for known in admin.list_recipients():
-            yield from admin.grants_of_recipient(known.name)
+        for known in admin.recipients.list():
+            yield from admin.grants.of_recipient(known.name)

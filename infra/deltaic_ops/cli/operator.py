@@ -9,9 +9,10 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.issuing import TokenAdmin
 from deltaic.catalog.items import Item, Token
 from deltaic.errors import DeltaicError
+from deltaic.protocol import json_bodies
+from deltaic.protocol.request_body import camel_case
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -26,6 +27,7 @@ _Item = TypeVar("_Item", bound=Item)
 Column = tuple[str, Callable[[Any], object]]
 """A heading, and what stands below it for an item."""
 
+_WORDS = {"schema_name": "schema"}
 _STYLES = {"live": "green", "expired": "dim", "revoked": "red"}
 _WIDE = 1000  # where nobody looks, nothing is folded: a line is a row for grep
 
@@ -47,15 +49,9 @@ class Operator:
     def admin(self) -> CatalogAdmin:
         """The catalog."""
         where = self.connection
-        admin = CatalogAdmin(where.catalog_table, where.tokens_table, where.dynamo())
-        admin.secrets = lambda: where.client("secretsmanager")
-        return admin
-
-    @cached_property
-    def tokens(self) -> TokenAdmin:
-        """The tokens."""
-        where = self.connection
-        return TokenAdmin(where.catalog_table, where.tokens_table, where.dynamo())
+        return CatalogAdmin(
+            where.catalog_table, where.tokens_table, where.dynamo(), lambda: where.client("secretsmanager")
+        )
 
     def close(self) -> None:
         """Let go of what the command opened."""
@@ -104,7 +100,7 @@ class Operator:
     def refuse(self, refusal: DeltaicError) -> None:
         """Say why not, and what to do."""
         if self.as_json:
-            typer.echo(json.dumps({"errorCode": refusal.code, "message": refusal.message}), err=True)
+            typer.echo(json_bodies.error(refusal).decode(), err=True)
             return
         _console(stderr=True).print(Text.assemble(("refused: ", "bold red"), refusal.message), soft_wrap=True)
 
@@ -118,7 +114,7 @@ def operator(ctx: typer.Context, as_json: bool) -> Operator:
 
 def wire(item: Item) -> dict[str, Any]:
     """Return an item as scripts see it: the protocol's names, times in UTC, nothing left out."""
-    told = {_camel(name): _told(value) for name, value in item.attributes().items()}
+    told = {_WORDS.get(name) or camel_case(name): _told(value) for name, value in item.attributes().items()}
     if isinstance(item, Token):
         del told["revoked"]
         told["state"] = item.state()
@@ -129,13 +125,6 @@ def _told(value: object) -> object:
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%dT%H:%M:%SZ}"
     return list(value) if isinstance(value, tuple) else value
-
-
-def _camel(name: str) -> str:
-    if name == "schema_name":
-        return "schema"
-    first, *rest = name.split("_")
-    return first + "".join(part.capitalize() for part in rest)
 
 
 def _cell(value: object) -> Text:

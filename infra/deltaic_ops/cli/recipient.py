@@ -30,7 +30,7 @@ def create(
     """
     properties = pairs(property_)
     out = operator(ctx, as_json)
-    made = out.admin.create_recipient(name, comment=comment, properties=properties)
+    made = out.admin.recipients.create(name, comment=comment, properties=properties)
     out.show(made, f"made recipient '{made.name}'; next: deltaic grant create {made.name} <share>")
 
 
@@ -49,7 +49,7 @@ def list_(ctx: typer.Context, as_json: AsJson = False) -> None:
         ("MADE", lambda recipient: recipient.created_at),
         ("ID", lambda recipient: recipient.id),
     ]
-    out.rows(out.admin.list_recipients(), columns, "there is no recipient yet: deltaic recipient create <recipient>")
+    out.rows(out.admin.recipients.list(), columns, "there is no recipient yet: deltaic recipient create <recipient>")
 
 
 @app.command()
@@ -60,7 +60,7 @@ def show(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
     deltaic recipient show alice
     """
     out = operator(ctx, as_json)
-    out.show(out.admin.get_recipient(name))
+    out.show(out.admin.recipients.get(name))
 
 
 @app.command()
@@ -79,7 +79,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
     """
     properties = pairs(property_)
     out = operator(ctx, as_json)
-    changed = out.admin.update_recipient(
+    changed = out.admin.recipients.update(
         name, comment=comment, add_properties=properties, remove_properties=tuple(remove_property or ())
     )
     out.show(changed, f"changed recipient '{changed.name}'")
@@ -93,5 +93,5 @@ def delete(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
     deltaic recipient delete alice
     """
     out = operator(ctx, as_json)
-    gone = out.admin.delete_recipient(name)
+    gone = out.admin.recipients.delete(name)
     out.show(gone, f"deleted recipient '{gone.name}', its tokens and its grants")

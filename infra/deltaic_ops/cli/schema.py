@@ -26,7 +26,7 @@ def create(
     """
     share, schema = schema_name(name)
     out = operator(ctx, as_json)
-    made = out.admin.create_schema(share, schema, comment=comment)
+    made = out.admin.schemas.create(share, schema, comment=comment)
     out.show(
         made,
         f"made schema '{made.share}.{made.name}'; next: "
@@ -48,7 +48,7 @@ def list_(ctx: typer.Context, share: Annotated[str, typer.Argument(metavar="SHAR
         ("COMMENT", lambda schema: schema.comment),
         ("MADE", lambda schema: schema.created_at),
     ]
-    out.rows(out.admin.list_schemas(share), columns, f"'{share}' has no schema yet")
+    out.rows(out.admin.schemas.list(share), columns, f"'{share}' has no schema yet")
 
 
 @app.command()
@@ -60,7 +60,7 @@ def show(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
     """
     share, schema = schema_name(name)
     out = operator(ctx, as_json)
-    out.show(out.admin.get_schema(share, schema))
+    out.show(out.admin.schemas.get(share, schema))
 
 
 @app.command()
@@ -77,7 +77,7 @@ def update(
     """
     share, schema = schema_name(name)
     out = operator(ctx, as_json)
-    changed = out.admin.update_schema(share, schema, comment=comment)
+    changed = out.admin.schemas.update(share, schema, comment=comment)
     out.show(changed, f"changed schema '{changed.share}.{changed.name}'")
 
 
@@ -96,5 +96,5 @@ def delete(
     """
     share, schema = schema_name(name)
     out = operator(ctx, as_json)
-    gone = out.admin.delete_schema(share, schema, force=force)
+    gone = out.admin.schemas.delete(share, schema, force=force)
     out.show(gone, f"deleted schema '{gone.share}.{gone.name}'")

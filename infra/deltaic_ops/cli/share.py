@@ -32,7 +32,9 @@ def create(  # noqa: PLR0913, PLR0917 -- what a share holds
     """
     properties = pairs(property_)
     out = operator(ctx, as_json)
-    made = out.admin.create_share(name, display_name=display_name, comment=comment, properties=properties, share_id=id_)
+    made = out.admin.shares.create(
+        name, display_name=display_name, comment=comment, properties=properties, share_id=id_
+    )
     out.show(made, f"made share '{made.name}'; next: deltaic schema create {made.name}.<schema>")
 
 
@@ -52,7 +54,7 @@ def list_(ctx: typer.Context, as_json: AsJson = False) -> None:
         ("MADE", lambda share: share.created_at),
         ("ID", lambda share: share.id),
     ]
-    out.rows(out.admin.list_shares(), columns, "there is no share yet: deltaic share create <share>")
+    out.rows(out.admin.shares.list(), columns, "there is no share yet: deltaic share create <share>")
 
 
 @app.command()
@@ -63,7 +65,7 @@ def show(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
     deltaic share show vaccine_share
     """
     out = operator(ctx, as_json)
-    out.show(out.admin.get_share(name))
+    out.show(out.admin.shares.get(name))
 
 
 @app.command()
@@ -83,7 +85,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a share holds
     """
     properties = pairs(property_)
     out = operator(ctx, as_json)
-    changed = out.admin.update_share(
+    changed = out.admin.shares.update(
         name,
         display_name=display_name,
         comment=comment,
@@ -107,5 +109,5 @@ def delete(
     deltaic share delete vaccine_share --force
     """
     out = operator(ctx, as_json)
-    gone = out.admin.delete_share(name, force=force)
+    gone = out.admin.shares.delete(name, force=force)
     out.show(gone, f"deleted share '{gone.name}'")

@@ -41,7 +41,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what a storage holds
     """
     keys = _keys(access_key_id, secret_access_key_stdin)
     out = operator(ctx, as_json)
-    made = out.admin.create_storage(
+    made = out.admin.storages.create(
         name,
         endpoint=endpoint,
         public_endpoint=public_endpoint,
@@ -67,7 +67,7 @@ def list_(ctx: typer.Context, as_json: AsJson = False) -> None:
         ("REGION", lambda storage: storage.region),
         ("READ AS", lambda storage: storage.role_arn or storage.secret or "the stack's role"),
     ]
-    out.rows(out.admin.list_storages(), columns, "there is no storage: tables lie in AWS S3, read by the stack's role")
+    out.rows(out.admin.storages.list(), columns, "there is no storage: tables lie in AWS S3, read by the stack's role")
 
 
 @app.command()
@@ -78,7 +78,7 @@ def show(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
     deltaic storage show minio
     """
     out = operator(ctx, as_json)
-    out.show(out.admin.get_storage(name))
+    out.show(out.admin.storages.get(name))
 
 
 @app.command()
@@ -101,7 +101,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a storage holds
     """
     keys = _keys(access_key_id, secret_access_key_stdin)
     out = operator(ctx, as_json)
-    changed = out.admin.update_storage(
+    changed = out.admin.storages.update(
         name,
         endpoint=endpoint,
         public_endpoint=public_endpoint,
@@ -121,7 +121,7 @@ def delete(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
     deltaic storage delete minio
     """
     out = operator(ctx, as_json)
-    gone = out.admin.delete_storage(name)
+    gone = out.admin.storages.delete(name)
     out.show(gone, f"deleted storage '{gone.name}'")
 
 

@@ -40,7 +40,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     """
     share, schema, table = table_name(name)
     out = operator(ctx, as_json)
-    made = out.admin.create_table(
+    made = out.admin.tables.create(
         share,
         schema,
         table,
@@ -78,7 +78,7 @@ def list_(
         ("HISTORY", lambda table: f"from {table.start_version}" if table.history else "no"),
         ("STORAGE", lambda table: table.storage),
     ]
-    out.rows(out.admin.list_tables(share, schema), columns, f"'{name}' has no table yet")
+    out.rows(out.admin.tables.list(share, schema), columns, f"'{name}' has no table yet")
 
 
 @app.command()
@@ -90,7 +90,7 @@ def show(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
     """
     share, schema, table = table_name(name)
     out = operator(ctx, as_json)
-    out.show(out.admin.get_table(share, schema, table))
+    out.show(out.admin.tables.get(share, schema, table))
 
 
 @app.command()
@@ -116,7 +116,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
         raise typer.BadParameter("give --auxiliary or --no-auxiliary, not both")
     share, schema, table = table_name(name)
     out = operator(ctx, as_json)
-    changed = out.admin.update_table(
+    changed = out.admin.tables.update(
         share,
         schema,
         table,
@@ -139,5 +139,5 @@ def delete(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
     """
     share, schema, table = table_name(name)
     out = operator(ctx, as_json)
-    gone = out.admin.delete_table(share, schema, table)
+    gone = out.admin.tables.delete(share, schema, table)
     out.show(gone, f"deleted table '{gone.share}.{gone.schema_name}.{gone.name}'")

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from deltaic.catalog.issuing import DEFAULT_LIFE, IssuedToken
 from deltaic.catalog.items import Token
+from deltaic.catalog.token_admin import DEFAULT_LIFE, IssuedToken
 from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
 
 from deltaic_ops.cli.operator import AsJson, Operator, operator, wire
@@ -52,7 +52,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
     """
     out = operator(ctx, as_json)
     where = _profile(out, profile, endpoint, force=force)
-    _hand_over(out, out.tokens.create_token(out.admin.get_recipient(recipient), expires, comment=comment), where)
+    _hand_over(out, out.admin.tokens.create(out.admin.recipients.get(recipient), expires, comment=comment), where)
 
 
 @app.command()
@@ -83,8 +83,8 @@ def rotate(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
     """
     out = operator(ctx, as_json)
     where = _profile(out, profile, endpoint, force=force)
-    person = out.admin.get_recipient(recipient)
-    _hand_over(out, out.tokens.rotate_token(person, expires, overlap=overlap, comment=comment), where)
+    person = out.admin.recipients.get(recipient)
+    _hand_over(out, out.admin.tokens.rotate(person, expires, overlap=overlap, comment=comment), where)
 
 
 @app.command("list")
@@ -118,7 +118,7 @@ def show(ctx: typer.Context, recipient: Recipient, token_id: TokenId, as_json: A
     deltaic token show alice 937d8a9fd33e
     """
     out = operator(ctx, as_json)
-    out.show(out.tokens.get_token(out.admin.get_recipient(recipient), token_id))
+    out.show(out.admin.tokens.get(out.admin.recipients.get(recipient), token_id))
 
 
 @app.command()
@@ -129,7 +129,7 @@ def revoke(ctx: typer.Context, recipient: Recipient, token_id: TokenId, as_json:
     deltaic token revoke alice 937d8a9fd33e
     """
     out = operator(ctx, as_json)
-    gone = out.tokens.revoke_token(out.admin.get_recipient(recipient), token_id)
+    gone = out.admin.tokens.revoke(out.admin.recipients.get(recipient), token_id)
     out.show(gone, f"revoked token {gone.id} of '{gone.recipient}'")
 
 
@@ -137,9 +137,9 @@ app.command("delete", hidden=True, help="The same as revoke.")(revoke)
 
 
 def _tokens(out: Operator, recipient: str | None) -> Iterator[Token]:
-    recipients = out.admin.list_recipients() if recipient is None else [out.admin.get_recipient(recipient)]
+    recipients = out.admin.recipients.list() if recipient is None else [out.admin.recipients.get(recipient)]
     for person in recipients:
-        yield from out.tokens.list_tokens(person.id)
+        yield from out.admin.tokens.list(person.id)
 
 
 def _profile(out: Operator, path: Path | None, endpoint: str | None, *, force: bool) -> tuple[Path, str] | None:

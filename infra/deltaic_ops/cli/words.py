@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import typer
 from deltaic.catalog.admin import CatalogAdmin
-from deltaic.errors import NotFound
+from deltaic.errors import InvalidParameter, NotFound
+from deltaic.protocol.names import split_table_name
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DURATION = re.compile(r"([0-9]{1,6})([smhdw])")
@@ -44,10 +45,10 @@ def schema_name(text: str) -> tuple[str, str]:
 
 def table_name(text: str) -> tuple[str, str, str]:
     """Read SHARE.SCHEMA.TABLE."""
-    parts = text.rsplit(".", 2)
-    if len(parts) != 3 or not all(parts):  # noqa: PLR2004 -- share, schema, table
-        raise typer.BadParameter(f"'{text}' is not a table: write SHARE.SCHEMA.TABLE")
-    return parts[0], parts[1], parts[2]
+    try:
+        return split_table_name(text)
+    except InvalidParameter as refusal:
+        raise typer.BadParameter(refusal.message) from None
 
 
 def share_or_schema(admin: CatalogAdmin, text: str) -> tuple[str, str | None]:
@@ -55,6 +56,6 @@ def share_or_schema(admin: CatalogAdmin, text: str) -> tuple[str, str | None]:
     if "." not in text:
         return text, None
     try:
-        return admin.get_share(text).name, None
+        return admin.shares.get(text).name, None
     except NotFound:
         return schema_name(text)

@@ -1,4 +1,4 @@
-"""Decides what is known of the template's API: its routes, its authorizer, its own answers."""
+"""The template's API: its routes, its authorizer, its own answers."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Decides what a CloudFormation value means here: short forms become long ones, parameters and conditions are resolved.
+"""The values of CloudFormation: short forms become long ones, parameters and conditions are resolved.
 
 Only what template.yaml uses is understood; anything else is refused by name, so that a new intrinsic cannot slip
 through unresolved and make the local gateway differ from AWS.

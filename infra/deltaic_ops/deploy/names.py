@@ -1,4 +1,4 @@
-"""Decides what resources of the template are called: what `Ref` and `GetAtt` give, which function an ARN names."""
+"""The names of the template's resources: what `Ref` and `GetAtt` give, which function an ARN names."""
 
 import re
 from collections.abc import Iterator, Mapping

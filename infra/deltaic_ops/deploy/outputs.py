@@ -1,4 +1,4 @@
-"""Decides how the operator's side finds a deployed stack: by the outputs of template.yaml."""
+"""The outputs of template.yaml, by which the operator's side finds a deployed stack."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Decides how the template is built and deployed: by the SAM CLI, against whatever AWS the environment names.
+"""The template, built and deployed by the SAM CLI, against whatever AWS the environment names.
 
 The layer is built for the processor and the Python of the functions; an emulator that runs functions with this
 machine's interpreter needs this machine's.

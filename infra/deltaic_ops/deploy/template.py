@@ -1,4 +1,4 @@
-"""Decides what the rest of the operator's side knows of template.yaml: routes, functions, errors, tables, keys, roles.
+"""The template.yaml as the rest of the operator's side knows it: routes, functions, errors, tables, keys, roles.
 
 The local gateway serves what this reader finds, so that there is one route table and it is the template.
 """

@@ -1,4 +1,4 @@
-"""Decides what CloudFormation will make of template.yaml: SAM's own transform, run offline."""
+"""The template.yaml as CloudFormation will see it: SAM's own transform, run offline."""
 
 import logging
 from collections.abc import Mapping

@@ -1,13 +1,43 @@
-"""Decides nothing itself: the administration of the whole catalog, one part per kind of entry."""
+"""The administration of the whole catalog: one admin for each kind of entry, handed the others that it needs."""
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.grants import GrantAdmin
 from deltaic.catalog.recipients import RecipientAdmin
+from deltaic.catalog.records import Records
+from deltaic.catalog.schemas import SchemaAdmin
 from deltaic.catalog.shares import ShareAdmin
-from deltaic.catalog.storages import StorageAdmin
+from deltaic.catalog.storages import StorageAdmin, connect_secrets
+from deltaic.catalog.tables import TableAdmin
+from deltaic.catalog.token_admin import TokenAdmin
+
+if TYPE_CHECKING:
+    from mypy_boto3_secretsmanager import SecretsManagerClient
 
 
-class CatalogAdmin(ShareAdmin, RecipientAdmin, StorageAdmin):
-    """Creates, shows, lists, changes and deletes shares, schemas, tables, recipients, grants and storages.
+class CatalogAdmin:
+    """Creates, gets, lists, updates and deletes what the catalog holds: `admin.shares.create("sales")`.
 
     Every uniqueness and every "only if empty" holds against any number of racing administrators, by conditions in the
-    same transaction as the change. Names match without regard to case and keep their first spelling.
+    same transaction as the change. Names match without regard to case and keep their first spelling. `secrets` gives
+    the client of Secrets Manager, which keeps the access keys of storages; it is asked for when it is needed.
     """
+
+    def __init__(
+        self,
+        catalog_table: str,
+        tokens_table: str,
+        dynamo: Dynamo | None = None,
+        secrets: "Callable[[], SecretsManagerClient]" = connect_secrets,
+    ) -> None:
+        dynamo = dynamo or Dynamo()
+        records = Records(catalog_table, dynamo)
+        self.storages = StorageAdmin(records, secrets)
+        self.tables = TableAdmin(records)
+        self.schemas = SchemaAdmin(records, self.tables)
+        self.grants = GrantAdmin(records)
+        self.shares = ShareAdmin(records, self.schemas, self.grants)
+        self.tokens = TokenAdmin(catalog_table, tokens_table, dynamo)
+        self.recipients = RecipientAdmin(records, self.grants, self.tokens)

@@ -1,4 +1,4 @@
-"""Decides how plain values stand in DynamoDB's attribute form; cheaper to import than boto3's serializer."""
+"""Plain values in DynamoDB's attribute form and back; cheaper to import than boto3's serializer."""
 
 from collections.abc import Mapping
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Decides how DynamoDB is spoken to: one lazy client, bounded waiting, and no error of AWS's own let through."""
+"""The connection to DynamoDB: one lazy client, bounded waiting, and no error of AWS's own let through."""
 
 import random
 import threading
@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from deltaic.catalog.attributes import unmarshal_item
+from deltaic.catalog.aws_errors import Contended, refused, withheld
 from deltaic.catalog.keys import Key, Range
-from deltaic.catalog.refusals import Contended, refused, withheld
 from deltaic.errors import Conflict, TooManyRequests
 from deltaic.settings import settings
 
@@ -101,27 +101,27 @@ class Dynamo:
 
         What DynamoDB leaves unprocessed is asked for again with growing pauses; TooManyRequests when that is in vain.
         """
-        found: dict[Key, Attributes] = {}
+        items_by_key: dict[Key, Attributes] = {}
         waiting = list(dict.fromkeys(keys))
         pauses = _pauses(_READ_ATTEMPTS)
         while waiting:
-            items, left = self._batch(table, waiting[:BATCH_KEYS])
-            found.update({Key(item["pk"], item["sk"]): item for item in items})
-            waiting = left + waiting[BATCH_KEYS:]
-            if left:
+            items, unprocessed = self._batch(table, waiting[:BATCH_KEYS])
+            items_by_key.update({Key(item["pk"], item["sk"]): item for item in items})
+            waiting = unprocessed + waiting[BATCH_KEYS:]
+            if unprocessed:
                 pause = next(pauses, None)
                 if pause is None:
                     raise TooManyRequests("the catalog is busy: try again in a moment")
                 time.sleep(pause)
-        return found
+        return items_by_key
 
     def _batch(self, table: str, keys: Sequence[Key]) -> tuple[list[Attributes], list[Key]]:
         client = self.client
-        wanted = {table: {"Keys": [_key(key) for key in keys], "ConsistentRead": True}}
-        answer: Any = self._call(lambda: client.batch_get_item(RequestItems=wanted))  # type: ignore[arg-type]
+        request = {table: {"Keys": [_key(key) for key in keys], "ConsistentRead": True}}
+        answer: Any = self._call(lambda: client.batch_get_item(RequestItems=request))  # type: ignore[arg-type]
         items = [unmarshal_item(item) for item in answer["Responses"].get(table, [])]
-        left = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
-        return items, [Key(**unmarshal_item(key)) for key in left]
+        unprocessed = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
+        return items, [Key(**unmarshal_item(key)) for key in unprocessed]
 
     def query(
         self, table: str, stretch: Range, *, limit: int | None = None, consistent: bool = True

@@ -1,4 +1,4 @@
-"""Decides what the catalog holds: shares, schemas, tables, recipients, grants, storages, tokens; frozen values."""
+"""The items of the catalog: shares, schemas, tables, recipients, grants, storages, tokens; frozen values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Decides under which key each thing lies, so that every listing is one key range and every look-up one key.
+"""The key of each item, chosen so that every listing is one key range and every look-up one key.
 
 Names cannot contain '/' or control characters, so '/' separates and U+0000 is lower than any name's continuation.
 """

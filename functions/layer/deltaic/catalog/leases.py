@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from deltaic.catalog import keys
+from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Dynamo
-from deltaic.catalog.refusals import ConditionFailed
 from deltaic.catalog.writes import ABSENT, update
 from deltaic.errors import Conflict, InvalidParameter
 from deltaic.storage.locations import Location
@@ -47,12 +47,12 @@ class Leases:
         if not holder or ttl <= timedelta(0):
             raise InvalidParameter("a lease needs the name of its holder and a time to live")
         for _ in range(_RACES):
-            found = self._dynamo.get(self._table, _key(location))
+            item = self._dynamo.get(self._table, _key(location))
             now = self._now()
-            if found is not None and "holder" in found and found["expires"] > now and found["holder"] != holder:
-                raise _held(location, found)
-            own = found is not None and found.get("holder") == holder
-            seen = {} if found is None else found
+            if item is not None and "holder" in item and item["expires"] > now and item["holder"] != holder:
+                raise _held(location, item)
+            own = item is not None and item.get("holder") == holder
+            attributes = {} if item is None else item
             try:
                 self._dynamo.transact([
                     update(
@@ -60,7 +60,7 @@ class Leases:
                         _key(location),
                         assign={"holder": holder, "expires": now + _milliseconds(ttl), "location": location},
                         add={"fence": 0 if own else 1},
-                        expect={name: seen.get(name, ABSENT) for name in ("holder", "expires", "fence")},
+                        expect={name: attributes.get(name, ABSENT) for name in ("holder", "expires", "fence")},
                         create=True,
                     )
                 ])  # fmt: skip
@@ -78,7 +78,7 @@ class Leases:
         try:
             self._dynamo.transact([update(self._table, _key(location), assign=assign, expect={"holder": holder})])
         except ConditionFailed as failed:
-            raise _held(location, failed.found or {}) from None
+            raise _held(location, failed.item or {}) from None
 
     def release(self, location: str, holder: str) -> None:
         """Give the lease back; nothing happens if somebody else has it."""
@@ -90,10 +90,10 @@ class Leases:
 
     def find(self, location: str) -> Lease | None:
         """Return the lease that somebody holds now, or None."""
-        found = self._dynamo.get(self._table, _key(location))
-        if found is None or "holder" not in found or found["expires"] <= self._now():
+        item = self._dynamo.get(self._table, _key(location))
+        if item is None or "holder" not in item or item["expires"] <= self._now():
             return None
-        return Lease(found["location"], found["holder"], _moment(found["expires"]), found["fence"])
+        return Lease(item["location"], item["holder"], _moment(item["expires"]), item["fence"])
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
@@ -112,11 +112,11 @@ def _moment(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
-def _held(location: str, found: dict[str, Any]) -> Conflict:
-    if "holder" not in found:
+def _held(location: str, item: dict[str, Any]) -> Conflict:
+    if "holder" not in item:
         return Conflict(f"the lease of {location} is not held any more: take it again before writing")
-    until = _moment(found["expires"]).isoformat(timespec="seconds")
+    until = _moment(item["expires"]).isoformat(timespec="seconds")
     return Conflict(
-        f"{location} is being written by {found['holder']} (its lease ends {until}): "
+        f"{location} is being written by {item['holder']} (its lease ends {until}): "
         "wait until it is done, or for that time if it is dead"
     )

@@ -1,4 +1,4 @@
-"""Decides which submitted query an id stands for: the recipient's own, on the table that it names, while it lasts."""
+"""The submitted queries: an id stands for the recipient's own, on the table that it names, while it lasts."""
 
 import time
 from collections.abc import Callable
@@ -8,9 +8,9 @@ from typing import Final, Literal
 
 from deltaic.catalog import keys
 from deltaic.catalog.attributes import marshal, marshal_item
+from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.items import Item
-from deltaic.catalog.refusals import ConditionFailed
 from deltaic.errors import InvalidParameter, NotFound, Unavailable
 
 LIFE: Final = timedelta(days=1)
@@ -85,9 +85,9 @@ class QueryStore:
         try:
             self._dynamo.put(write)
         except ConditionFailed as failed:
-            if failed.found is None:
+            if failed.item is None:
                 raise Unavailable("the query could not be recorded at the moment; try again") from failed
-            return Query.read(failed.found)
+            return Query.read(failed.item)
         return query
 
     def find(self, recipient_id: str, table_id: str, query_id: str) -> Query | None:

@@ -1,4 +1,4 @@
-"""Decides what a recipient sees of the catalog: what is granted, and nothing that tells ungranted from absent."""
+"""The catalog as a recipient sees it: what is granted, and nothing that tells ungranted from absent."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -27,18 +27,18 @@ class CatalogReader:
 
     def list_shares(self, recipient_id: str, after: str | None, limit: int) -> list[Share]:
         """Return the shares granted to the recipient, by `Share.key`."""
-        found: list[Share] = []
-        while limit > len(found):
-            asked = min(limit - len(found), _LARGEST_PAGE)
-            granted = list(self._dynamo.query(self._table, keys.grants(recipient_id, after), limit=asked))
-            wanted = [keys.share(grant["share"]) for grant in granted]
-            shares = self._dynamo.batch_get(self._table, wanted)
+        shares: list[Share] = []
+        while limit > len(shares):
+            size = min(limit - len(shares), _LARGEST_PAGE)
+            grants = list(self._dynamo.query(self._table, keys.grants(recipient_id, after), limit=size))
+            share_keys = [keys.share(grant["share"]) for grant in grants]
+            items = self._dynamo.batch_get(self._table, share_keys)
             # A grant without its share is what a deletion under way leaves for a moment.
-            found += [Share.read(shares[key]) for key in wanted if key in shares]
-            if len(granted) < asked:
+            shares += [Share.read(items[key]) for key in share_keys if key in items]
+            if len(grants) < size:
                 break
-            after = granted[-1]["share"]
-        return found
+            after = grants[-1]["share"]
+        return shares
 
     def get_share(self, recipient_id: str, share: str) -> Share:
         """Return one share; raises NotFound."""
@@ -80,12 +80,12 @@ class CatalogReader:
     ) -> dict[str, Any]:
         """Return the wanted item and see, in the same request, that its share is granted."""
         grant = keys.grant(recipient_id, share)
-        found = self._dynamo.batch_get(self._table, [grant, wanted])
-        if grant not in found:
+        items = self._dynamo.batch_get(self._table, [grant, wanted])
+        if grant not in items:
             raise NotFound(unknown)
-        if wanted not in found:
+        if wanted not in items:
             raise NotFound(unknown_but_granted or unknown)
-        return found[wanted]
+        return items[wanted]
 
     def _listed(self, stretch: keys.Range, limit: int) -> Iterator[dict[str, Any]]:
         return self._dynamo.query(self._table, stretch, limit=limit, consistent=False)

@@ -1,27 +1,30 @@
-"""Decides how recipients come, change and go: the id is for ever, and with the recipient go its tokens and grants."""
+"""The recipients of the catalog: the id is for ever, and with the recipient go its tokens and grants."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 from uuid import uuid4
 
 from deltaic.catalog import keys
+from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.grants import GrantAdmin
-from deltaic.catalog.issuing import TokenAdmin
 from deltaic.catalog.items import Recipient, now
-from deltaic.catalog.records import DELETING, merged_properties
-from deltaic.catalog.refusals import ConditionFailed
+from deltaic.catalog.records import DELETING, Records, merged_properties
+from deltaic.catalog.token_admin import TokenAdmin
 from deltaic.catalog.writes import delete, put_new, update
 from deltaic.errors import AlreadyExists
 from deltaic.protocol import names
 
 
-class RecipientAdmin(GrantAdmin):
-    """Makes, lists, changes and deletes recipients."""
+class RecipientAdmin:
+    """Creates, gets, lists, updates and deletes recipients; with one go its tokens and its grants."""
 
-    def create_recipient(
-        self, name: str, *, comment: str = "", properties: Mapping[str, str] | None = None
-    ) -> Recipient:
+    def __init__(self, records: Records, grants: GrantAdmin, tokens: TokenAdmin) -> None:
+        self._records = records
+        self._grants = grants
+        self._tokens = tokens
+
+    def create(self, name: str, *, comment: str = "", properties: Mapping[str, str] | None = None) -> Recipient:
         """Make a recipient with an id of its own; raises AlreadyExists, InvalidParameter."""
         recipient = Recipient(
             name=names.check_recipient_name(name),
@@ -31,19 +34,23 @@ class RecipientAdmin(GrantAdmin):
             created_at=now(),
         )
         try:
-            self._dynamo.transact([
-                put_new(self._catalog, keys.recipient(name), recipient.attributes()),
-                put_new(self._catalog, keys.recipient_id(recipient.id), {"recipient": name}),
+            self._records.transact([
+                put_new(self._records.table, keys.recipient(name), recipient.attributes()),
+                put_new(self._records.table, keys.recipient_id(recipient.id), {"recipient": name}),
             ])  # fmt: skip
         except ConditionFailed:
             raise AlreadyExists(f"there is a recipient '{name}' already: choose another name, or use it") from None
         return recipient
 
-    def list_recipients(self) -> Iterator[Recipient]:
-        """Yield all recipients, in the order of their names."""
-        return (Recipient.read(item) for item in self._all(keys.recipients()) if "state" not in item)
+    def get(self, name: str) -> Recipient:
+        """Return a recipient; raises NotFound."""
+        return self._records.recipient(name)
 
-    def update_recipient(
+    def list(self) -> Iterator[Recipient]:
+        """Yield all recipients, in the order of their names."""
+        return (Recipient.read(item) for item in self._records.all(keys.recipients()) if "state" not in item)
+
+    def update(
         self,
         name: str,
         *,
@@ -60,31 +67,28 @@ class RecipientAdmin(GrantAdmin):
             assign["properties"] = merged_properties(item["properties"], add_properties, remove_properties)
             return assign
 
-        return Recipient.read(
-            self._change(keys.recipient(name), f"recipient '{name}' not found", change),
-        )
+        return Recipient.read(self._records.change(keys.recipient(name), f"recipient '{name}' not found", change))
 
-    def delete_recipient(self, name: str) -> Recipient:
+    def delete(self, name: str) -> Recipient:
         """Delete a recipient, its tokens and its grants; raises NotFound.
 
         From the first step on no token and no grant can be made for it. What was interrupted is finished by doing it
         again.
         """
         key = keys.recipient(name)
-        recipient = Recipient.read(self._existing(key, f"recipient '{name}' not found"))
+        recipient = Recipient.read(self._records.existing(key, f"recipient '{name}' not found"))
         same = {"id": recipient.id}
         mark = {"state": DELETING}
         try:
-            self._dynamo.transact([
-                update(self._catalog, key, assign=mark, expect=same),
-                update(self._catalog, keys.recipient_id(recipient.id), assign=mark),
+            self._records.transact([
+                update(self._records.table, key, assign=mark, expect=same),
+                update(self._records.table, keys.recipient_id(recipient.id), assign=mark),
             ])  # fmt: skip
-            TokenAdmin(self._catalog, self._tokens, self._dynamo).remove_all(recipient.id)
-            for grant in list(self._grants(keys.grants(recipient.id))):
-                self._remove_grant(grant)
-            self._dynamo.transact([
-                delete(self._catalog, key, same),
-                delete(self._catalog, keys.recipient_id(recipient.id)),
+            self._tokens.remove_all(recipient.id)
+            self._grants.remove_all(keys.grants(recipient.id))
+            self._records.transact([
+                delete(self._records.table, key, same),
+                delete(self._records.table, keys.recipient_id(recipient.id)),
             ])  # fmt: skip
         except ConditionFailed:
             pass  # somebody else deletes it at the same moment, and was faster

@@ -1,14 +1,15 @@
-"""Decides how administration reads and changes one entry: nobody's change is lost, nothing is written half."""
+"""What the administration of every kind of entry rests on: nobody's change is lost, nothing is written half."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 from uuid import UUID
 
 from deltaic.catalog import keys
+from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes, Dynamo
+from deltaic.catalog.items import Recipient, Schema, Share
 from deltaic.catalog.keys import Key
-from deltaic.catalog.refusals import ConditionFailed
-from deltaic.catalog.writes import ABSENT, update
+from deltaic.catalog.writes import ABSENT, Write, Writes, update
 from deltaic.errors import Conflict, InvalidParameter, NotFound
 from deltaic.protocol import names
 
@@ -21,49 +22,66 @@ Change = Callable[[Attributes], Mapping[str, Any]]
 
 
 class Records:
-    """What the administration of every kind of entry rests on."""
+    """The entries of one catalog table, and the parents that several kinds of entry look up."""
 
-    def __init__(self, catalog_table: str, tokens_table: str, dynamo: Dynamo | None = None) -> None:
-        self._catalog = catalog_table
-        self._tokens = tokens_table
-        self._dynamo = dynamo or Dynamo()
+    def __init__(self, table: str, dynamo: Dynamo) -> None:
+        self.table = table
+        """The name of the DynamoDB table, which every write spells out."""
+        self._dynamo = dynamo
 
-    def _existing(self, key: Key, missing: str) -> Attributes:
+    def share(self, name: str) -> Share:
+        """Return a share; raises NotFound."""
+        return Share.read(self.present(keys.share(name), f"share '{name}' not found"))
+
+    def schema(self, share: str, name: str) -> Schema:
+        """Return a schema; raises NotFound."""
+        return Schema.read(self.present(keys.schema(share, name), f"schema '{share}.{name}' not found"))
+
+    def recipient(self, name: str) -> Recipient:
+        """Return a recipient; raises NotFound."""
+        return Recipient.read(self.present(keys.recipient(name), f"recipient '{name}' not found"))
+
+    def existing(self, key: Key, missing: str) -> Attributes:
         """Return an entry, one whose deletion has begun included; raises NotFound with the message `missing`."""
-        item = self._dynamo.get(self._catalog, key)
+        item = self._dynamo.get(self.table, key)
         if item is None:
             raise NotFound(missing)
         return item
 
-    def _present(self, key: Key, missing: str) -> Attributes:
-        """Return an entry whose deletion has not begun."""
-        item = self._existing(key, missing)
+    def present(self, key: Key, missing: str) -> Attributes:
+        """Return an entry whose deletion has not begun; raises NotFound, which begins with the message `missing`."""
+        item = self.existing(key, missing)
         if "state" in item:
             raise NotFound(f"{missing}: its deletion was begun and not finished, so delete it again")
         return item
 
-    def _all(self, stretch: keys.Range) -> Iterator[Attributes]:
-        return self._dynamo.query(self._catalog, stretch)
+    def all(self, stretch: keys.Range) -> Iterator[Attributes]:
+        """Yield the entries of a stretch, in the order of their keys."""
+        return self._dynamo.query(self.table, stretch)
 
-    def _change(
+    def transact(self, writes: Iterable[Write]) -> None:
+        """Make all the writes or none; raises ConditionFailed for the first condition that did not hold."""
+        self._dynamo.transact(writes)
+
+    def change(
         self,
         key: Key,
         missing: str,
         change: Change,
-        also: Callable[[Attributes, Mapping[str, Any]], list[dict[str, Any]]] = lambda _before, _after: [],
+        also: Callable[[Attributes, Mapping[str, Any]], Writes] = lambda _before, _after: [],
     ) -> Attributes:
         """Change an entry, and what `also` says in the same transaction, unless it was changed in between: then again.
 
         A condition of `also` that does not hold is raised as ConditionFailed, counted from 1.
         """
         for _ in range(_RACES):
-            item = self._present(key, missing)
+            item = self.present(key, missing)
             assign = change(item)
             revision = item.get("revision", ABSENT)
             try:
-                self._dynamo.transact([
+                self.transact([
                     update(
-                        self._catalog,
+                        self.table,
                         key,
                         assign=assign,
                         add={"revision": 1},

@@ -1,24 +1,28 @@
-"""Decides how schemas come, change and go: each belongs to one share, and its tables hold it in place."""
+"""The schemas of the catalog: each belongs to one share, and its tables hold it in place."""
 
 from collections.abc import Iterator
 
 from deltaic.catalog import keys
-from deltaic.catalog.items import Schema, Share, Table, now
-from deltaic.catalog.records import DELETING
-from deltaic.catalog.refusals import ConditionFailed
-from deltaic.catalog.table_entries import TableAdmin
+from deltaic.catalog.aws_errors import ConditionFailed
+from deltaic.catalog.items import Schema, now
+from deltaic.catalog.records import DELETING, Records
+from deltaic.catalog.tables import TableAdmin
 from deltaic.catalog.writes import ABSENT, delete, put_new, update
 from deltaic.errors import AlreadyExists, Conflict, NotFound
 from deltaic.protocol import names
 
 
-class SchemaAdmin(TableAdmin):
-    """Makes, lists, changes and deletes schemas. A share counts its schemas, so that it knows when it is empty."""
+class SchemaAdmin:
+    """Creates, gets, lists, updates and deletes schemas. A share counts its schemas, to know when it is empty."""
 
-    def create_schema(self, share: str, name: str, *, comment: str = "") -> Schema:
+    def __init__(self, records: Records, tables: TableAdmin) -> None:
+        self._records = records
+        self._tables = tables
+
+    def create(self, share: str, name: str, *, comment: str = "") -> Schema:
         """Make a schema in a share; raises NotFound for the share, AlreadyExists, InvalidParameter."""
         names.check_schema_name(name)
-        parent = Share.read(self._present(keys.share(share), f"share '{share}' not found"))
+        parent = self._records.share(share)
         schema = Schema(
             name=name,
             share=parent.name,
@@ -27,10 +31,10 @@ class SchemaAdmin(TableAdmin):
             created_at=now(),
         )
         try:
-            self._dynamo.transact([
-                put_new(self._catalog, keys.schema(share, name), {**schema.attributes(), "tables": 0}),
+            self._records.transact([
+                put_new(self._records.table, keys.schema(share, name), {**schema.attributes(), "tables": 0}),
                 update(
-                    self._catalog,
+                    self._records.table,
                     keys.share(share),
                     add={"schemas": 1},
                     expect={"id": parent.id, "state": ABSENT},
@@ -42,18 +46,22 @@ class SchemaAdmin(TableAdmin):
             raise AlreadyExists(f"there is a schema '{parent.name}.{name}' already: choose another name") from None
         return schema
 
-    def list_schemas(self, share: str) -> Iterator[Schema]:
-        """Yield the schemas of a share, in the order of their names; raises NotFound."""
-        self._present(keys.share(share), f"share '{share}' not found")
-        return (Schema.read(item) for item in self._all(keys.schemas(share)))
+    def get(self, share: str, name: str) -> Schema:
+        """Return a schema; raises NotFound."""
+        return self._records.schema(share, name)
 
-    def update_schema(self, share: str, name: str, *, comment: str | None = None) -> Schema:
+    def list(self, share: str) -> Iterator[Schema]:
+        """Yield the schemas of a share, in the order of their names; raises NotFound."""
+        self._records.share(share)
+        return (Schema.read(item) for item in self._records.all(keys.schemas(share)))
+
+    def update(self, share: str, name: str, *, comment: str | None = None) -> Schema:
         """Change the provider's note; raises NotFound, InvalidParameter."""
         assign = {} if comment is None else {"comment": names.check_comment(comment)}
         missing = f"schema '{share}.{name}' not found"
-        return Schema.read(self._change(keys.schema(share, name), missing, lambda _: assign))
+        return Schema.read(self._records.change(keys.schema(share, name), missing, lambda _: assign))
 
-    def delete_schema(self, share: str, name: str, *, force: bool = False) -> Schema:
+    def delete(self, share: str, name: str, *, force: bool = False) -> Schema:
         """Delete a schema; one with tables only by force, and them with it. Raises NotFound, Conflict.
 
         From the first step of a forced deletion on no table can be made in it. What was interrupted is finished by
@@ -61,22 +69,26 @@ class SchemaAdmin(TableAdmin):
         """
         key = keys.schema(share, name)
         missing = f"schema '{share}.{name}' not found"
-        schema = Schema.read(self._existing(key, missing))
+        schema = Schema.read(self._records.existing(key, missing))
         same = {"share_id": schema.share_id, "created_at": schema.created_at}
         try:
             if force:
-                self._dynamo.transact([update(self._catalog, key, assign={"state": DELETING}, expect=same)])
-                for item in list(self._all(keys.tables(share, name))):
-                    self._remove_table(Table.read(item))
-            self._dynamo.transact([
-                delete(self._catalog, key, {**same, "tables": 0}),
-                update(self._catalog, keys.share(share), add={"schemas": -1}, expect={"id": schema.share_id}),
+                self._records.transact([update(self._records.table, key, assign={"state": DELETING}, expect=same)])
+                self._tables.remove_all(share, name)
+            self._records.transact([
+                delete(self._records.table, key, {**same, "tables": 0}),
+                update(self._records.table, keys.share(share), add={"schemas": -1}, expect={"id": schema.share_id}),
             ])  # fmt: skip
         except ConditionFailed as failed:
-            left = (failed.found or {}).get("tables", 0)
+            left = (failed.item or {}).get("tables", 0)
             if failed.index == 0 and left:
                 raise Conflict(
                     f"schema '{schema.share}.{schema.name}' has {left} table(s): delete them first, or force it"
                 ) from None
             raise NotFound(missing) from None  # somebody else deleted it at the same moment
         return schema
+
+    def remove_all(self, share: str) -> None:
+        """Delete every schema of a share in which no more can be made, and their tables with them."""
+        for item in tuple(self._records.all(keys.schemas(share))):
+            self.delete(share, item["name"], force=True)

@@ -1,25 +1,30 @@
-"""Decides how shares come, change and go: the name is unique, the id is for ever, and schemas hold it in place."""
+"""The shares of the catalog: the name is unique, the id is for ever, and schemas hold it in place."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 from uuid import uuid4
 
 from deltaic.catalog import keys
+from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.grants import GrantAdmin
 from deltaic.catalog.items import Share, now
-from deltaic.catalog.records import DELETING, checked_id, merged_properties
-from deltaic.catalog.refusals import ConditionFailed
+from deltaic.catalog.records import DELETING, Records, checked_id, merged_properties
 from deltaic.catalog.schemas import SchemaAdmin
 from deltaic.catalog.writes import delete, put_new, update
 from deltaic.errors import AlreadyExists, Conflict, NotFound
 from deltaic.protocol import names
 
 
-class ShareAdmin(GrantAdmin, SchemaAdmin):
-    """Makes, lists, changes and deletes shares."""
+class ShareAdmin:
+    """Creates, gets, lists, updates and deletes shares; with one go its grants and, by force, its schemas."""
 
-    def create_share(
+    def __init__(self, records: Records, schemas: SchemaAdmin, grants: GrantAdmin) -> None:
+        self._records = records
+        self._schemas = schemas
+        self._grants = grants
+
+    def create(
         self,
         name: str,
         *,
@@ -41,16 +46,22 @@ class ShareAdmin(GrantAdmin, SchemaAdmin):
             created_at=now(),
         )
         try:
-            self._dynamo.transact([put_new(self._catalog, keys.share(name), {**share.attributes(), "schemas": 0})])
+            self._records.transact(
+                [put_new(self._records.table, keys.share(name), {**share.attributes(), "schemas": 0})]
+            )
         except ConditionFailed:
             raise AlreadyExists(f"there is a share '{name}' already: choose another name, or update it") from None
         return share
 
-    def list_shares(self) -> Iterator[Share]:
-        """Yield all shares, in the order of their names."""
-        return (Share.read(item) for item in self._all(keys.shares()) if "state" not in item)
+    def get(self, name: str) -> Share:
+        """Return a share; raises NotFound."""
+        return self._records.share(name)
 
-    def update_share(
+    def list(self) -> Iterator[Share]:
+        """Yield all shares, in the order of their names."""
+        return (Share.read(item) for item in self._records.all(keys.shares()) if "state" not in item)
+
+    def update(
         self,
         name: str,
         *,
@@ -70,9 +81,9 @@ class ShareAdmin(GrantAdmin, SchemaAdmin):
             assign["properties"] = merged_properties(item["properties"], add_properties, remove_properties)
             return assign
 
-        return Share.read(self._change(keys.share(name), f"share '{name}' not found", change))
+        return Share.read(self._records.change(keys.share(name), f"share '{name}' not found", change))
 
-    def delete_share(self, name: str, *, force: bool = False) -> Share:
+    def delete(self, name: str, *, force: bool = False) -> Share:
         """Delete a share and its grants; one with schemas only by force, and them with it. Raises NotFound, Conflict.
 
         From the first step on nothing can be made in it and it cannot be granted. What was interrupted is finished by
@@ -80,21 +91,19 @@ class ShareAdmin(GrantAdmin, SchemaAdmin):
         """
         key = keys.share(name)
         missing = f"share '{name}' not found"
-        share = Share.read(self._existing(key, missing))
+        share = Share.read(self._records.existing(key, missing))
         same = {"id": share.id}
         empty = {**same, "schemas": 0}
         try:
-            self._dynamo.transact([
-                update(self._catalog, key, assign={"state": DELETING}, expect=same if force else empty),
+            self._records.transact([
+                update(self._records.table, key, assign={"state": DELETING}, expect=same if force else empty),
             ])  # fmt: skip
             # The grants first: for recipients the share is gone at once, not piece by piece.
-            for grant in list(self._grants(keys.grantees(name))):
-                self._remove_grant(grant)
-            for item in list(self._all(keys.schemas(name))):
-                self.delete_schema(name, item["name"], force=True)
-            self._dynamo.transact([delete(self._catalog, key, empty)])
+            self._grants.remove_all(keys.grantees(name))
+            self._schemas.remove_all(name)
+            self._records.transact([delete(self._records.table, key, empty)])
         except ConditionFailed as failed:
-            left = (failed.found or {}).get("schemas", 0)
+            left = (failed.item or {}).get("schemas", 0)
             if left and not force:
                 raise Conflict(f"share '{share.name}' has {left} schema(s): delete them first, or force it") from None
             raise NotFound(missing) from None  # somebody else deleted it at the same moment

@@ -1,4 +1,4 @@
-"""Decides how storages come, change and go: where tables lie outside AWS S3, and where their access keys are kept."""
+"""The storages of the catalog: where tables lie outside AWS S3, and where their access keys are kept."""
 
 import json
 import re
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from deltaic.catalog import keys
+from deltaic.catalog.aws_errors import ConditionFailed, refused
 from deltaic.catalog.dynamo import client_config
 from deltaic.catalog.items import Storage, now
 from deltaic.catalog.records import Records
-from deltaic.catalog.refusals import ConditionFailed, refused
 from deltaic.catalog.writes import delete, put_new
 from deltaic.errors import AlreadyExists, Conflict, InvalidParameter, NotFound
 from deltaic.protocol import names
@@ -47,12 +47,14 @@ def connect_secrets() -> "SecretsManagerClient":
     return client
 
 
-class StorageAdmin(Records):
-    """Makes, lists, changes and deletes storages."""
+class StorageAdmin:
+    """Creates, gets, lists, updates and deletes storages; `secrets` gives the client of Secrets Manager."""
 
-    secrets: "Callable[[], SecretsManagerClient]" = staticmethod(connect_secrets)
+    def __init__(self, records: Records, secrets: "Callable[[], SecretsManagerClient]" = connect_secrets) -> None:
+        self._records = records
+        self._secrets = secrets
 
-    def create_storage(  # noqa: PLR0913 -- what a storage holds
+    def create(  # noqa: PLR0913 -- what a storage holds
         self,
         name: str,
         *,
@@ -78,26 +80,26 @@ class StorageAdmin(Records):
         )
         key = keys.storage(name)
         try:
-            self._dynamo.transact([put_new(self._catalog, key, {**storage.attributes(), "tables": 0})])
+            self._records.transact([put_new(self._records.table, key, {**storage.attributes(), "tables": 0})])
         except ConditionFailed:
             raise AlreadyExists(f"there is a storage '{name}' already: choose another name, or update it") from None
         if access_keys is not None:
             try:
                 self._keep(storage.secret, access_keys)
             except Exception:
-                self._dynamo.transact([delete(self._catalog, key)])
+                self._records.transact([delete(self._records.table, key)])
                 raise
         return storage
 
-    def get_storage(self, name: str) -> Storage:
+    def get(self, name: str) -> Storage:
         """Return a storage, which never holds the keys; raises NotFound."""
-        return Storage.read(self._present(keys.storage(name), f"storage '{name}' not found"))
+        return Storage.read(self._records.present(keys.storage(name), f"storage '{name}' not found"))
 
-    def list_storages(self) -> Iterator[Storage]:
+    def list(self) -> Iterator[Storage]:
         """Yield all storages, in the order of their names."""
-        return (Storage.read(item) for item in self._all(keys.storages()))
+        return (Storage.read(item) for item in self._records.all(keys.storages()))
 
-    def update_storage(  # noqa: PLR0913 -- what a storage holds
+    def update(  # noqa: PLR0913 -- what a storage holds
         self,
         name: str,
         *,
@@ -121,18 +123,18 @@ class StorageAdmin(Records):
         if role_arn is not None:
             assign["role_arn"] = _checked_role(role_arn)
         if access_keys is not None:
-            assign["secret"] = self._secret(self.get_storage(name).name)
+            assign["secret"] = self._secret(self.get(name).name)
             self._keep(assign["secret"], access_keys)
         missing = f"storage '{name}' not found"
-        return Storage.read(self._change(keys.storage(name), missing, lambda _: assign))
+        return Storage.read(self._records.change(keys.storage(name), missing, lambda _: assign))
 
-    def delete_storage(self, name: str) -> Storage:
+    def delete(self, name: str) -> Storage:
         """Delete a storage that no table lies in, and its access keys; raises NotFound, Conflict."""
-        storage = self.get_storage(name)
+        storage = self.get(name)
         try:
-            self._dynamo.transact([delete(self._catalog, keys.storage(name), {"tables": 0})])
+            self._records.transact([delete(self._records.table, keys.storage(name), {"tables": 0})])
         except ConditionFailed as failed:
-            left = (failed.found or {}).get("tables", 0)
+            left = (failed.item or {}).get("tables", 0)
             if not left:
                 raise NotFound(f"storage '{name}' not found") from None
             raise Conflict(f"{left} table(s) lie in storage '{storage.name}': delete or move them first") from None
@@ -141,7 +143,7 @@ class StorageAdmin(Records):
         return storage
 
     def _secret(self, name: str) -> str:
-        return f"{SECRETS}/{self._catalog}/{names.key(name)}"
+        return f"{SECRETS}/{self._records.table}/{names.key(name)}"
 
     def _keep(self, secret: str, access_keys: AccessKeys) -> None:
         if not access_keys.access_key_id or not access_keys.secret_access_key:
@@ -151,7 +153,7 @@ class StorageAdmin(Records):
             "secretAccessKey": access_keys.secret_access_key,
         })  # fmt: skip
         try:
-            client = self.secrets()
+            client = self._secrets()
             try:
                 client.create_secret(Name=secret, SecretString=value, Description="Access keys of a Deltaic storage")
             except client.exceptions.ResourceExistsException:
@@ -161,7 +163,7 @@ class StorageAdmin(Records):
 
     def _forget(self, secret: str) -> None:
         try:
-            client = self.secrets()
+            client = self._secrets()
             try:
                 # At once: whoever gives up a storage means it, and a new one of that name must find its place free.
                 client.delete_secret(SecretId=secret, ForceDeleteWithoutRecovery=True)

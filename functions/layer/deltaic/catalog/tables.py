@@ -1,58 +1,191 @@
-"""Decides how the two DynamoDB tables are keyed: the one truth that `template.yaml` mirrors and tests create from.
+"""The table entries of the catalog: where a shared table lies and what may be done with it."""
 
-Both tables have a string partition key `pk` and a string sort key `sk`, no index, on-demand billing. Everything is
-found by key or by key prefix:
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, cast
+from uuid import uuid4
 
-    Catalog   pk                    sk                              item
-              shares                share/<share>                   a share, with the count of its schemas
-              share/<share>         schema/<schema>                 a schema, with the count of its tables
-              share/<share>         table/<schema>/<table>          a table
-              share/<share>         grant/<recipient id>            a grant, seen from the share
-              recipients            recipient/<recipient>           a recipient
-              recipient/<id>        recipient                       that the recipient exists, and its name
-              recipient/<id>        grant/<share>                   a grant, seen from the recipient
-              storages              storage/<storage>               a storage, with the count of tables that use it
-              query/<recipient id>  <table id>/<SHA-256 hex>        a submitted query, while its result can be asked for
-              lease/<SHA-256 hex>   lease                           who writes to the table at this location
-    Tokens    token/<SHA-256 hex>   token                           a token, as the authorizer reads it
-              recipient/<id>        token/<token id>                a token, as the recipient's list shows it
-              recipient/<id>        tokens                          the revision of that list
+from deltaic.catalog import keys
+from deltaic.catalog.aws_errors import ConditionFailed
+from deltaic.catalog.dynamo import Attributes
+from deltaic.catalog.items import AccessMode, Table, now
+from deltaic.catalog.records import Records, checked_id
+from deltaic.catalog.writes import ABSENT, Writes, delete, put_new, update
+from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
+from deltaic.protocol import names
+from deltaic.storage.locations import Location
 
-Names stand lower-cased in keys (`keys.segment`); the original spelling is an attribute.
-"""
-
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from mypy_boto3_dynamodb import DynamoDBClient
-
-PARTITION_KEY: Final = "pk"
-SORT_KEY: Final = "sk"
-EXPIRY: Final = "expires"
-"""The Tokens table's time-to-live attribute, epoch seconds. Readers check it too, since deletion lags by days."""
+_ACCESS_MODES: Final = ("url", "dir")
+_LATEST_LONG: Final = 2**63 - 1
 
 
-CATALOG_EXPIRY: Final = "expires_at"
-"""The Catalog table's, likewise; only queries have it. A lease must stay, since its fence goes on counting."""
+class TableAdmin:
+    """Creates, gets, lists, updates and deletes table entries. The tables themselves are never touched.
 
+    A schema counts its tables and a storage those that lie in it, so that each knows when it may go.
+    """
 
-def create(client: "DynamoDBClient", catalog_table: str, tokens_table: str) -> None:
-    """Create both tables where no template does it (tests, the embedded AWS); tables that exist are left alone."""
-    for name, expiry in ((catalog_table, CATALOG_EXPIRY), (tokens_table, EXPIRY)):
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    def create(  # noqa: PLR0913 -- what a table entry holds
+        self,
+        share: str,
+        schema: str,
+        name: str,
+        location: str,
+        *,
+        auxiliary_locations: Sequence[str] = (),
+        access_modes: Sequence[str] = ("url",),
+        history: bool = False,
+        start_version: int = 0,
+        storage: str = "",
+        table_id: str | None = None,
+    ) -> Table:
+        """Make a table entry; raises NotFound for the schema or the storage, AlreadyExists, InvalidParameter."""
+        names.check_table_name(name)
+        parent = self._records.schema(share, schema)
+        table = Table(
+            name=name,
+            schema_name=parent.name,
+            share=parent.share,
+            id=str(uuid4()) if table_id is None else checked_id(table_id),
+            share_id=parent.share_id,
+            location=checked_location(location),
+            auxiliary_locations=tuple(checked_location(auxiliary) for auxiliary in auxiliary_locations),
+            access_modes=checked_access_modes(access_modes),
+            history=history,
+            start_version=_checked_version(start_version),
+            storage=names.key(storage),
+            created_at=now(),
+        )
         try:
-            client.create_table(
-                TableName=name,
-                AttributeDefinitions=[
-                    {"AttributeName": PARTITION_KEY, "AttributeType": "S"},
-                    {"AttributeName": SORT_KEY, "AttributeType": "S"},
-                ],
-                KeySchema=[
-                    {"AttributeName": PARTITION_KEY, "KeyType": "HASH"},
-                    {"AttributeName": SORT_KEY, "KeyType": "RANGE"},
-                ],
-                BillingMode="PAY_PER_REQUEST",
+            self._records.transact([
+                put_new(self._records.table, keys.table(share, schema, name), table.attributes()),
+                update(
+                    self._records.table,
+                    keys.schema(share, schema),
+                    add={"tables": 1},
+                    expect={"share_id": parent.share_id, "state": ABSENT},
+                ),
+                *self._uses(table.storage, 1),
+            ])  # fmt: skip
+        except ConditionFailed as failed:
+            if failed.index == 0:
+                title = f"{parent.share}.{parent.name}.{name}"
+                raise AlreadyExists(f"there is a table '{title}' already: choose another name, or update it") from None
+            what = f"schema '{share}.{schema}'" if failed.index == 1 else f"storage '{storage}'"
+            raise NotFound(f"{what} not found") from None
+        return table
+
+    def get(self, share: str, schema: str, name: str) -> Table:
+        """Return a table entry; raises NotFound."""
+        return Table.read(self._records.present(keys.table(share, schema, name), _missing(share, schema, name)))
+
+    def list(self, share: str, schema: str | None = None) -> Iterator[Table]:
+        """Yield the tables of a schema, or of the whole share, in the order of their names; raises NotFound."""
+        if schema is None:
+            self._records.share(share)
+            stretch = keys.all_tables(share)
+        else:
+            self._records.schema(share, schema)
+            stretch = keys.tables(share, schema)
+        return (Table.read(item) for item in self._records.all(stretch))
+
+    def update(  # noqa: PLR0913 -- what a table entry holds
+        self,
+        share: str,
+        schema: str,
+        name: str,
+        *,
+        location: str | None = None,
+        auxiliary_locations: Sequence[str] | None = None,
+        access_modes: Sequence[str] | None = None,
+        history: bool | None = None,
+        start_version: int | None = None,
+        storage: str | None = None,
+    ) -> Table:
+        """Change what is given and keep the rest, the id above all; raises NotFound, InvalidParameter."""
+        assign: dict[str, Any] = {}
+        if location is not None:
+            assign["location"] = checked_location(location)
+        if auxiliary_locations is not None:
+            assign["auxiliary_locations"] = [checked_location(auxiliary) for auxiliary in auxiliary_locations]
+        if access_modes is not None:
+            assign["access_modes"] = checked_access_modes(access_modes)
+        if history is not None:
+            assign["history"] = history
+        if start_version is not None:
+            assign["start_version"] = _checked_version(start_version)
+        if storage is not None:
+            assign["storage"] = names.key(storage)
+
+        def moved(before: Attributes, after: Mapping[str, Any]) -> Writes:
+            left, entered = before["storage"], after.get("storage", before["storage"])
+            return [] if left == entered else [*self._uses(entered, 1), *self._uses(left, -1)]
+
+        try:
+            item = self._records.change(
+                keys.table(share, schema, name), _missing(share, schema, name), lambda _: assign, also=moved
             )
-        except client.exceptions.ResourceInUseException:
-            continue
-        client.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 60})
-        client.update_time_to_live(TableName=name, TimeToLiveSpecification={"Enabled": True, "AttributeName": expiry})
+        except ConditionFailed:
+            raise NotFound(f"storage '{storage}' not found") from None
+        return Table.read(item)
+
+    def delete(self, share: str, schema: str, name: str) -> Table:
+        """Delete a table entry, not the table; raises NotFound."""
+        missing = _missing(share, schema, name)
+        while True:
+            table = Table.read(self._records.existing(keys.table(share, schema, name), missing))
+            if self._remove(table):
+                return table
+
+    def remove_all(self, share: str, schema: str) -> None:
+        """Delete every table entry of a schema in which no more can be made."""
+        for item in tuple(self._records.all(keys.tables(share, schema))):
+            self._remove(Table.read(item))
+
+    def _remove(self, table: Table) -> bool:
+        """Delete an entry as it was read; False if it is gone, or lies in another storage by now."""
+        try:
+            self._records.transact([
+                delete(
+                    self._records.table,
+                    keys.table(table.share, table.schema_name, table.name),
+                    {"id": table.id, "storage": table.storage},
+                ),
+                update(self._records.table, keys.schema(table.share, table.schema_name), add={"tables": -1}),
+                *self._uses(table.storage, -1),
+            ])  # fmt: skip
+        except ConditionFailed:
+            return False
+        return True
+
+    def _uses(self, storage: str, count: int) -> Writes:
+        return [update(self._records.table, keys.storage(storage), add={"tables": count})] if storage else []
+
+
+def checked_location(uri: str) -> str:
+    """Return an S3 URI without a slash at its end; raises InvalidParameter."""
+    place = Location.parse(uri)
+    if place.prefix.rpartition("/")[2] == "_delta_log":
+        raise InvalidParameter(f"'{uri}' is the log of a table: name the folder that holds _delta_log")
+    scheme = uri.partition("://")[0].lower()
+    return f"{scheme}://{place.bucket}/{place.prefix}".rstrip("/")
+
+
+def checked_access_modes(modes: Sequence[str]) -> tuple[AccessMode, ...]:
+    """Return the modes once each, `url` before `dir`; raises InvalidParameter."""
+    unknown = [mode for mode in modes if mode not in _ACCESS_MODES]
+    if unknown or not modes:
+        raise InvalidParameter(f"access modes are 'url' and 'dir', at least one of them; not '{', '.join(unknown)}'")
+    return cast("tuple[AccessMode, ...]", tuple(mode for mode in _ACCESS_MODES if mode in modes))
+
+
+def _checked_version(version: int) -> int:
+    if not 0 <= version <= _LATEST_LONG:
+        raise InvalidParameter(f"the start version must be 0 or more, and is {version}")
+    return version
+
+
+def _missing(share: str, schema: str, name: str) -> str:
+    return f"table '{share}.{schema}.{name}' not found"

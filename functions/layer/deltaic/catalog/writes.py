@@ -1,4 +1,4 @@
-"""Decides how one write of a transaction is spelled: placeholders for every name, and a condition on every write."""
+"""The writes of a transaction as DynamoDB spells them: a placeholder for every name, a condition on every write."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,11 +14,17 @@ class Absent:
 ABSENT: Final = Absent()
 """In a condition: the attribute does not exist."""
 
+Write = dict[str, Any]
+"""One write of a transaction, as TransactWriteItems takes it."""
+
+Writes = list[Write]
+"""Some of them."""
+
 Condition = Mapping[str, Any]
 """Attribute names and the values that they must have."""
 
 
-def put_new(table: str, key: Key, attributes: Mapping[str, Any]) -> dict[str, Any]:
+def put_new(table: str, key: Key, attributes: Mapping[str, Any]) -> Write:
     """Write an item that must not exist yet."""
     return {
         "Put": {
@@ -29,12 +35,12 @@ def put_new(table: str, key: Key, attributes: Mapping[str, Any]) -> dict[str, An
     }
 
 
-def check(table: str, key: Key, expect: Condition | None = None) -> dict[str, Any]:
+def check(table: str, key: Key, expect: Condition | None = None) -> Write:
     """Write nothing, but fail the transaction unless the item exists and is as expected."""
     return {"ConditionCheck": _Expression(expect).arguments(table, key)}
 
 
-def delete(table: str, key: Key, expect: Condition | None = None) -> dict[str, Any]:
+def delete(table: str, key: Key, expect: Condition | None = None) -> Write:
     """Delete an item, which must exist and be as expected."""
     return {"Delete": _Expression(expect).arguments(table, key)}
 
@@ -48,7 +54,7 @@ def update(  # noqa: PLR0913 -- the parts of one update expression
     add: Mapping[str, int] | None = None,
     expect: Condition | None = None,
     create: bool = False,
-) -> dict[str, Any]:
+) -> Write:
     """Change attributes of an item, which must exist (unless `create`) and be as expected.
 
     A None in `assign` removes the attribute. `add` counts up or down.

@@ -6,8 +6,7 @@ version on. Before that, and everywhere else, the time of the commit file counts
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Final
+from datetime import timedelta
 
 from deltaic.delta.actions import Metadata
 from deltaic.delta.commits import in_commit_timestamp
@@ -17,24 +16,13 @@ from deltaic.delta.store import TableStore
 from deltaic.delta.times import file_times
 from deltaic.delta.unreadable import reading
 from deltaic.errors import MalformedRequest, TableUnreadable
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def shown(timestamp: int) -> str:
-    """Write a time as the reference's messages do, in UTC: `2000-01-01 00:00:00.0`."""
-    try:
-        moment = _EPOCH + timedelta(milliseconds=timestamp)
-    except OverflowError:
-        return f"{timestamp} ms"
-    fraction = f"{moment.microsecond // 1000:03d}".rstrip("0") or "0"
-    return f"{moment.year:04d}-{moment:%m-%d %H:%M:%S}.{fraction}"
+from deltaic.moments import EPOCH, format_ms
 
 
 def _as_sent(timestamp: int) -> str:
     """Write a time as requests do, after how the reference shows it: ` (2000-01-01T00:00:00.000Z)`."""
     try:
-        return f" ({(_EPOCH + timedelta(milliseconds=timestamp)).isoformat(timespec='milliseconds')[:-6]}Z)"
+        return f" ({(EPOCH + timedelta(milliseconds=timestamp)).isoformat(timespec='milliseconds')[:-6]}Z)"
     except OverflowError:
         return ""
 
@@ -105,17 +93,17 @@ class History:
         first = self._stretches[0]
         time = first.time_of(0)
         raise MalformedRequest(
-            f"The provided timestamp ({shown(timestamp)}) is before the earliest version available: it is before the "
-            f"earliest available version {first.versions[0]} ({shown(time)}). "
-            f"Please use a timestamp greater than or equal to {shown(time)}{_as_sent(time)}."
+            f"The provided timestamp ({format_ms(timestamp)}) is before the earliest version available: it is before "
+            f"the earliest available version {first.versions[0]} ({format_ms(time)}). "
+            f"Please use a timestamp greater than or equal to {format_ms(time)}{_as_sent(time)}."
         )
 
     def _after_latest(self, timestamp: int) -> MalformedRequest:
         last = self._stretches[-1]
         time = last.time_of(len(last.versions) - 1)
-        latest = shown(time)
+        latest = format_ms(time)
         return MalformedRequest(
-            f"The provided timestamp ({shown(timestamp)}) is after the latest version available: it is after the "
+            f"The provided timestamp ({format_ms(timestamp)}) is after the latest version available: it is after the "
             f"latest available version {last.versions[-1]} ({latest}). "
             f"Please use a timestamp less than or equal to {latest}{_as_sent(time)}."
         )

@@ -1,4 +1,4 @@
-"""Decides what ASGI means here: the three callables, spelled once for the type checker."""
+"""The types of ASGI: the three callables, spelled once for the type checker."""
 
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Decides how a stream is gzipped on the way out: igzip's fastest level, flushed so that a reader sees progress."""
+"""Gzip for a stream on its way out: igzip's fastest level, flushed so that a reader sees progress."""
 
 from collections.abc import Callable, Generator, Iterable
 

@@ -1,9 +1,9 @@
-"""Decides how the request for a table's credentials is read; apart from `http.tables`, since it reads no log."""
+"""The endpoint of a table's credentials; apart from `http.tables`, since it reads no log."""
 
 from deltaic.http.request import Request
 from deltaic.http.response import Response, json_response
 from deltaic.http.runtime import connect_sessions, sharing
-from deltaic.http.snapshot import call_after_restore
+from deltaic.http.snapstart import call_after_restore
 from deltaic.protocol.requests import CredentialsRequest
 from deltaic.sharing import credentials
 from deltaic.sharing.caller import TableName
@@ -14,5 +14,5 @@ call_after_restore(connect_sessions)
 def create_table_credentials(request: Request) -> Response:
     """POST .../temporary-table-credentials."""
     name = TableName(request.names["share"], request.names["schema"], request.names["table"])
-    wanted = CredentialsRequest.parse(request.body)
-    return json_response(credentials.create_table_credentials(sharing(), request.caller, name, wanted))
+    asked = CredentialsRequest.parse(request.body)
+    return json_response(credentials.create_table_credentials(sharing(), request.caller, name, asked))

@@ -1,4 +1,4 @@
-"""Decides how an endpoint's use case becomes an ASGI app, and the app a Lambda handler.
+"""The way from an endpoint's use case to an ASGI app, and from the app to a Lambda handler.
 
 `buffered(...)` answers whole; `streamed(...)` sends while it makes. Both catch everything: an error of the tree becomes
 the protocol's error object, anything else is logged and becomes 500 INTERNAL_ERROR with an empty message.
@@ -16,7 +16,7 @@ from deltaic.http.compression import end_with, gzip_chunks
 from deltaic.http.observability import Exchange, facts_of, logger, stack_of
 from deltaic.http.request import Request, read_request
 from deltaic.http.response import Response, Stream, error_response
-from deltaic.http.snapshot import load_before_snapshot
+from deltaic.http.snapstart import load_before_snapshot
 from deltaic.http.streaming import ANSWER_LIMIT, DeadlineReached, StreamingMangum, answer_too_large
 from deltaic.settings import settings
 

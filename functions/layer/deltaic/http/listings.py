@@ -1,4 +1,4 @@
-"""Decides how the listing endpoints read their requests."""
+"""The listing endpoints: how they read their requests."""
 
 from deltaic.http.request import Request
 from deltaic.http.response import Response, json_response

@@ -1,4 +1,4 @@
-"""Decides what is told of each request: one structured log line and its metrics, and never a secret.
+"""The record of each request: one structured log line and its metrics, and never a secret.
 
 The log line is the audit record (who asked for which table, what was answered). Bearer tokens, signed URLs and page
 tokens never enter it: of a message only what cannot be one, of a failure only its own stack, because the causes behind

@@ -1,4 +1,4 @@
-"""Decides what a use case is told of a request: names from the route, query, headers, body and who asks.
+"""A request as its use case needs it: names from the route, query, headers, body and who asks.
 
 The route has been matched and the token checked before a function runs (template.yaml is the only route table), so
 names and identity come from the API Gateway event that Mangum keeps in the ASGI scope.

@@ -1,4 +1,4 @@
-"""Decides how an answer leaves: JSON, headers alone, or NDJSON chunk by chunk; failures in the protocol's error shape.
+"""The kinds of answers: JSON, headers alone, or NDJSON chunk by chunk; failures in the protocol's error shape.
 
 Once a 200 has begun its status cannot change. A failure after that must not end in an answer that looks whole: the
 last line is then `endStreamAction.errorMessage` where the client negotiated one, else a line that is not JSON, and the
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from deltaic.errors import DeltaicError
-from deltaic.protocol import bodies
+from deltaic.protocol import json_bodies
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class Stream:
 
 def json_response(body: bytes) -> Response:
     """Answer 200 with one JSON document on a single line (the Python client reads the first line only)."""
-    return Response(headers={"content-type": bodies.JSON_TYPE}, body=body)
+    return Response(headers={"content-type": json_bodies.JSON_TYPE}, body=body)
 
 
 def error_response(error: DeltaicError) -> Response:
     """Answer with the error's status and the protocol's error object."""
-    return Response(status=error.status, headers={"content-type": bodies.JSON_TYPE}, body=bodies.error(error))
+    return Response(status=error.status, headers={"content-type": json_bodies.JSON_TYPE}, body=json_bodies.error(error))

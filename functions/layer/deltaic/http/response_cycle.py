@@ -140,7 +140,7 @@ class ResponseCycle:
         self._bodiless = scope["method"] == "HEAD"
         self._seconds = seconds
         self._limit = asyncio.Timeout(None)
-        self._told = False
+        self._deadline_told = False
         self._state = State.REQUEST
 
     async def __call__(self, app: App) -> None:
@@ -188,7 +188,7 @@ class ResponseCycle:
             last = not message.get("more_body", False)
             body = b"" if self._bodiless else message.get("body", b"")
             if body or last:
-                async with asyncio.timeout(LAST_LINE_SECONDS if self._told else None):
+                async with asyncio.timeout(LAST_LINE_SECONDS if self._deadline_told else None):
                     await self._out.write(body, last=last)
             if last:
                 self._state = State.COMPLETE
@@ -197,14 +197,14 @@ class ResponseCycle:
 
     def _look_at_the_clock(self) -> None:
         """Raise DeadlineReached once; an app that never waits keeps asyncio.timeout from firing."""
-        if self._told:
+        if self._deadline_told:
             return
         if self._limit.expired():
-            self._told = True  # by its cancellation
+            self._deadline_told = True  # by its cancellation
             return
         deadline = self._limit.when()
         if deadline is not None and asyncio.get_running_loop().time() >= deadline:
-            self._told = True
+            self._deadline_told = True
             self._limit.reschedule(None)
             raise DeadlineReached("the function's time is nearly up")
 
@@ -223,9 +223,9 @@ def prelude(status: int, headers: Iterable[Iterable[bytes]]) -> bytes:
     cookies = values.pop("set-cookie", [])
     head: dict[str, Any] = {
         "statusCode": status,
-        "headers": {name: found[0] for name, found in values.items() if len(found) == 1},
+        "headers": {name: texts[0] for name, texts in values.items() if len(texts) == 1},
     }
-    if repeated := {name: found for name, found in values.items() if len(found) > 1}:
+    if repeated := {name: texts for name, texts in values.items() if len(texts) > 1}:
         head["multiValueHeaders"] = repeated
     if cookies:
         head["cookies"] = cookies

@@ -1,4 +1,4 @@
-"""Decides how a process is put together: each means is made once, at first use, from the settings."""
+"""The means of a process: each is made once, at first use, from the settings."""
 
 import time
 from functools import cache
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from deltaic.catalog.dynamo import Dynamo, client_config
 from deltaic.catalog.reader import CatalogReader
 from deltaic.catalog.tokens import TokenStore
-from deltaic.http.snapshot import call_after_restore, load_before_snapshot, reseed_after_restore
+from deltaic.http.snapstart import call_after_restore, load_before_snapshot, reseed_after_restore
 from deltaic.protocol.tokens import TokenSigner
 from deltaic.settings import settings
 from deltaic.sharing.context import Sharing
@@ -32,14 +32,14 @@ def tokens() -> TokenStore:
 @cache
 def sharing() -> Sharing:
     """Return the means of the use cases."""
-    told = settings()
+    config = settings()
     return Sharing(
-        catalog=CatalogReader(told.catalog_table, _dynamo()),
+        catalog=CatalogReader(config.catalog_table, _dynamo()),
         token_key=_token_signer,
-        sessions=SigningSessions(told.signing_role_arn, region=told.region, endpoint=told.endpoint_url),
-        home=StorageConfig(region=told.region, endpoint=told.endpoint_url, path_style=bool(told.endpoint_url)),
-        url_ttl=told.url_ttl,
-        memory=Memory(told.memory_mb << 20),
+        sessions=SigningSessions(config.signing_role_arn, region=config.region, endpoint=config.endpoint_url),
+        home=StorageConfig(region=config.region, endpoint=config.endpoint_url, path_style=bool(config.endpoint_url)),
+        url_ttl=config.url_ttl,
+        memory=Memory(config.memory_mb << 20),
         queries=_queries,
         clock=time.time,
     )
@@ -47,8 +47,8 @@ def sharing() -> Sharing:
 
 @cache
 def _dynamo() -> Dynamo:
-    told = settings()
-    return Dynamo(lambda: make_client("dynamodb", told.region, told.endpoint_url, client_config()))
+    config = settings()
+    return Dynamo(lambda: make_client("dynamodb", config.region, config.endpoint_url, client_config()))
 
 
 def _connect() -> None:
@@ -73,5 +73,5 @@ def _queries() -> "QueryStore":
 
 @cache
 def _token_signer() -> TokenSigner:
-    told = settings()
-    return TokenSigner(server_secret(told.token_key_secret, told.region, told.endpoint_url).encode())
+    config = settings()
+    return TokenSigner(server_secret(config.token_key_secret, config.region, config.endpoint_url).encode())

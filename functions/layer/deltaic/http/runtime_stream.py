@@ -1,4 +1,4 @@
-"""Decides how a chunked answer reaches Lambda: one POST to the Runtime API, beside AWS's own client.
+"""A chunked answer on its way to Lambda: one POST to the Runtime API, beside AWS's own client.
 
 AWS's Python client (awslambdaric) posts a handler's result whole. `find_runtime` looks for it in this process and, if
 its seam is the one known here, wraps three of its methods so that an invocation which was answered by a stream is not
@@ -155,8 +155,8 @@ def find_runtime() -> Runtime | None:
         logger.warning("awslambdaric is not as it was known: answers leave whole, not as streams")
         return None
     runtime = Runtime(address)
-    for found in classes:
-        runtime.hook(found)
+    for each in classes:
+        runtime.hook(each)
     return runtime
 
 

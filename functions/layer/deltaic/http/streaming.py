@@ -18,6 +18,7 @@ from mangum import Mangum
 
 from deltaic.errors import DeltaicError, UnsupportedOperation
 from deltaic.http.asgi import App
+from deltaic.http.response import error_response
 from deltaic.http.response_cycle import AnswerTooLarge, DeadlineReached, Opener, ResponseCycle, Streamed, Whole, prelude
 from deltaic.http.runtime_stream import find_runtime
 
@@ -130,5 +131,6 @@ def _in_time() -> DeltaicError:
 
 
 def _error(error: DeltaicError) -> Any:
-    body = json.dumps({"errorCode": error.code, "message": error.message}).encode("ascii")
-    return {"status": error.status, "headers": [[b"content-type", b"application/json; charset=utf-8"]], "body": body}
+    answer = error_response(error)
+    headers = [[name.encode("latin-1"), value.encode("latin-1")] for name, value in answer.headers.items()]
+    return {"status": answer.status, "headers": headers, "body": answer.body}

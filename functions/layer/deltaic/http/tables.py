@@ -1,9 +1,9 @@
-"""Decides how the table endpoints read their requests and which answers stream."""
+"""The table endpoints: how they read their requests, and which answers stream."""
 
 from deltaic.http.request import Request
 from deltaic.http.response import Response, Stream
 from deltaic.http.runtime import connect_sessions, sharing
-from deltaic.http.snapshot import call_after_restore, load_before_snapshot
+from deltaic.http.snapstart import call_after_restore, load_before_snapshot
 from deltaic.protocol.capabilities import FILE_ID_HASH_HEADER, HEADER, Capabilities
 from deltaic.protocol.requests import ChangesRequest, MetadataRequest, QueryRequest, QueryResultRequest, VersionRequest
 from deltaic.sharing import changes, metadata, query, version
@@ -12,7 +12,9 @@ from deltaic.sharing.caller import TableName
 
 load_before_snapshot(
     "deltaic.catalog.queries",
+    "deltaic.pruning.json_hints",
     "deltaic.pruning.skipper",
+    "deltaic.pruning.sql_hints",
     "deltaic.pruning.sql_tree",
     "deltaic.sharing.submissions",
     "obstore.exceptions",
@@ -24,8 +26,8 @@ call_after_restore(connect_sessions)
 
 def get_table_version(request: Request) -> Response:
     """GET .../version, and HEAD of the table itself (deprecated): the version is a header, the body is empty."""
-    found = version.get_version(sharing(), request.caller, _table(request), VersionRequest.parse(request.query))
-    return Response(headers={VERSION_HEADER: str(found)})
+    number = version.get_version(sharing(), request.caller, _table(request), VersionRequest.parse(request.query))
+    return Response(headers={VERSION_HEADER: str(number)})
 
 
 def get_table_metadata(request: Request) -> Response:
@@ -35,22 +37,22 @@ def get_table_metadata(request: Request) -> Response:
         request.caller,
         _table(request),
         MetadataRequest.parse(request.query),
-        _asked(request),
+        _headers(request),
     )
     return Response(headers=answer.headers, body=b"".join(answer.chunks))
 
 
 def query_table(request: Request) -> Stream:
     """POST .../query; the answer to a query that is submitted, to be fetched later, is one line."""
-    asked = _asked(request)
-    async_query = Capabilities.parse(asked.capabilities).async_query
+    headers = _headers(request)
+    async_query = Capabilities.parse(headers.capabilities).async_query
     return _stream(
         query.query(
             sharing(),
             request.caller,
             _table(request),
             QueryRequest.parse(request.body, async_query=async_query),
-            asked,
+            headers,
         )
     )
 
@@ -67,7 +69,7 @@ def get_query(request: Request) -> Stream:
             _table(request),
             request.names["queryId"],
             request=QueryResultRequest.parse(request.body),
-            headers=_asked(request),
+            headers=_headers(request),
         )
     )
 
@@ -80,7 +82,7 @@ def list_table_changes(request: Request) -> Stream:
             request.caller,
             _table(request),
             ChangesRequest.parse(request.query),
-            _asked(request),
+            _headers(request),
         )
     )
 
@@ -89,7 +91,7 @@ def _table(request: Request) -> TableName:
     return TableName(request.names["share"], request.names["schema"], request.names["table"])
 
 
-def _asked(request: Request) -> AskedHeaders:
+def _headers(request: Request) -> AskedHeaders:
     return AskedHeaders(request.headers.get(HEADER), request.headers.get(FILE_ID_HASH_HEADER))
 
 

@@ -1,4 +1,4 @@
-"""Decides in which shape tables and files reach the wire: what the renderers of both formats need to know, signed.
+"""Tables and files on their way to the wire: what the renderers of both formats need to know, signed.
 
 Whoever answers a request converts the log's actions into these. Nothing here has been looked up, filtered or signed
 by the renderers: what stands in these values is what the client reads.

@@ -1,4 +1,4 @@
-"""Decides what a client's headers say it can read, and what the answer's headers say in return.
+"""The capabilities header: what a client says it can read, and what the answer says in return.
 
 PROTOCOL.md, "Delta Sharing Capabilities Header": `key=value1,value2` separated by semicolons, case-insensitive.
 """
@@ -84,13 +84,13 @@ def file_id_hash(header: str | None) -> FileIdHash | None:
     raise InvalidParameter(f"Unsupported fileidhash: '{shown(header)}'. Supported: parquet, delta")
 
 
-def _formats(named: list[str]) -> tuple[ResponseFormat, ...]:
-    known: list[ResponseFormat] = []
-    for name in named:
+def _formats(names: list[str]) -> tuple[ResponseFormat, ...]:
+    formats: list[ResponseFormat] = []
+    for name in names:
         if name == "parquet":
-            known.append("parquet")
+            formats.append("parquet")
         elif name == "delta":
-            known.append("delta")
-    if named and not known:
-        raise InvalidParameter(f"Unsupported responseformat: '{shown(','.join(named))}'. Supported: parquet, delta")
-    return tuple(dict.fromkeys(known)) or ("parquet",)
+            formats.append("delta")
+    if names and not formats:
+        raise InvalidParameter(f"Unsupported responseformat: '{shown(','.join(names))}'. Supported: parquet, delta")
+    return tuple(dict.fromkeys(formats)) or ("parquet",)

@@ -1,4 +1,4 @@
-"""Decides which request each kind of token continues, and what a client is told when it does not fit.
+"""The tokens that continue a request, each kind its own, and what a client is told when one does not fit.
 
     list     the next page of a listing             one day      `invalid 'nextPageToken'`
     page     the next page of a query or changes    three days   messages of the reference
@@ -17,7 +17,7 @@ from deltaic.errors import InvalidParameter
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
 from deltaic.protocol.names import key
 from deltaic.protocol.parameters import shown
-from deltaic.protocol.tokens import Opened, TokenSigner
+from deltaic.protocol.tokens import TokenContents, TokenSigner
 
 LIST_TTL: Final = timedelta(days=1)
 PAGE_TTL: Final = timedelta(days=3)
@@ -77,7 +77,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class RefreshClaims:
     """The snapshot that a refresh token answers with again."""
 
     recipient: str
@@ -103,7 +103,7 @@ class _PageClaims:
     page: Page
 
 
-_Claims = TypeVar("_Claims", _ListClaims, _PageClaims, Pinned)
+_Claims = TypeVar("_Claims", _ListClaims, _PageClaims, RefreshClaims)
 
 
 def seal_list_token(
@@ -115,9 +115,9 @@ def seal_list_token(
 
 def open_list_token(signer: TokenSigner, token: str, listing: Listing, *, now: float) -> str | None:
     """Return the key after which the page starts; anything that does not fit raises `InvalidParameter`."""
-    opened = signer.open("list", token)
-    claims = _claims(opened, _ListClaims)
-    if opened is None or claims is None or opened.expired(now) or claims.listing != _keyed(listing):
+    contents = signer.open("list", token)
+    claims = _claims(contents, _ListClaims)
+    if contents is None or claims is None or contents.expired(now) or claims.listing != _keyed(listing):
         raise InvalidParameter("invalid 'nextPageToken'")
     return claims.after
 
@@ -131,11 +131,11 @@ def seal_page_token(
 
 def open_page_token(signer: TokenSigner, token: str, binding: PageBinding, *, now: float) -> Page:
     """Return where the page starts; raises `InvalidParameter`, checks in the reference's order."""
-    opened = signer.open("page", token)
-    claims = _claims(opened, _PageClaims)
-    if opened is None or claims is None or claims.binding.recipient != binding.recipient:
+    contents = signer.open("page", token)
+    claims = _claims(contents, _PageClaims)
+    if contents is None or claims is None or claims.binding.recipient != binding.recipient:
         raise InvalidParameter(f"Error decoding the page token: {shown(token)}.")
-    if opened.expired(now):
+    if contents.expired(now):
         raise InvalidParameter("The page token has expired. Please restart the query.")
     if claims.binding.table_id != binding.table_id:
         raise InvalidParameter("The table specified in the page token does not match the table being queried.")
@@ -147,18 +147,18 @@ def open_page_token(signer: TokenSigner, token: str, binding: PageBinding, *, no
     return claims.page
 
 
-def seal_refresh_token(signer: TokenSigner, pinned: Pinned, *, now: float, ttl: timedelta = REFRESH_TTL) -> str:
+def seal_refresh_token(signer: TokenSigner, claims: RefreshClaims, *, now: float, ttl: timedelta = REFRESH_TTL) -> str:
     """Return the token with which a client gets new URLs for the files of this very version."""
-    return _seal(signer, "refresh", pinned, now, ttl)
+    return _seal(signer, "refresh", claims, now, ttl)
 
 
-def open_refresh_token(signer: TokenSigner, token: str, recipient: str, table_id: str, *, now: float) -> Pinned:
+def open_refresh_token(signer: TokenSigner, token: str, recipient: str, table_id: str, *, now: float) -> RefreshClaims:
     """Return what to answer with again; raises `InvalidParameter`, checks in the reference's order."""
-    opened = signer.open("refresh", token)
-    claims = _claims(opened, Pinned)
-    if opened is None or claims is None or claims.recipient != recipient:
+    contents = signer.open("refresh", token)
+    claims = _claims(contents, RefreshClaims)
+    if contents is None or claims is None or claims.recipient != recipient:
         raise InvalidParameter(f"Error decoding refresh token: {shown(token)}.")
-    if opened.expired(now):
+    if contents.expired(now):
         raise InvalidParameter("The refresh token has expired. Please restart the query.")
     if claims.table_id != table_id:
         raise InvalidParameter("The table specified in the refresh token does not match the table being queried.")
@@ -175,16 +175,16 @@ def _keyed(listing: Listing) -> Listing:
 
 
 def _seal(
-    signer: TokenSigner, kind: str, claims: _ListClaims | _PageClaims | Pinned, now: float, ttl: timedelta
+    signer: TokenSigner, kind: str, claims: _ListClaims | _PageClaims | RefreshClaims, now: float, ttl: timedelta
 ) -> str:
     return signer.seal(kind, msgspec.to_builtins(claims), ttl=ttl, now=now)
 
 
-def _claims(opened: Opened | None, kind: type[_Claims]) -> _Claims | None:
+def _claims(contents: TokenContents | None, kind: type[_Claims]) -> _Claims | None:
     """Return typed claims; a token of an earlier release, sealed with other claims, counts as unreadable."""
-    if opened is None:
+    if contents is None:
         return None
     try:
-        return msgspec.convert(opened.claims, kind)
+        return msgspec.convert(contents.claims, kind)
     except msgspec.ValidationError:
         return None

@@ -1,4 +1,4 @@
-"""Decides what an answer in delta format says (PROTOCOL.md, "API Response Format in Delta").
+"""The lines of an answer in delta format (PROTOCOL.md, "API Response Format in Delta").
 
 The client writes `deltaProtocol`, `deltaMetadata` and `deltaSingleAction` into a Delta log of its own and reads that
 with a Delta library, so they must be valid Delta actions whose features and properties agree.
@@ -65,7 +65,7 @@ def protocol(action: Mapping[str, Any], version: int | None) -> dict[str, Any]:
 
 def metadata(table: TableMetadata) -> dict[str, Any]:
     """Return the wrapped metaData action as logged, its properties cut down to `READER_PROPERTIES`."""
-    known = {
+    action = {
         "id": table.id,
         "name": table.name,
         "description": table.description,
@@ -78,8 +78,8 @@ def metadata(table: TableMetadata) -> dict[str, Any]:
             name: value for name, value in table.configuration.items() if name.lower() in READER_PROPERTIES
         },
     }
-    wrapped = {name: known[name] for name in _METADATA_FIELDS if known[name] is not None}
-    return {"deltaMetadata": wrapped, **placement(table)}
+    fields = {name: action[name] for name in _METADATA_FIELDS if action[name] is not None}
+    return {"deltaMetadata": fields, **placement(table)}
 
 
 def file(action: FileAction) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Decides what each line of an NDJSON answer says, in both formats; the plain renderer that a fast one must equal.
+"""The lines of an NDJSON answer, in both formats; the plain renderer that a fast one must equal.
 
 Answers consist of ASCII lines, each one JSON object with one key, each ended by a line feed. ASCII, because the Python
 client splits the body at U+2028 and its like, which JSON leaves unescaped. Absent things are left out, never null.

@@ -42,6 +42,18 @@ def check_recipient_name(name: str) -> str:
     return _check_name("recipient", name)
 
 
+def split_table_name(text: str) -> tuple[str, str, str]:
+    """Return share, schema and table of `share.schema.table`; the share's name may hold periods.
+
+    None of them is empty; whether it may be a name is for the checks above. Raises `InvalidParameter`.
+    """
+    parent, _, table = text.rpartition(".")
+    share, _, schema = parent.rpartition(".")
+    if not share or not schema or not table:
+        raise InvalidParameter(f"'{text}' is not a table: write SHARE.SCHEMA.TABLE")
+    return share, schema, table
+
+
 def check_display_name(text: str) -> str:
     """Return a share's `displayName` of at most 255 characters, else raise `InvalidParameter`."""
     return _check_text("displayName", text, MAX_DISPLAY_NAME)
@@ -73,10 +85,10 @@ def _check_name(kind: str, name: str) -> str:
     if not name:
         raise InvalidParameter(f"the {kind} name is empty; give it 1 to {MAX_NAME} characters.")
     _check_text(f"the {kind} name", name, MAX_NAME)
-    found = _FORBIDDEN.search(name)
-    if found:
+    match = _FORBIDDEN.search(name)
+    if match:
         raise InvalidParameter(
-            f"the {kind} name {_quoted(name)} holds {_character(found[0])} at position {found.start()}; "
+            f"the {kind} name {_quoted(name)} holds {_character(match[0])} at position {match.start()}; "
             "spaces, '/', control characters and DELETE are not allowed."
         )
     return name

@@ -1,4 +1,4 @@
-"""Decides how one value of a query string becomes a number or a flag, and which of repeated parameters counts."""
+"""The values of a query string, read as numbers and flags; of repeated parameters the last counts."""
 
 import re
 from typing import Final

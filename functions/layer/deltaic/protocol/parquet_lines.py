@@ -1,4 +1,4 @@
-"""Decides what an answer in parquet format says (PROTOCOL.md, "API Response Format in Parquet")."""
+"""The lines of an answer in parquet format (PROTOCOL.md, "API Response Format in Parquet")."""
 
 from typing import Any, Final
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from deltaic.errors import InvalidParameter
-from deltaic.protocol.body import Body
 from deltaic.protocol.gates import TableGate
+from deltaic.protocol.request_body import Body
 from deltaic.protocol.timestamps import Instant, parse_instant
 
 _MESSAGE: Final = "QueryTableRequest"

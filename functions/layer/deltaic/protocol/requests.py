@@ -1,4 +1,4 @@
-"""Decides what the small requests of the protocol mean, and names all requests for those who read them.
+"""The small requests of the protocol, and the names of all requests for those who read them.
 
 Every request is made by its `parse`, which does the checks that need nothing but the request, in the reference's
 order. Checks that need the table are methods; call them in the order in which their docstrings number them.
@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from deltaic.errors import InvalidParameter
-from deltaic.protocol.body import Body
+from deltaic.moments import format_ms
 from deltaic.protocol.changes import ChangesRequest
 from deltaic.protocol.gates import TableGate
 from deltaic.protocol.parameters import INT32_MAX, INT64_MAX, from_query_string, number
 from deltaic.protocol.query import QueryRequest, check_max_files
-from deltaic.protocol.timestamps import Instant, format_ms, parse_instant
+from deltaic.protocol.request_body import Body
+from deltaic.protocol.timestamps import Instant, parse_instant
 
 __all__ = [
     "ChangesRequest",

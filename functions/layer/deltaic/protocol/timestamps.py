@@ -1,4 +1,4 @@
-"""Decides which instant a timestamp of the protocol names, and how instants are written in messages.
+"""Decides which instant a timestamp of the protocol names.
 
 PROTOCOL.md, "Timestamp Format": ISO 8601 in UTC, such as 2022-01-01T00:00:00Z. As the reference does, any offset is
 accepted, and its absence is refused, because a server's own time zone is nobody's intention.
@@ -6,10 +6,11 @@ accepted, and its absence is refused, because a server's own time zone is nobody
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from typing import Final
 
 from deltaic.errors import InvalidParameter
+from deltaic.moments import format_ms
 from deltaic.protocol.parameters import shown
 
 _FORM: Final = re.compile(
@@ -18,7 +19,6 @@ _FORM: Final = re.compile(
     re.ASCII,
 )
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NANOS_PER_MS: Final = 1_000_000
 _MAX_OFFSET_MINUTES: Final = 18 * 60
 
@@ -60,16 +60,6 @@ def parse_instant(text: str, parameter: str) -> Instant:
             "Write it as in 2022-01-01T00:00:00Z."
         )
     return Instant(nanoseconds)
-
-
-def format_ms(milliseconds: int) -> str:
-    """Return milliseconds since the epoch as messages show them, in UTC: `9999-01-01 00:00:00.0`."""
-    try:
-        moment = _EPOCH + timedelta(milliseconds=milliseconds)
-    except OverflowError:  # 9999-12-31 with a negative offset lies in the year 10000
-        return f"{milliseconds} ms since 1970"
-    fraction = f"{moment.microsecond // 1000:03d}".rstrip("0") or "0"
-    return f"{moment.year:04d}-{moment:%m-%d %H:%M:%S}.{fraction}"
 
 
 def _nanoseconds(match: re.Match[str]) -> int | None:

@@ -1,4 +1,4 @@
-"""Decides what a page, list or refresh token promises, and proves that this server issued it to this recipient.
+"""Page, list and refresh tokens, sealed: proof that this server issued them to this recipient.
 
 A token is base64url without padding over `HMAC-SHA256 | MessagePack([expiry, claims])`; the MAC covers the token's kind
 too, so that no kind passes for another. Claims are readable by whoever holds the token and hold nothing secret. Tokens
@@ -26,7 +26,7 @@ _FORMAT: Final = b"deltaic-token-1\0"
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class TokenContents:
     """The contents of a token that this server issued; whether it still holds is for the reader to ask."""
 
     claims: dict[str, Any]
@@ -56,7 +56,7 @@ class TokenSigner:
         blob = msgspec.msgpack.encode([expires_at, dict(claims)])
         return _encode(self._mac(kind, blob) + blob)
 
-    def open(self, kind: str, token: str) -> Opened | None:
+    def open(self, kind: str, token: str) -> TokenContents | None:
         """Return what a token holds, or None if it is not, to the letter, one that this key sealed as `kind`.
 
         Whether it has expired is left to the caller, who may have to say so in the protocol's words.
@@ -68,7 +68,7 @@ class TokenSigner:
         if not hmac.compare_digest(mac, self._mac(kind, blob)):
             return None
         expires_at, claims = msgspec.msgpack.decode(blob, type=tuple[int, dict[str, Any]])
-        return Opened(claims, expires_at)
+        return TokenContents(claims, expires_at)
 
     def _mac(self, kind: str, blob: bytes) -> bytes:
         return hmac.digest(self._key, _FORMAT + kind.encode() + b"\0" + blob, hashlib.sha256)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from deltaic.errors import DeltaicError
-from deltaic.protocol import bodies, lines
+from deltaic.protocol import json_bodies, lines
 from deltaic.protocol.capabilities import (
     FILE_ID_HASH_HEADER,
     HEADER,
@@ -32,13 +32,13 @@ class AskedHeaders:
     capabilities: str | None
     file_id_hash: str | None
 
-    def wishes(self) -> "Wishes":
+    def options(self) -> "ResponseOptions":
         """Read both; raises InvalidParameter."""
-        return Wishes(Capabilities.parse(self.capabilities), file_id_hash(self.file_id_hash))
+        return ResponseOptions(Capabilities.parse(self.capabilities), file_id_hash(self.file_id_hash))
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class ResponseOptions:
     """What the headers of a request ask of its answer."""
 
     capabilities: Capabilities
@@ -67,7 +67,7 @@ class Answer:
     version: int
     """The table version of the header `Delta-Table-Version`."""
     response_format: ResponseFormat
-    wishes: Wishes
+    options: ResponseOptions
     chunks: Iterable[bytes]
     """Whole lines."""
     negotiated_end: bool = False
@@ -81,12 +81,12 @@ class Answer:
     def headers(self) -> dict[str, str]:
         """The headers of the 200."""
         headers = {
-            "content-type": bodies.NDJSON_TYPE,
+            "content-type": json_bodies.NDJSON_TYPE,
             VERSION_HEADER: str(self.version),
             HEADER: reply(self.response_format, end_stream_action=self.negotiated_end, async_query=self.asynchronous),
         }
-        if self.wishes.file_id_hash is not None:
-            headers[FILE_ID_HASH_HEADER] = self.wishes.file_id_hash
+        if self.options.file_id_hash is not None:
+            headers[FILE_ID_HASH_HEADER] = self.options.file_id_hash
         return headers
 
     def failed(self, error: Exception) -> bytes:

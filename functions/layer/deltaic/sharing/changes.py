@@ -14,9 +14,9 @@ from deltaic.protocol.changes import Span
 from deltaic.protocol.continuations import Page, PageBinding, open_page_token
 from deltaic.protocol.requests import ChangesRequest, QueryRequest
 from deltaic.protocol.timestamps import Instant
-from deltaic.sharing.answer import Answer, AskedHeaders, Wishes
+from deltaic.sharing.answer import Answer, AskedHeaders, ResponseOptions
 from deltaic.sharing.caller import Caller, TableName
-from deltaic.sharing.commits_once import CommitsOnce
+from deltaic.sharing.commit_memo import CommitMemo
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.ranges import Range
 from deltaic.sharing.snapshots import open_log, open_store
@@ -26,7 +26,7 @@ def data_range(  # noqa: PLR0913 -- the parts of one request
     sharing: Sharing,
     table: SharedTable,
     request: QueryRequest,
-    wishes: Wishes,
+    options: ResponseOptions,
     *,
     call: str = "query",
     pinned: Page | None = None,
@@ -36,7 +36,7 @@ def data_range(  # noqa: PLR0913 -- the parts of one request
     The head is that of the first version, stamped with it; later metadata always follows where it changed. Page tokens
     are bound to `call`; `pinned` is where a submitted query begins.
     """
-    asked = _Asked.read(sharing, table, wishes, request, call=call, pinned=pinned)
+    asked = _Asked.read(sharing, table, options, request, call=call, pinned=pinned)
     page, log = asked.page, open_log(sharing, table)
     latest = page.latest_version if page else log.latest_version()
     start, end = (page.version, page.end_version or 0) if page else request.check_range(latest)
@@ -54,11 +54,11 @@ def list_changes(
     table = sharing.table(caller, name)
     table.require_url_access()
     table.gate.require_changes()
-    wishes = headers.wishes()
+    options = headers.options()
     span = request.span()
-    asked = _Asked.read(sharing, table, wishes, request, call="changes")
+    asked = _Asked.read(sharing, table, options, request, call="changes")
     page, historical = asked.page, request.include_historical_metadata
-    with CommitsOnce(open_store(sharing, table)) as store:
+    with CommitMemo(open_store(sharing, table)) as store:
         log = open_log(sharing, table, store)
         head: Snapshot | None = None
         if page is not None:
@@ -78,7 +78,7 @@ class _Asked:
 
     sharing: Sharing
     table: SharedTable
-    wishes: Wishes
+    options: ResponseOptions
     request: QueryRequest | ChangesRequest
     binding: PageBinding
     page: Page | None
@@ -88,18 +88,18 @@ class _Asked:
         cls,
         sharing: Sharing,
         table: SharedTable,
-        wishes: Wishes,
+        options: ResponseOptions,
         request: QueryRequest | ChangesRequest,
         *,
         call: str,
         pinned: Page | None = None,
     ) -> Self:
         """Open the page token, which is bound to `call`; without one the request begins at `pinned`, if anywhere."""
-        binding = wishes.binding(table, call, request.fingerprint)
+        binding = options.binding(table, call, request.fingerprint)
         page = pinned
         if request.page_token is not None:
             page = open_page_token(sharing.signer, request.page_token, binding, now=sharing.clock())
-        return cls(sharing, table, wishes, request, binding, page)
+        return cls(sharing, table, options, request, binding, page)
 
     def range(  # noqa: PLR0913 -- what one range consists of
         self, log: DeltaLog, first: int, last: int, latest: int, *, feed: bool, historical_metadata: bool
@@ -108,7 +108,7 @@ class _Asked:
         return Range(
             sharing=self.sharing,
             table=self.table,
-            wishes=self.wishes,
+            options=self.options,
             log=log,
             binding=self.binding,
             first=first,
@@ -119,7 +119,7 @@ class _Asked:
             feed=feed,
             historical_metadata=historical_metadata,
             historical_protocol=self.request.include_historical_protocol,
-            ends=self.request.opts_into_end_stream or self.wishes.capabilities.include_end_stream_action,
+            ends=self.request.opts_into_end_stream or self.options.capabilities.include_end_stream_action,
         )
 
 

@@ -1,6 +1,6 @@
 """Decides who gets credentials of their own for a table's folder, and for which folder."""
 
-from deltaic.protocol import bodies
+from deltaic.protocol import json_bodies
 from deltaic.protocol.requests import CredentialsRequest
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import Sharing
@@ -17,7 +17,7 @@ def create_table_credentials(sharing: Sharing, caller: Caller, name: TableName, 
     table.require_directory_access()
     vended = vend(sharing.sessions, caller.recipient_id, table.storage, table.locations, request.location or "")
     keys = vended.credentials
-    return bodies.table_credentials(
+    return json_bodies.table_credentials(
         vended.location.uri,
         access_key_id=keys.access_key_id,
         secret_access_key=keys.secret_access_key,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from deltaic.catalog.items import Schema, Share, Table
-from deltaic.protocol import bodies
+from deltaic.protocol import json_bodies
 from deltaic.protocol.continuations import Listing, open_list_token, seal_list_token
 from deltaic.protocol.requests import ListRequest
 from deltaic.sharing.caller import Caller
@@ -22,12 +22,12 @@ def list_shares(sharing: Sharing, caller: Caller, request: ListRequest) -> bytes
         lambda after, limit: sharing.catalog.list_shares(caller.recipient_id, after, limit),
         lambda share: share.key,
     )
-    return bodies.listing([_share(share) for share in page], token)
+    return json_bodies.listing([_share(share) for share in page], token)
 
 
 def get_share(sharing: Sharing, caller: Caller, share: str) -> bytes:
     """Return one granted share; raises NotFound."""
-    return bodies.one_share(_share(sharing.catalog.get_share(caller.recipient_id, share)))
+    return json_bodies.one_share(_share(sharing.catalog.get_share(caller.recipient_id, share)))
 
 
 def list_schemas(sharing: Sharing, caller: Caller, share: str, request: ListRequest) -> bytes:
@@ -39,7 +39,7 @@ def list_schemas(sharing: Sharing, caller: Caller, share: str, request: ListRequ
         lambda after, limit: sharing.catalog.list_schemas(caller.recipient_id, share, after, limit),
         lambda schema: schema.key,
     )
-    return bodies.listing([bodies.schema_object(schema.name, schema.share) for schema in page], token)
+    return json_bodies.listing([json_bodies.schema_object(schema.name, schema.share) for schema in page], token)
 
 
 def list_tables(sharing: Sharing, caller: Caller, share: str, schema: str, request: ListRequest) -> bytes:
@@ -51,7 +51,7 @@ def list_tables(sharing: Sharing, caller: Caller, share: str, schema: str, reque
         lambda after, limit: sharing.catalog.list_tables(caller.recipient_id, share, schema, after, limit),
         lambda table: table.key,
     )
-    return bodies.listing([_table(table) for table in page], token)
+    return json_bodies.listing([_table(table) for table in page], token)
 
 
 def list_all_tables(sharing: Sharing, caller: Caller, share: str, request: ListRequest) -> bytes:
@@ -63,7 +63,7 @@ def list_all_tables(sharing: Sharing, caller: Caller, share: str, request: ListR
         lambda after, limit: sharing.catalog.list_all_tables(caller.recipient_id, share, after, limit),
         lambda table: table.key_in_share,
     )
-    return bodies.listing([_table(table) for table in page], token)
+    return json_bodies.listing([_table(table) for table in page], token)
 
 
 def _page(
@@ -89,7 +89,7 @@ def _page(
 
 
 def _share(share: Share) -> dict[str, object]:
-    return bodies.share_object(
+    return json_bodies.share_object(
         share.name,
         id=share.id,
         display_name=share.display_name,
@@ -100,7 +100,7 @@ def _share(share: Share) -> dict[str, object]:
 
 def _table(table: Table) -> dict[str, object]:
     by_directory = "dir" in table.access_modes
-    return bodies.table_object(
+    return json_bodies.table_object(
         table.name,
         table.schema_name,
         table.share,

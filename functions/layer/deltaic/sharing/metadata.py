@@ -16,13 +16,13 @@ def get_metadata(
     """
     table = sharing.table(caller, name)
     request.check_gate(table.gate)
-    wishes = headers.wishes()
+    options = headers.options()
     snapshot = find(open_log(sharing, table), request.version, request.instant())
     table.gate.check_version(snapshot.version)
-    response_format = negotiate(snapshot.live_features, wishes)
+    response_format = negotiate(snapshot.live_features, options)
     return Answer(
         version=snapshot.version,
         response_format=response_format,
-        wishes=wishes,
+        options=options,
         chunks=[head_lines(table, snapshot, response_format)],
     )

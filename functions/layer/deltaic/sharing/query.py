@@ -12,7 +12,7 @@ from deltaic.protocol.capabilities import ResponseFormat
 from deltaic.protocol.continuations import Page as PageClaims
 from deltaic.protocol.continuations import (
     PageBinding,
-    Pinned,
+    RefreshClaims,
     open_page_token,
     open_refresh_token,
     seal_page_token,
@@ -22,7 +22,7 @@ from deltaic.protocol.requests import QueryRequest
 from deltaic.protocol.tokens import TokenSigner
 from deltaic.pruning import file_filter
 from deltaic.sharing import changes
-from deltaic.sharing.answer import Answer, AskedHeaders, Wishes
+from deltaic.sharing.answer import Answer, AskedHeaders, ResponseOptions
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.kept import KeptLines
@@ -34,20 +34,20 @@ from deltaic.storage.urls import TableUrls
 
 def query(sharing: Sharing, caller: Caller, name: TableName, request: QueryRequest, headers: AskedHeaders) -> Answer:
     """Answer POST .../query (PROTOCOL.md, "Read Data from a Table"); what can be refused is refused before a line."""
-    wishes = headers.wishes()
+    options = headers.options()
     table = sharing.table(caller, name)
     table.require_url_access()
     request.check_gate(table.gate)
     # Pages of an answer that came at once are answered at once too; those of a submitted query are asked for there.
-    if wishes.capabilities.async_query and request.idempotency_key is not None and request.page_token is None:
+    if options.capabilities.async_query and request.idempotency_key is not None and request.page_token is None:
         # Few queries are submitted: the others do not pay for the imports.
         from deltaic.sharing import submissions
 
-        return submissions.submit(sharing, table, request, wishes)
+        return submissions.submit(sharing, table, request, options)
     if request.is_range:
-        asked, head = changes.data_range(sharing, table, request, wishes)
+        asked, head = changes.data_range(sharing, table, request, options)
         return asked.answer(head)
-    return SnapshotQuery(sharing, table, request, wishes, open_log(sharing, table)).answer()
+    return SnapshotQuery(sharing, table, request, options, open_log(sharing, table)).answer()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class SnapshotQuery:
     sharing: Sharing
     table: SharedTable
     request: QueryRequest
-    wishes: Wishes
+    options: ResponseOptions
     log: DeltaLog
     call: str = "query"
     """What page tokens are bound to."""
@@ -89,7 +89,7 @@ class SnapshotQuery:
         snapshot, response_format = self._resolve(claims, start)
         style = FileStyle(
             response_format,
-            self.wishes.scheme(response_format),
+            self.options.scheme(response_format),
             version=snapshot.version if self.request.time_travels else None,
             timestamp=snapshot.timestamp if self.request.time_travels else None,
             partition_columns=tuple(snapshot.metadata.partition_columns) if response_format == "parquet" else (),
@@ -111,9 +111,9 @@ class SnapshotQuery:
         return Answer(
             version=snapshot.version,
             response_format=response_format,
-            wishes=self.wishes,
+            options=self.options,
             chunks=chain(first, body),
-            negotiated_end=self.wishes.capabilities.include_end_stream_action,
+            negotiated_end=self.options.capabilities.include_end_stream_action,
             facts=facts,
         )
 
@@ -129,7 +129,7 @@ class SnapshotQuery:
         else:
             snapshot = find(self.log, self.request.version, self.request.instant())
         self.table.gate.check_version(snapshot.version)
-        return snapshot, claims.response_format if claims else negotiate(snapshot.live_features, self.wishes)
+        return snapshot, claims.response_format if claims else negotiate(snapshot.live_features, self.options)
 
     def _lines(self, snapshot: Snapshot, files: _Files, style: FileStyle, facts: dict[str, object]) -> Iterator[bytes]:
         yield head_lines(self.table, snapshot, style.response_format)
@@ -144,7 +144,7 @@ class SnapshotQuery:
             facts["files"] = files.page.files
             if kept is not None and files.whole:
                 kept.keep_whole()
-        if self.request.opts_into_end_stream or self.wishes.capabilities.include_end_stream_action:
+        if self.request.opts_into_end_stream or self.options.capabilities.include_end_stream_action:
             yield self._end(snapshot, files, style.response_format, expires=bool(facts["files"]))
 
     def _end(self, snapshot: Snapshot, files: _Files, response_format: ResponseFormat, *, expires: bool) -> bytes:
@@ -155,7 +155,7 @@ class SnapshotQuery:
             claims = PageClaims(snapshot.version, None, snapshot.version, response_format, log_id, files.page.next)
             next_token = seal_page_token(files.signer, self._binding(), claims, now=now)
         if files.signer is not None and self.request.include_refresh_token:
-            pinned = Pinned(self.table.caller.recipient_id, self.table.entry.id, snapshot.version, log_id)
+            pinned = RefreshClaims(self.table.caller.recipient_id, self.table.entry.id, snapshot.version, log_id)
             refresh_token = seal_refresh_token(files.signer, pinned, now=now)
         return lines.end_stream_action(
             lines.EndStreamAction(
@@ -175,7 +175,7 @@ class SnapshotQuery:
             return self.pinned
         return open_page_token(self.sharing.signer, self.request.page_token, self._binding(), now=self.sharing.clock())
 
-    def _refreshed(self, token: str) -> Pinned:
+    def _refreshed(self, token: str) -> RefreshClaims:
         return open_refresh_token(
             self.sharing.signer,
             token,
@@ -185,7 +185,7 @@ class SnapshotQuery:
         )
 
     def _binding(self) -> PageBinding:
-        return self.wishes.binding(self.table, self.call, self.request.fingerprint)
+        return self.options.binding(self.table, self.call, self.request.fingerprint)
 
 
 def _take(source: Iterable[bytes], count: int) -> Iterator[bytes]:

@@ -17,7 +17,7 @@ from deltaic.protocol import lines
 from deltaic.protocol.capabilities import ResponseFormat
 from deltaic.protocol.continuations import Page, PageBinding, Position, seal_page_token
 from deltaic.protocol.tokens import TokenSigner
-from deltaic.sharing.answer import Answer, Wishes
+from deltaic.sharing.answer import Answer, ResponseOptions
 from deltaic.sharing.change_lines import ChangeLines, RemovedFile, check_place, find_removed
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.snapshots import head_lines, negotiate, wire_metadata
@@ -58,7 +58,7 @@ class Range:
 
     sharing: Sharing
     table: SharedTable
-    wishes: Wishes
+    options: ResponseOptions
     log: DeltaLog
     binding: PageBinding
     first: int
@@ -78,7 +78,7 @@ class Range:
     def pin(self, head: Snapshot) -> Page:
         """Return where the answer under the head begins; what can be refused is refused now."""
         live, _ = self._examine(head, self.log.commits(self.first, self.last))
-        response_format = negotiate(live, self.wishes)
+        response_format = negotiate(live, self.options)
         return Page(self.first, self.last, self.latest, response_format, head.metadata.id, ())
 
     def answer(self, head: Snapshot) -> Answer:
@@ -87,7 +87,7 @@ class Range:
             self.page.check_log(head.metadata.id)
         commits = self.log.commits(self._resumes_at[0], self.last)
         live, kept = self._examine(head, commits)
-        response_format = self.page.response_format if self.page else negotiate(live, self.wishes)
+        response_format = self.page.response_format if self.page else negotiate(live, self.options)
         version = head.version
         stamped = version if self.historical_protocol and response_format == "delta" else None
         opening = head_lines(self.table, head, response_format, version=version, protocol_version=stamped)
@@ -100,9 +100,9 @@ class Range:
         return Answer(
             version=self.first,
             response_format=response_format,
-            wishes=self.wishes,
+            options=self.options,
             chunks=chain((opening,), self._lines(chain(kept, later), keys, facts)),
-            negotiated_end=self.wishes.capabilities.include_end_stream_action,
+            negotiated_end=self.options.capabilities.include_end_stream_action,
             facts=facts,
         )
 
@@ -170,7 +170,7 @@ class Range:
 
     def _lines(self, commits: Iterable[_Commit], keys: _Keys, facts: dict[str, object]) -> Iterator[bytes]:
         response_format = keys.response_format
-        scheme = self.wishes.scheme(response_format)
+        scheme = self.options.scheme(response_format)
         changes = ChangeLines(keys.urls, response_format, scheme, keys.partition_columns)
         files = 0
         following: Position | None = None

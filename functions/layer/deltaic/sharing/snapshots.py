@@ -13,7 +13,7 @@ from deltaic.protocol import lines
 from deltaic.protocol.capabilities import ResponseFormat
 from deltaic.protocol.negotiation import choose_format
 from deltaic.protocol.timestamps import Instant
-from deltaic.sharing.answer import Wishes
+from deltaic.sharing.answer import ResponseOptions
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.storage.objects import ObjectTableStore
 
@@ -35,13 +35,13 @@ def find(log: DeltaLog, version: int | None, instant: Instant | None) -> Snapsho
     return log.snapshot(version)
 
 
-def negotiate(live: frozenset[str], wishes: Wishes) -> ResponseFormat:
+def negotiate(live: frozenset[str], options: ResponseOptions) -> ResponseFormat:
     """Return the format that carries these live features; later pages keep that of the first instead.
 
     Raises UnsupportedOperation when no format that was asked for can carry them.
     """
     misread = live & features.PARQUET_MISREADS
-    return choose_format(wishes.capabilities, misread_as_parquet=misread, needed_for_delta=live)
+    return choose_format(options.capabilities, misread_as_parquet=misread, needed_for_delta=live)
 
 
 def head_lines(

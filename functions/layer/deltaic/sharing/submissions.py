@@ -15,23 +15,23 @@ from deltaic.protocol.continuations import Page
 from deltaic.protocol.requests import QueryRequest, QueryResultRequest
 from deltaic.protocol.tokens import checksum
 from deltaic.sharing import changes
-from deltaic.sharing.answer import Answer, AskedHeaders, Wishes
+from deltaic.sharing.answer import Answer, AskedHeaders, ResponseOptions
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.query import SnapshotQuery
 from deltaic.sharing.snapshots import open_log
 
 
-def submit(sharing: Sharing, table: SharedTable, request: QueryRequest, wishes: Wishes) -> Answer:
+def submit(sharing: Sharing, table: SharedTable, request: QueryRequest, options: ResponseOptions) -> Answer:
     """Accept a query (PROTOCOL.md, "asyncQuery"); returns its status, which is `pending`.
 
     The same recipient's same request with the same key gets the same answer for as long as the query lasts.
     """
     store = sharing.queries()
-    query_id = _identify(table, request, wishes)
+    query_id = _identify(table, request, options)
     query = store.find(table.caller.recipient_id, table.entry.id, query_id)
     if query is None:
-        page = _pin(sharing, table, request, wishes)
+        page = _pin(sharing, table, request, options)
         query = store.submit(
             Query(
                 id=query_id,
@@ -43,14 +43,14 @@ def submit(sharing: Sharing, table: SharedTable, request: QueryRequest, wishes: 
                 latest_version=page.latest_version,
                 response_format=page.response_format,
                 log_id=page.log_id,
-                file_id_hash=wishes.file_id_hash,
+                file_id_hash=options.file_id_hash,
                 expires_at=store.expiry(),
             )
         )
     return Answer(
         version=query.version,
         response_format=query.response_format,
-        wishes=wishes,
+        options=options,
         chunks=[lines.query_status(query.id, "pending")],
         asynchronous=True,
         facts={"version": query.version, "format": query.response_format},
@@ -70,7 +70,7 @@ def get_result(  # noqa: PLR0913 -- the parts of one request
 
     Rights are those of now. The page size and the file ids are those of the submission where this request names none.
     """
-    asked = headers.wishes()
+    asked = headers.options()
     table = sharing.table(caller, name)
     table.require_url_access()
     query = sharing.queries().get(caller.recipient_id, table.entry.id, query_id)
@@ -82,7 +82,7 @@ def get_result(  # noqa: PLR0913 -- the parts of one request
         include_refresh_token=submitted.include_refresh_token and request.page_token is None,
     )
     submitted.check_gate(table.gate)
-    wishes = Wishes(
+    options = ResponseOptions(
         replace(asked.capabilities, response_formats=(query.response_format,)),
         asked.file_id_hash or query.file_id_hash,
     )
@@ -90,23 +90,23 @@ def get_result(  # noqa: PLR0913 -- the parts of one request
         query.version, query.end_version, query.latest_version, query.response_format, query.log_id, position=()
     )
     if submitted.is_range:
-        span, head = changes.data_range(sharing, table, submitted, wishes, call=query.id, pinned=pinned)
+        span, head = changes.data_range(sharing, table, submitted, options, call=query.id, pinned=pinned)
         answer = span.answer(head)
     else:
         log = open_log(sharing, table)
-        answer = SnapshotQuery(sharing, table, submitted, wishes, log, call=query.id, pinned=pinned).answer()
+        answer = SnapshotQuery(sharing, table, submitted, options, log, call=query.id, pinned=pinned).answer()
     return replace(answer, asynchronous=asked.capabilities.async_query)
 
 
-def _pin(sharing: Sharing, table: SharedTable, request: QueryRequest, wishes: Wishes) -> Page:
+def _pin(sharing: Sharing, table: SharedTable, request: QueryRequest, options: ResponseOptions) -> Page:
     """Return where the answer of a query begins; refuses by version and format, a range by its files too."""
     if request.is_range:
-        asked, head = changes.data_range(sharing, table, request, wishes)
+        asked, head = changes.data_range(sharing, table, request, options)
         return asked.pin(head)
-    return SnapshotQuery(sharing, table, request, wishes, open_log(sharing, table)).pin()
+    return SnapshotQuery(sharing, table, request, options, open_log(sharing, table)).pin()
 
 
-def _identify(table: SharedTable, request: QueryRequest, wishes: Wishes) -> str:
+def _identify(table: SharedTable, request: QueryRequest, options: ResponseOptions) -> str:
     """Return the id: the same for all that the protocol counts as retries of one submission, and for nothing else."""
     return checksum({
         "recipient": table.caller.recipient_id,
@@ -114,9 +114,9 @@ def _identify(table: SharedTable, request: QueryRequest, wishes: Wishes) -> str:
         "key": request.idempotency_key,
         "parameters": body_of(request),
         "refreshToken": request.refresh_token,
-        "responseFormats": wishes.capabilities.response_formats,
-        "readerFeatures": sorted(wishes.capabilities.reader_features),
-        "fileIdHash": wishes.file_id_hash,
+        "responseFormats": options.capabilities.response_formats,
+        "readerFeatures": sorted(options.capabilities.reader_features),
+        "fileIdHash": options.file_id_hash,
     })  # fmt: skip
 
 

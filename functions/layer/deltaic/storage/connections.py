@@ -1,4 +1,4 @@
-"""Decides how the connections to a bucket are made and kept, and where parallel requests run."""
+"""The connections to buckets, kept for the process, and the event loop on which parallel requests run."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Decides what a set of AWS credentials is and where the function's own come from."""
+"""AWS credentials, where the function's own come from, and the clients that are made with those."""
 
 import os
 import threading
@@ -36,11 +36,11 @@ def own_credentials() -> Credentials:
             environment["AWS_SECRET_ACCESS_KEY"],
             environment.get("AWS_SESSION_TOKEN", ""),
         )
-    found = _botocore_session().get_credentials()
-    if found is None:
+    keys = _botocore_session().get_credentials()
+    if keys is None:
         raise Unavailable("the server has no AWS credentials of its own: give its function a role")
-    frozen = found.get_frozen_credentials()
-    expiry = getattr(found, "_expiry_time", None)
+    frozen = keys.get_frozen_credentials()
+    expiry = getattr(keys, "_expiry_time", None)
     return Credentials(
         frozen.access_key or "",
         frozen.secret_key or "",

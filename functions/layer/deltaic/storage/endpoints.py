@@ -1,4 +1,4 @@
-"""Decides how one storage is reached: its scheme, host and path, for AWS S3 and for S3-compatible stores."""
+"""The address of a storage: its scheme, host and path, for AWS S3 and for S3-compatible stores."""
 
 import re
 from dataclasses import dataclass
@@ -82,10 +82,10 @@ def origin(storage: StorageConfig, bucket: str, *, public: bool = True) -> Origi
         and (_HOST_LABEL if parts.scheme == "https" else _HOST_LABELS).fullmatch(bucket) is not None
     )
     authority = f"{bucket}.{netloc}" if in_host else netloc
-    signed = authority
+    host = authority
     if port is not None and port == DEFAULT_PORTS[parts.scheme]:
-        signed = authority.rpartition(":")[0]
-    return Origin(parts.scheme, signed.lower(), authority, f"{root}/" if in_host else f"{root}/{bucket}/")
+        host = authority.rpartition(":")[0]
+    return Origin(parts.scheme, host.lower(), authority, f"{root}/" if in_host else f"{root}/{bucket}/")
 
 
 def is_aws(endpoint: str) -> bool:

@@ -232,15 +232,15 @@ def _decoded(path: str) -> str:
 def _normalised(key: str, path: str) -> str:
     """Follow `.` and `..` and merge slashes, as Hadoop's Path does; what would leave the bucket is refused."""
     if not _FOLLOWED.isdisjoint(segments := key.split("/")):
-        followed: list[str] = []
+        trail: list[str] = []
         for segment in segments:
             if segment == "..":
-                if not followed:
+                if not trail:
                     raise UnsupportedOperation(f"the table's log points to a file outside its bucket: {_shown(path)}")
-                followed.pop()
+                trail.pop()
             elif segment not in {"", "."}:
-                followed.append(segment)
-        key = "/".join(followed)
+                trail.append(segment)
+        key = "/".join(trail)
     if not key:
         raise TableUnreadable(f"the log names a file without a path: {_shown(path)}")
     return key

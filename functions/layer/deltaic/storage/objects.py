@@ -1,4 +1,4 @@
-"""Decides how a table's objects are read: whole or in ranges, in parallel, in few requests."""
+"""The objects of a table, read whole or in ranges, in parallel, in few requests."""
 
 import asyncio
 import threading
@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from deltaic.delta.store import LogFile
+from deltaic.storage.aws_errors import failure, is_empty
 from deltaic.storage.connections import connection, on_loop
 from deltaic.storage.credentials import Credentials, own_credentials
 from deltaic.storage.endpoints import StorageConfig
-from deltaic.storage.failures import failure, is_empty
 from deltaic.storage.locations import ObjectName, TableLocations
 from deltaic.storage.ranges import coalesce, cut
 

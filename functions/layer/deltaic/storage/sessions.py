@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from deltaic.aws_codes import DENIED, THROTTLED
 from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unavailable, UnsupportedOperation
 from deltaic.storage.credentials import Credentials, control_client, own_credentials
 from deltaic.storage.endpoints import StorageConfig, is_aws
@@ -34,16 +35,12 @@ POLICY_TOO_LONG = (
     "(access mode 'url')"
 )
 
-_KEPT = 1000
-_THROTTLED = frozenset({"Throttling", "ThrottlingException", "RequestLimitExceeded", "TooManyRequestsException"})
-_REFUSED = frozenset(
-    {"AccessDenied", "AccessDeniedException", "InvalidClientTokenId", "SignatureDoesNotMatch", "ValidationError"}
-    | {"ResourceNotFoundException", "NoSuchEntity", "MalformedPolicyDocument"}
-)
+_REFUSED = DENIED | {"MalformedPolicyDocument", "NoSuchEntity", "ResourceNotFoundException", "ValidationError"}
+_MOST_ENTRIES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Entry:
     credentials: Credentials
     renew_at: float
 
@@ -70,7 +67,7 @@ class SigningSessions:
         self._clock = clock
         self._client = client or (lambda service: control_client(service, region, endpoint))
         self._clients: dict[str, Any] = {}
-        self._kept: dict[tuple[str, ...], _Kept] = {}
+        self._entries: dict[tuple[str, ...], _Entry] = {}
         self._locks: dict[tuple[str, ...], threading.Lock] = {}
         self._readers: dict[StorageConfig, Callable[[], Credentials]] = {}
         self._lock = threading.Lock()
@@ -131,7 +128,7 @@ class SigningSessions:
         raise TableUnreadable("the table's storage has an endpoint but no keys: the provider must give it some")
 
     def _session(self, role: str, recipient_id: str, policy: str = "") -> Credentials:
-        def assume() -> _Kept:
+        def assume() -> _Entry:
             request: dict[str, Any] = {
                 "RoleArn": role,
                 "RoleSessionName": session_name(recipient_id),
@@ -145,12 +142,12 @@ class SigningSessions:
             credentials = Credentials(
                 keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"], int(ends * 1000)
             )
-            return _Kept(credentials, ends - RENEWED_BELOW * (ends - self._clock()))
+            return _Entry(credentials, ends - RENEWED_BELOW * (ends - self._clock()))
 
         return self._keep((role, recipient_id, policy), assume)
 
     def _static_keys(self, secret: str) -> Credentials:
-        def read() -> _Kept:
+        def read() -> _Entry:
             answer = self._call("secretsmanager", "get_secret_value", {"SecretId": secret}, "the storage's keys")
             try:
                 keys = json.loads(answer["SecretString"])
@@ -160,35 +157,35 @@ class SigningSessions:
                 raise TableUnreadable(
                     'the secret of the table\'s storage must be {"accessKeyId": ..., "secretAccessKey": ...}'
                 ) from None
-            return _Kept(credentials, self._clock() + SECRET_SECONDS)
+            return _Entry(credentials, self._clock() + SECRET_SECONDS)
 
         return self._keep((secret,), read)
 
-    def _keep(self, key: tuple[str, ...], fetch: Callable[[], _Kept]) -> Credentials:
+    def _keep(self, key: tuple[str, ...], fetch: Callable[[], _Entry]) -> Credentials:
         """Return what is kept under `key` while it is fresh; of several callers one fetches, the others wait."""
         with self._lock:
-            kept = self._kept.get(key)
+            entry = self._entries.get(key)
             lock = self._locks.setdefault(key, threading.Lock())
-        if kept is not None and self._clock() < kept.renew_at:
-            return kept.credentials
+        if entry is not None and self._clock() < entry.renew_at:
+            return entry.credentials
         with lock:
-            kept = self._kept.get(key)
-            if kept is not None and self._clock() < kept.renew_at:
-                return kept.credentials
+            entry = self._entries.get(key)
+            if entry is not None and self._clock() < entry.renew_at:
+                return entry.credentials
             try:
-                fresh = fetch()
+                renewed = fetch()
             except (TooManyRequests, Unavailable):
-                ends = None if kept is None else kept.credentials.expires_at_ms
-                if kept is None or (ends is not None and ends - self._clock() * 1000 < USABLE_MS):
+                ends = None if entry is None else entry.credentials.expires_at_ms
+                if entry is None or (ends is not None and ends - self._clock() * 1000 < USABLE_MS):
                     raise
-                return kept.credentials
+                return entry.credentials
             with self._lock:
-                if len(self._kept) >= _KEPT:
-                    oldest = min(self._kept, key=lambda each: self._kept[each].renew_at)
-                    del self._kept[oldest]
+                if len(self._entries) >= _MOST_ENTRIES:
+                    oldest = min(self._entries, key=lambda each: self._entries[each].renew_at)
+                    del self._entries[oldest]
                     self._locks.pop(oldest, None)
-                self._kept[key] = fresh
-            return fresh.credentials
+                self._entries[key] = renewed
+            return renewed.credentials
 
     def _client_of(self, service: str) -> Any:
         with self._lock:
@@ -206,7 +203,7 @@ class SigningSessions:
 
 
 def _failure(code: str, what: str) -> DeltaicError:
-    if code in _THROTTLED:
+    if code in THROTTLED:
         return TooManyRequests(f"AWS is throttling requests for {what}; try again")
     if code == "PackedPolicyTooLarge":
         return UnsupportedOperation(POLICY_TOO_LONG)

@@ -1,4 +1,4 @@
-"""Decides the bytes of a pre-signed GET URL: AWS Signature Version 4 in the query string, a few microseconds each.
+"""Pre-signed GET URLs: AWS Signature Version 4 in the query string, a few microseconds each.
 
 Everything but the key is the same for all files of an answer, so it is prepared once: the text before and after the
 path in the canonical request, and both halves of the HMAC as SHA-256 states that are copied instead of recomputed.

@@ -1,4 +1,4 @@
-"""Decides the URL of every file that a table's log names, whichever of the table's locations it lies in."""
+"""The URLs of the files that a table's log names, whichever of the table's locations it lies in."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deltaic.catalog import tables
+from deltaic.catalog import schema
 
 if TYPE_CHECKING:
     from catalog.conftest import Catalog
 
 KEYS = [
-    {"AttributeName": tables.PARTITION_KEY, "KeyType": "HASH"},
-    {"AttributeName": tables.SORT_KEY, "KeyType": "RANGE"},
+    {"AttributeName": schema.PARTITION_KEY, "KeyType": "HASH"},
+    {"AttributeName": schema.SORT_KEY, "KeyType": "RANGE"},
 ]
 
 
 def test_making_the_tables_again_changes_nothing(catalog: Catalog) -> None:
-    catalog.admin.create_share("kept")
-    tables.create(catalog.dynamo.client, catalog.catalog_table, catalog.tokens_table)
-    assert [share.name for share in catalog.admin.list_shares()] == ["kept"]
+    catalog.admin.shares.create("kept")
+    schema.create(catalog.dynamo.client, catalog.catalog_table, catalog.tokens_table)
+    assert [share.name for share in catalog.admin.shares.list()] == ["kept"]
     described = catalog.dynamo.client.describe_table(TableName=catalog.catalog_table)["Table"]
     assert described["KeySchema"] == KEYS

@@ -2,50 +2,35 @@
 
 from typing import Any, Final
 
+from deltaic.aws_codes import DENIED, THROTTLED
 from deltaic.catalog.attributes import unmarshal_item
 from deltaic.errors import DeltaicError, InvalidParameter, NotFound, PermissionDenied, TooManyRequests, Unavailable
 
-_THROTTLED: Final = frozenset({
-    "LimitExceededException",
-    "ProvisionedThroughputExceeded",
-    "ProvisionedThroughputExceededException",
-    "RequestLimitExceeded",
-    "SlowDown",
-    "ThrottledException",
-    "Throttling",
-    "ThrottlingError",
-    "ThrottlingException",
-    "TooManyRequestsException",
-})  # fmt: skip
 _CONTENDED: Final = frozenset({
     "TransactionConflict",
     "TransactionConflictException",
     "TransactionInProgressException",
 })  # fmt: skip
-_REFUSED: Final = frozenset({
-    "AccessDenied",
-    "AccessDeniedException",
+_REFUSED: Final = DENIED | {
     "ExpiredToken",
     "ExpiredTokenException",
     "IncompleteSignature",
     "IncompleteSignatureException",
-    "InvalidClientTokenId",
     "InvalidSignatureException",
     "MissingAuthenticationToken",
     "MissingAuthenticationTokenException",
-    "SignatureDoesNotMatch",
     "UnrecognizedClientException",
-})  # fmt: skip
+}
 _SERVER_ERROR: Final = 500
 
 
 class ConditionFailed(Exception):
     """A condition did not hold, so nothing was written; `index` tells which of the writes had it."""
 
-    def __init__(self, index: int, found: dict[str, Any] | None) -> None:
+    def __init__(self, index: int, item: dict[str, Any] | None) -> None:
         super().__init__(f"the condition of write {index} did not hold")
         self.index = index
-        self.found = found
+        self.item = item
         """The item as it stands, where the write asked for it."""
 
 
@@ -83,9 +68,9 @@ def withheld(error: Exception) -> Exception:
     A table that is missing, a role without rights, a request that AWS does not take: all are trouble of the server,
     which its operator finds in the log by the cause, and none is the recipient's to correct.
     """
-    found = refused(error)
-    if isinstance(found, TooManyRequests) or not isinstance(found, DeltaicError | Contended):
-        return found
+    refusal = refused(error)
+    if isinstance(refusal, TooManyRequests) or not isinstance(refusal, DeltaicError | Contended):
+        return refusal
     return Unavailable("the server's catalog cannot be read at the moment: try again later")
 
 
@@ -120,7 +105,7 @@ def _item(failure: dict[str, Any]) -> dict[str, Any] | None:
 def _named(code: str, message: str, status: int, operation: str) -> Exception:
     if code in _CONTENDED:
         return Contended(code)
-    if code in _THROTTLED:
+    if code in THROTTLED:
         return TooManyRequests("the catalog is busy: try again in a moment")
     if code in _REFUSED:
         return PermissionDenied(f"AWS refused {operation} ({code}): check the credentials and the role's policy")

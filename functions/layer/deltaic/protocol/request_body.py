@@ -1,4 +1,4 @@
-"""Decides how a JSON request body is read: the rules of protobuf's JSON mapping, which the reference server follows.
+"""The JSON body of a request, read by the rules of protobuf's JSON mapping, which the reference server follows.
 
 Unknown fields are ignored, `camelCase` and `snake_case` name the same field, null is absence, a 64-bit number may be
 a string. What has the wrong type is refused with `MalformedRequest` and the reference's wording.
@@ -45,7 +45,7 @@ class Body:
         if not isinstance(value, dict):
             raise MalformedRequest(f"Expected an object for {message}, such as {{}}")
         present = {name: item for name, item in value.items() if item is not None}
-        return cls(message, {**{_camel(name): item for name, item in present.items()}, **present})
+        return cls(message, {**{camel_case(name): item for name, item in present.items()}, **present})
 
     def string(self, name: str) -> str | None:
         """Return a string field."""
@@ -98,6 +98,7 @@ class Body:
         return value
 
 
-def _camel(name: str) -> str:
+def camel_case(name: str) -> str:
+    """Return a snake_case name as JSON spells it; a camelCase one stays as it is."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)

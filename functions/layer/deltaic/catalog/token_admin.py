@@ -1,18 +1,18 @@
-"""Decides when tokens are made, shortened and revoked: at most two live ones a recipient, whoever races for them."""
+"""Decides when a token may be made, shortened or revoked: at most two live ones a recipient, whoever races for them."""
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
 from deltaic.catalog import keys
-from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.aws_errors import ConditionFailed
+from deltaic.catalog.dynamo import Attributes, Dynamo
 from deltaic.catalog.items import Recipient, Token
-from deltaic.catalog.refusals import ConditionFailed
 from deltaic.catalog.tokens import PREFIX, SECRET_BYTES, from_item, moment, to_item
-from deltaic.catalog.writes import ABSENT, check, delete, put_new, update
+from deltaic.catalog.writes import ABSENT, Writes, check, delete, put_new, update
 from deltaic.errors import Conflict, InvalidParameter, NotFound
 
 LIVE_TOKENS: Final = 2
@@ -32,15 +32,15 @@ class IssuedToken:
 
 
 @dataclass(frozen=True, slots=True)
-class _Listed:
+class _TokenList:
     """The tokens of a recipient and the revision of the list that they are."""
 
     revision: int | None
-    entries: list[dict[str, Any]]
+    entries: Sequence[Attributes]
 
 
 class TokenAdmin:
-    """Issues, lists, rotates and revokes tokens.
+    """Creates, gets, lists, rotates and revokes tokens.
 
     Every change of a recipient's tokens also raises the revision of its list, on the condition that it is still the
     one that was read: two racing changes cannot both count the same live tokens. Tokens are made only for recipients
@@ -62,17 +62,17 @@ class TokenAdmin:
         self._longest_life = longest_life
         self._clock = clock
 
-    def create_token(self, recipient: Recipient, life: timedelta = DEFAULT_LIFE, *, comment: str = "") -> IssuedToken:
+    def create(self, recipient: Recipient, life: timedelta = DEFAULT_LIFE, *, comment: str = "") -> IssuedToken:
         """Issue a token; raises Conflict when the recipient has two live ones, NotFound when it is gone."""
         self._check_life(life)
 
-        def writes(listed: _Listed, issued: IssuedToken) -> list[dict[str, Any]]:
-            self._check_room(recipient, self._live(listed))
+        def writes(tokens: _TokenList, issued: IssuedToken) -> Writes:
+            self._check_room(recipient, self._live(tokens))
             return self._put(issued)
 
         return self._change(recipient, life, comment, writes)
 
-    def rotate_token(
+    def rotate(
         self,
         recipient: Recipient,
         life: timedelta = DEFAULT_LIFE,
@@ -88,12 +88,12 @@ class TokenAdmin:
         if overlap < timedelta(0):
             raise InvalidParameter("the overlap must not be negative: use 0 to end the old tokens at once")
 
-        def writes(listed: _Listed, issued: IssuedToken) -> list[dict[str, Any]]:
-            live = self._live(listed)
+        def writes(tokens: _TokenList, issued: IssuedToken) -> Writes:
+            live = self._live(tokens)
             if overlap:
                 self._check_room(recipient, live)
             end = moment(self._clock() + overlap.total_seconds())
-            ended: list[dict[str, Any]] = []
+            ended: Writes = []
             for entry in live:
                 if not overlap:
                     ended += self._alter(entry, {"revoked": True})
@@ -103,16 +103,16 @@ class TokenAdmin:
 
         return self._change(recipient, life, comment, writes)
 
-    def list_tokens(self, recipient_id: str) -> list[Token]:
+    def list(self, recipient_id: str) -> Sequence[Token]:
         """Return the recipient's tokens, dead ones included until the table forgets them, the newest first."""
         tokens = [from_item(entry) for entry in self._read(recipient_id).entries]
         return sorted(tokens, key=lambda token: (token.created_at, token.id), reverse=True)
 
-    def get_token(self, recipient: Recipient, token_id: str) -> Token:
+    def get(self, recipient: Recipient, token_id: str) -> Token:
         """Return one token; raises NotFound."""
         return from_item(self._entry(recipient, token_id))
 
-    def revoke_token(self, recipient: Recipient, token_id: str) -> Token:
+    def revoke(self, recipient: Recipient, token_id: str) -> Token:
         """End a token at once (but for the authorizer's cache of a minute); to do so twice is no error."""
         for _ in range(_RACES):
             entry = self._entry(recipient, token_id)
@@ -121,7 +121,7 @@ class TokenAdmin:
             try:
                 self._dynamo.transact(self._alter(entry, {"revoked": True}))
             except ConditionFailed as failed:
-                if failed.found is not None:
+                if failed.item is not None:
                     continue  # somebody else changed it: look again
                 # It expired, and the table has forgotten one of its two places already: nobody can use it any more.
                 self._remove(keys.token_entry(recipient.id, token_id))
@@ -146,7 +146,7 @@ class TokenAdmin:
         recipient: Recipient,
         life: timedelta,
         comment: str,
-        writes: Callable[[_Listed, IssuedToken], list[dict[str, Any]]],
+        writes: Callable[[_TokenList, IssuedToken], Writes],
     ) -> IssuedToken:
         for _ in range(_RACES):
             now = self._clock()
@@ -161,7 +161,7 @@ class TokenAdmin:
                 comment=comment,
             )
             issued = IssuedToken(token, secret)
-            listed = self._read(recipient.id)
+            tokens = self._read(recipient.id)
             try:
                 self._dynamo.transact([
                     check(self._catalog, keys.recipient_id(recipient.id), {"state": ABSENT}),
@@ -169,10 +169,10 @@ class TokenAdmin:
                         self._tokens,
                         keys.token_list(recipient.id),
                         add={"revision": 1},
-                        expect={"revision": ABSENT if listed.revision is None else listed.revision},
+                        expect={"revision": ABSENT if tokens.revision is None else tokens.revision},
                         create=True,
                     ),
-                    *writes(listed, issued),
+                    *writes(tokens, issued),
                 ])  # fmt: skip
             except ConditionFailed as failed:
                 if failed.index == 0:
@@ -181,13 +181,13 @@ class TokenAdmin:
                 return issued
         raise Conflict(f"others keep changing the tokens of '{recipient.name}': try again in a moment")
 
-    def _put(self, issued: IssuedToken) -> list[dict[str, Any]]:
+    def _put(self, issued: IssuedToken) -> Writes:
         key = keys.token(issued.secret)
         item = to_item(issued.token)
         entry = keys.token_entry(issued.token.recipient_id, issued.token.id)
         return [put_new(self._tokens, key, item), put_new(self._tokens, entry, {**item, "token_key": key.pk})]
 
-    def _alter(self, entry: dict[str, Any], assign: dict[str, Any]) -> list[dict[str, Any]]:
+    def _alter(self, entry: Attributes, assign: dict[str, Any]) -> Writes:
         """Change a token in both its places, on the condition that it is as it was read."""
         expect = {"revoked": False, "expires": entry["expires"]}
         return [
@@ -195,23 +195,23 @@ class TokenAdmin:
             update(self._tokens, keys.Key(entry["pk"], entry["sk"]), assign=assign, expect=expect),
         ]
 
-    def _read(self, recipient_id: str) -> _Listed:
+    def _read(self, recipient_id: str) -> _TokenList:
         # The revision first: whatever changes between the two reads makes the revision old.
         item = self._dynamo.get(self._tokens, keys.token_list(recipient_id))
         entries = list(self._dynamo.query(self._tokens, keys.token_entries(recipient_id)))
-        return _Listed(None if item is None else item["revision"], entries)
+        return _TokenList(None if item is None else item["revision"], entries)
 
-    def _entry(self, recipient: Recipient, token_id: str) -> dict[str, Any]:
+    def _entry(self, recipient: Recipient, token_id: str) -> Attributes:
         entry = self._dynamo.get(self._tokens, keys.token_entry(recipient.id, token_id))
         if entry is None:
             raise NotFound(f"recipient '{recipient.name}' has no token '{token_id}': list its tokens to see which")
         return entry
 
-    def _live(self, listed: _Listed) -> list[dict[str, Any]]:
+    def _live(self, tokens: _TokenList) -> Sequence[Attributes]:
         now = self._clock()
-        return [entry for entry in listed.entries if not entry["revoked"] and entry["expires"] > now]
+        return [entry for entry in tokens.entries if not entry["revoked"] and entry["expires"] > now]
 
-    def _check_room(self, recipient: Recipient, live: list[dict[str, Any]]) -> None:
+    def _check_room(self, recipient: Recipient, live: Sequence[Attributes]) -> None:
         if len(live) >= LIVE_TOKENS:
             ids = " and ".join(sorted(entry["id"] for entry in live))
             raise Conflict(

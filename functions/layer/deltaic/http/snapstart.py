@@ -1,4 +1,4 @@
-"""Decides what AWS does around a snapshot of this process (SnapStart): load modules before, differ after.
+"""The hooks around a snapshot of this process (SnapStart): load modules before, differ after.
 
 A cold start loads what its first answer needs and no more, but a snapshot is taken once and restored often: whatever
 the first request would import is imported before it. Modules only: a client, a connection, a secret or a thread in a

@@ -6,7 +6,7 @@ import pytest
 from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import HandmadeLog, add, metadata, protocol
 from deltaic.delta.log import DeltaLog
-from deltaic.sharing.commits_once import CommitsOnce
+from deltaic.sharing.commit_memo import CommitMemo
 
 COMMITS = 120
 
@@ -29,7 +29,7 @@ def fetched(store: FolderStore) -> list[str]:
 
 def test_the_head_and_the_range_share_their_commits(written: HandmadeLog) -> None:
     folder = FolderStore(written.root)
-    with CommitsOnce(folder) as store:
+    with CommitMemo(folder) as store:
         log = DeltaLog(store)
         assert log.snapshot().totals().num_files == COMMITS
         assert log.snapshot(60).totals().num_files == 60
@@ -43,7 +43,7 @@ def test_the_head_and_the_range_share_their_commits(written: HandmadeLog) -> Non
 def test_large_commits_are_not_held(written: HandmadeLog) -> None:
     written.commit(add("large", tags={"x": "x" * (9 << 20)}))
     folder = FolderStore(written.root)
-    with CommitsOnce(folder) as store:
+    with CommitMemo(folder) as store:
         paths = [f"_delta_log/{version:020d}.json" for version in (COMMITS, COMMITS + 1)]
         first = store.get_many(paths)
         assert store.get_many(paths) == first
@@ -53,7 +53,7 @@ def test_large_commits_are_not_held(written: HandmadeLog) -> None:
 def test_other_objects_and_absent_ones_are_asked_for_each_time(written: HandmadeLog) -> None:
     written.hint(0)
     folder = FolderStore(written.root)
-    with CommitsOnce(folder) as store:
+    with CommitMemo(folder) as store:
         for _ in range(2):
             assert store.get("_delta_log/_last_checkpoint")
             with pytest.raises(FileNotFoundError):

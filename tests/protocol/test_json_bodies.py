@@ -3,29 +3,29 @@
 import json
 
 from deltaic import errors
-from deltaic.protocol import bodies
+from deltaic.protocol import json_bodies
 from hypothesis import given
 from hypothesis import strategies as st
 
 
 def test_a_page_of_shares_is_the_documents_example_on_one_line() -> None:
     shares = [
-        bodies.share_object("vaccine_share", id="edacc4a7-6600-4fbb-85f3-a62a5ce6761f"),
-        bodies.share_object("sales_share", id="3e979c79-6399-4dac-bcf8-54e268f48515"),
+        json_bodies.share_object("vaccine_share", id="edacc4a7-6600-4fbb-85f3-a62a5ce6761f"),
+        json_bodies.share_object("sales_share", id="3e979c79-6399-4dac-bcf8-54e268f48515"),
     ]
-    assert bodies.listing(shares, "...") == (
+    assert json_bodies.listing(shares, "...") == (
         b'{"items":[{"name":"vaccine_share","id":"edacc4a7-6600-4fbb-85f3-a62a5ce6761f"},'
         b'{"name":"sales_share","id":"3e979c79-6399-4dac-bcf8-54e268f48515"}],"nextPageToken":"..."}'
     )
 
 
 def test_the_last_page_has_no_token_and_an_empty_one_no_items() -> None:
-    assert bodies.listing([], None) == b'{"items":[]}'
-    assert bodies.listing([], "t") == b'{"items":[],"nextPageToken":"t"}'
+    assert json_bodies.listing([], None) == b'{"items":[]}'
+    assert json_bodies.listing([], "t") == b'{"items":[],"nextPageToken":"t"}'
 
 
 def test_table_credentials_are_those_of_one_cloud_on_one_line() -> None:
-    body = bodies.table_credentials(
+    body = json_bodies.table_credentials(
         "s3://bucket/t\u00e4ble",
         access_key_id="ASIA",
         secret_access_key="s",
@@ -39,27 +39,27 @@ def test_table_credentials_are_those_of_one_cloud_on_one_line() -> None:
 
 
 def test_a_share_with_all_its_fields() -> None:
-    share = bodies.share_object(
+    share = json_bodies.share_object(
         "vaccine_share",
         id="edacc4a7-6600-4fbb-85f3-a62a5ce6761f",
         display_name="Vaccine Share",
         comment="d\u00e9mo\u2028",
         properties={"owner": "vaccine-team"},
     )
-    assert bodies.one_share(share) == (
+    assert json_bodies.one_share(share) == (
         b'{"share":{"name":"vaccine_share","id":"edacc4a7-6600-4fbb-85f3-a62a5ce6761f","displayName":"Vaccine Share",'
         b'"comment":"d\\u00e9mo\\u2028","properties":{"owner":"vaccine-team"}}}'
     )
 
 
 def test_absent_fields_are_left_out() -> None:
-    assert bodies.share_object("s", id="", display_name=None, comment="", properties={}) == {"name": "s"}
-    assert bodies.table_object("t", "d", "s", share_id=None, id="") == {"name": "t", "schema": "d", "share": "s"}
-    assert bodies.schema_object("d", "s") == {"name": "d", "share": "s"}
+    assert json_bodies.share_object("s", id="", display_name=None, comment="", properties={}) == {"name": "s"}
+    assert json_bodies.table_object("t", "d", "s", share_id=None, id="") == {"name": "t", "schema": "d", "share": "s"}
+    assert json_bodies.schema_object("d", "s") == {"name": "d", "share": "s"}
 
 
 def test_a_table_is_the_documents_example() -> None:
-    table = bodies.table_object(
+    table = json_bodies.table_object(
         "vaccine_patients",
         "acme_vaccine_data",
         "vaccine_share",
@@ -82,17 +82,17 @@ def test_a_table_is_the_documents_example() -> None:
 
 
 def test_errors() -> None:
-    assert bodies.error(errors.NotFound("share 'n\u00f6pe' not found")) == (
+    assert json_bodies.error(errors.NotFound("share 'n\u00f6pe' not found")) == (
         b'{"errorCode":"RESOURCE_DOES_NOT_EXIST","message":"share \'n\\u00f6pe\' not found"}'
     )
-    assert bodies.error(errors.DeltaicError("")) == b'{"errorCode":"INTERNAL_ERROR","message":""}'
+    assert json_bodies.error(errors.DeltaicError("")) == b'{"errorCode":"INTERNAL_ERROR","message":""}'
 
 
 @given(st.text(), st.text(min_size=1))
 def test_every_body_is_one_line_of_ascii(message: str, name: str) -> None:
     for body in (
-        bodies.error(errors.InvalidParameter(message)),
-        bodies.listing([bodies.share_object(name, comment=message)], message),
+        json_bodies.error(errors.InvalidParameter(message)),
+        json_bodies.listing([json_bodies.share_object(name, comment=message)], message),
     ):
         text = body.decode("ascii")
         assert text.splitlines() == [text]

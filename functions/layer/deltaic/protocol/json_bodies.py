@@ -1,4 +1,4 @@
-"""Decides what the JSON answers say that are not NDJSON: listings, one share, credentials, errors.
+"""The JSON answers that are not NDJSON: listings, one share, credentials, errors.
 
 Each body is one line without a line feed, because the Python client parses the first line of a listing only.
 """

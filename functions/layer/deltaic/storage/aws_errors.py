@@ -3,6 +3,7 @@
 import re
 from http import HTTPStatus
 
+from deltaic.aws_codes import THROTTLED
 from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unavailable
 from deltaic.storage.locations import ObjectName
 
@@ -15,10 +16,6 @@ _RANGE = re.compile(r"StartTooLarge \{|range \S+ .*exceeds|Wanted range ")
 _REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.BAD_REQUEST})
 _MOVED = frozenset({HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT})
 _OTHER_REGION = frozenset({"AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException"})
-_THROTTLED = frozenset(
-    {"SlowDown", "RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequests"}
-    | {"TooManyRequestsException"}
-)
 _PASSING = frozenset({"ExpiredToken", "TokenRefreshRequired", "RequestTimeout", "InternalError", "ServiceUnavailable"})
 """Failures that another attempt may not meet, although S3 answers the first three of them with 400."""
 # No range of an empty object can be satisfied: S3 answers 416, MiniStack a range that ends before it starts.
@@ -34,24 +31,24 @@ def failure(error: Exception, name: ObjectName, region: str, path: str = "") -> 
 
     if isinstance(error, DeltaicError):
         return error
-    shown = f"s3://{name.bucket}/{name.key}"
+    uri = f"s3://{name.bucket}/{name.key}"
     text = str(error)
-    answered = _STATUS.search(text)
-    status = int(answered[1]) if answered else 0
-    coded = _CODE.search(text)
-    code = coded[1] if coded else ""
+    status_match = _STATUS.search(text)
+    status = int(status_match[1]) if status_match else 0
+    code_match = _CODE.search(text)
+    code = code_match[1] if code_match else ""
     if isinstance(error, FileNotFoundError) or status == HTTPStatus.NOT_FOUND:
         if path:
             return FileNotFoundError(path)
         return TableUnreadable(f"the bucket '{name.bucket}' does not exist: the provider must correct the location")
-    if code in _THROTTLED or status == HTTPStatus.TOO_MANY_REQUESTS:
+    if code in THROTTLED or status == HTTPStatus.TOO_MANY_REQUESTS:
         return TooManyRequests(f"the storage of this table is throttling requests to '{name.bucket}'; try again")
     if code in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return Unavailable(f"the storage of this table failed to answer for {shown}; try again")
+        return Unavailable(f"the storage of this table failed to answer for {uri}; try again")
     if isinstance(error, InvalidPathError):
-        return TableUnreadable(f"{shown} is not a path that this server can read")
+        return TableUnreadable(f"{uri} is not a path that this server can read")
     if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or _RANGE.search(text):
-        return TableUnreadable(f"{shown} is shorter than the log says")
+        return TableUnreadable(f"{uri} is shorter than the log says")
     if code in _OTHER_REGION or status in _MOVED or _REDIRECTED.search(text):
         return TableUnreadable(
             f"the bucket '{name.bucket}' is not in region {region}: the provider must register its "
@@ -59,10 +56,10 @@ def failure(error: Exception, name: ObjectName, region: str, path: str = "") -> 
         )
     if isinstance(error, PermissionDeniedError | UnauthenticatedError) or status in _REFUSED:
         return TableUnreadable(
-            f"the server may not read {shown}: the provider must give it access to the bucket '{name.bucket}' "
+            f"the server may not read {uri}: the provider must give it access to the bucket '{name.bucket}' "
             "(the stack's parameter DataBuckets, or the role or keys of the table's storage)"
         )
-    return Unavailable(f"the storage of this table failed to answer for {shown}; try again")
+    return Unavailable(f"the storage of this table failed to answer for {uri}; try again")
 
 
 def is_empty(error: Exception) -> bool:

@@ -15,7 +15,7 @@ from deltaic.delta.store import LogFile, TableStore
 _HELD_BYTES: Final = 8 << 20
 
 
-class CommitsOnce:
+class CommitMemo:
     """A TableStore that holds commits, up to a number of bytes, while it is entered; else it is the store itself."""
 
     def __init__(self, store: TableStore) -> None:

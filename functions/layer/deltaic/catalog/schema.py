@@ -1,0 +1,58 @@
+"""The schema of the two DynamoDB tables: the one truth that `template.yaml` mirrors and tests create from.
+
+Both tables have a string partition key `pk` and a string sort key `sk`, no index, on-demand billing. Everything is
+found by key or by key prefix:
+
+    Catalog   pk                    sk                              item
+              shares                share/<share>                   a share, with the count of its schemas
+              share/<share>         schema/<schema>                 a schema, with the count of its tables
+              share/<share>         table/<schema>/<table>          a table
+              share/<share>         grant/<recipient id>            a grant, seen from the share
+              recipients            recipient/<recipient>           a recipient
+              recipient/<id>        recipient                       that the recipient exists, and its name
+              recipient/<id>        grant/<share>                   a grant, seen from the recipient
+              storages              storage/<storage>               a storage, with the count of tables that use it
+              query/<recipient id>  <table id>/<SHA-256 hex>        a submitted query, while its result can be asked for
+              lease/<SHA-256 hex>   lease                           who writes to the table at this location
+    Tokens    token/<SHA-256 hex>   token                           a token, as the authorizer reads it
+              recipient/<id>        token/<token id>                a token, as the recipient's list shows it
+              recipient/<id>        tokens                          the revision of that list
+
+Names stand lower-cased in keys (`keys.segment`); the original spelling is an attribute.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+PARTITION_KEY: Final = "pk"
+SORT_KEY: Final = "sk"
+EXPIRY: Final = "expires"
+"""The Tokens table's time-to-live attribute, epoch seconds. Readers check it too, since deletion lags by days."""
+
+
+CATALOG_EXPIRY: Final = "expires_at"
+"""The Catalog table's, likewise; only queries have it. A lease must stay, since its fence goes on counting."""
+
+
+def create(client: "DynamoDBClient", catalog_table: str, tokens_table: str) -> None:
+    """Create both tables where no template does it (tests, the embedded AWS); tables that exist are left alone."""
+    for name, expiry in ((catalog_table, CATALOG_EXPIRY), (tokens_table, EXPIRY)):
+        try:
+            client.create_table(
+                TableName=name,
+                AttributeDefinitions=[
+                    {"AttributeName": PARTITION_KEY, "AttributeType": "S"},
+                    {"AttributeName": SORT_KEY, "AttributeType": "S"},
+                ],
+                KeySchema=[
+                    {"AttributeName": PARTITION_KEY, "KeyType": "HASH"},
+                    {"AttributeName": SORT_KEY, "KeyType": "RANGE"},
+                ],
+                BillingMode="PAY_PER_REQUEST",
+            )
+        except client.exceptions.ResourceInUseException:
+            continue
+        client.get_waiter("table_exists").wait(TableName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 60})
+        client.update_time_to_live(TableName=name, TimeToLiveSpecification={"Enabled": True, "AttributeName": expiry})
