@@ -38,9 +38,9 @@ def line_microseconds(lines: int, token_length: int) -> dict[str, float]:
     """Return the CPU of a line made from an Arrow batch and of one made from kept parts; the least of five runs."""
     import msgspec
     from deltaic.delta.actions import Add
-    from deltaic.delta.kept import Kept
     from deltaic.delta.replay import batch_of
-    from deltaic.delta.scan import FileBatch, Position
+    from deltaic.delta.scan.file_batches import FileBatch, Position
+    from deltaic.delta.scan.row_group_cache import Kept
     from deltaic.sharing import rendering
     from deltaic.sharing.kept import KeptLines
     from deltaic.storage.credentials import Credentials

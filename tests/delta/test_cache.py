@@ -10,8 +10,8 @@ from pathlib import Path
 from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import HandmadeLog, add, expected_files, found_files, metadata, protocol, remove, vector
 from deltaic.delta.cache import SnapshotCache
-from deltaic.delta.kept import Kept
 from deltaic.delta.log import DeltaLog
+from deltaic.delta.scan.row_group_cache import Kept
 from deltaic.delta.store import LogFile
 
 V = vector("ab^-aqEH.-t@S}K{vb[*k^")

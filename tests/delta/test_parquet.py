@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from delta_tables.folder_store import FolderStore
-from deltaic.delta.parquet import Cursor, ParquetFile, coalesce, find
+from deltaic.delta.scan.parquet_file import Cursor, ParquetFile, coalesce, find
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

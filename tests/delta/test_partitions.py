@@ -2,7 +2,7 @@
 
 import hypothesis.strategies as st
 import pyarrow as pa
-from deltaic.delta.partitions import partition_codes
+from deltaic.delta.scan.partition_codes import partition_codes
 from hypothesis import given, settings
 
 MAPS = pa.map_(pa.string(), pa.string())

@@ -23,7 +23,7 @@ from delta_tables.handmade import (
 )
 from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.log import DeltaLog
-from deltaic.delta.scan import FileBatch, Position
+from deltaic.delta.scan.file_batches import FileBatch, Position
 
 FILES = 100_000
 

@@ -7,8 +7,8 @@ import pytest
 from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import HandmadeLog, add, metadata, protocol, remove, vector
 from deltaic.delta.cache import SnapshotCache
-from deltaic.delta.kept import Kept
 from deltaic.delta.log import DeltaLog
+from deltaic.delta.scan.row_group_cache import Kept
 from deltaic.delta.skipping import Skipper
 from deltaic.delta.snapshot import Snapshot
 from deltaic.protocol.capabilities import ResponseFormat

@@ -10,8 +10,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pytest
 from contract.logs import z85
-from deltaic.delta.files import FILE_SCHEMA
-from deltaic.delta.scan import FileBatch, Position
+from deltaic.delta.scan.file_batches import FILE_SCHEMA, FileBatch, Position
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
 from deltaic.sharing.kept import BLOCK_ROWS

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from threading import Lock
 from typing import Final
 
-from deltaic.delta.kept import Kept
+from deltaic.delta.scan.row_group_cache import Kept
 from deltaic.delta.segment import Segment, find_segment
 from deltaic.delta.snapshot import Snapshot
 from deltaic.delta.store import TableStore

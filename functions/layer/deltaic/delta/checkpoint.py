@@ -13,10 +13,10 @@ import msgspec
 
 from deltaic.delta.actions import Add, Metadata, Protocol, Sidecar, metadata_of, protocol_of
 from deltaic.delta.commits import metadata_in, protocol_in, slices
-from deltaic.delta.parquet import FOOTER, FOOTER_AND_HEAD
-from deltaic.delta.parts import LinesPart, ParquetPart, Part
 from deltaic.delta.paths import LOG, SIDECARS, Checkpoint
 from deltaic.delta.replay import batch_of
+from deltaic.delta.scan.checkpoint_parts import LinesPart, ParquetPart, Part
+from deltaic.delta.scan.parquet_file import FOOTER, FOOTER_AND_HEAD
 from deltaic.delta.store import TableStore
 from deltaic.delta.unreadable import reading
 from deltaic.errors import TableUnreadable

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from deltaic.delta.actions import Add, Metadata, Protocol, Remove, text, text_map
 from deltaic.delta.commits import file_actions, metadata_in, protocol_in
-from deltaic.delta.files import FILE_SCHEMA
 from deltaic.delta.logical_files import Seen, candidates, canonical_path, drop_rows, vector_id
+from deltaic.delta.scan.file_batches import FILE_SCHEMA
 from deltaic.errors import TableUnreadable
 
 _NO_VECTOR: Final[tuple[str | None, ...]] = (None,)
@@ -54,7 +54,7 @@ class Tail:
         names = _PER_NAME * (len(self.seen) + len(self.displaced))
         return int(self.files.get_total_buffer_size() + 3 * self.names.nbytes) + names
 
-    def keep(self, paths: pa.StringArray, vectors: pa.StructArray | None) -> pa.BooleanArray | None:
+    def unmentioned(self, paths: pa.StringArray, vectors: pa.StructArray | None) -> pa.BooleanArray | None:
         """Tell which rows of a checkpoint the tail does not mention; None when that is all of them.
 
         `paths` without nulls where it matters: a null path counts as not mentioned. `vectors` is the rows'
@@ -78,7 +78,7 @@ class Tail:
 
     def advance(self, newer: "Tail") -> "Tail":
         """Return this tail followed by the commits of a newer one."""
-        keep = newer.keep(self.files["path"], self.files["deletionVector"])
+        keep = newer.unmentioned(self.files["path"], self.files["deletionVector"])
         files = self.files if keep is None else self.files.filter(keep)
         seen = dict(self.seen)
         for path, ids in newer.seen.items():

@@ -32,8 +32,8 @@ class Segment:
     """`N.json` of the version; None where only the checkpoint is left."""
 
     @property
-    def identity(self) -> str:
-        """Name the checkpoint that this segment stands on; empty when it stands on none."""
+    def base(self) -> str:
+        """Identity of the checkpoint that this segment stands on; empty when it stands on none."""
         return self.checkpoint.identity if self.checkpoint else ""
 
 

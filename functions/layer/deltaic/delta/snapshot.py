@@ -18,11 +18,12 @@ from deltaic.delta.checksum import Checksum, Totals, read_checksum
 from deltaic.delta.commits import in_commit_timestamp, windows
 from deltaic.delta.features import DELETION_VECTORS, check_readable, live_features, supported_features
 from deltaic.delta.files import FileFilter
-from deltaic.delta.kept import KeptOfTable
-from deltaic.delta.parts import Part
 from deltaic.delta.paths import LOG, Commit
 from deltaic.delta.replay import Tail, replay
-from deltaic.delta.scan import FileBatch, Position, Scan
+from deltaic.delta.scan.checkpoint_parts import Part
+from deltaic.delta.scan.file_batches import FileBatch, Position
+from deltaic.delta.scan.order import Scan
+from deltaic.delta.scan.row_group_cache import KeptOfTable
 from deltaic.delta.segment import Segment
 from deltaic.delta.store import TableStore
 from deltaic.delta.times import file_time
@@ -72,7 +73,7 @@ class Snapshot:
     def is_continued_by(self, segment: Segment) -> bool:
         """Tell whether a segment is this version's, or this version's with more commits after it."""
         commits = self._segment.commits
-        return segment.identity == self.base and segment.commits[: len(commits)] == commits
+        return segment.base == self.base and segment.commits[: len(commits)] == commits
 
     @property
     def nbytes(self) -> int:
@@ -89,12 +90,12 @@ class Snapshot:
     @property
     def base(self) -> str:
         """Identity of the checkpoint that the order of files rests on; empty for none."""
-        return self._segment.identity
+        return self._segment.base
 
     @property
     def identity(self) -> Hashable:
         """Name the very files of the log that make this version."""
-        return self._segment.identity, self._segment.commits
+        return self._segment.base, self._segment.commits
 
     @property
     def protocol(self) -> Protocol:

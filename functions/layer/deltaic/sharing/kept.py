@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 from weakref import ref
 
-from deltaic.delta.kept import Kept
-from deltaic.delta.scan import FileBatch
+from deltaic.delta.scan.file_batches import FileBatch
+from deltaic.delta.scan.row_group_cache import Kept
 from deltaic.delta.snapshot import Snapshot
 from deltaic.sharing.cells import integers
 

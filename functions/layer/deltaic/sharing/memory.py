@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from deltaic.delta.cache import SnapshotCache
-    from deltaic.delta.kept import Kept
+    from deltaic.delta.scan.row_group_cache import Kept
 
 _SHARE = 8
 """One part in this many of the process's memory is for logs, and the same again for lines: answers in the making need
@@ -29,6 +29,6 @@ class Memory:
     @cached_property
     def lines(self) -> "Kept":
         """File lines without signatures."""
-        from deltaic.delta.kept import Kept
+        from deltaic.delta.scan.row_group_cache import Kept
 
         return Kept(self._room)

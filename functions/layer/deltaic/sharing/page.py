@@ -9,9 +9,9 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from deltaic.delta.partitions import partition_codes
-from deltaic.delta.scan import FileBatch, Position
-from deltaic.protocol import continuations
+from deltaic.delta.scan.file_batches import FileBatch, Position
+from deltaic.delta.scan.partition_codes import partition_codes
+from deltaic.protocol.continuations import ResumePoint
 
 
 class _NumRecords(msgspec.Struct, rename="camel"):
@@ -52,7 +52,7 @@ class Page:
         self._rows: dict[Hashable, int] = {} if by_partition else {_WHOLE_TABLE: rows_before}
         self.files = 0
         """How many files have been taken."""
-        self.next: continuations.Position | None = None
+        self.next: ResumePoint | None = None
         """Where the next page starts; None while iterating and when there is none."""
 
     def __iter__(self) -> Iterator[FileBatch]:
@@ -120,7 +120,7 @@ def _some(batch: FileBatch, places: Sequence[int]) -> FileBatch:
     )
 
 
-def start_of(position: continuations.Position | None) -> tuple[Position | None, int]:
+def start_of(position: ResumePoint | None) -> tuple[Position | None, int]:
     """Return what a position means: where to scan from, and the rows that earlier pages counted."""
     if not position:
         return None, 0

@@ -15,8 +15,8 @@ from typing import Any, Final
 import orjson
 
 from deltaic.delta import deletion_vectors
-from deltaic.delta.partitions import partition_codes
-from deltaic.delta.scan import FileBatch
+from deltaic.delta.scan.file_batches import FileBatch
+from deltaic.delta.scan.partition_codes import partition_codes
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
 from deltaic.protocol.lines import file_id
 from deltaic.sharing.cells import integers, octets, texts

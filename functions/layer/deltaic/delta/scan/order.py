@@ -9,65 +9,39 @@ is refused when it is gone, and starts at its own row group.
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaic.delta.answers import KeptAnswers, from_row
 from deltaic.delta.files import FileFilter
-from deltaic.delta.kept import KeptOfTable
-from deltaic.delta.parquet_scan import ParquetScan, Rows
-from deltaic.delta.parts import LinesPart, ParquetPart, Part
-from deltaic.delta.replay import Tail
-from deltaic.delta.rows import both, replace_column
-from deltaic.delta.statistics import json_statistics
+from deltaic.delta.scan.add_rows import both, replace_column
+from deltaic.delta.scan.checkpoint_parts import LinesPart, ParquetPart, Part
+from deltaic.delta.scan.file_batches import FileBatch, Position
+from deltaic.delta.scan.filter_cache import KeptAnswers, from_row
+from deltaic.delta.scan.parquet_scan import ParquetScan, Rows
+from deltaic.delta.scan.row_group_cache import KeptOfTable
+from deltaic.delta.scan.stats_json import json_statistics
 
 
-class Position(NamedTuple):
-    """Where a row stands in the order of files of one version."""
+class LaterCommits(Protocol):
+    """What the commits after the checkpoint say of files."""
 
-    base: str
-    """Identity of the checkpoint that the order rests on; empty for none."""
-    part: int
-    """0 is the commits after the checkpoint, n the checkpoint's n-th part."""
-    row_group: int
-    row: int
+    @property
+    def files(self) -> pa.RecordBatch:
+        """Their live adds (FILE_SCHEMA), in order."""
+        ...
 
-
-@dataclass(frozen=True, slots=True)
-class FileBatch:
-    """Some live files, and where they stand."""
-
-    files: pa.RecordBatch
-    """FILE_SCHEMA."""
-    start: Position
-    """Where the first row stood that was looked at for this batch."""
-    looked_at: int
-    rows: pa.Array | None
-    """Which of the rows looked at are in `files`; None for all."""
-
-    def slice(self, first: int, count: int) -> "FileBatch":
-        """Return some of the files, as if no more had been looked at than up to the next of them."""
-        if first == 0 and count >= self.files.num_rows:
-            return self
-        end = self.position(first + count).row
-        rows = pa.array(range(self.files.num_rows), pa.uint64()) if self.rows is None else self.rows
-        return FileBatch(self.files.slice(first, count), self.start, end - self.start.row, rows.slice(first, count))
-
-    def position(self, row: int) -> Position:
-        """Return where row `row` of `files` stands; `files.num_rows` gives where the next batch starts."""
-        if row >= self.files.num_rows:
-            return self.start._replace(row=self.start.row + self.looked_at)
-        offset = row if self.rows is None else self.rows[row].as_py()
-        return self.start._replace(row=self.start.row + offset)
+    def unmentioned(self, paths: pa.StringArray, vectors: pa.StructArray | None) -> pa.BooleanArray | None:
+        """Tell which rows of a checkpoint they do not mention; None when that is all of them."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
     """What one reading of a version looks for, and in what."""
 
-    tail: Tail
+    later: LaterCommits
     parts: Sequence[Part]
     wanted: FileFilter | None
     batch_rows: int
@@ -76,20 +50,20 @@ class Scan:
     def run(self, start: Position) -> Generator[FileBatch]:
         """Yield the live files from `start` on that the filter keeps; no batch is empty or longer than asked."""
         if start.part == 0:
-            yield from self._in_memory(self.tail.files, None, start)
+            yield from self._in_memory(self.later.files, None, start)
             start = Position(start.base, 1, 0, 0)
         for number in range(start.part, len(self.parts) + 1):
             part = self.parts[number - 1]
             if isinstance(part, LinesPart):
-                yield from self._in_memory(part.files, self.tail, start)
+                yield from self._in_memory(part.files, self.later, start)
             else:
                 yield from self._in_parquet(part, start)
             start = Position(start.base, number + 1, 0, 0)
 
-    def _in_memory(self, files: pa.RecordBatch, tail: Tail | None, start: Position) -> Iterator[FileBatch]:
+    def _in_memory(self, files: pa.RecordBatch, later: LaterCommits | None, start: Position) -> Iterator[FileBatch]:
         for at in range(start.row, files.num_rows, self.batch_rows):
             batch = files.slice(at, self.batch_rows)
-            keep = tail.keep(batch["path"], batch["deletionVector"]) if tail else None
+            keep = later.unmentioned(batch["path"], batch["deletionVector"]) if later else None
             if self.wanted is not None:
                 keep = both(keep, self.wanted.by_partition(batch["partitionValues"]))
             yield from self._finish(batch, keep, None, start._replace(row=at))
@@ -97,7 +71,7 @@ class Scan:
     def _in_parquet(self, part: ParquetPart, start: Position) -> Iterator[FileBatch]:
         scan = ParquetScan(part, self.wanted, self.batch_rows, self.kept)
         if self.wanted is None or self.kept is None:
-            yield from self._read(scan, start, self.tail)
+            yield from self._read(scan, start, self.later)
             return
         answers = KeptAnswers(self.kept, part.identity, self.wanted.identity)
         groups = scan.groups(start.row_group)
@@ -110,22 +84,22 @@ class Scan:
             here = batch.start.row_group == start.row_group
             yield from self._live(from_row(batch, start.row) if here and known is not None else batch)
 
-    def _read(self, scan: ParquetScan, start: Position, tail: Tail | None) -> Iterator[FileBatch]:
-        """Read the rows that the filter keeps; with a tail, those of them that it does not mention."""
+    def _read(self, scan: ParquetScan, start: Position, later: LaterCommits | None) -> Iterator[FileBatch]:
+        """Read the rows that the filter keeps; with later commits, those of them that they do not mention."""
         for found in scan.rows(start.row_group, start.row):
             rows = _after(found, start.row) if found.row_group == start.row_group else found
             for at in range(0, rows.files.num_rows, self.batch_rows):
                 files = rows.files.slice(at, self.batch_rows)
                 keep = None if rows.wanted is None else rows.wanted.slice(at, self.batch_rows)
                 parsed = None if rows.parsed is None else rows.parsed.slice(at, self.batch_rows)
-                if tail is not None:
-                    keep = both(keep, tail.keep(files["path"], files["deletionVector"]))
+                if later is not None:
+                    keep = both(keep, later.unmentioned(files["path"], files["deletionVector"]))
                 here = start._replace(row_group=rows.row_group, row=rows.start + at)
                 yield from self._finish(files, keep, parsed, here)
 
     def _live(self, batch: FileBatch) -> Iterator[FileBatch]:
-        """Drop what the tail mentions from what the filter has kept; no batch longer than asked."""
-        keep = self.tail.keep(batch.files["path"], batch.files["deletionVector"])
+        """Drop what later commits mention from what the filter has kept; no batch longer than asked."""
+        keep = self.later.unmentioned(batch.files["path"], batch.files["deletionVector"])
         if keep is not None:
             rows = pc.indices_nonzero(keep) if batch.rows is None else batch.rows.filter(keep)
             batch = replace(batch, files=batch.files.filter(keep), rows=rows)
@@ -137,7 +111,7 @@ class Scan:
     ) -> Iterator[FileBatch]:
         """Drop the rows that are not kept, ask the filter about JSON statistics, and place the rest."""
         looked_at = files.num_rows
-        rows: Any = None
+        rows: pa.UInt64Array | None = None
         if keep is not None and keep.true_count < looked_at:
             rows = pc.indices_nonzero(keep)
             files = files.filter(keep)

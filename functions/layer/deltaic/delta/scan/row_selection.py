@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaic.delta.files import FileFilter
-from deltaic.delta.kept import KeptOfTable
-from deltaic.delta.parquet import Cursor
-from deltaic.delta.partitions import PartitionCodes, partition_codes
-from deltaic.delta.parts import ParquetPart
-from deltaic.delta.rows import parsed_statistics, partition_values
+from deltaic.delta.scan.add_rows import parsed_statistics, partition_values
+from deltaic.delta.scan.checkpoint_parts import ParquetPart
+from deltaic.delta.scan.parquet_file import Cursor
+from deltaic.delta.scan.partition_codes import PartitionCodes, partition_codes
+from deltaic.delta.scan.row_group_cache import KeptOfTable
 from deltaic.delta.unreadable import reading
 
 _PARTITIONS: Final = "partitions"

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaic.delta.kept import KeptOfTable
+from deltaic.delta.scan.row_group_cache import KeptOfTable
 
 if TYPE_CHECKING:
-    from deltaic.delta.scan import FileBatch
+    from deltaic.delta.scan.file_batches import FileBatch
 
 _MOST_ROWS: Final = 4096
 """Of a row group: a batch."""

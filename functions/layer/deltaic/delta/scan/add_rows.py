@@ -5,7 +5,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaic.delta.files import DELETION_VECTOR, FILE_SCHEMA
+from deltaic.delta.scan.file_batches import DELETION_VECTOR, FILE_SCHEMA
 
 OUTPUT_LEAVES: Final = tuple(f"add.{field.name}" for field in FILE_SCHEMA)
 """The columns of a checkpoint that a file list needs."""

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaic.delta.parquet import FOOTER, Cursor, ParquetFile
-from deltaic.delta.rows import child
+from deltaic.delta.scan.add_rows import child
+from deltaic.delta.scan.parquet_file import FOOTER, Cursor, ParquetFile
 from deltaic.delta.store import TableStore
 from deltaic.delta.unreadable import reading
 

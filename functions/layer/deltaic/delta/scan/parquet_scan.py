@@ -15,17 +15,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaic.delta.files import FileFilter
-from deltaic.delta.kept import KeptOfTable
-from deltaic.delta.parquet import Blocks, Cursor
-from deltaic.delta.parts import ParquetPart
-from deltaic.delta.rows import (
+from deltaic.delta.scan.add_rows import (
     OUTPUT_LEAVES,
     add_paths,
     deletion_vectors,
     file_batch,
     parsed_statistics,
 )
-from deltaic.delta.selection import Selection
+from deltaic.delta.scan.checkpoint_parts import ParquetPart
+from deltaic.delta.scan.parquet_file import Blocks, Cursor
+from deltaic.delta.scan.row_group_cache import KeptOfTable
+from deltaic.delta.scan.row_selection import Selection
 from deltaic.delta.unreadable import reading
 
 _ROWS: Final = "rows"
