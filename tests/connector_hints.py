@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from deltaic.expressions import And, Cast, Column, Comparison, Expression, In, IsNull, Literal, Not, Operand, Or
+from deltaic.pruning.expressions import And, Cast, Column, Comparison, Expression, In, IsNull, Literal, Not, Operand, Or
 from row_oracle import INTEGERS, JSON_OPERATORS, JSON_TYPES, single
 
 SENT = ("boolean", "integer", "long", "string", "date", "float", "double", "timestamp")

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from deltaic.expressions import (
+from deltaic.pruning.expressions import (
     And,
     Cast,
     Column,

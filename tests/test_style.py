@@ -19,13 +19,13 @@ HANDLERS = sorted((ROOT / "functions").glob("api/*/app.py"))
 # What each part of the package may import of it, besides itself.
 BELOW = {
     "errors": set(),
-    "expressions": set(),
     "settings": set(),
-    "protocol": {"errors", "expressions"},
-    "delta": {"errors", "expressions"},
+    "protocol": {"errors"},
+    "pruning": {"errors"},
+    "delta": {"errors"},
     "catalog": {"errors", "settings", "protocol", "storage"},
     "storage": {"errors", "settings", "delta"},
-    "sharing": {"errors", "expressions", "settings", "protocol", "delta", "catalog", "storage"},
+    "sharing": {"errors", "settings", "protocol", "pruning", "delta", "catalog", "storage"},
     "http": {"errors", "settings", "protocol", "catalog", "storage", "sharing"},
 }
 ONLY_OF = {"catalog": {"protocol.names", "storage.locations"}, "storage": {"delta.store"}}

@@ -19,7 +19,7 @@ from connector_hints import as_connector, cut
 from contract.logs import TableLog, column
 from contract.recipient import Table
 from contract.server import Server
-from deltaic.expressions import Column, Comparison, Expression, In, IsNull, Literal, Not, Or
+from deltaic.pruning.expressions import Column, Comparison, Expression, In, IsNull, Literal, Not, Or
 from row_oracle import as_sql
 
 MICROSECOND: Final = timedelta(microseconds=1)
@@ -98,7 +98,7 @@ def typed(server: Server) -> Iterator[Table]:
 
 def _file(log: TableLog, kind: str, value: Any) -> dict[str, Any]:
     name = name_of(kind)
-    partition = {} if value is None else {f"p_{name}": text_of(value)}
+    partition: dict[str, Any] = {} if value is None else {f"p_{name}": text_of(value)}
     action = log.add([{f"d_{name}": value}], file=f"{kind}: {value}", **partition)
     stats = json.loads(action["add"]["stats"])
     if KINDS[kind].name == "boolean":  # of which Spark writes no bounds

@@ -9,10 +9,10 @@ from delta_tables.handmade import HandmadeLog, add, metadata, protocol, remove, 
 from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.scan.row_group_cache import Kept
-from deltaic.delta.skipping import Skipper
 from deltaic.delta.snapshot import Snapshot
 from deltaic.protocol.capabilities import ResponseFormat
-from deltaic.protocol.predicates import parse_sql
+from deltaic.pruning.skipper import Skipper
+from deltaic.pruning.sql_hints import parse_sql
 from deltaic.sharing.kept import KeptLines, Prepared
 from deltaic.sharing.page import Page
 from deltaic.sharing.rendering import FileStyle, render, render_kept

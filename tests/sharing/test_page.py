@@ -13,9 +13,9 @@ from delta_tables.handmade import Action, HandmadeLog, add, metadata, protocol, 
 from deltaic.delta.files import FileFilter
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.scan.file_batches import FILE_SCHEMA
-from deltaic.delta.skipping import Skipper
 from deltaic.protocol.continuations import ResumePoint
-from deltaic.protocol.predicates import parse_sql
+from deltaic.pruning.skipper import Skipper
+from deltaic.pruning.sql_hints import parse_sql
 from deltaic.sharing.page import Page, live_rows, start_of
 from hypothesis import given, settings
 from hypothesis import strategies as st

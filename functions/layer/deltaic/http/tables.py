@@ -12,8 +12,8 @@ from deltaic.sharing.caller import TableName
 
 load_before_snapshot(
     "deltaic.catalog.queries",
-    "deltaic.delta.skipping",
-    "deltaic.protocol.predicates.sql_tree",
+    "deltaic.pruning.skipper",
+    "deltaic.pruning.sql_tree",
     "deltaic.sharing.submissions",
     "obstore.exceptions",
     "obstore.store",

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from deltaic.delta.files import FileFilter
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.scan.file_batches import Position
 from deltaic.delta.snapshot import Snapshot
@@ -21,6 +20,7 @@ from deltaic.protocol.continuations import (
 )
 from deltaic.protocol.requests import QueryRequest
 from deltaic.protocol.tokens import TokenSigner
+from deltaic.pruning import file_filter
 from deltaic.sharing.answer import Answer, Wishes
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.kept import KeptLines
@@ -74,7 +74,7 @@ class SnapshotQuery:
             timestamp=snapshot.timestamp if self.request.time_travels else None,
             partition_columns=tuple(snapshot.metadata.partition_columns) if response_format == "parquet" else (),
         )
-        wanted = self._filter(snapshot)
+        wanted = file_filter(self.request.predicate_hints, self.request.json_predicate_hints, snapshot.metadata)
         limit, max_files = self.request.limit_hint, self.request.max_files
         whole = start is None and wanted is None and limit is None and max_files is None
         scope = (self.table.identity, style.response_format, style.scheme, style.partition_columns)
@@ -149,21 +149,6 @@ class SnapshotQuery:
         """Return what seals the tokens that this answer may end with: fetched before the 200 begins."""
         ends_in_token = self.request.max_files is not None or self.request.include_refresh_token
         return self.sharing.signer if ends_in_token else None
-
-    def _filter(self, snapshot: Snapshot) -> FileFilter | None:
-        """Return what prunes; hints are hints, so what cannot be understood keeps every file."""
-        if not self.request.predicate_hints and not self.request.json_predicate_hints:
-            return None
-        # Most queries carry no hints: they do not pay for the parsers' imports.
-        from deltaic.delta.skipping import Skipper
-        from deltaic.protocol import predicates
-
-        wanted = predicates.combine(
-            predicates.parse_sql(self.request.predicate_hints),
-            predicates.parse_json(self.request.json_predicate_hints or ""),
-        )
-        found = None if wanted is None else Skipper(wanted, snapshot.metadata)
-        return None if found is None or found.keeps_everything else found
 
     def _page_claims(self) -> PageClaims | None:
         if self.request.page_token is None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from deltaic.expressions import (
+from deltaic.pruning.expressions import (
     And,
     Column,
     Comparison,

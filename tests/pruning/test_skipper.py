@@ -7,11 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltaic.delta.columns import TableMetadata
 from deltaic.delta.files import FileFilter
-from deltaic.delta.skipping import Skipper
-from deltaic.expressions import Column, IsNull, Not
-from deltaic.protocol.predicates import parse_json, parse_sql
+from deltaic.pruning.columns import TableMetadata
+from deltaic.pruning.expressions import Column, IsNull, Not
+from deltaic.pruning.json_hints import parse_json
+from deltaic.pruning.skipper import Skipper
+from deltaic.pruning.sql_hints import parse_sql
 
 MAP = pa.map_(pa.string(), pa.string())
 

@@ -6,13 +6,25 @@ own. So "may some row make this true?" is all that is ever asked, and a part tha
 
 from typing import Final, Literal
 
-from deltaic.delta.bounds import Compare, Null, Prefix
-from deltaic.delta.columns import Columns, TableColumn
-from deltaic.delta.literals import Interval, for_statistics, interval
-from deltaic.delta.predicate_tree import AllOf, AnyOf, Leaf, Node, affordable, all_of, any_of, without_nan
-from deltaic.delta.values import ANY_ZONE, INTEGER_BITS, MICROSECONDS_A_DAY, Axis, column_type, integer, is_utf8
-from deltaic.expressions import And, Cast, Column, Comparison, Expression, In, IsNull, Not, Operand, Or, StartsWith
-from deltaic.expressions import Literal as Constant
+from deltaic.pruning.column_tests import Compare, Null, Prefix
+from deltaic.pruning.columns import Columns, TableColumn
+from deltaic.pruning.expressions import (
+    And,
+    Cast,
+    Column,
+    Comparison,
+    Expression,
+    In,
+    IsNull,
+    Not,
+    Operand,
+    Or,
+    StartsWith,
+)
+from deltaic.pruning.expressions import Literal as Constant
+from deltaic.pruning.intervals import Interval, for_statistics, interval
+from deltaic.pruning.predicate_tree import AllOf, AnyOf, Leaf, Node, affordable, all_of, any_of, without_nan
+from deltaic.pruning.values import ANY_ZONE, INTEGER_BITS, MICROSECONDS_A_DAY, Axis, column_type, integer, is_utf8
 
 _OPPOSITE: Final[dict[str, Literal["<", "<=", ">", ">=", "=", "<>"]]] = {
     "<": ">=",

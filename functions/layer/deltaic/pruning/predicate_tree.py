@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from deltaic.delta.bounds import Compare, NoneOf, OneOf, Test
-from deltaic.delta.columns import TableColumn
-from deltaic.delta.literals import Interval
-from deltaic.delta.values import Axis
+from deltaic.pruning.column_tests import Compare, NoneOf, OneOf, Test
+from deltaic.pruning.columns import TableColumn
+from deltaic.pruning.intervals import Interval
+from deltaic.pruning.values import Axis
 
 
 @dataclass(frozen=True, slots=True)

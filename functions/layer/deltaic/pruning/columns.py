@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from deltaic.delta.values import ColumnType, column_type, is_utf8
+from deltaic.pruning.values import ColumnType, column_type, is_utf8
 
 
 class TableMetadata(Protocol):

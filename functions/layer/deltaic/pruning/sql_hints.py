@@ -8,7 +8,7 @@ the rest. A part that is not understood becomes Unknown, and what stands beside 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from deltaic.expressions import And, Expression, Unknown
+from deltaic.pruning.expressions import And, Expression, Unknown
 
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
@@ -36,7 +36,7 @@ def _parse(text: str) -> Expression:
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import ErrorLevel, SqlglotError
 
-    from deltaic.protocol.predicates.sql_tree import expression
+    from deltaic.pruning.sql_tree import expression
 
     try:
         dialect = Dialect.get_or_raise("databricks")

@@ -9,15 +9,15 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaic.delta.binding import Binder
-from deltaic.delta.bounds import Facts, Verdict, both, either
-from deltaic.delta.columns import Columns, TableColumn, TableMetadata
-from deltaic.delta.partition_facts import Raw, values_of_any_shape
-from deltaic.delta.partition_facts import facts as partition_facts
-from deltaic.delta.partition_facts import values as values_of
-from deltaic.delta.predicate_tree import AllOf, AnyOf, Leaf, Node, all_of, any_of, leaves
-from deltaic.delta.statistics_facts import JsonStatistics, from_structs, named_leaves
-from deltaic.expressions import Expression
+from deltaic.pruning.binding import Binder
+from deltaic.pruning.column_tests import Facts, Verdict, both, either
+from deltaic.pruning.columns import Columns, TableColumn, TableMetadata
+from deltaic.pruning.expressions import Expression
+from deltaic.pruning.partition_facts import Raw, values_of_any_shape
+from deltaic.pruning.partition_facts import facts as partition_facts
+from deltaic.pruning.partition_facts import values as values_of
+from deltaic.pruning.predicate_tree import AllOf, AnyOf, Leaf, Node, all_of, any_of, leaves
+from deltaic.pruning.statistics_facts import JsonStatistics, from_structs, named_leaves
 
 _MAX_REMEMBERED: Final = 100_000
 """Distinct partition values whose answers are kept."""

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
-from decimal import Decimal
+from decimal import Context, Decimal
 from enum import Enum
 from math import inf, isnan
 from typing import Final
@@ -42,7 +42,11 @@ _TIMESTAMP: Final = re.compile(
     r"(Z|UTC|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
 )
 _NOT_FINITE: Final = {"inf": inf, "infinity": inf, "+infinity": inf, "-infinity": -inf, "-inf": -inf}
+INT64: Final = 1 << 63
+"""Integers from minus this up to this, without it, fit into 64 bits."""
 MAX_PRECISION: Final = 38
+EXACTLY: Final = Context(prec=200)
+"""Computes with decimals without the rounding to 28 digits of the default context."""
 MAX_TEXT: Final = 128
 """Characters of a number, date or time that are worth parsing."""
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from deltaic.expressions import (
+from deltaic.pruning.expressions import (
     And,
     Cast,
     Column,
@@ -24,7 +24,7 @@ from deltaic.expressions import (
     StartsWith,
     Unknown,
 )
-from deltaic.protocol.predicates.sql_literals import Misread, Trust, literal, only, type_name
+from deltaic.pruning.sql_literals import Misread, Trust, literal, only, type_name
 
 _COMPARISONS: Final[dict[type[exp.Expression], Operator]] = {
     exp.EQ: "=",

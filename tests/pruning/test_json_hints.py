@@ -4,8 +4,20 @@ import json
 from typing import Any
 
 import pytest
-from deltaic.expressions import And, Column, Comparison, Expression, In, IsNull, Literal, Not, Or, StartsWith, Unknown
-from deltaic.protocol.predicates import parse_json
+from deltaic.pruning.expressions import (
+    And,
+    Column,
+    Comparison,
+    Expression,
+    In,
+    IsNull,
+    Literal,
+    Not,
+    Or,
+    StartsWith,
+    Unknown,
+)
+from deltaic.pruning.json_hints import parse_json
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -3,7 +3,19 @@
 import dataclasses
 
 import pytest
-from deltaic.expressions import And, Column, Comparison, Expression, In, IsNull, Literal, Not, Or, StartsWith, Unknown
+from deltaic.pruning.expressions import (
+    And,
+    Column,
+    Comparison,
+    Expression,
+    In,
+    IsNull,
+    Literal,
+    Not,
+    Or,
+    StartsWith,
+    Unknown,
+)
 
 LEAF = Comparison("=", Column(("a", "b")), Literal("1", "integer"))
 NODES: list[Expression] = [

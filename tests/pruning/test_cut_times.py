@@ -9,9 +9,22 @@ from typing import Any, Final
 
 import pyarrow as pa
 from connector_hints import as_connector
-from deltaic.delta.skipping import Skipper
-from deltaic.expressions import And, Column, Comparison, Expression, In, IsNull, Literal, Not, Operator, Or
-from deltaic.protocol.predicates import combine, parse_json, parse_sql
+from deltaic.pruning.expressions import (
+    And,
+    Column,
+    Comparison,
+    Expression,
+    In,
+    IsNull,
+    Literal,
+    Not,
+    Operator,
+    Or,
+    conjunction,
+)
+from deltaic.pruning.json_hints import parse_json
+from deltaic.pruning.skipper import Skipper
+from deltaic.pruning.sql_hints import parse_sql
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from row_oracle import as_sql
@@ -58,10 +71,10 @@ def filters(name: str, moment: datetime, other: datetime) -> list[tuple[Expressi
         "<=>": lambda row: row == moment,
     }
     found: list[tuple[Expression, Callable[[datetime], bool]]] = []
+    opposite: dict[Operator, Operator] = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<", "<=>": "<>"}
     for operator in OPERATORS:
-        truth = holds[operator]
-        found.append((Comparison(operator, column, literal), truth))
-        found.append((Not(Comparison(operator, column, literal)), lambda row, truth=truth: not truth(row)))
+        found.append((Comparison(operator, column, literal), holds[operator]))
+        found.append((Not(Comparison(operator, column, literal)), holds[opposite[operator]]))
     low, high = min(moment, other), max(moment, other)
     ends = Literal(iso(low), "timestamp"), Literal(iso(high), "timestamp")
     between = And((Comparison(">=", column, ends[0]), Comparison("<=", column, ends[1])))
@@ -107,7 +120,7 @@ def typed(files: Sequence[Sequence[datetime]]) -> pa.StructArray:
 
 def dialects(written: Expression) -> dict[str, Expression | None]:
     by_sql, by_json = parse_sql([as_sql(written)]), parse_json(as_connector(written, TYPES))
-    return {"SQL": by_sql, "JSON": by_json, "both": combine(by_sql, by_json)}
+    return {"SQL": by_sql, "JSON": by_json, "both": conjunction(by_sql, by_json)}
 
 
 MOMENTS: Final = st.integers(0, (GREATEST - LEAST) // MICROSECOND).map(lambda after: LEAST + after * MICROSECOND) | (
@@ -146,11 +159,12 @@ def test_a_filter_on_times_still_drops_what_is_far() -> None:
     moment = datetime(2026, 1, 1, 10, 20, 30, 123_456, tzinfo=UTC)
     far = [moment - 2 * timedelta(milliseconds=2), moment + 2 * timedelta(milliseconds=2)]
     partitions = pa.array([[("p", iso(one))] for one in far], MAP)
-    for written, wanted in {
+    cases: dict[Expression, list[bool]] = {
         Comparison("=", Column(("p",)), Literal(iso(moment), "timestamp")): [False, False],
         Comparison("<", Column(("p",)), Literal(iso(moment), "timestamp")): [True, False],
         Not(Comparison("<", Column(("p",)), Literal(iso(moment), "timestamp"))): [False, True],
-    }.items():
+    }
+    for written, wanted in cases.items():
         for dialect, predicate in dialects(written).items():
             assert predicate is not None
             assert Skipper(predicate, Metadata()).by_partition(partitions).to_pylist() == wanted, dialect

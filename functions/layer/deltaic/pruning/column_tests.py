@@ -7,21 +7,19 @@ Bounds may be wider than the values and absent; then they leave more room.
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from math import ceil, floor
 from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaic.delta.literals import Interval
-from deltaic.delta.values import MAX_PRECISION, Axis
+from deltaic.pruning.intervals import Interval
+from deltaic.pruning.values import EXACTLY, INT64, MAX_PRECISION, Axis
 
 Verdict: TypeAlias = Any
 """A `pa.BooleanArray` without nulls, one value a file, or one bool for all of them."""
 
-_INT64: Final = 1 << 63
-_EXACTLY: Final = Context(prec=200)
 _FEW: Final = 16
 """Values of an IN list up to which trying each beats a search per file."""
 
@@ -207,9 +205,9 @@ def _step(type_: Any, value: Any, *, up: bool) -> Any:
     """Return the nearest number that the type holds, above or below; True or False when it is beyond either end."""
     if pa.types.is_integer(type_):
         whole = ceil(value) if up else floor(value)
-        return whole if -_INT64 <= whole < _INT64 else whole > 0
+        return whole if -INT64 <= whole < INT64 else whole > 0
     rounding = ROUND_CEILING if up else ROUND_FLOOR
-    decimal = Decimal(value).quantize(Decimal(1).scaleb(-type_.scale), rounding, _EXACTLY)
+    decimal = Decimal(value).quantize(Decimal(1).scaleb(-type_.scale), rounding, EXACTLY)
     limit = Decimal(1).scaleb(MAX_PRECISION - type_.scale)
     return decimal if -limit < decimal < limit else decimal > 0
 

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from deltaic.expressions import (
+from deltaic.pruning.expressions import (
     And,
     Cast,
     Column,
@@ -16,8 +16,10 @@ from deltaic.expressions import (
     Or,
     StartsWith,
     Unknown,
+    conjunction,
 )
-from deltaic.protocol.predicates import combine, parse_json, parse_sql
+from deltaic.pruning.json_hints import parse_json
+from deltaic.pruning.sql_hints import parse_sql
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -207,6 +209,6 @@ def test_no_sequence_of_words_raises(words: list[str]) -> None:
 def test_all_hints_are_joined() -> None:
     one = parse_sql(["col = 1"])
     other = parse_json('{"op":"isNull","children":[{"op":"column","name":"col","valueType":"int"}]}')
-    assert combine(None, None) is None
-    assert combine(one, None) == one
-    assert combine(one, other) == And((Comparison("=", COL, number("1")), IsNull(Column(("col",), "integer"))))
+    assert conjunction(None, None) is None
+    assert conjunction(one, None) == one
+    assert conjunction(one, other) == And((Comparison("=", COL, number("1")), IsNull(Column(("col",), "integer"))))

@@ -14,10 +14,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaic.delta.bounds import Facts, Verdict
-from deltaic.delta.columns import TableColumn
-from deltaic.delta.stored_bounds import from_json, from_typed, integers, json_type
-from deltaic.delta.values import Axis
+from deltaic.pruning.column_tests import Facts, Verdict
+from deltaic.pruning.columns import TableColumn
+from deltaic.pruning.stats_bounds import from_json, from_typed, integers, json_type
+from deltaic.pruning.values import Axis
 
 LOWER: Final = "minValues"
 UPPER: Final = "maxValues"

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from deltaic.expressions import Literal
+from deltaic.pruning.expressions import Literal
 
 _TYPES: Final = {
     "BOOLEAN": "boolean",

@@ -5,15 +5,17 @@ several makes. A bound that cannot be read is null: it bounds nothing.
 """
 
 from collections.abc import Callable
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from math import inf
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaic.delta.values import (
+from deltaic.pruning.values import (
     ANY_ZONE,
+    EXACTLY,
+    INT64,
     MAX_PRECISION,
     MICROSECONDS_A_DAY,
     Axis,
@@ -29,8 +31,6 @@ _APPENDED: Final = ("\ufffd", "\U0010ffff", "?")
 """What writers append to a cut maximum, and what became of half a surrogate pair before it."""
 _LAST: Final = 0x10FFFF
 _SURROGATES: Final = range(0xD800, 0xE000)
-_EXACTLY: Final = Context(prec=200)
-_INT64: Final = 1 << 63
 
 
 def json_type(type_: ColumnType) -> Any:
@@ -96,7 +96,7 @@ def _decimals(values: list[Any], scale: int, *, upper: bool) -> Any:
 def _rounded(value: Decimal | None, scale: int, *, upper: bool) -> Decimal | None:
     if value is None or not value.is_finite() or value.adjusted() >= MAX_PRECISION - scale - 1:
         return None
-    return value.quantize(Decimal(1).scaleb(-scale), ROUND_CEILING if upper else ROUND_FLOOR, _EXACTLY)
+    return value.quantize(Decimal(1).scaleb(-scale), ROUND_CEILING if upper else ROUND_FLOOR, EXACTLY)
 
 
 def _wholes(values: list[Any], type_: ColumnType, *, upper: bool) -> Any | None:
@@ -117,7 +117,7 @@ def integers(values: list[int | None]) -> Any:
     try:
         return pa.array(values, pa.int64())
     except OverflowError:
-        return pa.array([v if v is not None and -_INT64 <= v < _INT64 else None for v in values], pa.int64())
+        return pa.array([v if v is not None and -INT64 <= v < INT64 else None for v in values], pa.int64())
 
 
 def _moment(type_: str, *, upper: bool) -> Callable[[str], int | None]:

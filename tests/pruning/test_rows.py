@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from connector_hints import SENT, as_connector
-from deltaic.delta.skipping import Skipper
-from deltaic.expressions import (
+from deltaic.pruning.expressions import (
     And,
     Cast,
     Column,
@@ -30,7 +29,9 @@ from deltaic.expressions import (
     StartsWith,
     Unknown,
 )
-from deltaic.protocol.predicates import parse_json, parse_sql
+from deltaic.pruning.json_hints import parse_json
+from deltaic.pruning.skipper import Skipper
+from deltaic.pruning.sql_hints import parse_sql
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from row_oracle import Session, as_json, as_sql, single

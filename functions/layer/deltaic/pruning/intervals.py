@@ -5,13 +5,15 @@ cannot be decided. Spark's rules are the ones followed, because Spark is the cli
 """
 
 from dataclasses import dataclass
-from decimal import Context, Decimal
+from decimal import Decimal
 from fractions import Fraction
 from math import inf, isinf, nextafter
 from typing import Any
 
-from deltaic.delta.values import (
+from deltaic.pruning.expressions import Literal
+from deltaic.pruning.values import (
     ANY_ZONE,
+    EXACTLY,
     INTEGER_BITS,
     MAX_PRECISION,
     MICROSECONDS_A_DAY,
@@ -27,12 +29,9 @@ from deltaic.delta.values import (
     microseconds,
     single,
 )
-from deltaic.expressions import Literal
 
 _FLOAT_DIGITS = 15
 """Decimal digits that survive a trip through a double, in which some writers put decimal statistics."""
-_EXACTLY = Context(prec=200)
-"""Decimals are added without the rounding to 28 digits of the default context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ class Interval:
     def spread(self, by: Any) -> "Interval":
         """Return the interval with `by` more at either end."""
         if isinstance(by, Decimal):
-            return Interval(self.axis, _EXACTLY.subtract(self.low, by), _EXACTLY.add(self.high, by))
+            return Interval(self.axis, EXACTLY.subtract(self.low, by), EXACTLY.add(self.high, by))
         return Interval(self.axis, self.low - by, self.high + by)
 
 
@@ -84,7 +83,7 @@ def for_statistics(found: Interval, column: ColumnType) -> Interval:
     if column.name in {"timestamp", "timestamp_ntz"}:
         return found.spread(999)
     if column.name == "decimal" and found.axis is Axis.DECIMAL and column.precision > _FLOAT_DIGITS:
-        return found.spread(_EXACTLY.multiply(max(found.low.copy_abs(), found.high.copy_abs()), Decimal("1e-15")))
+        return found.spread(EXACTLY.multiply(max(found.low.copy_abs(), found.high.copy_abs()), Decimal("1e-15")))
     return found
 
 
@@ -105,7 +104,7 @@ def _number(text: str, type_: ColumnType) -> Decimal | None:
 
 def _shape(number: Decimal) -> tuple[int, int]:
     """Return the digits before the point and those after it."""
-    _, digits, exponent = number.normalize(_EXACTLY).as_tuple()
+    _, digits, exponent = number.normalize(EXACTLY).as_tuple()
     return max(len(digits) + int(exponent), 0), max(-int(exponent), 0)
 
 

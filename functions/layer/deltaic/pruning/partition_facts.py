@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaic.delta.bounds import Facts
-from deltaic.delta.values import MAX_PRECISION, Axis, ColumnType, partition_point
+from deltaic.pruning.column_tests import Facts
+from deltaic.pruning.values import MAX_PRECISION, Axis, ColumnType, partition_point
 
 
 class Absent(Enum):

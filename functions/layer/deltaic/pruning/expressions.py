@@ -1,7 +1,7 @@
 """Decides what a query predicate is, whichever language it was written in: one tree of frozen nodes.
 
-`protocol.predicates` parses SQL and JSON hints into it; `delta.skipping` asks of each file whether it may hold a row
-for which the tree is true. The meaning is SQL's three-valued logic, where only true selects a row. Type names are those
+`sql_hints` and `json_hints` parse into it; `skipper` asks of each file whether it may hold a row for which the tree is
+true. The meaning is SQL's three-valued logic, where only true selects a row. Type names are those
 of a Delta schema: boolean, byte, short, integer, long, float, double, decimal(p,s), string, date, timestamp,
 timestamp_ntz, binary.
 """
@@ -107,3 +107,11 @@ class Unknown:
 
 Expression: TypeAlias = Column | Literal | Comparison | In | StartsWith | IsNull | And | Or | Not | Unknown
 """A column or a literal stands alone where it is boolean."""
+
+
+def conjunction(*predicates: Expression | None) -> Expression | None:
+    """Return the conjunction of what is there; None, which selects everything, when nothing is."""
+    present = tuple(predicate for predicate in predicates if predicate is not None)
+    if len(present) > 1:
+        return And(present)
+    return present[0] if present else None
