@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import Action, HandmadeLog, add, metadata, protocol, remove, vector
-from deltaic.delta.files import FileFilter
+from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.scan.file_batches import FILE_SCHEMA
 from deltaic.protocol.continuations import ResumePoint

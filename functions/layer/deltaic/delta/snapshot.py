@@ -17,7 +17,7 @@ from deltaic.delta.checkpoint import CheckpointReader
 from deltaic.delta.checksum import Checksum, Totals, read_checksum
 from deltaic.delta.commits import in_commit_timestamp, windows
 from deltaic.delta.features import DELETION_VECTORS, check_readable, live_features, supported_features
-from deltaic.delta.files import FileFilter
+from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.paths import LOG, Commit
 from deltaic.delta.replay import Tail, replay
 from deltaic.delta.scan.checkpoint_parts import Part

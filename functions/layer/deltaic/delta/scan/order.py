@@ -14,7 +14,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaic.delta.files import FileFilter
+from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.scan.add_rows import both, replace_column
 from deltaic.delta.scan.checkpoint_parts import LinesPart, ParquetPart, Part
 from deltaic.delta.scan.file_batches import FileBatch, Position

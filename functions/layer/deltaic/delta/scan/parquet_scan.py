@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaic.delta.files import FileFilter
+from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.scan.add_rows import (
     OUTPUT_LEAVES,
     add_paths,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaic.delta.files import FileFilter
+from deltaic.delta.file_filter import FileFilter
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Final, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaic.delta.files import FileFilter
+from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.scan.add_rows import parsed_statistics, partition_values
 from deltaic.delta.scan.checkpoint_parts import ParquetPart
 from deltaic.delta.scan.parquet_file import Cursor
