@@ -19,13 +19,14 @@ HANDLERS = sorted((ROOT / "functions").glob("api/*/app.py"))
 # What each part of the package may import of it, besides itself.
 BELOW = {
     "errors": set(),
+    "lru": set(),
     "settings": set(),
     "protocol": {"errors"},
     "pruning": {"errors"},
-    "delta": {"errors"},
+    "delta": {"errors", "lru"},
     "catalog": {"errors", "settings", "protocol", "storage"},
     "storage": {"errors", "settings", "delta"},
-    "sharing": {"errors", "settings", "protocol", "pruning", "delta", "catalog", "storage"},
+    "sharing": {"errors", "lru", "settings", "protocol", "pruning", "delta", "catalog", "storage"},
     "http": {"errors", "settings", "protocol", "catalog", "storage", "sharing"},
 }
 ONLY_OF = {"catalog": {"protocol.names", "storage.locations"}, "storage": {"delta.store"}}

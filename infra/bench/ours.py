@@ -40,9 +40,8 @@ def line_microseconds(lines: int, token_length: int) -> dict[str, float]:
     from deltaic.delta.actions import Add
     from deltaic.delta.replay import batch_of
     from deltaic.delta.scan.file_batches import FileBatch, Position
-    from deltaic.delta.scan.row_group_cache import Kept
-    from deltaic.sharing import rendering
-    from deltaic.sharing.kept import KeptLines
+    from deltaic.sharing.lines import rendering
+    from deltaic.sharing.lines.line_cache import LineCache, VersionLines
     from deltaic.storage.credentials import Credentials
     from deltaic.storage.endpoints import StorageConfig
     from deltaic.storage.locations import TableLocations
@@ -57,7 +56,7 @@ def line_microseconds(lines: int, token_length: int) -> dict[str, float]:
         ttl=timedelta(hours=1),
     )
     style = rendering.FileStyle("parquet", "parquet")
-    kept = KeptLines(Kept(1 << 30), "bench", None)
+    kept = VersionLines(LineCache(1 << 30), "bench", None)
     found = {}
     for what, known in (("made anew", None), ("from kept parts", kept)):
         best = float("inf")

@@ -4,10 +4,11 @@ from deltaic.http.request import Request
 from deltaic.http.response import Response, Stream
 from deltaic.http.runtime import connect_sessions, sharing
 from deltaic.http.snapshot import call_after_restore, load_before_snapshot
-from deltaic.protocol.capabilities import FILE_ID_HASH_HEADER, HEADER, Capabilities
+from deltaic.protocol import bodies
+from deltaic.protocol.capabilities import FILE_ID_HASH_HEADER, HEADER, Capabilities, reply
 from deltaic.protocol.requests import ChangesRequest, MetadataRequest, QueryRequest, QueryResultRequest, VersionRequest
 from deltaic.sharing import changes, metadata, query, version
-from deltaic.sharing.answer import VERSION_HEADER, Answer, AskedHeaders
+from deltaic.sharing.answer import Answer, AskedHeaders
 from deltaic.sharing.caller import TableName
 
 load_before_snapshot(
@@ -20,6 +21,8 @@ load_before_snapshot(
     "sqlglot.dialects.databricks",
 )
 call_after_restore(connect_sessions)
+
+VERSION_HEADER = "delta-table-version"
 
 
 def get_table_version(request: Request) -> Response:
@@ -37,7 +40,7 @@ def get_table_metadata(request: Request) -> Response:
         MetadataRequest.parse(request.query),
         _asked(request),
     )
-    return Response(headers=answer.headers, body=b"".join(answer.chunks))
+    return Response(headers=_headers(answer), body=b"".join(answer.chunks))
 
 
 def query_table(request: Request) -> Stream:
@@ -94,4 +97,19 @@ def _asked(request: Request) -> AskedHeaders:
 
 
 def _stream(answer: Answer) -> Stream:
-    return Stream(headers=answer.headers, chunks=answer.chunks, failed=answer.failed, facts=answer.facts)
+    return Stream(_headers(answer), answer.chunks, answer.failed, lambda: _facts(answer))
+
+
+def _headers(answer: Answer) -> dict[str, str]:
+    capabilities = reply(
+        answer.response_format, end_stream_action=answer.negotiated_end, async_query=answer.asynchronous
+    )
+    headers = {"content-type": bodies.NDJSON_TYPE, VERSION_HEADER: str(answer.version), HEADER: capabilities}
+    if answer.wishes.file_id_hash is not None:
+        headers[FILE_ID_HASH_HEADER] = answer.wishes.file_id_hash
+    return headers
+
+
+def _facts(answer: Answer) -> dict[str, object]:
+    counted = {} if answer.tally.files is None else {"files": answer.tally.files}
+    return {"version": answer.version, "format": answer.response_format, **counted}

@@ -17,10 +17,11 @@ from deltaic.protocol import lines
 from deltaic.protocol.capabilities import ResponseFormat
 from deltaic.protocol.continuations import PageBinding, PageClaims, ResumePoint, seal_page_token
 from deltaic.protocol.tokens import TokenSigner
-from deltaic.sharing.answer import Answer, Wishes
-from deltaic.sharing.change_lines import ChangeLines, RemovedFile, check_place, find_removed
+from deltaic.sharing.answer import Answer, Tally, Wishes
 from deltaic.sharing.context import SharedTable, Sharing
-from deltaic.sharing.snapshots import head_lines, negotiate, wire_metadata
+from deltaic.sharing.lines.change_lines import ChangeLines, RemovedFile, check_place, find_removed
+from deltaic.sharing.lines.head_lines import head_lines, wire_metadata
+from deltaic.sharing.snapshots import negotiate
 from deltaic.storage.urls import TableUrls
 
 _KEPT_BYTES: Final = 8 << 20
@@ -94,7 +95,7 @@ class Range:
         stamped = version if self.historical_protocol and response_format == "delta" else None
         opening = head_lines(self.table, self.head, response_format, version=version, protocol_version=stamped)
         later = (self._counted(commit) for commit in commits.read(len(kept)))
-        facts: dict[str, object] = {"version": self.first, "format": response_format}
+        tally = Tally()
         # Whatever can be refused for good, or fail for want of a key, is asked for before the 200 begins.
         urls = self.sharing.urls(self.table)
         signer = None if self.max_files is None else self.sharing.signer
@@ -103,9 +104,9 @@ class Range:
             version=self.first,
             response_format=response_format,
             wishes=self.wishes,
-            chunks=chain((opening,), self._lines(chain(kept, later), keys, facts)),
+            chunks=chain((opening,), self._lines(chain(kept, later), keys, tally)),
             negotiated_end=self.wishes.capabilities.include_end_stream_action,
-            facts=facts,
+            tally=tally,
         )
 
     def _examine(self, commits: CommitRange) -> tuple[frozenset[str], list[_Commit]]:
@@ -170,7 +171,7 @@ class Range:
         version, number = self._resumes_at
         return number if commit.version == version else 0
 
-    def _lines(self, commits: Iterable[_Commit], keys: _Keys, facts: dict[str, object]) -> Iterator[bytes]:
+    def _lines(self, commits: Iterable[_Commit], keys: _Keys, tally: Tally) -> Iterator[bytes]:
         response_format = keys.response_format
         scheme = self.wishes.scheme(response_format)
         changes = ChangeLines(keys.urls, response_format, scheme, keys.partition_columns)
@@ -193,7 +194,7 @@ class Range:
                 yield joined
             if following is not None:
                 break
-        facts["files"] = files
+        tally.files = files
         if self.ends:
             yield self._end(keys, following, keys.urls.expires_at_ms if files else None)
 

@@ -21,12 +21,13 @@ from deltaic.protocol.continuations import (
 from deltaic.protocol.requests import QueryRequest
 from deltaic.protocol.tokens import TokenSigner
 from deltaic.pruning import file_filter
-from deltaic.sharing.answer import Answer, Wishes
+from deltaic.sharing.answer import Answer, Tally, Wishes
 from deltaic.sharing.context import SharedTable, Sharing
-from deltaic.sharing.kept import KeptLines
+from deltaic.sharing.lines.head_lines import head_lines
+from deltaic.sharing.lines.line_cache import VersionLines
+from deltaic.sharing.lines.rendering import FileStyle, render, render_kept
 from deltaic.sharing.page import Page, start_of
-from deltaic.sharing.rendering import FileStyle, render, render_kept
-from deltaic.sharing.snapshots import find, head_lines, negotiate
+from deltaic.sharing.snapshots import find, negotiate
 from deltaic.storage.urls import TableUrls
 
 
@@ -37,7 +38,7 @@ class _Files:
     page: Page
     whole: bool
     """Whether the page is all of the version."""
-    kept: KeptLines | None
+    kept: VersionLines | None
     urls: TableUrls
     signer: TokenSigner | None
     """None where no token can be asked for."""
@@ -78,14 +79,13 @@ class SnapshotQuery:
         limit, max_files = self.request.limit_hint, self.request.max_files
         whole = start is None and wanted is None and limit is None and max_files is None
         scope = (self.table.identity, style.response_format, style.scheme, style.partition_columns)
-        kept = KeptLines.of(self.sharing.memory.lines, scope, snapshot)
-        # Lines that are kept answer the same version again; other versions and filters need the rows.
-        batches = snapshot.scan(wanted, start=start, keep_rows=kept is None or wanted is not None or snapshot.follows)
+        kept = self.sharing.memory.lines.of(scope, snapshot)
+        batches = snapshot.scan(wanted, start=start)
         by_partition = response_format == "delta" and bool(snapshot.metadata.partition_columns)
         page = Page(batches, limit=limit, max_files=max_files, rows_before=rows_before, by_partition=by_partition)
         files = _Files(page, whole, kept, self.sharing.urls(self.table), self._signer())
-        facts: dict[str, object] = {"version": snapshot.version, "format": response_format}
-        body = self._lines(snapshot, files, style, facts)
+        tally = Tally()
+        body = self._lines(snapshot, files, style, tally)
         # The head and the first files are made before the 200 begins: what is wrong with a log shows up there.
         first = list(_take(body, 2))
         return Answer(
@@ -94,7 +94,7 @@ class SnapshotQuery:
             wishes=self.wishes,
             chunks=chain(first, body),
             negotiated_end=self.wishes.capabilities.include_end_stream_action,
-            facts=facts,
+            tally=tally,
         )
 
     def _resolve(self, claims: PageClaims | None, start: Position | None) -> tuple[Snapshot, ResponseFormat]:
@@ -111,21 +111,21 @@ class SnapshotQuery:
         self.table.gate.check_version(snapshot.version)
         return snapshot, claims.response_format if claims else negotiate(snapshot.live_features, self.wishes)
 
-    def _lines(self, snapshot: Snapshot, files: _Files, style: FileStyle, facts: dict[str, object]) -> Iterator[bytes]:
+    def _lines(self, snapshot: Snapshot, files: _Files, style: FileStyle, tally: Tally) -> Iterator[bytes]:
         yield head_lines(self.table, snapshot, style.response_format)
         kept = files.kept
         known = kept.whole() if kept is not None and files.whole else None
         if known is not None:
-            facts["files"] = sum(len(block.tails) for block in known)
+            tally.files = sum(len(block.paths) for block in known)
             yield from render_kept(known, files.urls, style)
         else:
             for batch in files.page:
                 yield from render(batch, files.urls, style, kept)
-            facts["files"] = files.page.files
+            tally.files = files.page.files
             if kept is not None and files.whole:
                 kept.keep_whole()
         if self.request.opts_into_end_stream or self.wishes.capabilities.include_end_stream_action:
-            yield self._end(snapshot, files, style.response_format, expires=bool(facts["files"]))
+            yield self._end(snapshot, files, style.response_format, expires=bool(tally.files))
 
     def _end(self, snapshot: Snapshot, files: _Files, response_format: ResponseFormat, *, expires: bool) -> bytes:
         now = self.sharing.clock()

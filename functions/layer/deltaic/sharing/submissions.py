@@ -51,7 +51,6 @@ def submit(sharing: Sharing, table: SharedTable, request: QueryRequest, wishes: 
         wishes=wishes,
         chunks=[lines.query_status(query.id, "pending")],
         asynchronous=True,
-        facts={"version": query.version, "format": query.response_format},
     )
 
 

@@ -57,8 +57,13 @@ class FileBatch:
     start: Position
     """Where the first row stood that was looked at for this batch."""
     looked_at: int
-    rows: pa.Array | None
+    rows: pa.UInt64Array | None
     """Which of the rows looked at are in `files`; None for all."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return int(self.files.get_total_buffer_size()) + (0 if self.rows is None else int(self.rows.nbytes))
 
     def slice(self, first: int, count: int) -> Self:
         """Return some of the files, as if no more had been looked at than up to the next of them."""

@@ -18,9 +18,9 @@ from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.scan.add_rows import both, replace_column
 from deltaic.delta.scan.checkpoint_parts import LinesPart, ParquetPart, Part
 from deltaic.delta.scan.file_batches import FileBatch, Position
-from deltaic.delta.scan.filter_cache import KeptAnswers, from_row
-from deltaic.delta.scan.parquet_scan import ParquetScan, Rows
-from deltaic.delta.scan.row_group_cache import KeptOfTable
+from deltaic.delta.scan.filter_cache import FilterCache, from_row
+from deltaic.delta.scan.parquet_scan import ParquetScan
+from deltaic.delta.scan.row_group_cache import RowGroupCache
 from deltaic.delta.scan.stats_json import json_statistics
 
 
@@ -45,7 +45,9 @@ class Scan:
     parts: Sequence[Part]
     wanted: FileFilter | None
     batch_rows: int
-    kept: KeptOfTable | None
+    cache: RowGroupCache
+    table: str
+    """Names the table in the cache."""
 
     def run(self, start: Position) -> Generator[FileBatch]:
         """Yield the live files from `start` on that the filter keeps; no batch is empty or longer than asked."""
@@ -63,59 +65,60 @@ class Scan:
     def _in_memory(self, files: pa.RecordBatch, later: LaterCommits | None, start: Position) -> Iterator[FileBatch]:
         for at in range(start.row, files.num_rows, self.batch_rows):
             batch = files.slice(at, self.batch_rows)
-            keep = later.unmentioned(batch["path"], batch["deletionVector"]) if later else None
+            mask = None if later is None else later.unmentioned(batch["path"], batch["deletionVector"])
             if self.wanted is not None:
-                keep = both(keep, self.wanted.by_partition(batch["partitionValues"]))
-            yield from self._finish(batch, keep, None, start._replace(row=at))
+                mask = both(mask, self.wanted.by_partition(batch["partitionValues"]))
+            yield from self._finish(batch, mask, None, start._replace(row=at))
 
     def _in_parquet(self, part: ParquetPart, start: Position) -> Iterator[FileBatch]:
-        scan = ParquetScan(part, self.wanted, self.batch_rows, self.kept)
-        if self.wanted is None or self.kept is None:
+        cache = self.cache.of(self.table, part.identity)
+        scan = ParquetScan(part, self.wanted, self.batch_rows, cache)
+        if self.wanted is None or not cache.has_room:
             yield from self._read(scan, start, self.later)
             return
-        answers = KeptAnswers(self.kept, part.identity, self.wanted.identity)
+        filter_cache = FilterCache(cache, self.wanted.identity)
         groups = scan.groups(start.row_group)
-        known = answers.all_of(groups)
-        if known is not None:
-            chosen: Iterator[FileBatch] = (batch for batch in known if batch is not None)
+        known = filter_cache.all_of(groups)
+        if known is None:
+            for batch in filter_cache.keeping(self._read(scan, start, None), groups, start.row):
+                yield from self._live(batch)
         else:
-            chosen = answers.keeping(self._read(scan, start, None), groups, start.row)
-        for batch in chosen:
-            here = batch.start.row_group == start.row_group
-            yield from self._live(from_row(batch, start.row) if here and known is not None else batch)
+            for batch in known:
+                here = batch.start.row_group == start.row_group
+                yield from self._live(from_row(batch, start.row) if here else batch)
 
     def _read(self, scan: ParquetScan, start: Position, later: LaterCommits | None) -> Iterator[FileBatch]:
         """Read the rows that the filter keeps; with later commits, those of them that they do not mention."""
-        for found in scan.rows(start.row_group, start.row):
-            rows = _after(found, start.row) if found.row_group == start.row_group else found
+        for whole in scan.rows(start.row_group, start.row):
+            rows = whole.after(start.row) if whole.row_group == start.row_group else whole
             for at in range(0, rows.files.num_rows, self.batch_rows):
                 files = rows.files.slice(at, self.batch_rows)
-                keep = None if rows.wanted is None else rows.wanted.slice(at, self.batch_rows)
+                mask = None if rows.wanted is None else rows.wanted.slice(at, self.batch_rows)
                 parsed = None if rows.parsed is None else rows.parsed.slice(at, self.batch_rows)
                 if later is not None:
-                    keep = both(keep, later.unmentioned(files["path"], files["deletionVector"]))
+                    mask = both(mask, later.unmentioned(files["path"], files["deletionVector"]))
                 here = start._replace(row_group=rows.row_group, row=rows.start + at)
-                yield from self._finish(files, keep, parsed, here)
+                yield from self._finish(files, mask, parsed, here)
 
     def _live(self, batch: FileBatch) -> Iterator[FileBatch]:
         """Drop what later commits mention from what the filter has kept; no batch longer than asked."""
-        keep = self.later.unmentioned(batch.files["path"], batch.files["deletionVector"])
-        if keep is not None:
-            rows = pc.indices_nonzero(keep) if batch.rows is None else batch.rows.filter(keep)
-            batch = replace(batch, files=batch.files.filter(keep), rows=rows)
+        mask = self.later.unmentioned(batch.files["path"], batch.files["deletionVector"])
+        if mask is not None:
+            rows = pc.indices_nonzero(mask) if batch.rows is None else batch.rows.filter(mask)
+            batch = replace(batch, files=batch.files.filter(mask), rows=rows)
         for at in range(0, batch.files.num_rows, self.batch_rows):
             yield batch.slice(at, self.batch_rows)
 
     def _finish(
-        self, files: pa.RecordBatch, keep: pa.BooleanArray | None, parsed: pa.StructArray | None, start: Position
+        self, files: pa.RecordBatch, mask: pa.BooleanArray | None, parsed: pa.StructArray | None, start: Position
     ) -> Iterator[FileBatch]:
-        """Drop the rows that are not kept, ask the filter about JSON statistics, and place the rest."""
+        """Drop the rows that a mask leaves out, ask the filter about JSON statistics, and place the rest."""
         looked_at = files.num_rows
         rows: pa.UInt64Array | None = None
-        if keep is not None and keep.true_count < looked_at:
-            rows = pc.indices_nonzero(keep)
-            files = files.filter(keep)
-            parsed = None if parsed is None else parsed.filter(keep)
+        if mask is not None and mask.true_count < looked_at:
+            rows = pc.indices_nonzero(mask)
+            files = files.filter(mask)
+            parsed = None if parsed is None else parsed.filter(mask)
         if parsed is not None:
             files = _with_statistics(files, parsed)
         if self.wanted is not None and self.wanted.needs_statistics and files.num_rows:
@@ -125,20 +128,6 @@ class Scan:
                 files = files.filter(verdict)
         if files.num_rows:
             yield FileBatch(files, start, looked_at, rows)
-
-
-def _after(rows: Rows, first: int) -> Rows:
-    """Return the rows from row `first` of the row group on."""
-    skip = first - rows.start
-    if skip <= 0:
-        return rows
-    return Rows(
-        rows.row_group,
-        first,
-        rows.files.slice(skip),
-        None if rows.wanted is None else rows.wanted.slice(skip),
-        None if rows.parsed is None else rows.parsed.slice(skip),
-    )
 
 
 def _with_statistics(files: pa.RecordBatch, parsed: pa.StructArray) -> pa.RecordBatch:

@@ -15,7 +15,7 @@ from deltaic.delta.store import TableStore
 
 FOOTER: Final = 64 << 10
 """Bytes asked for to get a footer."""
-FOOTER_AND_HEAD: Final = 512 << 10
+FOOTER_AND_ACTIONS: Final = 512 << 10
 """Bytes asked for to get, in a whole checkpoint, mostly the footer, `metaData` and `protocol` at once."""
 _WHOLE: Final = 2 << 20
 """A file up to this size is fetched at once: one request is cheaper than two."""
