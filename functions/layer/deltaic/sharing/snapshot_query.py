@@ -23,9 +23,10 @@ from deltaic.protocol.tokens import TokenSigner
 from deltaic.pruning import file_filter
 from deltaic.sharing.answer import Answer, Tally, Wishes
 from deltaic.sharing.context import SharedTable, Sharing
+from deltaic.sharing.lines.file_lines import file_lines
 from deltaic.sharing.lines.head_lines import head_lines
 from deltaic.sharing.lines.line_cache import VersionLines
-from deltaic.sharing.lines.rendering import FileStyle, render, render_kept
+from deltaic.sharing.lines.rendering import FileStyle
 from deltaic.sharing.page import Page, start_of
 from deltaic.sharing.snapshots import find, negotiate
 from deltaic.storage.urls import TableUrls
@@ -113,17 +114,7 @@ class SnapshotQuery:
 
     def _lines(self, snapshot: Snapshot, files: _Files, style: FileStyle, tally: Tally) -> Iterator[bytes]:
         yield head_lines(self.table, snapshot, style.response_format)
-        kept = files.kept
-        known = kept.whole() if kept is not None and files.whole else None
-        if known is not None:
-            tally.files = sum(len(block.paths) for block in known)
-            yield from render_kept(known, files.urls, style)
-        else:
-            for batch in files.page:
-                yield from render(batch, files.urls, style, kept)
-            tally.files = files.page.files
-            if kept is not None and files.whole:
-                kept.keep_whole()
+        yield from file_lines(files.page, files.urls, style, files.kept, tally, whole=files.whole)
         if self.request.opts_into_end_stream or self.wishes.capabilities.include_end_stream_action:
             yield self._end(snapshot, files, style.response_format, expires=bool(tally.files))
 

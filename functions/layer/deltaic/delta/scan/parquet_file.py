@@ -19,8 +19,6 @@ FOOTER_AND_ACTIONS: Final = 512 << 10
 """Bytes asked for to get, in a whole checkpoint, mostly the footer, `metaData` and `protocol` at once."""
 _WHOLE: Final = 2 << 20
 """A file up to this size is fetched at once: one request is cheaper than two."""
-_GAP: Final = 1 << 20
-"""Bytes that are read for nothing rather than asking twice."""
 _LARGE: Final = 64 << 20
 """A row group above this size is not fetched whole: its large column chunks are read piece by piece."""
 _PIECE: Final = 4 << 20
@@ -86,17 +84,6 @@ def find(blocks: Blocks, start: int, end: int) -> memoryview | None:
         if at <= start and end <= at + len(data):
             return data[start - at : end - at]
     return None
-
-
-def coalesce(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join ranges that overlap or lie near each other."""
-    joined: list[tuple[int, int]] = []
-    for start, end in sorted(ranges):
-        if joined and start <= joined[-1][1] + _GAP:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
-        else:
-            joined.append((start, end))
-    return joined
 
 
 class ParquetFile:
@@ -170,7 +157,7 @@ class ParquetFile:
     def fetch(self, ranges: Sequence[tuple[int, int]]) -> Blocks:
         """Return these ranges, by at most one call to the store; what is in memory already is not fetched."""
         held = self._held
-        missing = coalesce([span for span in ranges if find(held, *span) is None])
+        missing = [span for span in ranges if find(held, *span) is None]
         fetched = self._store.get_ranges(self._path, missing) if missing else []
         return held + [(start, memoryview(data)) for (start, _), data in zip(missing, fetched, strict=True)]
 
