@@ -78,8 +78,8 @@ class Tail:
 
     def advance(self, newer: "Tail") -> "Tail":
         """Return this tail followed by the commits of a newer one."""
-        keep = newer.unmentioned(self.files["path"], self.files["deletionVector"])
-        files = self.files if keep is None else self.files.filter(keep)
+        mask = newer.unmentioned(self.files["path"], self.files["deletionVector"])
+        files = self.files if mask is None else self.files.filter(mask)
         seen = dict(self.seen)
         for path, ids in newer.seen.items():
             had = seen.get(path)
