@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from deltaic.delta.checksum import Totals
 from deltaic.delta.replay import Tail
-from deltaic.delta.scan.add_rows import add_paths, both, child, deletion_vectors
+from deltaic.delta.scan.add_rows import add_paths, both, deletion_vectors
 from deltaic.delta.scan.checkpoint_parts import LinesPart, ParquetPart, Part
 from deltaic.delta.scan.parquet_file import Cursor
 from deltaic.delta.unreadable import reading
@@ -70,7 +70,7 @@ def _of_parquet(tail: Tail, part: ParquetPart) -> tuple[int, int]:
                 add = batch.column("add")
                 paths, adds = add_paths(add)
                 mask = both(adds, tail.unmentioned(paths, deletion_vectors(add)))
-                sizes = child(add, "size")
+                sizes = add.field("size")
                 if mask is not None:
                     sizes = sizes.filter(mask)
                 num_files += len(sizes)

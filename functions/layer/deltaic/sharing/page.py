@@ -4,7 +4,7 @@ from collections.abc import Generator, Hashable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import repeat
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -96,7 +96,7 @@ class Page:
         return _some(batch, places), before
 
 
-def _partitions(files: Any) -> Iterator[Hashable]:
+def _partitions(files: pa.RecordBatch) -> Iterator[Hashable]:
     """Yield the partition of each file: its values, whatever their order."""
     column = files.column("partitionValues")
     found = partition_codes(column, column.is_valid()) if not column.null_count else None
@@ -128,7 +128,7 @@ def start_of(position: ResumePoint | None) -> tuple[Position | None, int]:
     return Position(str(base), int(part), int(row_group), int(row)), int(rows)
 
 
-def live_rows(files: Any, place: int) -> int:
+def live_rows(files: pa.RecordBatch, place: int) -> int:
     """Return the rows of a file that its deletion vector leaves, 0 where the statistics do not tell."""
     vector = files.column("deletionVector")[place].as_py()
     deleted = vector["cardinality"] or 0 if vector else 0

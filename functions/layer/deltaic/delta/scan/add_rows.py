@@ -1,6 +1,6 @@
 """Decides how the `add` rows of a checkpoint become batches of FILE_SCHEMA, whatever types their writer chose."""
 
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +21,7 @@ def add_paths(add: pa.StructArray) -> tuple[pa.StringArray, pa.BooleanArray | No
     return paths, both(present, paths.is_valid() if paths.null_count else None)
 
 
-def child(parent: Any, name: str) -> Any:
+def child(parent: pa.StructArray | pa.RecordBatch, name: str) -> pa.Array | None:
     """Return a field of a StructArray or a column of a RecordBatch; None when it is absent."""
     if isinstance(parent, pa.StructArray):
         at = parent.type.get_field_index(name)
@@ -49,7 +49,7 @@ def deletion_vectors(add: pa.StructArray) -> pa.StructArray | None:
     return pa.StructArray.from_arrays(fields, fields=list(DELETION_VECTOR), mask=absent)
 
 
-def parsed_statistics(add: pa.StructArray, zoned: frozenset[str]) -> Any:
+def parsed_statistics(add: pa.StructArray, zoned: frozenset[str]) -> pa.StructArray | None:
     """Return `stats_parsed` (None when it is absent), the leaves at the paths `zoned` being instants in UTC."""
     parsed = child(add, "stats_parsed")
     return parsed if parsed is None or not zoned else _with_zones(parsed, "add.stats_parsed", zoned)
@@ -69,7 +69,7 @@ def _with_zones(array: pa.Array, path: str, zoned: frozenset[str]) -> pa.Array:
 
 def file_batch(add: pa.StructArray, paths: pa.StringArray, vectors: pa.StructArray | None) -> pa.RecordBatch:
     """Return the rows as FILE_SCHEMA; `paths` and `vectors` are passed in because replay has made them already."""
-    columns: list[Any] = []
+    columns: list[pa.Array] = []
     for field in FILE_SCHEMA:
         if field.name == "path":
             columns.append(paths)
@@ -93,7 +93,7 @@ def both(first: pa.BooleanArray | None, second: pa.BooleanArray | None) -> pa.Bo
     return pc.and_(first, second)
 
 
-def _as(array: pa.Array | None, wanted: pa.DataType, length: int) -> Any:
+def _as(array: pa.Array | None, wanted: pa.DataType, length: int) -> pa.Array:
     if array is None:
         return pa.nulls(length, wanted)
     return array if array.type == wanted else array.cast(wanted)

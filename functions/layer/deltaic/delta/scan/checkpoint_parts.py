@@ -64,7 +64,7 @@ class ParquetPart:
         with reading(self.path):
             cursor = Cursor(file, file.fetch(file.ranges(groups, leaves)))
             for batch in (batch for group in groups if leaves for batch in cursor.batches(group, leaves)):
-                sizes = child(batch.column("add"), "size")
+                sizes = batch.column("add").field("size")
                 rows += len(sizes) - sizes.null_count
                 total += pc.sum(sizes).as_py() or 0
         return total if rows == self.num_adds else None

@@ -6,10 +6,10 @@ cloud's client. `pre_buffer` stays off: it keeps every range that was ever read.
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
-from pyarrow._parquet import ParquetReader
+from pyarrow._parquet import FileMetaData, ParquetReader
 
 from deltaic.delta.store import TableStore
 
@@ -98,9 +98,8 @@ class ParquetFile:
         else:
             data, self.size = store.get_tail(path, tail)
         self._held: Blocks = [(self.size - len(data), memoryview(data))]
-        self.footer: Any = None
-        reader = self.open_reader(self._held)
-        self.footer = reader.metadata
+        reader = self._opened(self._held, None)
+        self.footer: FileMetaData = reader.metadata
         self.schema: pa.Schema = reader.schema_arrow
         self.columns: dict[str, int] = {self.footer.schema.column(at).path: at for at in range(self.footer.num_columns)}
 
@@ -123,12 +122,15 @@ class ParquetFile:
         if self._held and self._held[0][0] > 0:
             self._held = []
 
-    def open_reader(self, blocks: Blocks, *, buffered: bool = False) -> Any:
+    def open_reader(self, blocks: Blocks, *, buffered: bool = False) -> ParquetReader:
         """Return pyarrow's reader over these blocks; the footer is parsed once only."""
+        return self._opened(blocks, self.footer, buffered=buffered)
+
+    def _opened(self, blocks: Blocks, footer: FileMetaData | None, *, buffered: bool = False) -> ParquetReader:
         reader = ParquetReader()
         reader.open(
             RangeFile(self._store, self._path, self.size, blocks),
-            metadata=self.footer,
+            metadata=footer,
             buffer_size=_PIECE if buffered else 0,
             pre_buffer=False,
             coerce_int96_timestamp_unit="us",

@@ -57,9 +57,10 @@ class Selection:
                 mask = masks[at]
                 if mask.true_count:
                     with reading(self._part.path):
-                        parsed = parsed_statistics(batch.column("add"), self._part.file.zoned).filter(mask)
-                    verdict = self._wanted.by_typed_statistics(partitions[at].values(mask), parsed)
-                    masks[at] = _refine(mask, verdict)
+                        parsed = parsed_statistics(batch.column("add"), self._part.file.zoned)
+                    if parsed is not None:
+                        verdict = self._wanted.by_typed_statistics(partitions[at].values(mask), parsed.filter(mask))
+                        masks[at] = _refine(mask, verdict)
         return pa.concat_arrays(masks) if masks else pa.array([], pa.bool_())
 
     def _partitions(self, group: int) -> Sequence[_Partitions]:

@@ -7,7 +7,7 @@ strings; a null field is left out.
 
 import json
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +26,7 @@ def json_statistics(stats: pa.StructArray) -> pa.StringArray:
     return pa.array([text if ok else None for text, ok in zip(rendered, valid, strict=True)], pa.string())
 
 
-_Renderer = Callable[[Any], list[str | None]]
+_Renderer = Callable[[pa.Array], list[str | None]]
 
 
 def _renderer(kind: pa.DataType) -> _Renderer | None:
