@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -19,14 +20,15 @@ HANDLERS = sorted((ROOT / "functions").glob("api/*/app.py"))
 BELOW = {
     "errors": set(),
     "aws_codes": set(),
+    "lru": set(),
     "moments": set(),
     "settings": set(),
     "protocol": {"errors", "moments"},
     "pruning": {"errors"},
-    "delta": {"errors", "moments"},
+    "delta": {"errors", "lru", "moments"},
     "catalog": {"errors", "aws_codes", "settings", "protocol", "storage"},
     "storage": {"errors", "aws_codes", "settings", "delta"},
-    "sharing": {"errors", "settings", "protocol", "pruning", "delta", "catalog", "storage"},
+    "sharing": {"errors", "lru", "settings", "protocol", "pruning", "delta", "catalog", "storage"},
     "http": {"errors", "settings", "protocol", "catalog", "storage", "sharing"},
 }
 ONLY_OF = {"catalog": {"protocol.names", "storage.locations"}, "storage": {"delta.store"}}
@@ -71,6 +73,25 @@ def test_imports_run_one_way(part: str) -> None:
             if target not in BELOW[part] or (restricted and not by_module):
                 wrong.append(f"{module.relative_to(ROOT)} imports {name}")
     assert not wrong, wrong
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Return the modules of the package that a module imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {f"{node.module}.{name.name}" for name in node.names} | {node.module}
+        elif isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+    return found
+
+
+def test_no_imports_run_in_a_circle() -> None:
+    paths = {".".join(path.relative_to(LAYER).with_suffix("").parts): path for path in LAYER.glob("deltaic/**/*.py")}
+    order: TopologicalSorter[str] = TopologicalSorter(
+        {module: imported_modules(path) & paths.keys() for module, path in paths.items()}
+    )
+    order.prepare()  # raises CycleError, naming the circle
 
 
 def test_a_handler_is_a_few_lines() -> None:

@@ -38,11 +38,10 @@ def line_microseconds(lines: int, token_length: int) -> dict[str, float]:
     """Return the CPU of a line made from an Arrow batch and of one made from kept parts; the least of five runs."""
     import msgspec
     from deltaic.delta.actions import Add
-    from deltaic.delta.kept import Kept
     from deltaic.delta.replay import batch_of
-    from deltaic.delta.scan import FileBatch, Position
-    from deltaic.sharing import rendering
-    from deltaic.sharing.kept import KeptLines
+    from deltaic.delta.scan.file_batches import FileBatch, Position
+    from deltaic.sharing.lines import rendering
+    from deltaic.sharing.lines.line_cache import LineCache, VersionLines
     from deltaic.storage.credentials import Credentials
     from deltaic.storage.endpoints import StorageConfig
     from deltaic.storage.locations import TableLocations
@@ -57,7 +56,7 @@ def line_microseconds(lines: int, token_length: int) -> dict[str, float]:
         ttl=timedelta(hours=1),
     )
     style = rendering.FileStyle("parquet", "parquet")
-    kept = KeptLines(Kept(1 << 30), "bench", None)
+    kept = VersionLines(LineCache(1 << 30), "bench", None)
     found = {}
     for what, known in (("made anew", None), ("from kept parts", kept)):
         best = float("inf")

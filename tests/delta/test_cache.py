@@ -10,7 +10,6 @@ from pathlib import Path
 from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import HandmadeLog, add, expected_files, found_files, metadata, protocol, remove, vector
 from deltaic.delta.cache import SnapshotCache
-from deltaic.delta.kept import Kept
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.store import LogFile
 
@@ -99,10 +98,49 @@ def test_the_room_is_never_exceeded(tmp_path: Path) -> None:
             assert cache.nbytes <= room
 
 
-def test_a_checkpoint_that_does_not_fit_is_not_kept_in_part() -> None:
-    kept = Kept(300)
-    assert kept.admits(100)
-    assert not kept.admits(101)
+def decoded(cache: SnapshotCache, log: HandmadeLog, store: FolderStore) -> bool:
+    """Read a table to its end, and tell whether anything was decoded for it: whatever was not kept is fetched."""
+    store.calls.clear()
+    found = DeltaLog(store, cache, str(log.root)).snapshot().files()
+    assert found_files(found) == expected_files(log.state())
+    return any(not call.startswith("list ") for call in store.calls)
+
+
+def large(root: Path) -> tuple[HandmadeLog, FolderStore, int]:
+    """Return a log of a checkpoint that is not fetched whole with its footer, its store, and the checkpoint's size."""
+    log = HandmadeLog(root)
+    log.commit(metadata(), protocol())
+    names = ["".join(hashlib.sha256(f"{n}.{part}".encode()).hexdigest() for part in range(16)) for n in range(5000)]
+    log.commit(*[add(name, n) for n, name in enumerate(names)])
+    log.classic(1, row_group=1250)
+    return log, FolderStore(root), sum(path.stat().st_size for path in log.log.glob("*.parquet"))
+
+
+def test_rows_are_kept_when_they_are_read_a_second_time(tmp_path: Path) -> None:
+    log, store, size = large(tmp_path)
+    cache = SnapshotCache(16 * size)
+    assert [decoded(cache, log, store) for _ in range(4)] == [True, True, False, False]
+
+
+def test_a_checkpoint_that_does_not_fit_is_not_kept_in_part(tmp_path: Path) -> None:
+    log, store, size = large(tmp_path)
+    cache = SnapshotCache(2 * size)
+    asked = []
+    for _ in range(4):
+        assert decoded(cache, log, store)
+        asked.append(len(store.calls))
+    assert len(set(asked[1:])) == 1
+
+
+def test_a_table_that_is_read_once_pushes_nothing_out(tmp_path: Path) -> None:
+    log, store, size = large(tmp_path / "often")
+    cache = SnapshotCache(8 * size)
+    for _ in range(2):
+        decoded(cache, log, store)
+    for name in "abc":
+        other, others, _ = large(tmp_path / name)
+        assert decoded(cache, other, others)
+    assert not decoded(cache, log, store)
 
 
 def test_concurrent_requests_agree_while_commits_arrive(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import Action, HandmadeLog, add, expected_files, found_files, metadata, protocol, remove
 from deltaic.delta.cache import SnapshotCache
-from deltaic.delta.files import FileFilter
+from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.log import DeltaLog
 
 

@@ -1,15 +1,12 @@
 """Parquet files are read through few ranges, and through pieces where a row group is too large to be held."""
 
-from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from delta_tables.folder_store import FolderStore
-from deltaic.delta.parquet import Cursor, ParquetFile, coalesce, find
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from deltaic.delta.scan.parquet_file import Cursor, ParquetFile, find
 
 
 @pytest.fixture(scope="module")
@@ -53,15 +50,6 @@ def test_a_footer_larger_than_expected_is_read_all_the_same(tmp_path: Path) -> N
     pq.write_table(wide, tmp_path / "f.parquet")
     file = ParquetFile(FolderStore(tmp_path), "f.parquet", None, 100)
     assert file.schema.names == wide.schema.names
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 1 << 24), st.integers(1, 1 << 20)).map(lambda r: (r[0], r[0] + r[1]))))
-def test_joined_ranges_hold_every_range_and_lie_apart(ranges: list[tuple[int, int]]) -> None:
-    joined = coalesce(ranges)
-    assert joined == sorted(joined)
-    assert all(later[0] - earlier[1] > 1 << 20 for earlier, later in pairwise(joined))
-    assert all(any(a <= start and end <= b for a, b in joined) for start, end in ranges)
 
 
 def test_bytes_are_found_only_where_one_block_has_them_all() -> None:

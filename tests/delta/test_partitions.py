@@ -2,7 +2,7 @@
 
 import hypothesis.strategies as st
 import pyarrow as pa
-from deltaic.delta.partitions import partition_codes
+from deltaic.delta.scan.partition_codes import partition_codes
 from hypothesis import given, settings
 
 MAPS = pa.map_(pa.string(), pa.string())
@@ -31,4 +31,4 @@ def test_rows_with_other_keys_have_no_codes() -> None:
         [[("a", "1"), ("b", "1")], [], [("a", "1"), ("b", "1"), ("a", "1"), ("b", "1")]],
     ):
         maps = pa.array(rows, MAPS)
-        assert partition_codes(maps, pa.array([True] * len(rows))) is None
+        assert partition_codes(maps, pa.array([True] * len(rows), pa.bool_())) is None

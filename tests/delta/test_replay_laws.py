@@ -22,7 +22,7 @@ from delta_tables.handmade import (
 )
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.logical_files import canonical_path
-from deltaic.delta.scan import Position
+from deltaic.delta.scan.file_batches import Position
 from hypothesis import given, settings
 
 FILES = {

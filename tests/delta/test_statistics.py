@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltaic.delta.statistics import json_statistics
+from deltaic.delta.scan.stats_json import json_statistics
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

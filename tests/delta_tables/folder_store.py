@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deltaic.delta.store import LogFile
+from deltaic.storage.ranges import coalesce
 
 
 @dataclass
 class FolderStore:
-    """A TableStore on a folder. `calls` names every request: ranges of one call count one each."""
+    """A TableStore on a folder. `calls` names every request, as an object store would be asked."""
 
     root: Path
     calls: list[str] = field(default_factory=list)
@@ -31,7 +32,7 @@ class FolderStore:
         return [self.get(path) for path in paths]
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        self.calls += [f"range {path} {start}-{end}" for start, end in ranges]
+        self.calls += [f"range {path} {start}-{end}" for start, end in coalesce(ranges)]
         content = self._read(path)
         return [content[start:end] for start, end in ranges]
 

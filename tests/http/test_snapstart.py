@@ -17,7 +17,7 @@ READS_LOGS = {"get_table_version", "get_table_metadata", "query_table", "get_que
 FOR_READERS_OF_LOGS = {
     "deltaic.catalog.queries",
     "deltaic.delta.cache",
-    "deltaic.delta.kept",
+    "deltaic.sharing.lines.line_cache",
     "pyarrow",
     "pyarrow.compute",
 }

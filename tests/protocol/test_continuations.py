@@ -8,8 +8,8 @@ import pytest
 from deltaic.errors import InvalidParameter
 from deltaic.protocol.continuations import (
     Listing,
-    Page,
     PageBinding,
+    PageClaims,
     RefreshClaims,
     open_list_token,
     open_page_token,
@@ -27,7 +27,7 @@ DAY = 86_400
 SIGNER = TokenSigner(b"k" * 32)
 LISTING = Listing("alice", "tables", "Share7", "Schema1")
 BINDING = PageBinding("alice", "table-1", "query", "checksum", ("delta",), None)
-PAGE = Page(version=3, end_version=None, latest_version=5, response_format="delta", log_id="m", position=("p", 7))
+PAGE = PageClaims(version=3, end_version=None, latest_version=5, response_format="delta", log_id="m", position=("p", 7))
 PINNED = RefreshClaims("alice", "table-1", 3, "m")
 INVALID = r"^invalid 'nextPageToken'$"
 
@@ -138,7 +138,7 @@ def test_a_refresh_token_pins_its_version_for_an_hour() -> None:
 
 
 @pytest.mark.parametrize("pinned", [PAGE, PINNED], ids=["page", "refresh"])
-def test_a_token_belongs_to_one_log(pinned: Page | RefreshClaims) -> None:
+def test_a_token_belongs_to_one_log(pinned: PageClaims | RefreshClaims) -> None:
     pinned.check_log("m")
     with pytest.raises(InvalidParameter, match=r"replaced by another one meanwhile\. Please restart the query"):
         pinned.check_log("n")
@@ -152,6 +152,6 @@ FORMATS = st.sampled_from(["parquet", "delta"])
 POSITIONS = st.lists(st.integers(-(2**63), 2**63 - 1) | TEXT, max_size=4).map(tuple)
 
 
-@given(st.builds(Page, VERSIONS, st.none() | VERSIONS, VERSIONS, FORMATS, TEXT, POSITIONS))
-def test_every_page_survives_its_token(page: Page) -> None:
+@given(st.builds(PageClaims, VERSIONS, st.none() | VERSIONS, VERSIONS, FORMATS, TEXT, POSITIONS))
+def test_every_page_survives_its_token(page: PageClaims) -> None:
     assert open_page_token(SIGNER, seal_page_token(SIGNER, BINDING, page, now=NOW), BINDING, now=NOW) == page

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltaic.delta.files import FileFilter
+from deltaic.delta.file_filter import FileFilter
 from deltaic.pruning.columns import TableMetadata
 from deltaic.pruning.expressions import Column, IsNull, Not
 from deltaic.pruning.json_hints import parse_json

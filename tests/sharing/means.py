@@ -14,7 +14,7 @@ from deltaic.catalog.reader import CatalogReader
 from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.log import DeltaLog
 from deltaic.protocol.capabilities import Capabilities
-from deltaic.protocol.continuations import Page, open_page_token
+from deltaic.protocol.continuations import PageClaims, open_page_token
 from deltaic.protocol.gates import TableGate
 from deltaic.protocol.requests import QueryRequest
 from deltaic.protocol.tokens import TokenSigner
@@ -22,8 +22,8 @@ from deltaic.sharing.answer import Answer, ResponseOptions
 from deltaic.sharing.caller import Caller
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.memory import Memory
-from deltaic.sharing.query import SnapshotQuery
 from deltaic.sharing.ranges import Range
+from deltaic.sharing.snapshot_query import SnapshotQuery
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
 from deltaic.storage.sessions import SigningSessions
@@ -83,13 +83,14 @@ class Feed:
         self.log = DeltaLog(self.store, SnapshotCache(1 << 28), "t")
         self.sharing = sharing()
 
-    def answer(self, first: int, last: int, page: Page | None = None) -> Answer:
+    def answer(self, first: int, last: int, page: PageClaims | None = None) -> Answer:
         table, options = shared_table(), ResponseOptions(Capabilities.parse(self.capabilities), None)
         asked = Range(
             sharing=self.sharing,
             table=table,
             options=options,
             log=self.log,
+            head=self.log.snapshot(last),
             binding=options.binding(table, "changes", {}),
             first=first,
             last=last,
@@ -101,7 +102,7 @@ class Feed:
             historical_protocol=False,
             ends=self.max_files is not None,
         )
-        return asked.answer(self.log.snapshot(last))
+        return asked.answer()
 
     def query(self, **body: Any) -> Answer:
         """Ask for a snapshot."""
@@ -114,7 +115,7 @@ def lines(answer: Answer) -> list[dict[str, Any]]:
     return [json.loads(line) for line in b"".join(answer.chunks).splitlines()]
 
 
-def opened(feed: Feed, found: list[dict[str, Any]]) -> Page | None:
+def opened(feed: Feed, found: list[dict[str, Any]]) -> PageClaims | None:
     """Return what the last line's page token holds; None where there is no next page."""
     token = found[-1]["endStreamAction"].get("nextPageToken")
     binding = ResponseOptions(Capabilities.parse(feed.capabilities), None).binding(shared_table(), "changes", {})

@@ -7,15 +7,15 @@ import pytest
 from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import HandmadeLog, add, metadata, protocol, remove, vector
 from deltaic.delta.cache import SnapshotCache
-from deltaic.delta.kept import Kept
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.snapshot import Snapshot
 from deltaic.protocol.capabilities import ResponseFormat
 from deltaic.pruning.skipper import Skipper
 from deltaic.pruning.sql_hints import parse_sql
-from deltaic.sharing.kept import KeptLines, Prepared
+from deltaic.sharing.lines.line_cache import LineCache
+from deltaic.sharing.lines.prepared import Prepared
+from deltaic.sharing.lines.rendering import FileStyle, render, render_kept
 from deltaic.sharing.page import Page
-from deltaic.sharing.rendering import FileStyle, render, render_kept
 from deltaic.storage.credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
@@ -67,11 +67,16 @@ def urls() -> TableUrls:
 
 
 def lines(
-    snapshot: Snapshot, response_format: ResponseFormat, hint: str | None, max_files: int | None, *, kept: Kept | None
+    snapshot: Snapshot,
+    response_format: ResponseFormat,
+    hint: str | None,
+    max_files: int | None,
+    *,
+    kept: LineCache | None,
 ) -> list[bytes]:
     wanted = parse_sql([hint]) if hint else None
     keeps = Skipper(wanted, snapshot.metadata) if wanted is not None else None
-    known = KeptLines.of(kept, ("t", response_format), snapshot) if kept is not None else None
+    known = kept.of(("t", response_format), snapshot) if kept is not None else None
     style = FileStyle(response_format, response_format)
     if known is not None and keeps is None and max_files is None:
         if (blocks := known.whole()) is not None:
@@ -83,8 +88,8 @@ def lines(
     return b"".join(chunk for batch in page for chunk in render(batch, urls(), style, known)).splitlines()
 
 
-def known_whole(kept: Kept, snapshot: Snapshot, response_format: ResponseFormat) -> list[Prepared] | None:
-    lines = KeptLines.of(kept, ("t", response_format), snapshot)
+def known_whole(kept: LineCache, snapshot: Snapshot, response_format: ResponseFormat) -> list[Prepared] | None:
+    lines = kept.of(("t", response_format), snapshot)
     assert lines is not None
     return lines.whole()
 
@@ -96,7 +101,7 @@ def test_kept_lines_are_those_made_anew(
 ) -> None:
     log = DeltaLog(FolderStore(root), SnapshotCache(1 << 24), "t")
     plain = DeltaLog(FolderStore(root))
-    kept = Kept(room)
+    kept = LineCache(room)
     for version, response_format, hint, max_files in asked:
         found = lines(log.snapshot(version), response_format, hint, max_files, kept=kept)
         assert found == lines(plain.snapshot(version), response_format, hint, max_files, kept=None)
@@ -106,7 +111,7 @@ def test_kept_lines_are_those_made_anew(
 @pytest.mark.parametrize("version", [1, VERSIONS - 1])
 def test_a_version_that_was_answered_in_whole_is_known_without_its_log(root: Path, version: int) -> None:
     snapshot = DeltaLog(FolderStore(root)).snapshot(version)
-    kept = Kept(1 << 24)
+    kept = LineCache(1 << 24)
     assert known_whole(kept, snapshot, "delta") is None
     found = lines(snapshot, "delta", None, None, kept=kept)
     blocks = known_whole(kept, snapshot, "delta")
@@ -116,7 +121,7 @@ def test_a_version_that_was_answered_in_whole_is_known_without_its_log(root: Pat
 
 
 def test_blocks_that_another_version_made_anew_are_not_taken(root: Path) -> None:
-    kept = Kept(1 << 24)
+    kept = LineCache(1 << 24)
     older, newer = (DeltaLog(FolderStore(root)).snapshot(version) for version in (2, 1))
     for snapshot in (older, newer):
         lines(snapshot, "parquet", None, None, kept=kept)

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import Action, HandmadeLog, add, metadata, protocol, remove, vector
-from deltaic.delta.files import FILE_SCHEMA, FileFilter
+from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.log import DeltaLog
-from deltaic.protocol.continuations import Position
+from deltaic.delta.scan.file_batches import FILE_SCHEMA
+from deltaic.protocol.continuations import ResumePoint
 from deltaic.pruning.skipper import Skipper
 from deltaic.pruning.sql_hints import parse_sql
 from deltaic.sharing.page import Page, live_rows, start_of
@@ -74,7 +75,7 @@ def paged(
     """Return all pages, of these sizes in turn, each from a snapshot of its own; `between` runs after each."""
     version = log.latest_version()
     found: list[list[tuple[str, bool]]] = []
-    position: Position | None = None
+    position: ResumePoint | None = None
     while position is not None or not found:
         start, rows_before = start_of(position)
         snapshot = log.snapshot(version, at=start)
@@ -158,7 +159,7 @@ def test_a_limit_by_partition_leaves_enough_rows_whatever_partitions_are_wanted(
             rows[action["path"]] = json.loads(action["stats"])["numRecords"] - deleted
         everything = paths(whole(log, log.latest_version(), None, None))
         taken: list[tuple[str, bool]] = []
-        position: Position | None = None
+        position: ResumePoint | None = None
         while position is not None or not taken:
             start, rows_before = start_of(position)
             assert rows_before == 0

@@ -9,11 +9,10 @@ import pytest
 from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import HandmadeLog, add, metadata, protocol, vector
 from deltaic.delta.cache import SnapshotCache
-from deltaic.delta.kept import Kept
 from deltaic.delta.log import DeltaLog
 from deltaic.protocol.capabilities import ResponseFormat
-from deltaic.sharing.kept import KeptLines
-from deltaic.sharing.rendering import FileStyle, render
+from deltaic.sharing.lines.line_cache import LineCache
+from deltaic.sharing.lines.rendering import FileStyle, render
 from deltaic.storage.credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
@@ -44,11 +43,11 @@ def test_eight_recipients_at_once_get_each_their_own_urls(tmp_path: Path, respon
     hand.commit(*(add(f"p=a/f{n:04d}", n + 1, vector=marked if n % 9 == 0 else None) for n in range(FILES)))
     hand.classic(1, row_group=700)
     hand.commit(add("p=a/late", 7))
-    cache, kept = SnapshotCache(1 << 24), Kept(1 << 24)
+    cache, kept = SnapshotCache(1 << 24), LineCache(1 << 24)
 
     def ask(name: str) -> bytes:
         snapshot = DeltaLog(FolderStore(tmp_path), cache, "t").snapshot()
-        lines = KeptLines.of(kept, ("t", response_format), snapshot)
+        lines = kept.of(("t", response_format), snapshot)
         assert lines is not None
         style = FileStyle(response_format, response_format)
         return b"".join(chunk for batch in snapshot.scan() for chunk in render(batch, urls(name), style, lines))

@@ -10,12 +10,11 @@ from urllib.parse import quote
 import pyarrow as pa
 import pytest
 from contract.logs import z85
-from deltaic.delta.files import FILE_SCHEMA
-from deltaic.delta.scan import FileBatch, Position
+from deltaic.delta.scan.file_batches import FILE_SCHEMA, FileBatch, Position
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
-from deltaic.sharing.kept import BLOCK_ROWS
-from deltaic.sharing.rendering import FileStyle, render
+from deltaic.sharing.lines.line_cache import BLOCK_ROWS
+from deltaic.sharing.lines.rendering import FileStyle, render
 from deltaic.storage.credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations

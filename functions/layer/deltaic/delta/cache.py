@@ -4,18 +4,16 @@ Every request still lists the log, so no answer is older than the request. What 
 be unchanged: same names, sizes and times of the files that made it.
 """
 
-from collections import OrderedDict
-from threading import Lock
 from typing import Final
 
-from deltaic.delta.kept import Kept
+from deltaic.delta.scan.row_group_cache import RowGroupCache
 from deltaic.delta.segment import Segment, find_segment
 from deltaic.delta.snapshot import Snapshot
 from deltaic.delta.store import TableStore
+from deltaic.lru import Lru, Room
 
 _FOR_SNAPSHOTS: Final = 4
-"""One part in this many of the room is for the commits after checkpoints, the rest for decoded row groups."""
-
+"""One part in this many of the room is for the commits after checkpoints, the rest for their row groups."""
 
 _COMMITS_IN_A_LISTING: Final = 300
 """A listing has a thousand names, and a commit has up to three files."""
@@ -25,16 +23,14 @@ class SnapshotCache:
     """Snapshots by table and version within a number of bytes; safe to share between threads."""
 
     def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes // _FOR_SNAPSHOTS
-        self._kept = Kept(max_bytes - self._max_bytes)
-        self._snapshots: OrderedDict[tuple[str, int], Snapshot] = OrderedDict()
-        self._lock = Lock()
+        for_snapshots = max_bytes // _FOR_SNAPSHOTS
+        self._snapshots: Lru[tuple[str, int], Snapshot] = Lru(Room(for_snapshots))
+        self._row_groups = RowGroupCache(max_bytes - for_snapshots)
 
     @property
     def nbytes(self) -> int:
         """Bytes held now, estimated."""
-        with self._lock:
-            return self._kept.nbytes + sum(snapshot.nbytes for snapshot in self._snapshots.values())
+        return self._row_groups.nbytes + sum(snapshot.nbytes for _, snapshot in self._snapshots.items())
 
     def snapshot(
         self, table: str, store: TableStore, version: int | None = None, *, base: str | None = None
@@ -45,40 +41,30 @@ class SnapshotCache:
         snapshot goes on reading through the store that it was made with, so stores must renew their own credentials.
         """
         segment = find_segment(store, version, base=base, hint=self.hint(table))
-        found = self._find(table, segment)
-        if found is None or not found.is_made_of(segment):
-            found = Snapshot(store, segment, self._kept.of(table), before=found)
-        self._keep(table, found)
-        return found
+        snapshot = self._nearest(table, segment)
+        if snapshot is None or not snapshot.is_made_of(segment):
+            snapshot = Snapshot(store, segment, self._row_groups, table, before=snapshot)
+        self._snapshots.put((table, snapshot.version), snapshot, snapshot.nbytes)
+        # All of them: a snapshot grows while it is kept, by what it is asked.
+        self._snapshots.weigh(lambda held: held.nbytes)
+        return snapshot
 
     def hint(self, table: str) -> int | None:
         """Return the version of a checkpoint that one listing reaches the latest version from, None if none is known.
 
         It only saves asking for `_last_checkpoint`: what is listed decides.
         """
-        with self._lock:
-            kept = [snapshot for (name, _), snapshot in self._snapshots.items() if name == table]
-        newest = max(kept, key=lambda snapshot: snapshot.version, default=None)
+        newest = max(self._of(table), key=lambda snapshot: snapshot.version, default=None)
         if newest is None:
             return None
         checkpoint = int(newest.base.partition("-")[0] or 0)
         return checkpoint if newest.version - checkpoint <= _COMMITS_IN_A_LISTING else None
 
-    def _find(self, table: str, segment: Segment) -> Snapshot | None:
+    def _nearest(self, table: str, segment: Segment) -> Snapshot | None:
         """Return the nearest kept snapshot that the segment is, or continues."""
-        with self._lock:
-            versions = [version for name, version in self._snapshots if name == table and version <= segment.version]
-            for version in sorted(versions, reverse=True):
-                snapshot = self._snapshots[(table, version)]
-                if snapshot.is_continued_by(segment):
-                    return snapshot
-        return None
+        older = [snapshot for snapshot in self._of(table) if snapshot.version <= segment.version]
+        newest_first = sorted(older, key=lambda snapshot: snapshot.version, reverse=True)
+        return next((snapshot for snapshot in newest_first if snapshot.is_continued_by(segment)), None)
 
-    def _keep(self, table: str, snapshot: Snapshot) -> None:
-        with self._lock:
-            self._snapshots[(table, snapshot.version)] = snapshot
-            self._snapshots.move_to_end((table, snapshot.version))
-            held = sum(one.nbytes for one in self._snapshots.values())
-            while held > self._max_bytes and self._snapshots:
-                _, gone = self._snapshots.popitem(last=False)
-                held -= gone.nbytes
+    def _of(self, table: str) -> list[Snapshot]:
+        return [snapshot for (name, _), snapshot in self._snapshots.items() if name == table]

@@ -4,7 +4,7 @@ Classic, multi-part and v2 checkpoints differ only in where their parts are list
 top-level file names sidecars, which hold the adds and removes; a classic name may hold a v2 checkpoint too.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 from urllib.parse import unquote
@@ -13,10 +13,10 @@ import msgspec
 
 from deltaic.delta.actions import Add, Metadata, Protocol, Sidecar, metadata_of, protocol_of
 from deltaic.delta.commits import metadata_in, protocol_in, slices
-from deltaic.delta.parquet import FOOTER, FOOTER_AND_HEAD
-from deltaic.delta.parts import LinesPart, ParquetPart, Part
 from deltaic.delta.paths import LOG, SIDECARS, Checkpoint
 from deltaic.delta.replay import batch_of
+from deltaic.delta.scan.checkpoint_parts import LinesPart, ParquetPart, Part
+from deltaic.delta.scan.parquet_file import FOOTER, FOOTER_AND_ACTIONS
 from deltaic.delta.store import TableStore
 from deltaic.delta.unreadable import reading
 from deltaic.errors import TableUnreadable
@@ -47,23 +47,24 @@ class CheckpointReader:
 
     store: TableStore
     checkpoint: Checkpoint
-
-    @property
-    def size(self) -> int:
-        """Bytes of all parts, as the log tells them; a part that it does not tell counts nothing."""
-        return sum(part.size or 0 for part in self.parts if isinstance(part, ParquetPart))
+    _listed: tuple[ParquetPart, ...] | None = field(default=None, init=False)
+    """The parts that the log lists by name."""
+    _all: tuple[Part, ...] | None = field(default=None, init=False)
+    """With those that they name."""
 
     @property
     def held_bytes(self) -> int:
         """Bytes of files and manifests that stay in memory with this reader."""
-        parts: tuple[Part, ...] = self.__dict__.get("parts") or self.__dict__.get("_top") or ()
-        return sum(part.held_bytes for part in parts)
+        return sum(part.held_bytes for part in self._all or self._listed or ())
 
-    @cached_property
+    @property
     def parts(self) -> tuple[Part, ...]:
         """Everything that may hold add rows, in an order that depends on nothing but the checkpoint."""
-        if self._manifest is not None:
-            return self._manifest.parts
+        if self._all is None:
+            self._all = self._manifest.parts if self._manifest is not None else self._with_sidecars()
+        return self._all
+
+    def _with_sidecars(self) -> tuple[Part, ...]:
         sidecars = [
             self._sidecar(str(action["path"]), action.get("sizeInBytes"))
             for part in self._top
@@ -73,7 +74,7 @@ class CheckpointReader:
         return (*self._top, *sidecars)
 
     @cached_property
-    def head(self) -> tuple[Protocol | None, Metadata | None]:
+    def protocol_and_metadata(self) -> tuple[Protocol | None, Metadata | None]:
         """The protocol and the metadata of the checkpoint, None for what it lacks."""
         if self._manifest is not None:
             return self._manifest.protocol, self._manifest.metadata
@@ -93,13 +94,16 @@ class CheckpointReader:
             part.file.forget()
         return protocol, metadata
 
-    @cached_property
+    @property
     def _top(self) -> tuple[ParquetPart, ...]:
-        tail = FOOTER_AND_HEAD if len(self.checkpoint.files) == 1 else FOOTER
-        return tuple(
-            ParquetPart(self.store, LOG + file.name, file.size, f"{self.checkpoint.identity}/{file.name}", tail)
-            for file in self.checkpoint.files
-        )
+        if self._listed is None:
+            footer_bytes = FOOTER_AND_ACTIONS if len(self.checkpoint.files) == 1 else FOOTER
+            base = self.checkpoint.identity
+            self._listed = tuple(
+                ParquetPart(self.store, LOG + file.name, file.size, f"{base}/{file.name}", footer_bytes)
+                for file in self.checkpoint.files
+            )
+        return self._listed
 
     @cached_property
     def _manifest(self) -> _Manifest | None:

@@ -5,7 +5,7 @@ from functools import cached_property
 from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.changes import CommitRange, list_changes
 from deltaic.delta.history import History
-from deltaic.delta.scan import Position
+from deltaic.delta.scan.file_batches import Position
 from deltaic.delta.segment import find_segment
 from deltaic.delta.snapshot import Snapshot
 from deltaic.delta.store import TableStore

@@ -1,4 +1,4 @@
-"""Decides when two mentions name one logical file: (path, deletion vector id), however the path is spelled.
+"""Decides when two mentions name one logical file, however its path is spelled.
 
 Paths are compared as the URIs they are: percent-encoding decoded, `file:/x` equal to `/x`, and `s3a://`, `s3n://`
 equal to `s3://`. They are handed on as they stand in the log.
@@ -6,7 +6,7 @@ equal to `s3://`. They are handed on as they stand in the log.
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -19,6 +19,16 @@ _S3: Final = frozenset({"s3", "s3a", "s3n"})
 
 _HASHED_PER_BATCH: Final = 4096
 """pc.is_in builds its table anew for every batch: above this many names a dict lookup in Python is cheaper."""
+
+
+class LogicalFile(NamedTuple):
+    """What actions are reconciled by (Delta protocol, "Action Reconciliation")."""
+
+    path: str
+    """Canonical."""
+    vector: str | None
+    """Unique id of the deletion vector; None without one."""
+
 
 Seen = Mapping[str, tuple[str | None, ...]]
 """Logical files that the tail mentions: canonical path -> deletion vector ids (None: without one)."""

@@ -14,15 +14,15 @@ import pyarrow.compute as pc
 
 from deltaic.delta.actions import Add, Metadata, Protocol, Remove, text, text_map
 from deltaic.delta.commits import file_actions, metadata_in, protocol_in
-from deltaic.delta.files import FILE_SCHEMA
-from deltaic.delta.logical_files import Seen, candidates, canonical_path, drop_rows, vector_id
+from deltaic.delta.logical_files import LogicalFile, Seen, candidates, canonical_path, drop_rows, vector_id
+from deltaic.delta.scan.file_batches import FILE_SCHEMA
 from deltaic.errors import TableUnreadable
 
 _NO_VECTOR: Final[tuple[str | None, ...]] = (None,)
 
 _PER_NAME: Final = 300
 
-Displaced = Mapping[tuple[str, str | None], int | None]
+Displaced = Mapping[LogicalFile, int | None]
 """Logical files that the tail mentions and that are not new in it: their bytes, None where the log does not tell.
 
 A file whose first mention removes it was there before, if its writer kept to the protocol. A file that is added by a
@@ -54,7 +54,7 @@ class Tail:
         names = _PER_NAME * (len(self.seen) + len(self.displaced))
         return int(self.files.get_total_buffer_size() + 3 * self.names.nbytes) + names
 
-    def keep(self, paths: pa.StringArray, vectors: pa.StructArray | None) -> pa.BooleanArray | None:
+    def unmentioned(self, paths: pa.StringArray, vectors: pa.StructArray | None) -> pa.BooleanArray | None:
         """Tell which rows of a checkpoint the tail does not mention; None when that is all of them.
 
         `paths` without nulls where it matters: a null path counts as not mentioned. `vectors` is the rows'
@@ -78,13 +78,15 @@ class Tail:
 
     def advance(self, newer: "Tail") -> "Tail":
         """Return this tail followed by the commits of a newer one."""
-        keep = newer.keep(self.files["path"], self.files["deletionVector"])
-        files = self.files if keep is None else self.files.filter(keep)
+        mask = newer.unmentioned(self.files["path"], self.files["deletionVector"])
+        files = self.files if mask is None else self.files.filter(mask)
         seen = dict(self.seen)
         for path, ids in newer.seen.items():
             had = seen.get(path)
             seen[path] = ids if had is None or had == ids else tuple(dict.fromkeys((*had, *ids)))
-        displaced = {key: size for key, size in newer.displaced.items() if key[1] not in self.seen.get(key[0], ())}
+        displaced = {
+            file: size for file, size in newer.displaced.items() if file.vector not in self.seen.get(file.path, ())
+        }
         return _tail(
             seen,
             in_order([files, newer.files]),
@@ -97,24 +99,24 @@ class Tail:
 def replay(commits: Iterable[tuple[str, bytes]]) -> Tail:
     """Replay commits given newest first as (path, content); raises TableUnreadable for what cannot be read."""
     seen: dict[str, tuple[str | None, ...]] = {}
-    displaced: dict[tuple[str, str | None], int | None] = {}
+    displaced: dict[LogicalFile, int | None] = {}
     batches: list[pa.RecordBatch] = []
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     for path, content in commits:
         # The order of lines means nothing in a compaction file; some writers leave an add beside its remove there.
         compacted = path.endswith(".compacted.json")
-        last: dict[tuple[str, str | None], Add | None] = {}
-        first: dict[tuple[str, str | None], Add | Remove] = {}
+        last: dict[LogicalFile, Add | None] = {}
+        first: dict[LogicalFile, Add | Remove] = {}
         newest_protocol: Protocol | None = None
         newest_metadata: Metadata | None = None
         for line in file_actions(content, path):
             if (action := line.add or line.remove) is not None:
                 vector = action.deletion_vector
-                key = (canonical_path(action.path), vector.unique_id if vector else None)
-                first.setdefault(key, action)
-                if not (compacted and key in last and last[key] is None):
-                    last[key] = line.add
+                file = LogicalFile(canonical_path(action.path), vector.unique_id if vector else None)
+                first.setdefault(file, action)
+                if not (compacted and file in last and last[file] is None):
+                    last[file] = line.add
             elif line.meta_data:
                 newest_metadata = metadata_in(line.meta_data, path) or newest_metadata
             elif line.protocol:
@@ -139,20 +141,20 @@ def replay(commits: Iterable[tuple[str, bytes]]) -> Tail:
 
 
 def _displace(
-    displaced: dict[tuple[str, str | None], int | None],
-    first: Mapping[tuple[str, str | None], Add | Remove],
+    displaced: dict[LogicalFile, int | None],
+    first: Mapping[LogicalFile, Add | Remove],
     *,
     told: bool,
 ) -> None:
     """Go one commit back: take in its first mentions, which are older than those known; see Displaced."""
     rewrites = any(isinstance(action, Remove) for action in first.values())
-    for key, action in first.items():
+    for file, action in first.items():
         if isinstance(action, Remove):
-            displaced[key] = action.size if told else None
+            displaced[file] = action.size if told else None
         elif told and (rewrites or action.data_change):
-            displaced.pop(key, None)
+            displaced.pop(file, None)
         else:
-            displaced[key] = None
+            displaced[file] = None
 
 
 def _tail(

@@ -32,8 +32,8 @@ class Segment:
     """`N.json` of the version; None where only the checkpoint is left."""
 
     @property
-    def identity(self) -> str:
-        """Name the checkpoint that this segment stands on; empty when it stands on none."""
+    def base(self) -> str:
+        """Identity of the checkpoint that this segment stands on; empty when it stands on none."""
         return self.checkpoint.identity if self.checkpoint else ""
 
 
@@ -113,15 +113,20 @@ def _find_pinned(store: TableStore, version: int, base: str) -> Segment:
     listing = read_listing(store.list_log(version_prefix(int(first)) if first.isdecimal() else ""), until=version)
     checkpoint = next((found for found in listing.checkpoints if found.identity == base), None)
     if base and checkpoint is None:
-        raise MalformedRequest(
-            "The table's checkpoint has been replaced since the first page of this query. Please restart the query."
-        )
+        raise checkpoint_replaced()
     try:
         return _assemble(listing, version, checkpoint)
     except (_NoBase, TableUnreadable) as gone:
         raise MalformedRequest(
             "The table's log has been cleaned up since the first page of this query. Please restart the query."
         ) from gone
+
+
+def checkpoint_replaced() -> MalformedRequest:
+    """Return the refusal of a position whose checkpoint no longer stands."""
+    return MalformedRequest(
+        "The table's checkpoint has been replaced since the first page of this query. Please restart the query."
+    )
 
 
 def _segment(listing: Listing, version: int) -> Segment:

@@ -6,7 +6,6 @@ threads; what it has read once it keeps.
 """
 
 from collections.abc import Generator, Hashable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
@@ -17,18 +16,19 @@ from deltaic.delta.checkpoint import CheckpointReader
 from deltaic.delta.checksum import Checksum, Totals, read_checksum
 from deltaic.delta.commits import in_commit_timestamp, windows
 from deltaic.delta.features import DELETION_VECTORS, check_readable, live_features, supported_features
-from deltaic.delta.files import FileFilter
-from deltaic.delta.kept import KeptOfTable
-from deltaic.delta.parts import Part
+from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.paths import LOG, Commit
 from deltaic.delta.replay import Tail, replay
-from deltaic.delta.scan import FileBatch, Position, Scan
-from deltaic.delta.segment import Segment
+from deltaic.delta.scan.checkpoint_parts import Part
+from deltaic.delta.scan.file_batches import FileBatch, Position
+from deltaic.delta.scan.order import Scan
+from deltaic.delta.scan.row_group_cache import RowGroupCache
+from deltaic.delta.segment import Segment, checkpoint_replaced
 from deltaic.delta.store import TableStore
 from deltaic.delta.times import file_time
 from deltaic.delta.totals import checkpoint_totals
 from deltaic.delta.unreadable import reading
-from deltaic.errors import MalformedRequest, TableUnreadable
+from deltaic.errors import TableUnreadable
 
 BATCH_ROWS: Final = 4096
 _READ_AT_ONCE: Final = 3
@@ -48,21 +48,25 @@ class Snapshot:
         self,
         store: TableStore,
         segment: Segment,
-        kept: KeptOfTable | None = None,
+        cache: RowGroupCache | None = None,
+        table: str = "",
         before: "Snapshot | None" = None,
     ) -> None:
-        """Make the version of a segment; `before` is an earlier version that the segment continues, to start from."""
+        """Make the version of a segment; `before` is an earlier version that the segment continues, to start from.
+
+        `table` names the table in the cache.
+        """
         self._store = store
         self._segment = segment
-        self._kept = kept
+        self._cache = cache or RowGroupCache(0)
+        self._table = table
         self._checkpoint = CheckpointReader(store, segment.checkpoint) if segment.checkpoint else None
+        self._replayed: Tail | None = None
         self._known: tuple[Tail, int] | None = None
-        self.follows = before is not None and before.version < segment.version
-        """Whether the process has kept an earlier version of the table: it changes while the process lives."""
+        """The tail of an earlier version, and of how many commits it is made; until this version's is there."""
         if before is not None and before.is_continued_by(segment):
             self._checkpoint = before._checkpoint  # noqa: SLF001 -- another Snapshot, but no stranger
-            tail: Tail | None = before.__dict__.get("_tail")
-            self._known = (tail, len(before._segment.commits)) if tail else None  # noqa: SLF001 -- as above
+            self._known = before._tail_so_far  # noqa: SLF001 -- as above
         check_readable(self.protocol)
 
     def is_made_of(self, segment: Segment) -> bool:
@@ -72,14 +76,14 @@ class Snapshot:
     def is_continued_by(self, segment: Segment) -> bool:
         """Tell whether a segment is this version's, or this version's with more commits after it."""
         commits = self._segment.commits
-        return segment.identity == self.base and segment.commits[: len(commits)] == commits
+        return segment.base == self.base and segment.commits[: len(commits)] == commits
 
     @property
     def nbytes(self) -> int:
         """Bytes that this snapshot keeps in memory, estimated."""
-        tail: Tail | None = self.__dict__.get("_tail") or (self._known[0] if self._known else None)
+        known = self._tail_so_far
         held = self._checkpoint.held_bytes if self._checkpoint else 0
-        return _LEAST_BYTES + held + (tail.nbytes if tail else 0)
+        return _LEAST_BYTES + held + (known[0].nbytes if known else 0)
 
     @property
     def version(self) -> int:
@@ -89,22 +93,22 @@ class Snapshot:
     @property
     def base(self) -> str:
         """Identity of the checkpoint that the order of files rests on; empty for none."""
-        return self._segment.identity
+        return self._segment.base
 
     @property
     def identity(self) -> Hashable:
         """Name the very files of the log that make this version."""
-        return self._segment.identity, self._segment.commits
+        return self._segment.base, self._segment.commits
 
     @property
     def protocol(self) -> Protocol:
         """The protocol of this version."""
-        return self._head[0]
+        return self._protocol_and_metadata[0]
 
     @property
     def metadata(self) -> Metadata:
         """The metadata of this version."""
-        return self._head[1]
+        return self._protocol_and_metadata[1]
 
     @cached_property
     def timestamp(self) -> int:
@@ -157,29 +161,18 @@ class Snapshot:
         return (batch.files for batch in self.scan(wanted, batch_rows, start))
 
     def scan(
-        self,
-        wanted: FileFilter | None = None,
-        batch_rows: int = BATCH_ROWS,
-        start: Position | None = None,
-        *,
-        keep_rows: bool = True,
+        self, wanted: FileFilter | None = None, batch_rows: int = BATCH_ROWS, start: Position | None = None
     ) -> Generator[FileBatch]:
         """Return the live files in order, from `start` on, with their positions.
 
         Commits and the head of the checkpoint are read before this returns, so most of what can be wrong with a log
         is raised here and not in the middle of the answer. Raises MalformedRequest for a position in another order.
-        Without `keep_rows` what is read of the checkpoint is not kept for the next reading, where there is room.
         """
         if start is None:
             start = Position(self.base, 0, 0, 0)
         if start.base != self.base:
-            raise MalformedRequest(
-                "The table's checkpoint has been replaced since the first page of this query. Please restart the query."
-            )
-        kept = self._kept
-        if kept is not None and self._checkpoint is not None:
-            kept = replace(kept, whole=keep_rows and kept.kept.admits(self._checkpoint.size))
-        return Scan(self._tail, self._parts, wanted, batch_rows, kept).run(start)
+            raise checkpoint_replaced()
+        return Scan(self._tail, self._parts, wanted, batch_rows, self._cache, self._table).run(start)
 
     @cached_property
     def _checksum(self) -> Checksum | None:
@@ -189,12 +182,12 @@ class Snapshot:
         return read_checksum(self._store, self._segment.checksum)
 
     @cached_property
-    def _head(self) -> tuple[Protocol, Metadata]:
+    def _protocol_and_metadata(self) -> tuple[Protocol, Metadata]:
         if self._checksum is not None:
             return self._checksum.protocol, self._checksum.metadata
         protocol, metadata = self._tail.protocol, self._tail.metadata
         if (protocol is None or metadata is None) and self._checkpoint is not None:
-            old_protocol, old_metadata = self._checkpoint.head
+            old_protocol, old_metadata = self._checkpoint.protocol_and_metadata
             protocol, metadata = protocol or old_protocol, metadata or old_metadata
         for name, action in (("protocol", protocol), ("metaData", metadata)):
             if action is None:
@@ -203,17 +196,25 @@ class Snapshot:
         assert metadata is not None  # noqa: S101 -- refused above
         return protocol, metadata
 
-    @cached_property
+    @property
     def _tail(self) -> Tail:
-        # One value, read once: another thread may be past the end of this already.
-        known, commits = self._known or (None, 0)
-        fresh = self._segment.commits[commits:]
-        if known is None:
-            tail = replay(self._newest_first(fresh))
-        else:
-            tail = known.advance(replay(self._newest_first(fresh))) if fresh else known
-        self._known = None
-        return tail
+        if self._replayed is None:
+            # Read once: another thread may be past the end of this already.
+            known, commits = self._known or (None, 0)
+            fresh = self._segment.commits[commits:]
+            if known is None or fresh:
+                tail = replay(self._newest_first(fresh))
+                self._replayed = known.advance(tail) if known else tail
+            else:
+                self._replayed = known
+            self._known = None
+        return self._replayed
+
+    @property
+    def _tail_so_far(self) -> tuple[Tail, int] | None:
+        """The tail of this version, or of the earlier one that it starts from, and of how many commits it is made."""
+        known = self._known
+        return known if self._replayed is None else (self._replayed, len(self._segment.commits))
 
     def _newest_first(self, commits: Sequence[Commit]) -> Iterator[tuple[str, bytes]]:
         """Yield commits as replay wants them; in memory are never more than a window's bytes, or one commit."""

@@ -11,10 +11,10 @@ from typing import Final
 import pyarrow.compute as pc
 
 from deltaic.delta.checksum import Totals
-from deltaic.delta.parquet import Cursor
-from deltaic.delta.parts import LinesPart, ParquetPart, Part
 from deltaic.delta.replay import Tail
-from deltaic.delta.rows import add_paths, both, child, deletion_vectors
+from deltaic.delta.scan.add_rows import add_paths, both, deletion_vectors
+from deltaic.delta.scan.checkpoint_parts import LinesPart, ParquetPart, Part
+from deltaic.delta.scan.parquet_file import Cursor
 from deltaic.delta.unreadable import reading
 
 EXACT: Final = 20_000
@@ -49,8 +49,8 @@ def _counted(tail: Tail, parts: Sequence[Part]) -> tuple[int, int]:
 
 
 def _of_lines(tail: Tail, part: LinesPart) -> tuple[int, int]:
-    keep = tail.keep(part.files["path"], part.files["deletionVector"])
-    files = part.files if keep is None else part.files.filter(keep)
+    mask = tail.unmentioned(part.files["path"], part.files["deletionVector"])
+    files = part.files if mask is None else part.files.filter(mask)
     return files.num_rows, pc.sum(files["size"]).as_py() or 0
 
 
@@ -69,10 +69,10 @@ def _of_parquet(tail: Tail, part: ParquetPart) -> tuple[int, int]:
             for batch in cursor.batches(group, leaves):
                 add = batch.column("add")
                 paths, adds = add_paths(add)
-                keep = both(adds, tail.keep(paths, deletion_vectors(add)))
-                sizes = child(add, "size")
-                if keep is not None:
-                    sizes = sizes.filter(keep)
+                mask = both(adds, tail.unmentioned(paths, deletion_vectors(add)))
+                sizes = add.field("size")
+                if mask is not None:
+                    sizes = sizes.filter(mask)
                 num_files += len(sizes)
                 size += pc.sum(sizes).as_py() or 0
     return num_files, size

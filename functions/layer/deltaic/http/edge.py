@@ -52,8 +52,8 @@ def application(endpoint: str, use_case: UseCase, *, stream: bool = False) -> Ap
             answer = use_case(request)
             facts: Mapping[str, object] = {}
             if isinstance(answer, Stream) and not stream:
-                facts = answer.facts
-                answer = Response(headers=answer.headers, body=_whole(answer))
+                whole, facts = Response(headers=answer.headers, body=_whole(answer)), answer.facts()
+                answer = whole
         except DeltaicError as error:
             answer = error_response(error)
             exchange.record(error.status, facts_of(error))
@@ -108,7 +108,7 @@ async def _send_stream(exchange: Exchange, stream: Stream, send: Send, *, gzip: 
         exchange.record(HTTPStatus.OK, facts_of(error) | {"readerLeft": not source_failed}, failed=source_failed)
         raise
     await send({"type": "http.response.body", "body": b""})
-    exchange.record(HTTPStatus.OK, stream.facts)
+    exchange.record(HTTPStatus.OK, stream.facts())
 
 
 def _part(chunk: bytes) -> Message:

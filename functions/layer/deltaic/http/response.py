@@ -30,8 +30,8 @@ class Stream:
     """Whole lines only, so that a chunk boundary is a line boundary."""
     failed: Callable[[Exception], bytes]
     """Gives the last line to send if `chunks` raises, or if the time for the answer is up."""
-    facts: Mapping[str, object] = field(default_factory=dict)
-    """What the log shall remember of this answer; complete when `chunks` has ended."""
+    facts: Callable[[], Mapping[str, object]] = dict
+    """Tells what the log shall remember of this answer; asked when `chunks` has ended."""
 
 
 def json_response(body: bytes) -> Response:

@@ -4,10 +4,11 @@ from deltaic.http.request import Request
 from deltaic.http.response import Response, Stream
 from deltaic.http.runtime import connect_sessions, sharing
 from deltaic.http.snapstart import call_after_restore, load_before_snapshot
-from deltaic.protocol.capabilities import FILE_ID_HASH_HEADER, HEADER, Capabilities
+from deltaic.protocol import json_bodies
+from deltaic.protocol.capabilities import FILE_ID_HASH_HEADER, HEADER, Capabilities, reply
 from deltaic.protocol.requests import ChangesRequest, MetadataRequest, QueryRequest, QueryResultRequest, VersionRequest
 from deltaic.sharing import changes, metadata, query, version
-from deltaic.sharing.answer import VERSION_HEADER, Answer, AskedHeaders
+from deltaic.sharing.answer import Answer, AskedHeaders
 from deltaic.sharing.caller import TableName
 
 load_before_snapshot(
@@ -23,6 +24,8 @@ load_before_snapshot(
 )
 call_after_restore(connect_sessions)
 
+VERSION_HEADER = "delta-table-version"
+
 
 def get_table_version(request: Request) -> Response:
     """GET .../version, and HEAD of the table itself (deprecated): the version is a header, the body is empty."""
@@ -37,14 +40,14 @@ def get_table_metadata(request: Request) -> Response:
         request.caller,
         _table(request),
         MetadataRequest.parse(request.query),
-        _headers(request),
+        _asked(request),
     )
-    return Response(headers=answer.headers, body=b"".join(answer.chunks))
+    return Response(headers=_headers(answer), body=b"".join(answer.chunks))
 
 
 def query_table(request: Request) -> Stream:
     """POST .../query; the answer to a query that is submitted, to be fetched later, is one line."""
-    headers = _headers(request)
+    headers = _asked(request)
     async_query = Capabilities.parse(headers.capabilities).async_query
     return _stream(
         query.query(
@@ -69,7 +72,7 @@ def get_query(request: Request) -> Stream:
             _table(request),
             request.names["queryId"],
             request=QueryResultRequest.parse(request.body),
-            headers=_headers(request),
+            headers=_asked(request),
         )
     )
 
@@ -82,7 +85,7 @@ def list_table_changes(request: Request) -> Stream:
             request.caller,
             _table(request),
             ChangesRequest.parse(request.query),
-            _headers(request),
+            _asked(request),
         )
     )
 
@@ -91,9 +94,24 @@ def _table(request: Request) -> TableName:
     return TableName(request.names["share"], request.names["schema"], request.names["table"])
 
 
-def _headers(request: Request) -> AskedHeaders:
+def _asked(request: Request) -> AskedHeaders:
     return AskedHeaders(request.headers.get(HEADER), request.headers.get(FILE_ID_HASH_HEADER))
 
 
 def _stream(answer: Answer) -> Stream:
-    return Stream(headers=answer.headers, chunks=answer.chunks, failed=answer.failed, facts=answer.facts)
+    return Stream(_headers(answer), answer.chunks, answer.failed, lambda: _facts(answer))
+
+
+def _headers(answer: Answer) -> dict[str, str]:
+    capabilities = reply(
+        answer.response_format, end_stream_action=answer.negotiated_end, async_query=answer.asynchronous
+    )
+    headers = {"content-type": json_bodies.NDJSON_TYPE, VERSION_HEADER: str(answer.version), HEADER: capabilities}
+    if answer.options.file_id_hash is not None:
+        headers[FILE_ID_HASH_HEADER] = answer.options.file_id_hash
+    return headers
+
+
+def _facts(answer: Answer) -> dict[str, object]:
+    counted = {} if answer.tally.files is None else {"files": answer.tally.files}
+    return {"version": answer.version, "format": answer.response_format, **counted}

@@ -23,7 +23,7 @@ LIST_TTL: Final = timedelta(days=1)
 PAGE_TTL: Final = timedelta(days=3)
 REFRESH_TTL: Final = timedelta(hours=1)
 
-Position: TypeAlias = tuple[int | str, ...]
+ResumePoint: TypeAlias = tuple[int | str, ...]
 """Where the next page starts, in the words of whoever plans pages."""
 
 
@@ -55,7 +55,7 @@ class PageBinding:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageClaims:
     """What a page token, or a submitted query, pins: the versions that were found first, and where the page starts."""
 
     version: int
@@ -68,7 +68,7 @@ class Page:
     """The first page's: what it was chosen for, later pages may no longer see."""
     log_id: str
     """The `id` of the table's metadata: a table that is made anew at the same place has another."""
-    position: Position
+    position: ResumePoint
     """Empty at the very beginning, which is where a submitted query is pinned."""
 
     def check_log(self, log_id: str) -> None:
@@ -84,7 +84,7 @@ class RefreshClaims:
     table_id: str
     version: int
     log_id: str
-    """As in `Page`."""
+    """As in `PageClaims`."""
 
     def check_log(self, log_id: str) -> None:
         """Raise `InvalidParameter` if the log now read is that of another table."""
@@ -98,12 +98,12 @@ class _ListClaims:
 
 
 @dataclass(frozen=True, slots=True)
-class _PageClaims:
+class _SealedPage:
     binding: PageBinding
-    page: Page
+    page: PageClaims
 
 
-_Claims = TypeVar("_Claims", _ListClaims, _PageClaims, RefreshClaims)
+_Claims = TypeVar("_Claims", _ListClaims, _SealedPage, RefreshClaims)
 
 
 def seal_list_token(
@@ -123,16 +123,16 @@ def open_list_token(signer: TokenSigner, token: str, listing: Listing, *, now: f
 
 
 def seal_page_token(
-    signer: TokenSigner, binding: PageBinding, page: Page, *, now: float, ttl: timedelta = PAGE_TTL
+    signer: TokenSigner, binding: PageBinding, page: PageClaims, *, now: float, ttl: timedelta = PAGE_TTL
 ) -> str:
     """Return the token for the page that starts at `page.position`."""
-    return _seal(signer, "page", _PageClaims(binding, page), now, ttl)
+    return _seal(signer, "page", _SealedPage(binding, page), now, ttl)
 
 
-def open_page_token(signer: TokenSigner, token: str, binding: PageBinding, *, now: float) -> Page:
+def open_page_token(signer: TokenSigner, token: str, binding: PageBinding, *, now: float) -> PageClaims:
     """Return where the page starts; raises `InvalidParameter`, checks in the reference's order."""
     contents = signer.open("page", token)
-    claims = _claims(contents, _PageClaims)
+    claims = _claims(contents, _SealedPage)
     if contents is None or claims is None or claims.binding.recipient != binding.recipient:
         raise InvalidParameter(f"Error decoding the page token: {shown(token)}.")
     if contents.expired(now):
@@ -175,7 +175,7 @@ def _keyed(listing: Listing) -> Listing:
 
 
 def _seal(
-    signer: TokenSigner, kind: str, claims: _ListClaims | _PageClaims | RefreshClaims, now: float, ttl: timedelta
+    signer: TokenSigner, kind: str, claims: _ListClaims | _SealedPage | RefreshClaims, now: float, ttl: timedelta
 ) -> str:
     return signer.seal(kind, msgspec.to_builtins(claims), ttl=ttl, now=now)
 

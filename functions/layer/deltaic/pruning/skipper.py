@@ -24,7 +24,7 @@ _MAX_REMEMBERED: Final = 100_000
 
 
 class Skipper:
-    """Implements `deltaic.delta.files.FileFilter` for one predicate and one table.
+    """Implements `deltaic.delta.file_filter.FileFilter` for one predicate and one table.
 
     Answers for partition values are remembered, so one object serves all batches of a query; it may be shared by
     threads. No method raises for what a log may hold.

@@ -1,24 +1,19 @@
-"""Decides what an NDJSON answer consists of: the headers that describe it, its lines, and how it ends if it breaks."""
+"""What an NDJSON answer consists of: what describes it, its lines, and how it ends if it breaks."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from deltaic.errors import DeltaicError
-from deltaic.protocol import json_bodies, lines
+from deltaic.protocol import lines
 from deltaic.protocol.capabilities import (
-    FILE_ID_HASH_HEADER,
-    HEADER,
     Capabilities,
     FileIdHash,
     ResponseFormat,
     file_id_hash,
-    reply,
 )
 from deltaic.protocol.continuations import PageBinding
 from deltaic.protocol.tokens import checksum
 from deltaic.sharing.context import SharedTable
-
-VERSION_HEADER = "delta-table-version"
 
 _UNEXPECTED = DeltaicError("The server failed while it was sent. Ask again.")
 _BROKEN = b"!aborted: the answer is not complete; ask again\n"
@@ -60,12 +55,20 @@ class ResponseOptions:
         return self.file_id_hash or response_format
 
 
+@dataclass(slots=True)
+class Tally:
+    """What is counted while the lines of an answer are made."""
+
+    files: int | None = None
+    """None where no files are counted, or not yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """Lines in chunks, and what describes them."""
 
     version: int
-    """The table version of the header `Delta-Table-Version`."""
+    """What the answer says the table's version is."""
     response_format: ResponseFormat
     options: ResponseOptions
     chunks: Iterable[bytes]
@@ -74,20 +77,8 @@ class Answer:
     """The client asked, by header, for an endStreamAction, and this kind of answer has one."""
     asynchronous: bool = False
     """`asyncquery=true` is echoed: a query was accepted, or its result goes to a client that said so again."""
-    facts: dict[str, object] = field(default_factory=dict)
-    """For the log; complete when `chunks` has ended."""
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """The headers of the 200."""
-        headers = {
-            "content-type": json_bodies.NDJSON_TYPE,
-            VERSION_HEADER: str(self.version),
-            HEADER: reply(self.response_format, end_stream_action=self.negotiated_end, async_query=self.asynchronous),
-        }
-        if self.options.file_id_hash is not None:
-            headers[FILE_ID_HASH_HEADER] = self.options.file_id_hash
-        return headers
+    tally: Tally = field(default_factory=Tally)
+    """Complete when `chunks` has ended."""
 
     def failed(self, error: Exception) -> bytes:
         """Return the last line if `chunks` raises: no reader can take what came before it for the whole.

@@ -11,7 +11,7 @@ from deltaic.delta.log import DeltaLog
 from deltaic.delta.snapshot import Snapshot
 from deltaic.errors import InvalidParameter, MalformedRequest
 from deltaic.protocol.changes import Span
-from deltaic.protocol.continuations import Page, PageBinding, open_page_token
+from deltaic.protocol.continuations import PageBinding, PageClaims, open_page_token
 from deltaic.protocol.requests import ChangesRequest, QueryRequest
 from deltaic.protocol.timestamps import Instant
 from deltaic.sharing.answer import Answer, AskedHeaders, ResponseOptions
@@ -29,9 +29,9 @@ def data_range(  # noqa: PLR0913 -- the parts of one request
     options: ResponseOptions,
     *,
     call: str = "query",
-    pinned: Page | None = None,
-) -> tuple[Range, Snapshot]:
-    """Return what a query since `startingVersion` asks (PROTOCOL.md, "Read Data from a Table"), and its head.
+    pinned: PageClaims | None = None,
+) -> Range:
+    """Return what a query since `startingVersion` asks (PROTOCOL.md, "Read Data from a Table").
 
     The head is that of the first version, stamped with it; later metadata always follows where it changed. Page tokens
     are bound to `call`; `pinned` is where a submitted query begins.
@@ -40,7 +40,7 @@ def data_range(  # noqa: PLR0913 -- the parts of one request
     page, log = asked.page, open_log(sharing, table)
     latest = page.latest_version if page else log.latest_version()
     start, end = (page.version, page.end_version or 0) if page else request.check_range(latest)
-    return asked.range(log, start, end, latest, feed=False, historical_metadata=True), log.snapshot(start)
+    return asked.range(log, log.snapshot(start), (start, end), latest, feed=False, historical_metadata=True)
 
 
 def list_changes(
@@ -69,7 +69,7 @@ def list_changes(
             latest = head.version if head else log.latest_version()
             start, end = request.check_range(table.gate, *_versions(log, span), latest)
         head = head or log.snapshot(start if historical else latest)
-        return asked.range(log, start, end, latest, feed=True, historical_metadata=historical).answer(head)
+        return asked.range(log, head, (start, end), latest, feed=True, historical_metadata=historical).answer()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class _Asked:
     options: ResponseOptions
     request: QueryRequest | ChangesRequest
     binding: PageBinding
-    page: Page | None
+    page: PageClaims | None
 
     @classmethod
     def read(  # noqa: PLR0913 -- the parts of one request
@@ -92,7 +92,7 @@ class _Asked:
         request: QueryRequest | ChangesRequest,
         *,
         call: str,
-        pinned: Page | None = None,
+        pinned: PageClaims | None = None,
     ) -> Self:
         """Open the page token, which is bound to `call`; without one the request begins at `pinned`, if anywhere."""
         binding = options.binding(table, call, request.fingerprint)
@@ -102,17 +102,25 @@ class _Asked:
         return cls(sharing, table, options, request, binding, page)
 
     def range(  # noqa: PLR0913 -- what one range consists of
-        self, log: DeltaLog, first: int, last: int, latest: int, *, feed: bool, historical_metadata: bool
+        self,
+        log: DeltaLog,
+        head: Snapshot,
+        versions: tuple[int, int],
+        latest: int,
+        *,
+        feed: bool,
+        historical_metadata: bool,
     ) -> Range:
-        """Return the range, now that its ends are known."""
+        """Return the range, now that its ends and its head are known."""
         return Range(
             sharing=self.sharing,
             table=self.table,
             options=self.options,
             log=log,
+            head=head,
             binding=self.binding,
-            first=first,
-            last=last,
+            first=versions[0],
+            last=versions[1],
             latest=latest,
             page=self.page,
             max_files=self.request.max_files,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from deltaic.delta.cache import SnapshotCache
-    from deltaic.delta.kept import Kept
+    from deltaic.sharing.lines.line_cache import LineCache
 
 _SHARE = 8
 """One part in this many of the process's memory is for logs, and the same again for lines: answers in the making need
@@ -27,8 +27,8 @@ class Memory:
         return SnapshotCache(self._room)
 
     @cached_property
-    def lines(self) -> "Kept":
+    def lines(self) -> "LineCache":
         """File lines without signatures."""
-        from deltaic.delta.kept import Kept
+        from deltaic.sharing.lines.line_cache import LineCache
 
-        return Kept(self._room)
+        return LineCache(self._room)

@@ -4,7 +4,8 @@ from deltaic.protocol.requests import MetadataRequest
 from deltaic.sharing.answer import Answer, AskedHeaders
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import Sharing
-from deltaic.sharing.snapshots import find, head_lines, negotiate, open_log
+from deltaic.sharing.lines.head_lines import head_lines
+from deltaic.sharing.snapshots import find, negotiate, open_log
 
 
 def get_metadata(

@@ -4,14 +4,14 @@ from collections.abc import Generator, Hashable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import repeat
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import pyarrow as pa
 
-from deltaic.delta.partitions import partition_codes
-from deltaic.delta.scan import FileBatch, Position
-from deltaic.protocol import continuations
+from deltaic.delta.scan.file_batches import FileBatch, Position
+from deltaic.delta.scan.partition_codes import partition_codes
+from deltaic.protocol.continuations import ResumePoint
 
 
 class _NumRecords(msgspec.Struct, rename="camel"):
@@ -52,7 +52,7 @@ class Page:
         self._rows: dict[Hashable, int] = {} if by_partition else {_WHOLE_TABLE: rows_before}
         self.files = 0
         """How many files have been taken."""
-        self.next: continuations.Position | None = None
+        self.next: ResumePoint | None = None
         """Where the next page starts; None while iterating and when there is none."""
 
     def __iter__(self) -> Iterator[FileBatch]:
@@ -96,7 +96,7 @@ class Page:
         return _some(batch, places), before
 
 
-def _partitions(files: Any) -> Iterator[Hashable]:
+def _partitions(files: pa.RecordBatch) -> Iterator[Hashable]:
     """Yield the partition of each file: its values, whatever their order."""
     column = files.column("partitionValues")
     found = partition_codes(column, column.is_valid()) if not column.null_count else None
@@ -120,7 +120,7 @@ def _some(batch: FileBatch, places: Sequence[int]) -> FileBatch:
     )
 
 
-def start_of(position: continuations.Position | None) -> tuple[Position | None, int]:
+def start_of(position: ResumePoint | None) -> tuple[Position | None, int]:
     """Return what a position means: where to scan from, and the rows that earlier pages counted."""
     if not position:
         return None, 0
@@ -128,7 +128,7 @@ def start_of(position: continuations.Position | None) -> tuple[Position | None, 
     return Position(str(base), int(part), int(row_group), int(row)), int(rows)
 
 
-def live_rows(files: Any, place: int) -> int:
+def live_rows(files: pa.RecordBatch, place: int) -> int:
     """Return the rows of a file that its deletion vector leaves, 0 where the statistics do not tell."""
     vector = files.column("deletionVector")[place].as_py()
     deleted = vector["cardinality"] or 0 if vector else 0

@@ -15,12 +15,13 @@ from deltaic.delta.snapshot import Snapshot
 from deltaic.errors import InvalidParameter
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import ResponseFormat
-from deltaic.protocol.continuations import Page, PageBinding, Position, seal_page_token
+from deltaic.protocol.continuations import PageBinding, PageClaims, ResumePoint, seal_page_token
 from deltaic.protocol.tokens import TokenSigner
-from deltaic.sharing.answer import Answer, ResponseOptions
-from deltaic.sharing.change_lines import ChangeLines, RemovedFile, check_place, find_removed
+from deltaic.sharing.answer import Answer, ResponseOptions, Tally
 from deltaic.sharing.context import SharedTable, Sharing
-from deltaic.sharing.snapshots import head_lines, negotiate, wire_metadata
+from deltaic.sharing.lines.change_lines import ChangeLines, RemovedFile, check_place, find_removed
+from deltaic.sharing.lines.head_lines import head_lines, wire_metadata
+from deltaic.sharing.snapshots import negotiate
 from deltaic.storage.urls import TableUrls
 
 _KEPT_BYTES: Final = 8 << 20
@@ -60,13 +61,15 @@ class Range:
     table: SharedTable
     options: ResponseOptions
     log: DeltaLog
+    head: Snapshot
+    """Whose protocol and metadata head the answer."""
     binding: PageBinding
     first: int
     last: int
     """The range, both included."""
     latest: int
     """The table's latest version when the first page was answered."""
-    page: Page | None
+    page: PageClaims | None
     """What the first page pinned, and where this one starts: (version, number of the change in its commit)."""
     max_files: int | None
     feed: bool
@@ -75,47 +78,47 @@ class Range:
     historical_protocol: bool
     ends: bool
 
-    def pin(self, head: Snapshot) -> Page:
-        """Return where the answer under the head begins; what can be refused is refused now."""
-        live, _ = self._examine(head, self.log.commits(self.first, self.last))
+    def pin(self) -> PageClaims:
+        """Return where the answer begins, for whoever asks for it later; what can be refused is refused now."""
+        live, _ = self._examine(self.log.commits(self.first, self.last))
         response_format = negotiate(live, self.options)
-        return Page(self.first, self.last, self.latest, response_format, head.metadata.id, ())
+        return PageClaims(self.first, self.last, self.latest, response_format, self.head.metadata.id, ())
 
-    def answer(self, head: Snapshot) -> Answer:
-        """Answer under the protocol and metadata of `head`; what can be refused is refused before a line."""
+    def answer(self) -> Answer:
+        """Answer; what can be refused is refused before a line."""
         if self.page is not None:
-            self.page.check_log(head.metadata.id)
+            self.page.check_log(self.head.metadata.id)
         commits = self.log.commits(self._resumes_at[0], self.last)
-        live, kept = self._examine(head, commits)
+        live, kept = self._examine(commits)
         response_format = self.page.response_format if self.page else negotiate(live, self.options)
-        version = head.version
+        version = self.head.version
         stamped = version if self.historical_protocol and response_format == "delta" else None
-        opening = head_lines(self.table, head, response_format, version=version, protocol_version=stamped)
+        opening = head_lines(self.table, self.head, response_format, version=version, protocol_version=stamped)
         later = (self._counted(commit) for commit in commits.read(len(kept)))
-        facts: dict[str, object] = {"version": self.first, "format": response_format}
+        tally = Tally()
         # Whatever can be refused for good, or fail for want of a key, is asked for before the 200 begins.
         urls = self.sharing.urls(self.table)
         signer = None if self.max_files is None else self.sharing.signer
-        keys = _Keys(urls, signer, head.metadata.id, response_format, head.metadata.partition_columns)
+        keys = _Keys(urls, signer, self.head.metadata.id, response_format, self.head.metadata.partition_columns)
         return Answer(
             version=self.first,
             response_format=response_format,
             options=self.options,
-            chunks=chain((opening,), self._lines(chain(kept, later), keys, facts)),
+            chunks=chain((opening,), self._lines(chain(kept, later), keys, tally)),
             negotiated_end=self.options.capabilities.include_end_stream_action,
-            facts=facts,
+            tally=tally,
         )
 
-    def _examine(self, head: Snapshot, commits: CommitRange) -> tuple[frozenset[str], list[_Commit]]:
+    def _examine(self, commits: CommitRange) -> tuple[frozenset[str], list[_Commit]]:
         """Walk the range, so that nothing in it that must be refused is met after the 200 has begun.
 
         Returns the features that are live in it, and the first commits. The first page walks all of it; a later one,
         whose format is settled, no further than it reaches.
         """
-        protocol, metadata = head.protocol, head.metadata
+        protocol, metadata = self.head.protocol, self.head.metadata
         live = features.live_features(protocol, metadata)
         if self.page is None:
-            start = head if head.version == self.first else self.log.snapshot(self.first)
+            start = self.head if self.head.version == self.first else self.log.snapshot(self.first)
             protocol, metadata = start.protocol, start.metadata
             live |= features.live_features(protocol, metadata)
             self._check_recorded(metadata, self.first)
@@ -168,12 +171,12 @@ class Range:
         version, number = self._resumes_at
         return number if commit.version == version else 0
 
-    def _lines(self, commits: Iterable[_Commit], keys: _Keys, facts: dict[str, object]) -> Iterator[bytes]:
+    def _lines(self, commits: Iterable[_Commit], keys: _Keys, tally: Tally) -> Iterator[bytes]:
         response_format = keys.response_format
         scheme = self.options.scheme(response_format)
         changes = ChangeLines(keys.urls, response_format, scheme, keys.partition_columns)
         files = 0
-        following: Position | None = None
+        following: ResumePoint | None = None
         for found in commits:
             commit, skipped = found.commit, self._skipped(found.commit)
             out: list[bytes] = []
@@ -191,7 +194,7 @@ class Range:
                 yield joined
             if following is not None:
                 break
-        facts["files"] = files
+        tally.files = files
         if self.ends:
             yield self._end(keys, following, keys.urls.expires_at_ms if files else None)
 
@@ -207,10 +210,10 @@ class Range:
             return b""
         return lines.protocol(response_format, msgspec.json.decode(change.raw), version=commit.version)
 
-    def _end(self, keys: _Keys, following: Position | None, expires_at_ms: int | None) -> bytes:
+    def _end(self, keys: _Keys, following: ResumePoint | None, expires_at_ms: int | None) -> bytes:
         token = None
         if keys.signer is not None and following is not None:
-            page = Page(self.first, self.last, self.latest, keys.response_format, keys.log_id, following)
+            page = PageClaims(self.first, self.last, self.latest, keys.response_format, keys.log_id, following)
             token = seal_page_token(keys.signer, self.binding, page, now=self.sharing.clock())
         return lines.end_stream_action(lines.EndStreamAction(next_page_token=token, min_url_expiration=expires_at_ms))
 

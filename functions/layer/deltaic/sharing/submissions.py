@@ -11,15 +11,13 @@ from typing import Any
 
 from deltaic.catalog.queries import Query
 from deltaic.protocol import lines
-from deltaic.protocol.continuations import Page
+from deltaic.protocol.continuations import PageClaims
 from deltaic.protocol.requests import QueryRequest, QueryResultRequest
 from deltaic.protocol.tokens import checksum
-from deltaic.sharing import changes
 from deltaic.sharing.answer import Answer, AskedHeaders, ResponseOptions
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import SharedTable, Sharing
-from deltaic.sharing.query import SnapshotQuery
-from deltaic.sharing.snapshots import open_log
+from deltaic.sharing.reading import reading
 
 
 def submit(sharing: Sharing, table: SharedTable, request: QueryRequest, options: ResponseOptions) -> Answer:
@@ -31,7 +29,7 @@ def submit(sharing: Sharing, table: SharedTable, request: QueryRequest, options:
     query_id = _identify(table, request, options)
     query = store.find(table.caller.recipient_id, table.entry.id, query_id)
     if query is None:
-        page = _pin(sharing, table, request, options)
+        page = reading(sharing, table, request, options).pin()
         query = store.submit(
             Query(
                 id=query_id,
@@ -53,7 +51,6 @@ def submit(sharing: Sharing, table: SharedTable, request: QueryRequest, options:
         options=options,
         chunks=[lines.query_status(query.id, "pending")],
         asynchronous=True,
-        facts={"version": query.version, "format": query.response_format},
     )
 
 
@@ -86,24 +83,11 @@ def get_result(  # noqa: PLR0913 -- the parts of one request
         replace(asked.capabilities, response_formats=(query.response_format,)),
         asked.file_id_hash or query.file_id_hash,
     )
-    pinned = Page(
+    pinned = PageClaims(
         query.version, query.end_version, query.latest_version, query.response_format, query.log_id, position=()
     )
-    if submitted.is_range:
-        span, head = changes.data_range(sharing, table, submitted, options, call=query.id, pinned=pinned)
-        answer = span.answer(head)
-    else:
-        log = open_log(sharing, table)
-        answer = SnapshotQuery(sharing, table, submitted, options, log, call=query.id, pinned=pinned).answer()
+    answer = reading(sharing, table, submitted, options, call=query.id, pinned=pinned).answer()
     return replace(answer, asynchronous=asked.capabilities.async_query)
-
-
-def _pin(sharing: Sharing, table: SharedTable, request: QueryRequest, options: ResponseOptions) -> Page:
-    """Return where the answer of a query begins; refuses by version and format, a range by its files too."""
-    if request.is_range:
-        asked, head = changes.data_range(sharing, table, request, options)
-        return asked.pin(head)
-    return SnapshotQuery(sharing, table, request, options, open_log(sharing, table)).pin()
 
 
 def _identify(table: SharedTable, request: QueryRequest, options: ResponseOptions) -> str:

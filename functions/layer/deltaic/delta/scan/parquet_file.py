@@ -6,21 +6,19 @@ cloud's client. `pre_buffer` stays off: it keeps every range that was ever read.
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
-from pyarrow._parquet import ParquetReader
+from pyarrow._parquet import FileMetaData, ParquetReader
 
 from deltaic.delta.store import TableStore
 
 FOOTER: Final = 64 << 10
 """Bytes asked for to get a footer."""
-FOOTER_AND_HEAD: Final = 512 << 10
+FOOTER_AND_ACTIONS: Final = 512 << 10
 """Bytes asked for to get, in a whole checkpoint, mostly the footer, `metaData` and `protocol` at once."""
 _WHOLE: Final = 2 << 20
 """A file up to this size is fetched at once: one request is cheaper than two."""
-_GAP: Final = 1 << 20
-"""Bytes that are read for nothing rather than asking twice."""
 _LARGE: Final = 64 << 20
 """A row group above this size is not fetched whole: its large column chunks are read piece by piece."""
 _PIECE: Final = 4 << 20
@@ -88,17 +86,6 @@ def find(blocks: Blocks, start: int, end: int) -> memoryview | None:
     return None
 
 
-def coalesce(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join ranges that overlap or lie near each other."""
-    joined: list[tuple[int, int]] = []
-    for start, end in sorted(ranges):
-        if joined and start <= joined[-1][1] + _GAP:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
-        else:
-            joined.append((start, end))
-    return joined
-
-
 class ParquetFile:
     """One Parquet file with its footer read; every reading pass opens its own Cursor, so threads may share it."""
 
@@ -111,9 +98,8 @@ class ParquetFile:
         else:
             data, self.size = store.get_tail(path, tail)
         self._held: Blocks = [(self.size - len(data), memoryview(data))]
-        self.footer: Any = None
-        reader = self.open_reader(self._held)
-        self.footer = reader.metadata
+        reader = self._opened(self._held, None)
+        self.footer: FileMetaData = reader.metadata
         self.schema: pa.Schema = reader.schema_arrow
         self.columns: dict[str, int] = {self.footer.schema.column(at).path: at for at in range(self.footer.num_columns)}
 
@@ -136,12 +122,15 @@ class ParquetFile:
         if self._held and self._held[0][0] > 0:
             self._held = []
 
-    def open_reader(self, blocks: Blocks, *, buffered: bool = False) -> Any:
+    def open_reader(self, blocks: Blocks, *, buffered: bool = False) -> ParquetReader:
         """Return pyarrow's reader over these blocks; the footer is parsed once only."""
+        return self._opened(blocks, self.footer, buffered=buffered)
+
+    def _opened(self, blocks: Blocks, footer: FileMetaData | None, *, buffered: bool = False) -> ParquetReader:
         reader = ParquetReader()
         reader.open(
             RangeFile(self._store, self._path, self.size, blocks),
-            metadata=self.footer,
+            metadata=footer,
             buffer_size=_PIECE if buffered else 0,
             pre_buffer=False,
             coerce_int96_timestamp_unit="us",
@@ -170,7 +159,7 @@ class ParquetFile:
     def fetch(self, ranges: Sequence[tuple[int, int]]) -> Blocks:
         """Return these ranges, by at most one call to the store; what is in memory already is not fetched."""
         held = self._held
-        missing = coalesce([span for span in ranges if find(held, *span) is None])
+        missing = [span for span in ranges if find(held, *span) is None]
         fetched = self._store.get_ranges(self._path, missing) if missing else []
         return held + [(start, memoryview(data)) for (start, _), data in zip(missing, fetched, strict=True)]
 

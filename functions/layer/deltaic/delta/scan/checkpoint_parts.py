@@ -1,17 +1,17 @@
-"""Decides what a part of a checkpoint tells as a whole: how many files it adds, their bytes, its few other actions.
+"""A part of a checkpoint, and what it tells as a whole: how many files it adds, their bytes, its few other actions.
 
 A part is a Parquet file, or the adds that stand in a manifest in JSON. Which of its files are live is not its business.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaic.delta.parquet import FOOTER, Cursor, ParquetFile
-from deltaic.delta.rows import child
+from deltaic.delta.scan.add_rows import child
+from deltaic.delta.scan.parquet_file import FOOTER, Cursor, ParquetFile
 from deltaic.delta.store import TableStore
 from deltaic.delta.unreadable import reading
 
@@ -26,14 +26,17 @@ class ParquetPart:
     """Bytes, where the log tells."""
     identity: str
     """Names this very file, across requests."""
-    tail: int = FOOTER
-    """Bytes to ask for at first."""
+    footer_bytes: int = FOOTER
+    """Bytes to ask for at first, from the end of the file."""
+    _opened: ParquetFile | None = field(default=None, init=False)
 
-    @cached_property
+    @property
     def file(self) -> ParquetFile:
         """The file with its footer, opened when first asked for; TableUnreadable when it is missing or corrupt."""
-        with reading(self.path):
-            return ParquetFile(self.store, self.path, self.size, self.tail)
+        if self._opened is None:
+            with reading(self.path):
+                self._opened = ParquetFile(self.store, self.path, self.size, self.footer_bytes)
+        return self._opened
 
     @property
     def has_deletion_vectors(self) -> bool:
@@ -61,7 +64,7 @@ class ParquetPart:
         with reading(self.path):
             cursor = Cursor(file, file.fetch(file.ranges(groups, leaves)))
             for batch in (batch for group in groups if leaves for batch in cursor.batches(group, leaves)):
-                sizes = child(batch.column("add"), "size")
+                sizes = batch.column("add").field("size")
                 rows += len(sizes) - sizes.null_count
                 total += pc.sum(sizes).as_py() or 0
         return total if rows == self.num_adds else None
@@ -69,8 +72,7 @@ class ParquetPart:
     @property
     def held_bytes(self) -> int:
         """Bytes that stay in memory with this part."""
-        file: ParquetFile | None = self.__dict__.get("file")
-        return file.held_bytes if file else 0
+        return self._opened.held_bytes if self._opened else 0
 
     def actions(self, *kinds: str) -> dict[str, list[dict[str, Any]]]:
         """Return all actions of these kinds as plain values; only for kinds that are few."""

@@ -20,13 +20,14 @@ def json_statistics(stats: pa.StructArray) -> pa.StringArray:
     """Return one JSON string per row; null where the struct is null. Meant for rows that are emitted: some us a row."""
     render = _renderer(stats.type)
     if render is None:
-        return pa.nulls(len(stats), pa.string())
+        return pa.array([None] * len(stats), pa.string())
     rendered = render(stats)
     valid = stats.is_valid().to_pylist()
     return pa.array([text if ok else None for text, ok in zip(rendered, valid, strict=True)], pa.string())
 
 
 _Renderer = Callable[[Any], list[str | None]]
+"""Takes an array of the type that it is for."""
 
 
 def _renderer(kind: pa.DataType) -> _Renderer | None:
@@ -74,8 +75,9 @@ def _milliseconds(column: pa.Array) -> pa.StringArray:
 
 
 def _floor(column: pa.Array) -> pa.Array:
-    zone = column.type.tz
-    whole = pc.floor_temporal(column, 1, unit="millisecond") if column.type.unit != "s" else column
+    kind = column.type
+    zone, unit = (kind.tz, kind.unit) if pa.types.is_timestamp(kind) else (None, "s")
+    whole = pc.floor_temporal(column, 1, unit="millisecond") if unit != "s" else column
     # Without a zone strftime needs no time zone database; the instants are UTC already.
     return whole.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("ms")) if zone else whole.cast(pa.timestamp("ms"))
 

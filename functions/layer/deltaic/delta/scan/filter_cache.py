@@ -6,40 +6,36 @@ every version that stands on that checkpoint. A filter that keeps many rows of a
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaic.delta.kept import KeptOfTable
-
-if TYPE_CHECKING:
-    from deltaic.delta.scan import FileBatch
+from deltaic.delta.scan.file_batches import FileBatch
+from deltaic.delta.scan.row_group_cache import PartCache
 
 _MOST_ROWS: Final = 4096
 """Of a row group: a batch."""
-_LEAST_BYTES: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
-class KeptAnswers:
+class FilterCache:
     """What one filter chose from one part."""
 
-    kept: KeptOfTable
-    part: str
+    cache: PartCache
     filter: Hashable
 
-    def all_of(self, groups: Sequence[int]) -> "list[FileBatch | None] | None":
-        """Return what is kept for each of these row groups (None: nothing was chosen); None if one is not known."""
-        found: list[FileBatch | None] = []
+    def all_of(self, groups: Sequence[int]) -> list[FileBatch] | None:
+        """Return what was chosen from these row groups, a batch for each that has any; None if one is not known."""
+        batches: list[FileBatch] = []
         for group in groups:
-            known = self.kept.get(self._kind, self.part, group)
-            if known is None:
+            chosen = self.cache.chosen(self.filter, group)
+            if chosen is None:
                 return None
-            found.append(known[0])
-        return found
+            batches += chosen
+        return batches
 
-    def keeping(self, batches: "Iterator[FileBatch]", groups: Sequence[int], first_row: int) -> "Iterator[FileBatch]":
+    def keeping(self, batches: Iterator[FileBatch], groups: Sequence[int], first_row: int) -> Iterator[FileBatch]:
         """Pass on what was chosen from these row groups, in order, and keep each row group that was read to its end.
 
         `first_row` is the row of the first row group that the reading starts from.
@@ -60,26 +56,13 @@ class KeptAnswers:
             self._keep(group, collected, count)
             collected, count = [], 0
 
-    def _keep(self, group: int, batches: "Sequence[FileBatch]", count: int) -> None:
+    def _keep(self, group: int, batches: Sequence[FileBatch], count: int) -> None:
         """Keep what was chosen from one row group as one batch that begins with the row group."""
-        if count > _MOST_ROWS:
-            return
-        whole, nbytes = None, _LEAST_BYTES
-        if batches:
-            files = pa.concat_batches([batch.files for batch in batches])
-            rows = pa.concat_arrays([_rows_in_group(batch) for batch in batches])
-            last = batches[-1]
-            looked_at = last.start.row + last.looked_at
-            whole = replace(last, files=files, start=last.start._replace(row=0), looked_at=looked_at, rows=rows)
-            nbytes += int(files.get_total_buffer_size() + rows.nbytes)
-        self.kept.put(self._kind, self.part, group, (whole,), nbytes)
-
-    @property
-    def _kind(self) -> Hashable:
-        return ("chosen", self.filter)
+        if count <= _MOST_ROWS:
+            self.cache.keep_chosen(self.filter, group, [_joined(batches)] if batches else ())
 
 
-def from_row(batch: "FileBatch", row: int) -> "FileBatch":
+def from_row(batch: FileBatch, row: int) -> FileBatch:
     """Return the files of a kept batch from a row of its row group on."""
     if row == 0 or batch.rows is None:
         return batch
@@ -87,6 +70,16 @@ def from_row(batch: "FileBatch", row: int) -> "FileBatch":
     return replace(batch, files=batch.files.slice(first), rows=batch.rows.slice(first))
 
 
-def _rows_in_group(batch: "FileBatch") -> Any:
+def _joined(batches: Sequence[FileBatch]) -> FileBatch:
+    last = batches[-1]
+    return FileBatch(
+        files=pa.concat_batches([batch.files for batch in batches]),
+        start=last.start._replace(row=0),
+        looked_at=last.start.row + last.looked_at,
+        rows=pa.concat_arrays([_rows_in_group(batch) for batch in batches]),
+    )
+
+
+def _rows_in_group(batch: FileBatch) -> pa.UInt64Array:
     rows = pa.array(range(batch.files.num_rows), pa.uint64()) if batch.rows is None else batch.rows.cast(pa.uint64())
     return pc.add(rows, pa.scalar(batch.start.row, pa.uint64()))

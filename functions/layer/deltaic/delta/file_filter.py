@@ -1,40 +1,9 @@
-"""Decides the shape in which live files travel from the log to the wire: Arrow batches of one schema."""
+"""The port of pruning: what a reading of live files asks of a filter."""
 
 from collections.abc import Hashable
 from typing import Protocol
 
 import pyarrow as pa
-
-DELETION_VECTOR = pa.struct(
-    [
-        ("storageType", pa.string()),
-        ("pathOrInlineDv", pa.string()),
-        ("offset", pa.int32()),
-        ("sizeInBytes", pa.int32()),
-        ("cardinality", pa.int64()),
-    ]
-)
-
-FILE_SCHEMA = pa.schema(
-    [
-        pa.field("path", pa.string(), nullable=False),
-        # Physical column names, raw strings as they stand in the log; a null value is a null partition value.
-        pa.field("partitionValues", pa.map_(pa.string(), pa.string())),
-        pa.field("size", pa.int64()),
-        pa.field("modificationTime", pa.int64()),
-        # The JSON string of the log, or one rebuilt from typed statistics; null when there is none.
-        pa.field("stats", pa.string()),
-        pa.field("deletionVector", DELETION_VECTOR),
-        pa.field("baseRowId", pa.int64()),
-        pa.field("defaultRowCommitVersion", pa.int64()),
-    ]
-)
-"""One live `add` per row (Delta protocol, "Add File and Remove File"); `path` is raw, as it stands in the log.
-
-`tags` and `clusteringProvider` are not here: they concern writers, no line of an answer has them, and some checkpoints
-hold a lot of them. Nor is `dataChange`: it says what a commit did, writers of checkpoints overwrite it (Spark with
-false), and whoever reads a whole version sees every file as new data.
-"""
 
 
 class FileFilter(Protocol):

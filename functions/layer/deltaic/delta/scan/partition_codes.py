@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaic.delta.files import FileFilter
+from deltaic.delta.file_filter import FileFilter
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,14 @@ class PartitionCodes:
         """Bytes in memory."""
         return int(self.codes.nbytes + self.distinct.nbytes)
 
-    def keep(self, wanted: FileFilter) -> pa.BooleanArray:
+    def chosen_by(self, wanted: FileFilter) -> pa.BooleanArray:
         """Return which rows the filter keeps by partition values alone; false for what is no add."""
         verdict = wanted.by_partition(self.distinct)
         return pc.fill_null(verdict.take(self.codes), False)  # noqa: FBT003 -- the value, not a switch
 
-    def values(self, alive: pa.BooleanArray) -> pa.MapArray:
+    def values(self, rows: pa.BooleanArray) -> pa.MapArray:
         """Return the partition values of these rows."""
-        return self.distinct.take(self.codes.filter(alive))
+        return self.distinct.take(self.codes.filter(rows))
 
 
 def partition_codes(values: pa.MapArray, alive: pa.BooleanArray) -> PartitionCodes | None:

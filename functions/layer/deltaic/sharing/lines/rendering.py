@@ -1,7 +1,7 @@
 """Decides how file lines are made fast: Arrow batches of live files in, whole NDJSON chunks of signed lines out.
 
 What a line says is decided by `protocol.lines`, of which this is the fast equal (tests compare the two): everything
-that does not depend on the signature is prepared once, column by column, and may be kept (sharing/kept.py).
+that does not depend on the signature is prepared once, column by column, and may be kept (line_cache).
 """
 
 import json
@@ -13,14 +13,16 @@ from itertools import repeat
 from typing import Any, Final
 
 import orjson
+import pyarrow as pa
 
 from deltaic.delta import deletion_vectors
-from deltaic.delta.partitions import partition_codes
-from deltaic.delta.scan import FileBatch
+from deltaic.delta.scan.file_batches import FileBatch
+from deltaic.delta.scan.partition_codes import partition_codes
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
 from deltaic.protocol.lines import file_id
-from deltaic.sharing.cells import integers, octets, texts
-from deltaic.sharing.kept import BLOCK_ROWS, KeptLines, LateUrl, Prepared
+from deltaic.sharing.lines.cells import integers, octets, texts
+from deltaic.sharing.lines.line_cache import BLOCK_ROWS, VersionLines
+from deltaic.sharing.lines.prepared import LateUrl, Prepared
 from deltaic.storage.urls import TableUrls
 
 try:
@@ -42,73 +44,77 @@ class FileStyle:
     """Those that every line names, null where the log leaves one out: in parquet format, where Spark looks them up."""
 
 
-def render(batch: FileBatch, urls: TableUrls, style: FileStyle, kept: KeptLines | None = None) -> Iterator[bytes]:
+def render(batch: FileBatch, urls: TableUrls, style: FileStyle, kept: VersionLines | None = None) -> Iterator[bytes]:
     """Yield the lines of some live files, in their order, in chunks of at most BLOCK_ROWS lines."""
-    head = _head(style, urls.expires_at_ms)
-
+    prefix = _prefix(style, urls.expires_at_ms)
     if kept is None:
         # A few lines, so that they leave soon, then the others of the batch at once, which is cheaper.
         for files in (batch.files.slice(0, BLOCK_ROWS), batch.files.slice(BLOCK_ROWS)):
-            yield from _passing(files, head, urls, style)
+            yield from _passing(files, prefix, urls, style)
         return
-
-    def prepare(files: Any) -> Prepared | None:
-        paths = urls.relative(files.column("path"))
-        return None if paths is None else Prepared(paths, *_tails(files, style))
-
-    for block in kept.blocks(batch, prepare):
-        yield from _chunks(block, head, urls) if isinstance(block, Prepared) else _passing(block, head, urls, style)
+    for block in kept.blocks(batch):
+        lines = block.lines
+        if lines is None:
+            lines = _prepared(block.files, urls, style)
+            kept.keep(block, lines)
+        yield from _passing(block.files, prefix, urls, style) if lines is None else _chunks(lines, prefix, urls)
 
 
 def render_kept(blocks: Iterable[Prepared], urls: TableUrls, style: FileStyle) -> Iterator[bytes]:
     """Yield prepared lines as `render` does."""
-    head = _head(style, urls.expires_at_ms)
+    prefix = _prefix(style, urls.expires_at_ms)
     for block in blocks:
-        yield from _chunks(block, head, urls)
+        yield from _chunks(block, prefix, urls)
 
 
-def _chunks(lines: Prepared, head: bytes, urls: TableUrls) -> Iterator[bytes]:
-    tails = _signed(lines.tails, lines.late, urls)
-    for at in range(0, len(tails), BLOCK_ROWS):
-        yield urls.signer.lines(head, lines.paths[at : at + BLOCK_ROWS], tails[at : at + BLOCK_ROWS])
+def _prepared(files: pa.RecordBatch, urls: TableUrls, style: FileStyle) -> Prepared | None:
+    """Return the lines without their signatures; None where a file lies outside the table's root."""
+    paths = urls.relative(files.column("path"))
+    return None if paths is None else Prepared(paths, *_suffixes(files, style))
 
 
-def _passing(files: Any, head: bytes, urls: TableUrls, style: FileStyle) -> Iterator[bytes]:
-    """Render files whose lines are not kept: without the detour over a tail for each."""
+def _chunks(lines: Prepared, prefix: bytes, urls: TableUrls) -> Iterator[bytes]:
+    suffixes = _signed(lines.suffixes, lines.late, urls)
+    for at in range(0, len(suffixes), BLOCK_ROWS):
+        yield urls.signer.lines(prefix, lines.paths[at : at + BLOCK_ROWS], suffixes[at : at + BLOCK_ROWS])
+
+
+def _passing(files: pa.RecordBatch, prefix: bytes, urls: TableUrls, style: FileStyle) -> Iterator[bytes]:
+    """Render files whose lines are not kept: without the detour over a suffix for each."""
     paths = urls.relative(files.column("path"))
     if paths is None:
         for at in range(0, files.num_rows, BLOCK_ROWS):
-            yield _one_by_one(files.slice(at, BLOCK_ROWS), head, urls, style)
+            yield _one_by_one(files.slice(at, BLOCK_ROWS), prefix, urls, style)
         return
     if style.response_format == "delta" and files.column("deletionVector").null_count < files.num_rows:
-        yield from _chunks(Prepared(paths, *_tails(files, style)), head, urls)
+        yield from _chunks(Prepared(paths, *_suffixes(files, style)), prefix, urls)
         return
     columns = _columns(files, style)
     for at in range(0, len(paths), BLOCK_ROWS):
         part = slice(at, at + BLOCK_ROWS)
-        tails = (column if isinstance(column, bytes) else column[part] for column in columns)
-        yield urls.signer.lines(head, paths[part], *tails)
+        suffixes = (column if isinstance(column, bytes) else column[part] for column in columns)
+        yield urls.signer.lines(prefix, paths[part], *suffixes)
 
 
-def _one_by_one(files: Any, head: bytes, urls: TableUrls, style: FileStyle) -> bytes:
+def _one_by_one(files: pa.RecordBatch, prefix: bytes, urls: TableUrls, style: FileStyle) -> bytes:
     """Render files of which some lie outside the table's root."""
-    tails = _signed(*_tails(files, style), urls)
+    suffixes = _signed(*_suffixes(files, style), urls)
     paths: list[str] = files.column("path").to_pylist()
-    return b"".join(head + urls.url(path).encode() + tail for path, tail in zip(paths, tails, strict=True))
+    return b"".join(prefix + urls.url(path).encode() + tail for path, tail in zip(paths, suffixes, strict=True))
 
 
-def _signed(tails: list[bytes], late: Sequence[LateUrl], urls: TableUrls) -> list[bytes]:
-    """Return the tails with the URLs that stand in them."""
+def _signed(suffixes: list[bytes], late: Sequence[LateUrl], urls: TableUrls) -> list[bytes]:
+    """Return the suffixes with the URLs that stand in them."""
     if not late:
-        return tails
-    complete = list(tails)
+        return suffixes
+    complete = list(suffixes)
     for one in late:
         complete[one.row] = one.before + urls.url(one.path).encode() + one.after
     return complete
 
 
-def _head(style: FileStyle, expires_at_ms: int) -> bytes:
-    """Return what stands before the URL; what is the same for all lines goes here, so that tails can be kept."""
+def _prefix(style: FileStyle, expires_at_ms: int) -> bytes:
+    """Return what stands before the URL; what is the same for all lines goes here, so that suffixes can be kept."""
     common = f'"expirationTimestamp":{expires_at_ms}'
     if style.version is not None:
         common += f',"version":{style.version}'
@@ -119,7 +125,7 @@ def _head(style: FileStyle, expires_at_ms: int) -> bytes:
     return f'{{"file":{{{common},"deltaSingleAction":{{"add":{{"path":"'.encode()
 
 
-def _columns(batch: Any, style: FileStyle) -> list[bytes | list[bytes]]:
+def _columns(batch: pa.RecordBatch, style: FileStyle) -> list[bytes | list[bytes]]:
     """Return what follows the URLs, but for deletion vectors, in columns: the same for all lines, or one for each."""
     partitions = partition_values(batch.column("partitionValues"), style.partition_columns)
     frame, statistics = _statistics(batch.column("stats"))
@@ -137,21 +143,21 @@ def _columns(batch: Any, style: FileStyle) -> list[bytes | list[bytes]]:
     return [b'","partitionValues":', partitions, sized, statistics, tracking, b'}},"id":"', ids, b'"}}\n']
 
 
-def _tails(batch: Any, style: FileStyle) -> tuple[list[bytes], tuple[LateUrl, ...]]:
+def _suffixes(batch: pa.RecordBatch, style: FileStyle) -> tuple[list[bytes], tuple[LateUrl, ...]]:
     columns = _columns(batch, style)
     count = batch.num_rows
     rows = zip(*(repeat(one, count) if isinstance(one, bytes) else one for one in columns), strict=True)
-    tails = [b"".join(row) for row in rows]
+    suffixes = [b"".join(row) for row in rows]
     vectors = batch.column("deletionVector")
     late: list[LateUrl] = []
     if style.response_format == "delta" and vectors.null_count < count:
         for row, vector in enumerate(vectors.to_pylist()):
             if vector is not None:
-                # The tail up to the end of the add, the vector in between, and the wrapper's fields.
-                end = len(tails[row]) - _ID_END[style.scheme]
-                tails[row], found = _with_vector(row, vector, tails[row][:end], tails[row][end:], style.scheme)
+                # The suffix up to the end of the add, the vector in between, and the wrapper's fields.
+                end = len(suffixes[row]) - _ID_END[style.scheme]
+                suffixes[row], found = _with_vector(row, vector, suffixes[row][:end], suffixes[row][end:], style.scheme)
                 late += [found] if found else []
-    return tails, tuple(late)
+    return suffixes, tuple(late)
 
 
 _END = len(b'}},"id":""}}\n')
@@ -165,7 +171,7 @@ def _ids(paths: Sequence[bytes], scheme: FileIdHash) -> list[bytes]:
     return [sha256(path).hexdigest().encode() for path in paths]
 
 
-def partition_values(column: Any, named: tuple[str, ...] = ()) -> list[bytes]:
+def partition_values(column: pa.MapArray, named: tuple[str, ...] = ()) -> list[bytes]:
     """Return the JSON objects of a `map<string,string>` column, null for what `named` has and a map leaves out.
 
     Each distinct value is encoded once.
@@ -186,7 +192,7 @@ def _partition(pairs: Sequence[tuple[str, str | None]] | None, absent: dict[str,
     return _ascii_json(values | {name: None for name in absent if name not in values})
 
 
-def _one_key(column: Any, absent: dict[str, None]) -> list[bytes] | None:
+def _one_key(column: pa.MapArray, absent: dict[str, None]) -> list[bytes] | None:
     """Render the values of a table with one partition column, as most have; None for others."""
     count = len(column)
     first = integers(column.offsets.slice(0, 1))[0] if count else 0
@@ -219,7 +225,7 @@ _MOST_VALUES: Final = 8192
 _one_column = lru_cache(maxsize=64)(_Encoded)
 
 
-def _statistics(column: Any) -> tuple[bytes, list[bytes]]:
+def _statistics(column: pa.StringArray) -> tuple[bytes, list[bytes]]:
     """Return what stands before each row's statistics, and those as JSON strings; nothing where there are none."""
     before = b',"stats":'
     encoded = [_ascii_string(text) for text in texts(column)]
@@ -239,7 +245,7 @@ def _ascii_json(value: Any) -> bytes:
     return encoded if encoded.isascii() else json.dumps(value, separators=(",", ":")).encode()
 
 
-def _row_tracking(batch: Any) -> bytes | list[bytes]:
+def _row_tracking(batch: pa.RecordBatch) -> bytes | list[bytes]:
     """Return `,"baseRowId":..,"defaultRowCommitVersion":..` for each row, nothing where rows are not tracked."""
     first, second = batch.column("baseRowId"), batch.column("defaultRowCommitVersion")
     if first.null_count == second.null_count == batch.num_rows:
@@ -254,7 +260,7 @@ def _row_tracking(batch: Any) -> bytes | list[bytes]:
 def _with_vector(
     row: int, vector: dict[str, Any], start: bytes, end: bytes, scheme: FileIdHash
 ) -> tuple[bytes, LateUrl | None]:
-    """Put the `deletionVector` of a row between `start` and `end` of its tail.
+    """Put the `deletionVector` of a row between `start` and `end` of its suffix.
 
     A vector in a file leaves as storage type `p` with a signed URL, which is late, and `deletionVectorFileId`; an
     inline one as it is (PROTOCOL.md, "File").

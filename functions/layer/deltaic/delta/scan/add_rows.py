@@ -5,7 +5,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaic.delta.files import DELETION_VECTOR, FILE_SCHEMA
+from deltaic.delta.scan.file_batches import DELETION_VECTOR, FILE_SCHEMA
 
 OUTPUT_LEAVES: Final = tuple(f"add.{field.name}" for field in FILE_SCHEMA)
 """The columns of a checkpoint that a file list needs."""
@@ -16,13 +16,13 @@ def add_paths(add: pa.StructArray) -> tuple[pa.StringArray, pa.BooleanArray | No
 
     Writers differ in whether the fields of an absent struct are null or, declared required, empty.
     """
-    paths = _as(child(add, "path"), pa.string(), len(add))
+    paths: pa.StringArray = _as(child(add, "path"), pa.string(), len(add))
     present = add.is_valid() if add.null_count else None
     return paths, both(present, paths.is_valid() if paths.null_count else None)
 
 
-def child(parent: Any, name: str) -> Any:
-    """Return a field of a StructArray or a column of a RecordBatch; None when it is absent."""
+def child(parent: pa.StructArray | pa.RecordBatch, name: str) -> Any | None:
+    """Return a field of a StructArray or a column of a RecordBatch, an array of its type; None when it is absent."""
     if isinstance(parent, pa.StructArray):
         at = parent.type.get_field_index(name)
         return parent.field(at) if at >= 0 else None
@@ -32,15 +32,16 @@ def child(parent: Any, name: str) -> Any:
 
 def partition_values(add: pa.StructArray) -> pa.MapArray:
     """Return the partition values of the rows as `map<string,string>`."""
-    return _as(child(add, "partitionValues"), FILE_SCHEMA.field("partitionValues").type, len(add))
+    values: pa.MapArray = _as(child(add, "partitionValues"), FILE_SCHEMA.field("partitionValues").type, len(add))
+    return values
 
 
 def deletion_vectors(add: pa.StructArray) -> pa.StructArray | None:
     """Return the rows' DELETION_VECTOR; None when no row has one."""
-    vector = child(add, "deletionVector")
+    vector: pa.StructArray | None = child(add, "deletionVector")
     if vector is None or vector.null_count == len(vector):
         return None
-    kind = child(vector, "storageType")
+    kind: pa.Array | None = child(vector, "storageType")
     # Some writers write an absent vector as a struct of nulls.
     if kind is None or kind.null_count == len(kind):
         return None
@@ -49,27 +50,30 @@ def deletion_vectors(add: pa.StructArray) -> pa.StructArray | None:
     return pa.StructArray.from_arrays(fields, fields=list(DELETION_VECTOR), mask=absent)
 
 
-def parsed_statistics(add: pa.StructArray, zoned: frozenset[str]) -> Any:
+def parsed_statistics(add: pa.StructArray, zoned: frozenset[str]) -> pa.StructArray | None:
     """Return `stats_parsed` (None when it is absent), the leaves at the paths `zoned` being instants in UTC."""
-    parsed = child(add, "stats_parsed")
+    parsed: pa.StructArray | None = child(add, "stats_parsed")
     return parsed if parsed is None or not zoned else _with_zones(parsed, "add.stats_parsed", zoned)
 
 
-def _with_zones(array: pa.Array, path: str, zoned: frozenset[str]) -> pa.Array:
-    if pa.types.is_timestamp(array.type) and path in zoned:
-        return array.cast(pa.timestamp(array.type.unit, "UTC"))
-    if not pa.types.is_struct(array.type):
-        return array
-    fields = [field.name for field in array.type]
-    children = [_with_zones(array.field(at), f"{path}.{name}", zoned) for at, name in enumerate(fields)]
-    if not children:
-        return array
-    return pa.StructArray.from_arrays(children, names=fields, mask=array.is_null())
+def _with_zones(structs: pa.StructArray, path: str, zoned: frozenset[str]) -> pa.StructArray:
+    fields = [field.name for field in structs.type]
+    if not fields:
+        return structs
+    children = [_with_zone(structs.field(at), f"{path}.{name}", zoned) for at, name in enumerate(fields)]
+    return pa.StructArray.from_arrays(children, names=fields, mask=structs.is_null())
+
+
+def _with_zone(array: pa.Array, path: str, zoned: frozenset[str]) -> pa.Array:
+    kind = array.type
+    if pa.types.is_timestamp(kind) and path in zoned:
+        return array.cast(pa.timestamp(kind.unit, "UTC"))
+    return _with_zones(array, path, zoned) if isinstance(array, pa.StructArray) else array
 
 
 def file_batch(add: pa.StructArray, paths: pa.StringArray, vectors: pa.StructArray | None) -> pa.RecordBatch:
     """Return the rows as FILE_SCHEMA; `paths` and `vectors` are passed in because replay has made them already."""
-    columns: list[Any] = []
+    columns: list[pa.Array] = []
     for field in FILE_SCHEMA:
         if field.name == "path":
             columns.append(paths)

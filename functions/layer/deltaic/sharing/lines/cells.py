@@ -5,25 +5,27 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Final, Literal
+from typing import Final, Literal
+
+import pyarrow as pa
 
 _LETTERS: Final[dict[int, Literal["i", "q"]]] = {4: "i", 8: "q"}
 
 
-def integers(column: Any) -> list[int]:
+def integers(column: pa.Array) -> list[int]:
     """Return an int32, int64 or uint64 column (below 2**63); 0 where it is null."""
     if column.null_count:
         column = column.fill_null(0)
     return _integers(column.buffers()[1], column.type.bit_width // 8, column.offset, len(column))
 
 
-def octets(column: Any) -> list[bytes]:
+def octets(column: pa.StringArray) -> list[bytes]:
     """Return a string column as UTF-8; empty where it is null."""
     data, offsets = _content(column)
     return [data[start:end] for start, end in pairwise(offsets)]
 
 
-def texts(column: Any) -> list[str]:
+def texts(column: pa.StringArray) -> list[str]:
     """Return a string column; empty where it is null."""
     data, offsets = _content(column)
     if data.isascii():
@@ -33,7 +35,7 @@ def texts(column: Any) -> list[str]:
     return [data[start:end].decode() for start, end in pairwise(offsets)]
 
 
-def _content(column: Any) -> tuple[bytes, Sequence[int]]:
+def _content(column: pa.StringArray) -> tuple[bytes, Sequence[int]]:
     """Return the bytes of the cells, joined, and where each begins and the last ends."""
     if not len(column):
         return b"", ()
@@ -44,7 +46,7 @@ def _content(column: Any) -> tuple[bytes, Sequence[int]]:
     return content, [at - first for at in found] if first else found
 
 
-def _integers(buffer: Any, width: int, first: int, count: int) -> list[int]:
-    if not count:
+def _integers(buffer: pa.Buffer | None, width: int, first: int, count: int) -> list[int]:
+    if not count or buffer is None:
         return []
     return memoryview(buffer).cast("B").cast(_LETTERS[width])[first : first + count].tolist()

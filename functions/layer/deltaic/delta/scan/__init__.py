@@ -1,0 +1,1 @@
+"""Holds what is read of a checkpoint, and in which order."""

@@ -1,0 +1,139 @@
+"""Decides the order of a version's files, and where a page of them starts again.
+
+First come the live adds of the commits after the checkpoint, by (path, deletion vector id); then the rows of the
+checkpoint as they stand, part by part. So the order depends on which checkpoint a version is read from and on nothing
+else (not on compaction files, not on how commits were fetched), and no row waits for a sort of the table: the first
+files of a million leave at once. A Position names that checkpoint, so that a later page is read from the same one, or
+is refused when it is gone, and starts at its own row group.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaic.delta.file_filter import FileFilter
+from deltaic.delta.scan.add_rows import both, replace_column
+from deltaic.delta.scan.checkpoint_parts import LinesPart, ParquetPart, Part
+from deltaic.delta.scan.file_batches import FileBatch, Position
+from deltaic.delta.scan.filter_cache import FilterCache, from_row
+from deltaic.delta.scan.parquet_scan import ParquetScan
+from deltaic.delta.scan.row_group_cache import RowGroupCache
+from deltaic.delta.scan.stats_json import json_statistics
+
+
+class LaterCommits(Protocol):
+    """What the commits after the checkpoint say of files."""
+
+    @property
+    def files(self) -> pa.RecordBatch:
+        """Their live adds (FILE_SCHEMA), in order."""
+        ...
+
+    def unmentioned(self, paths: pa.StringArray, vectors: pa.StructArray | None) -> pa.BooleanArray | None:
+        """Tell which rows of a checkpoint they do not mention; None when that is all of them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What one reading of a version looks for, and in what."""
+
+    later: LaterCommits
+    parts: Sequence[Part]
+    wanted: FileFilter | None
+    batch_rows: int
+    cache: RowGroupCache
+    table: str
+    """Names the table in the cache."""
+
+    def run(self, start: Position) -> Generator[FileBatch]:
+        """Yield the live files from `start` on that the filter keeps; no batch is empty or longer than asked."""
+        if start.part == 0:
+            yield from self._in_memory(self.later.files, None, start)
+            start = Position(start.base, 1, 0, 0)
+        for number in range(start.part, len(self.parts) + 1):
+            part = self.parts[number - 1]
+            if isinstance(part, LinesPart):
+                yield from self._in_memory(part.files, self.later, start)
+            else:
+                yield from self._in_parquet(part, start)
+            start = Position(start.base, number + 1, 0, 0)
+
+    def _in_memory(self, files: pa.RecordBatch, later: LaterCommits | None, start: Position) -> Iterator[FileBatch]:
+        for at in range(start.row, files.num_rows, self.batch_rows):
+            batch = files.slice(at, self.batch_rows)
+            mask = None if later is None else later.unmentioned(batch["path"], batch["deletionVector"])
+            if self.wanted is not None:
+                mask = both(mask, self.wanted.by_partition(batch["partitionValues"]))
+            yield from self._finish(batch, mask, None, start._replace(row=at))
+
+    def _in_parquet(self, part: ParquetPart, start: Position) -> Iterator[FileBatch]:
+        cache = self.cache.of(self.table, part.identity)
+        scan = ParquetScan(part, self.wanted, self.batch_rows, cache)
+        if self.wanted is None or not cache.has_room:
+            yield from self._read(scan, start, self.later)
+            return
+        filter_cache = FilterCache(cache, self.wanted.identity)
+        groups = scan.groups(start.row_group)
+        known = filter_cache.all_of(groups)
+        if known is None:
+            for batch in filter_cache.keeping(self._read(scan, start, None), groups, start.row):
+                yield from self._live(batch)
+        else:
+            for batch in known:
+                here = batch.start.row_group == start.row_group
+                yield from self._live(from_row(batch, start.row) if here else batch)
+
+    def _read(self, scan: ParquetScan, start: Position, later: LaterCommits | None) -> Iterator[FileBatch]:
+        """Read the rows that the filter keeps; with later commits, those of them that they do not mention."""
+        for whole in scan.rows(start.row_group, start.row):
+            rows = whole.after(start.row) if whole.row_group == start.row_group else whole
+            for at in range(0, rows.files.num_rows, self.batch_rows):
+                files = rows.files.slice(at, self.batch_rows)
+                mask = None if rows.wanted is None else rows.wanted.slice(at, self.batch_rows)
+                parsed = None if rows.parsed is None else rows.parsed.slice(at, self.batch_rows)
+                if later is not None:
+                    mask = both(mask, later.unmentioned(files["path"], files["deletionVector"]))
+                here = start._replace(row_group=rows.row_group, row=rows.start + at)
+                yield from self._finish(files, mask, parsed, here)
+
+    def _live(self, batch: FileBatch) -> Iterator[FileBatch]:
+        """Drop what later commits mention from what the filter has kept; no batch longer than asked."""
+        mask = self.later.unmentioned(batch.files["path"], batch.files["deletionVector"])
+        if mask is not None:
+            rows = pc.indices_nonzero(mask) if batch.rows is None else batch.rows.filter(mask)
+            batch = replace(batch, files=batch.files.filter(mask), rows=rows)
+        for at in range(0, batch.files.num_rows, self.batch_rows):
+            yield batch.slice(at, self.batch_rows)
+
+    def _finish(
+        self, files: pa.RecordBatch, mask: pa.BooleanArray | None, parsed: pa.StructArray | None, start: Position
+    ) -> Iterator[FileBatch]:
+        """Drop the rows that a mask leaves out, ask the filter about JSON statistics, and place the rest."""
+        looked_at = files.num_rows
+        rows: pa.UInt64Array | None = None
+        if mask is not None and mask.true_count < looked_at:
+            rows = pc.indices_nonzero(mask)
+            files = files.filter(mask)
+            parsed = None if parsed is None else parsed.filter(mask)
+        if parsed is not None:
+            files = _with_statistics(files, parsed)
+        if self.wanted is not None and self.wanted.needs_statistics and files.num_rows:
+            verdict = self.wanted.by_json_statistics(files["partitionValues"], files["stats"])
+            if verdict.true_count < files.num_rows:
+                rows = pc.indices_nonzero(verdict) if rows is None else rows.filter(verdict)
+                files = files.filter(verdict)
+        if files.num_rows:
+            yield FileBatch(files, start, looked_at, rows)
+
+
+def _with_statistics(files: pa.RecordBatch, parsed: pa.StructArray) -> pa.RecordBatch:
+    """Fill in JSON statistics, from the struct, for the files that have none."""
+    missing = files["stats"].is_null()
+    if not missing.true_count:
+        return files
+    rebuilt = json_statistics(parsed.filter(missing))
+    return replace_column(files, "stats", pc.replace_with_mask(files["stats"], missing, rebuilt))

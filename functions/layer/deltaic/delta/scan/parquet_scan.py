@@ -1,0 +1,191 @@
+"""Decides what is read of one Parquet part: partition values first, then typed statistics, then the rest.
+
+Without a filter every row group streams by. With one, the cheap columns tell which rows can matter; row groups without
+such rows are neither fetched nor decoded, and statistics as JSON are decoded only in row groups that survive. Column
+chunks come in windows of a few megabytes, the next one being fetched while this one is decoded. A reading that stops in
+a row group, as a page does, is kept where it stands: rows of a row group can be skipped by decoding them only.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaic.delta.file_filter import FileFilter
+from deltaic.delta.scan.add_rows import OUTPUT_LEAVES, add_paths, deletion_vectors, file_batch, parsed_statistics
+from deltaic.delta.scan.checkpoint_parts import ParquetPart
+from deltaic.delta.scan.parquet_file import Blocks, Cursor
+from deltaic.delta.scan.row_group_cache import PartCache
+from deltaic.delta.scan.row_groups import RowGroupCursor, Rows
+from deltaic.delta.scan.row_selection import Selection
+from deltaic.delta.unreadable import reading
+
+_WINDOW: Final = 16 << 20
+"""Bytes fetched at a time where row groups are small."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How one row group is read."""
+
+    number: int
+    leaves: tuple[int, ...]
+    rebuilds: bool
+    """Whether JSON statistics are made of typed ones."""
+    chosen: pa.BooleanArray | None
+    """Which rows the filter chose; None for all."""
+    kept: tuple[Rows, ...] | None
+    cursor: RowGroupCursor | None
+    """Where an earlier reading was broken off."""
+    fetch_bytes: int
+
+
+class ParquetScan:
+    """One pass over a part's adds, from a row on."""
+
+    def __init__(self, part: ParquetPart, wanted: FileFilter | None, batch_rows: int, cache: PartCache) -> None:
+        self._part = part
+        self._file = part.file
+        self._wanted = wanted
+        self._batch_rows = batch_rows
+        self._cache = cache
+
+    def groups(self, first: int) -> list[int]:
+        """Return the row groups from `first` on that may hold adds."""
+        return [group for group in range(first, self._file.footer.num_row_groups) if self._adds(group) != 0]
+
+    def rows(self, first_group: int, first_row: int) -> Iterator[Rows]:
+        """Yield the rows from row `first_row` of row group `first_group` on; a batch may begin before that row."""
+        plans = self._plans(self.groups(first_group), first_group, first_row)
+        windows = self._windows(plans)
+        with ThreadPoolExecutor(1, "read-ahead") as reader:
+            window: Sequence[_Plan] | None = next(windows, None)
+            fetched: Future[Blocks] | None = None
+            while window is not None:
+                with reading(self._part.path):
+                    blocks = self._fetch(window) if fetched is None else fetched.result()
+                fetched = None
+                following: Sequence[_Plan] | None = None
+                half = sum(self._file.footer.row_group(plan.number).num_rows for plan in window) // 2
+                for plan in window:
+                    skip = first_row if plan.number == first_group else 0
+                    for rows in self._stream(plan, blocks, skip):
+                        half -= rows.files.num_rows
+                        yield rows
+                        if half <= 0 and fetched is None:
+                            # Not before half of this window is used: a page that ends here would fetch for nothing.
+                            following = next(windows, None)
+                            fetched = reader.submit(self._fetch, following or ())
+                window = following if fetched is not None else next(windows, None)
+
+    def _adds(self, group: int) -> int | None:
+        leaf = self._file.columns.get("add.path")
+        return 0 if leaf is None else self._file.values(group, leaf)
+
+    def _plans(self, groups: Sequence[int], first_group: int, first_row: int) -> Iterator[_Plan]:
+        selection = None if self._wanted is None else Selection(self._part, self._wanted, groups, self._cache)
+        for number in groups:
+            chosen = None if selection is None else selection.of(number)
+            if chosen is not None and chosen.true_count == 0:
+                continue
+            kept = self._cache.rows(number)
+            cursor = None
+            if kept is None and chosen is None and number == first_group:
+                cursor = self._cache.take_cursor(number, first_row)
+            rebuilds = self._lacks_json(number)
+            leaves = self._file.leaves(*OUTPUT_LEAVES, *(("add.stats_parsed",) if rebuilds else ()))
+            ranges = self._file.ranges([number], leaves) if kept is None and cursor is None else []
+            fetch_bytes = sum(end - start for start, end in ranges)
+            yield _Plan(number, tuple(leaves), rebuilds, chosen, kept, cursor, fetch_bytes)
+
+    def _windows(self, plans: Iterator[_Plan]) -> Iterator[list[_Plan]]:
+        """Group row groups into windows; the first is hardly more than one, so that the first file leaves soon."""
+        window: list[_Plan] = []
+        held = limit = 0
+        for plan in plans:
+            if window and held + plan.fetch_bytes > limit:
+                yield window
+                window, held, limit = [], 0, _WINDOW
+            window.append(plan)
+            held += plan.fetch_bytes
+            # What a checkpoint of just over one row group has left is worth no request of its own.
+            limit = limit or held * 5 // 4
+        if window:
+            yield window
+
+    def _fetch(self, window: Sequence[_Plan]) -> Blocks:
+        return self._file.fetch([span for plan in window if plan.fetch_bytes for span in self._spans(plan)])
+
+    def _spans(self, plan: _Plan) -> list[tuple[int, int]]:
+        return self._file.ranges([plan.number], plan.leaves, whole=not self._file.is_large(plan.fetch_bytes))
+
+    def _stream(self, plan: _Plan, blocks: Blocks, first_row: int) -> Iterator[Rows]:
+        """Yield the rows of a row group; a batch may begin before `first_row`."""
+        if plan.kept is not None:
+            return self._from_cache(plan, plan.kept, first_row)
+        if plan.cursor is not None:
+            return self._resumed(plan, plan.cursor, first_row)
+        return self._fresh(plan, blocks, first_row)
+
+    def _from_cache(self, plan: _Plan, kept: Sequence[Rows], first_row: int) -> Iterator[Rows]:
+        for rows in kept:
+            if rows.end > first_row and (chosen := rows.chosen(plan.chosen)) is not None:
+                yield chosen
+
+    def _resumed(self, plan: _Plan, cursor: RowGroupCursor, first_row: int) -> Iterator[Rows]:
+        """Go on with a reading of all rows; where this one is broken off too, the next goes on from there."""
+        with self._cache.lending(plan.number, cursor):
+            yield from [rows for rows in cursor.held if rows.end > first_row]
+            while (batch := cursor.read()) is not None:
+                if cursor.collects or cursor.end > first_row:
+                    cursor.hold(self._rows(plan, batch, cursor.end - batch.num_rows))
+                    if cursor.end > first_row:
+                        yield cursor.held[-1]
+        if cursor.collects:
+            self._cache.keep_rows(plan.number, cursor.held)
+
+    def _fresh(self, plan: _Plan, blocks: Blocks, first_row: int) -> Iterator[Rows]:
+        """Read from the first row on: rows can be skipped by decoding them only."""
+        cursor = self._open(plan, blocks)
+        if plan.chosen is None or cursor.collects:
+            for rows in self._resumed(plan, cursor, first_row):
+                if (chosen := rows.chosen(plan.chosen)) is not None:
+                    yield chosen
+            return
+        last = pc.indices_nonzero(plan.chosen)[-1].as_py()
+        while cursor.end <= last and (batch := cursor.read()) is not None:
+            begin = cursor.end - batch.num_rows
+            if cursor.end > first_row and plan.chosen.slice(begin, batch.num_rows).true_count:
+                chosen = self._rows(plan, batch, begin).chosen(plan.chosen)
+                if chosen is not None:
+                    yield chosen
+
+    def _open(self, plan: _Plan, blocks: Blocks) -> RowGroupCursor:
+        with reading(self._part.path):
+            pass_ = Cursor(self._file, blocks, buffered=self._file.is_large(plan.fetch_bytes))
+        return RowGroupCursor(
+            self._part.path,
+            pass_.batches(plan.number, plan.leaves, self._batch_rows),
+            fetched_bytes=sum(len(data) for _, data in blocks),
+            collects=not plan.rebuilds and self._cache.admits(plan.number, plan.fetch_bytes),
+        )
+
+    def _rows(self, plan: _Plan, batch: pa.RecordBatch, start: int) -> Rows:
+        with reading(self._part.path):
+            add: pa.StructArray = batch.column("add")
+            paths, adds = add_paths(add)
+            parsed = parsed_statistics(add, self._file.zoned) if plan.rebuilds else None
+            return Rows(plan.number, start, file_batch(add, paths, deletion_vectors(add)), adds, parsed)
+
+    def _lacks_json(self, group: int) -> bool:
+        """Tell whether some adds of the row group may have statistics only as a struct."""
+        if not self._file.leaves("add.stats_parsed"):
+            return False
+        leaf = self._file.columns.get("add.stats")
+        if leaf is None:
+            return True
+        with_json, adds = self._file.values(group, leaf), self._adds(group)
+        return with_json is None or adds is None or with_json < adds

@@ -1,0 +1,35 @@
+"""Decides whether the file lines of an answer are read and made, or known."""
+
+from collections.abc import Iterable, Iterator
+
+from deltaic.delta.scan.file_batches import FileBatch
+from deltaic.sharing.answer import Tally
+from deltaic.sharing.lines.line_cache import VersionLines
+from deltaic.sharing.lines.rendering import FileStyle, render, render_kept
+from deltaic.storage.urls import TableUrls
+
+
+def file_lines(  # noqa: PLR0913 -- the parts of one answer
+    batches: Iterable[FileBatch],
+    urls: TableUrls,
+    style: FileStyle,
+    kept: VersionLines | None,
+    tally: Tally,
+    *,
+    whole: bool,
+) -> Iterator[bytes]:
+    """Yield the signed lines of files, in chunks, and count them.
+
+    `whole` says that the batches are all of the version: then they are not read where all of its lines are kept.
+    """
+    known = kept.whole() if kept is not None and whole else None
+    tally.files = 0
+    if known is not None:
+        tally.files = sum(len(block.paths) for block in known)
+        yield from render_kept(known, urls, style)
+        return
+    for batch in batches:
+        tally.files += batch.files.num_rows
+        yield from render(batch, urls, style, kept)
+    if kept is not None and whole:
+        kept.keep_whole()

@@ -1,0 +1,53 @@
+"""The two lines that head an answer: the protocol and the metaData of a version."""
+
+from dataclasses import replace
+
+import msgspec
+
+from deltaic.delta.actions import Metadata
+from deltaic.delta.snapshot import Snapshot
+from deltaic.protocol import lines
+from deltaic.protocol.capabilities import ResponseFormat
+from deltaic.sharing.context import SharedTable
+
+
+def head_lines(
+    table: SharedTable,
+    snapshot: Snapshot,
+    response_format: ResponseFormat,
+    *,
+    version: int | None = None,
+    protocol_version: int | None = None,
+) -> bytes:
+    """Return the protocol and the metaData line, the same bytes at every call for one snapshot.
+
+    `version` is written into the metaData, `protocol_version` into the protocol (delta format), where they are asked
+    for.
+    """
+    protocol = lines.protocol(
+        response_format,
+        msgspec.json.decode(snapshot.protocol.raw) if response_format == "delta" else None,
+        version=protocol_version,
+    )
+    num_files, size = snapshot.totals()
+    described = wire_metadata(table, snapshot.metadata, version=version)
+    return protocol + lines.metadata(response_format, replace(described, num_files=num_files, size=size))
+
+
+def wire_metadata(table: SharedTable, metadata: Metadata, *, version: int | None = None) -> lines.TableMetadata:
+    """Return what the answer says about the table; where its files lie only for directory readers."""
+    by_directory = "dir" in table.entry.access_modes
+    return lines.TableMetadata(
+        id=metadata.id,
+        schema_string=metadata.schema_string,
+        partition_columns=metadata.partition_columns,
+        configuration=metadata.configuration,
+        raw=msgspec.json.decode(metadata.raw),
+        name=metadata.name,
+        description=metadata.description,
+        history_shared=table.gate.history_shared,
+        version=version,
+        location=table.entry.location if by_directory else None,
+        auxiliary_locations=table.entry.auxiliary_locations if by_directory else (),
+        access_modes=table.entry.access_modes,
+    )

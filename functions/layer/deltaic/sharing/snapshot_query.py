@@ -1,0 +1,164 @@
+"""Decides what a query of a snapshot answers: its files, pruned, limited and paged."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from deltaic.delta.log import DeltaLog
+from deltaic.delta.scan.file_batches import Position
+from deltaic.delta.snapshot import Snapshot
+from deltaic.protocol import lines
+from deltaic.protocol.capabilities import ResponseFormat
+from deltaic.protocol.continuations import (
+    PageBinding,
+    PageClaims,
+    RefreshClaims,
+    open_page_token,
+    open_refresh_token,
+    seal_page_token,
+    seal_refresh_token,
+)
+from deltaic.protocol.requests import QueryRequest
+from deltaic.protocol.tokens import TokenSigner
+from deltaic.pruning import file_filter
+from deltaic.sharing.answer import Answer, ResponseOptions, Tally
+from deltaic.sharing.context import SharedTable, Sharing
+from deltaic.sharing.lines.file_lines import file_lines
+from deltaic.sharing.lines.head_lines import head_lines
+from deltaic.sharing.lines.line_cache import VersionLines
+from deltaic.sharing.lines.rendering import FileStyle
+from deltaic.sharing.page import Page, start_of
+from deltaic.sharing.snapshots import find, negotiate
+from deltaic.storage.urls import TableUrls
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The files of an answer and what they are signed with, at hand before its first line."""
+
+    page: Page
+    whole: bool
+    """Whether the page is all of the version."""
+    kept: VersionLines | None
+    urls: TableUrls
+    signer: TokenSigner | None
+    """None where no token can be asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotQuery:
+    """One page of the files of one version."""
+
+    sharing: Sharing
+    table: SharedTable
+    request: QueryRequest
+    options: ResponseOptions
+    log: DeltaLog
+    call: str = "query"
+    """What page tokens are bound to."""
+    pinned: PageClaims | None = None
+    """Where a submitted query begins; None for one that is asked now."""
+
+    def pin(self) -> PageClaims:
+        """Return where the answer begins, for whoever asks for it later; refuses by version and format."""
+        snapshot, response_format = self._resolve(None, None)
+        return PageClaims(snapshot.version, None, snapshot.version, response_format, snapshot.metadata.id, ())
+
+    def answer(self) -> Answer:
+        """Answer; what can be refused is refused before a line."""
+        claims = self._page_claims()
+        start, rows_before = start_of(claims.position if claims else None)
+        snapshot, response_format = self._resolve(claims, start)
+        style = FileStyle(
+            response_format,
+            self.options.scheme(response_format),
+            version=snapshot.version if self.request.time_travels else None,
+            timestamp=snapshot.timestamp if self.request.time_travels else None,
+            partition_columns=tuple(snapshot.metadata.partition_columns) if response_format == "parquet" else (),
+        )
+        wanted = file_filter(self.request.predicate_hints, self.request.json_predicate_hints, snapshot.metadata)
+        limit, max_files = self.request.limit_hint, self.request.max_files
+        whole = start is None and wanted is None and limit is None and max_files is None
+        scope = (self.table.identity, style.response_format, style.scheme, style.partition_columns)
+        kept = self.sharing.memory.lines.of(scope, snapshot)
+        batches = snapshot.scan(wanted, start=start)
+        by_partition = response_format == "delta" and bool(snapshot.metadata.partition_columns)
+        page = Page(batches, limit=limit, max_files=max_files, rows_before=rows_before, by_partition=by_partition)
+        files = _Files(page, whole, kept, self.sharing.urls(self.table), self._signer())
+        tally = Tally()
+        body = self._lines(snapshot, files, style, tally)
+        # The head and the first files are made before the 200 begins: what is wrong with a log shows up there.
+        first = list(_take(body, 2))
+        return Answer(
+            version=snapshot.version,
+            response_format=response_format,
+            options=self.options,
+            chunks=chain(first, body),
+            negotiated_end=self.options.capabilities.include_end_stream_action,
+            tally=tally,
+        )
+
+    def _resolve(self, claims: PageClaims | None, start: Position | None) -> tuple[Snapshot, ResponseFormat]:
+        """Return the snapshot, as the page that starts there needs it, and the format."""
+        if claims is not None:
+            snapshot = self.log.snapshot(claims.version, at=start)
+            claims.check_log(snapshot.metadata.id)
+        elif self.request.refresh_token is not None:
+            pinned = self._refreshed(self.request.refresh_token)
+            snapshot = self.log.snapshot(pinned.version)
+            pinned.check_log(snapshot.metadata.id)
+        else:
+            snapshot = find(self.log, self.request.version, self.request.instant())
+        self.table.gate.check_version(snapshot.version)
+        return snapshot, claims.response_format if claims else negotiate(snapshot.live_features, self.options)
+
+    def _lines(self, snapshot: Snapshot, files: _Files, style: FileStyle, tally: Tally) -> Iterator[bytes]:
+        yield head_lines(self.table, snapshot, style.response_format)
+        yield from file_lines(files.page, files.urls, style, files.kept, tally, whole=files.whole)
+        if self.request.opts_into_end_stream or self.options.capabilities.include_end_stream_action:
+            yield self._end(snapshot, files, style.response_format, expires=bool(tally.files))
+
+    def _end(self, snapshot: Snapshot, files: _Files, response_format: ResponseFormat, *, expires: bool) -> bytes:
+        now = self.sharing.clock()
+        log_id = snapshot.metadata.id
+        next_token = refresh_token = None
+        if files.signer is not None and files.page.next is not None:
+            claims = PageClaims(snapshot.version, None, snapshot.version, response_format, log_id, files.page.next)
+            next_token = seal_page_token(files.signer, self._binding(), claims, now=now)
+        if files.signer is not None and self.request.include_refresh_token:
+            pinned = RefreshClaims(self.table.caller.recipient_id, self.table.entry.id, snapshot.version, log_id)
+            refresh_token = seal_refresh_token(files.signer, pinned, now=now)
+        return lines.end_stream_action(
+            lines.EndStreamAction(
+                refresh_token=refresh_token,
+                next_page_token=next_token,
+                min_url_expiration=files.urls.expires_at_ms if expires else None,
+            )
+        )
+
+    def _signer(self) -> TokenSigner | None:
+        """Return what seals the tokens that this answer may end with: fetched before the 200 begins."""
+        ends_in_token = self.request.max_files is not None or self.request.include_refresh_token
+        return self.sharing.signer if ends_in_token else None
+
+    def _page_claims(self) -> PageClaims | None:
+        if self.request.page_token is None:
+            return self.pinned
+        return open_page_token(self.sharing.signer, self.request.page_token, self._binding(), now=self.sharing.clock())
+
+    def _refreshed(self, token: str) -> RefreshClaims:
+        return open_refresh_token(
+            self.sharing.signer,
+            token,
+            self.table.caller.recipient_id,
+            self.table.entry.id,
+            now=self.sharing.clock(),
+        )
+
+    def _binding(self) -> PageBinding:
+        return self.options.binding(self.table, self.call, self.request.fingerprint)
+
+
+def _take(source: Iterable[bytes], count: int) -> Iterator[bytes]:
+    for _, item in zip(range(count), source, strict=False):
+        yield item
