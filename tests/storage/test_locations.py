@@ -112,7 +112,7 @@ def test_a_path_outside_is_refused_with_the_remedy(path: str, words: str) -> Non
     with pytest.raises(UnsupportedOperation, match=re.escape(words)):
         TABLE.resolve(path)
     with pytest.raises(UnsupportedOperation, match=re.escape(words)):
-        TABLE.relative(pa.array([path]))
+        TABLE.relative(pa.array([path], pa.string()))
 
 
 @pytest.mark.parametrize("path", ["", ".", "%FF", "s3://lake", "s3://lake/"], ids=repr)
@@ -188,8 +188,8 @@ def test_one_path_is_encoded_as_in_a_batch(path: str) -> None:
 
 def test_plain_batches_take_the_fast_way_to_the_same_bytes() -> None:
     plain = [f"date=2021-01-0{n}/k=a=b/part-{n}~x_.parquet" for n in range(9)]
-    assert TABLE.relative(pa.array(plain)) == one_by_one(plain)
-    assert TABLE.relative(pa.array(plain).slice(3, 2)) == one_by_one(plain[3:5])
+    assert TABLE.relative(pa.array(plain, pa.string())) == one_by_one(plain)
+    assert TABLE.relative(pa.array(plain, pa.string()).slice(3, 2)) == one_by_one(plain[3:5])
     assert TABLE.relative(pa.array([], pa.string())) == []
 
 

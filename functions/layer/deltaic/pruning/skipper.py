@@ -109,8 +109,7 @@ class Skipper:
 def _spread(verdict: Verdict, count: int) -> pa.BooleanArray:
     if not isinstance(verdict, bool):
         return verdict
-    same: pa.BooleanArray = pa.repeat(pa.scalar(verdict), count)
-    return same
+    return pa.repeat(pa.scalar(verdict), count).cast(pa.bool_())
 
 
 class _Known(NamedTuple):

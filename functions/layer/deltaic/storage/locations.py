@@ -8,10 +8,13 @@ outside the root and the table's auxiliary locations is refused: the log's autho
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 from urllib.parse import quote, unquote_to_bytes
 
 from deltaic.errors import InvalidParameter, TableUnreadable, UnsupportedOperation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 S3_SCHEMES = frozenset({"s3", "s3a", "s3n"})
 """Three spellings of one place: Hadoop connectors differ, the objects do not."""
@@ -163,8 +166,8 @@ class TableLocations:
             return None
         return encode_key(name.key[len(self.root.key_prefix) :]).encode()
 
-    def relative(self, paths: Any) -> list[bytes] | None:
-        """Return raw paths of the log (`pa.StringArray`, no nulls) as S3 signs them, relative to the root.
+    def relative(self, paths: "pa.StringArray") -> list[bytes] | None:
+        """Return raw paths of the log (no nulls) as S3 signs them, relative to the root.
 
         Absolute paths below the root become relative. None when one of them lies in an auxiliary location: then
         each must be resolved on its own. Raises what `resolve` raises.

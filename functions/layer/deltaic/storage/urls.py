@@ -1,12 +1,15 @@
 """The URLs of the files that a table's log names, whichever of the table's locations it lies in."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING
 
 from deltaic.storage.credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import Location, TableLocations
 from deltaic.storage.signing import UrlSigner
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class TableUrls:
@@ -47,7 +50,7 @@ class TableUrls:
             signer = self._elsewhere[name.bucket] = self._signer(Location(name.bucket, ""))
         return signer.url(name.key)
 
-    def relative(self, paths: Any) -> list[bytes] | None:
+    def relative(self, paths: "pa.StringArray") -> list[bytes] | None:
         """Return a `pa.StringArray` of raw paths ready for the `signer`, or None: then take `url` for each."""
         return self._locations.relative(paths)
 

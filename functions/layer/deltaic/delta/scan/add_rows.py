@@ -1,6 +1,6 @@
 """Decides how the `add` rows of a checkpoint become batches of FILE_SCHEMA, whatever types their writer chose."""
 
-from typing import Any, Final
+from typing import Final, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,13 +16,13 @@ def add_paths(add: pa.StructArray) -> tuple[pa.StringArray, pa.BooleanArray | No
 
     Writers differ in whether the fields of an absent struct are null or, declared required, empty.
     """
-    paths: pa.StringArray = _as(child(add, "path"), pa.string(), len(add))
+    paths = cast("pa.StringArray", _as(child(add, "path"), pa.string(), len(add)))
     present = add.is_valid() if add.null_count else None
     return paths, both(present, paths.is_valid() if paths.null_count else None)
 
 
-def child(parent: pa.StructArray | pa.RecordBatch, name: str) -> Any | None:
-    """Return a field of a StructArray or a column of a RecordBatch, an array of its type; None when it is absent."""
+def child(parent: pa.StructArray | pa.RecordBatch, name: str) -> pa.Array | None:
+    """Return a field of a StructArray or a column of a RecordBatch; None when it is absent."""
     if isinstance(parent, pa.StructArray):
         at = parent.type.get_field_index(name)
         return parent.field(at) if at >= 0 else None
@@ -32,16 +32,16 @@ def child(parent: pa.StructArray | pa.RecordBatch, name: str) -> Any | None:
 
 def partition_values(add: pa.StructArray) -> pa.MapArray:
     """Return the partition values of the rows as `map<string,string>`."""
-    values: pa.MapArray = _as(child(add, "partitionValues"), FILE_SCHEMA.field("partitionValues").type, len(add))
-    return values
+    kind = FILE_SCHEMA.field("partitionValues").type
+    return cast("pa.MapArray", _as(child(add, "partitionValues"), kind, len(add)))
 
 
 def deletion_vectors(add: pa.StructArray) -> pa.StructArray | None:
     """Return the rows' DELETION_VECTOR; None when no row has one."""
-    vector: pa.StructArray | None = child(add, "deletionVector")
+    vector = cast("pa.StructArray | None", child(add, "deletionVector"))
     if vector is None or vector.null_count == len(vector):
         return None
-    kind: pa.Array | None = child(vector, "storageType")
+    kind = child(vector, "storageType")
     # Some writers write an absent vector as a struct of nulls.
     if kind is None or kind.null_count == len(kind):
         return None
@@ -52,7 +52,7 @@ def deletion_vectors(add: pa.StructArray) -> pa.StructArray | None:
 
 def parsed_statistics(add: pa.StructArray, zoned: frozenset[str]) -> pa.StructArray | None:
     """Return `stats_parsed` (None when it is absent), the leaves at the paths `zoned` being instants in UTC."""
-    parsed: pa.StructArray | None = child(add, "stats_parsed")
+    parsed = cast("pa.StructArray | None", child(add, "stats_parsed"))
     return parsed if parsed is None or not zoned else _with_zones(parsed, "add.stats_parsed", zoned)
 
 
@@ -97,7 +97,7 @@ def both(first: pa.BooleanArray | None, second: pa.BooleanArray | None) -> pa.Bo
     return pc.and_(first, second)
 
 
-def _as(array: pa.Array | None, wanted: pa.DataType, length: int) -> Any:
+def _as(array: pa.Array | None, wanted: pa.DataType, length: int) -> pa.Array:
     if array is None:
         return pa.nulls(length, wanted)
     return array if array.type == wanted else array.cast(wanted)
