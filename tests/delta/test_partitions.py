@@ -31,4 +31,4 @@ def test_rows_with_other_keys_have_no_codes() -> None:
         [[("a", "1"), ("b", "1")], [], [("a", "1"), ("b", "1"), ("a", "1"), ("b", "1")]],
     ):
         maps = pa.array(rows, MAPS)
-        assert partition_codes(maps, pa.array([True] * len(rows))) is None
+        assert partition_codes(maps, pa.array([True] * len(rows), pa.bool_())) is None

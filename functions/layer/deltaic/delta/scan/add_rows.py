@@ -1,6 +1,6 @@
 """Decides how the `add` rows of a checkpoint become batches of FILE_SCHEMA, whatever types their writer chose."""
 
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +21,7 @@ def add_paths(add: pa.StructArray) -> tuple[pa.StringArray, pa.BooleanArray | No
     return paths, both(present, paths.is_valid() if paths.null_count else None)
 
 
-def child(parent: pa.StructArray | pa.RecordBatch, name: str) -> pa.Array | None:
+def child(parent: pa.StructArray | pa.RecordBatch, name: str) -> Any:
     """Return a field of a StructArray or a column of a RecordBatch; None when it is absent."""
     if isinstance(parent, pa.StructArray):
         at = parent.type.get_field_index(name)
@@ -32,7 +32,8 @@ def child(parent: pa.StructArray | pa.RecordBatch, name: str) -> pa.Array | None
 
 def partition_values(add: pa.StructArray) -> pa.MapArray:
     """Return the partition values of the rows as `map<string,string>`."""
-    return _as(child(add, "partitionValues"), FILE_SCHEMA.field("partitionValues").type, len(add))
+    maps: pa.MapArray = _as(child(add, "partitionValues"), FILE_SCHEMA.field("partitionValues").type, len(add))
+    return maps
 
 
 def deletion_vectors(add: pa.StructArray) -> pa.StructArray | None:
@@ -51,11 +52,11 @@ def deletion_vectors(add: pa.StructArray) -> pa.StructArray | None:
 
 def parsed_statistics(add: pa.StructArray, zoned: frozenset[str]) -> pa.StructArray | None:
     """Return `stats_parsed` (None when it is absent), the leaves at the paths `zoned` being instants in UTC."""
-    parsed = child(add, "stats_parsed")
+    parsed: pa.StructArray | None = child(add, "stats_parsed")
     return parsed if parsed is None or not zoned else _with_zones(parsed, "add.stats_parsed", zoned)
 
 
-def _with_zones(array: pa.Array, path: str, zoned: frozenset[str]) -> pa.Array:
+def _with_zones(array: Any, path: str, zoned: frozenset[str]) -> Any:
     if pa.types.is_timestamp(array.type) and path in zoned:
         return array.cast(pa.timestamp(array.type.unit, "UTC"))
     if not pa.types.is_struct(array.type):
@@ -93,7 +94,7 @@ def both(first: pa.BooleanArray | None, second: pa.BooleanArray | None) -> pa.Bo
     return pc.and_(first, second)
 
 
-def _as(array: pa.Array | None, wanted: pa.DataType, length: int) -> pa.Array:
+def _as(array: pa.Array | None, wanted: pa.DataType, length: int) -> Any:
     if array is None:
         return pa.nulls(length, wanted)
     return array if array.type == wanted else array.cast(wanted)

@@ -108,10 +108,10 @@ class _Columns:
 
 def _typed_leaves(part: ParquetPart, wanted: FileFilter) -> list[int]:
     add = part.file.schema.field("add").type
-    at = add.get_field_index("stats_parsed")
-    if at < 0 or not pa.types.is_struct(add.field(at).type):
+    parsed = add.field("stats_parsed").type if isinstance(add, pa.StructType) and "stats_parsed" in add.names else None
+    if not isinstance(parsed, pa.StructType):
         return []
-    names = wanted.typed_leaves(add.field(at).type)
+    names = wanted.typed_leaves(parsed)
     return part.file.leaves(*(f"add.stats_parsed.{name}" for name in names))
 
 

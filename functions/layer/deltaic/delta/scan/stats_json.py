@@ -7,7 +7,7 @@ strings; a null field is left out.
 
 import json
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,14 +19,13 @@ _PLAIN_BELOW: Final = 1e7
 def json_statistics(stats: pa.StructArray) -> pa.StringArray:
     """Return one JSON string per row; null where the struct is null. Meant for rows that are emitted: some us a row."""
     render = _renderer(stats.type)
-    if render is None:
-        return pa.nulls(len(stats), pa.string())
-    rendered = render(stats)
+    rendered = [None] * len(stats) if render is None else render(stats)
     valid = stats.is_valid().to_pylist()
     return pa.array([text if ok else None for text, ok in zip(rendered, valid, strict=True)], pa.string())
 
 
-_Renderer = Callable[[pa.Array], list[str | None]]
+_Renderer = Callable[[Any], list[str | None]]
+"""Takes a column of the type that it was made for."""
 
 
 def _renderer(kind: pa.DataType) -> _Renderer | None:
@@ -70,14 +69,15 @@ def _struct_renderer(kind: pa.StructType) -> _Renderer | None:
 
 def _milliseconds(column: pa.Array) -> pa.StringArray:
     # Spark cuts both bounds down to milliseconds; readers of `maxValues` know that.
-    return pc.strftime(_floor(column), format="%Y-%m-%dT%H:%M:%S")
+    text: pa.StringArray = pc.strftime(_floor(column), format="%Y-%m-%dT%H:%M:%S")
+    return text
 
 
 def _floor(column: pa.Array) -> pa.Array:
-    zone = column.type.tz
-    whole = pc.floor_temporal(column, 1, unit="millisecond") if column.type.unit != "s" else column
+    kind = cast("pa.TimestampType", column.type)
+    whole: pa.Array = pc.floor_temporal(column, 1, unit="millisecond") if kind.unit != "s" else column
     # Without a zone strftime needs no time zone database; the instants are UTC already.
-    return whole.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("ms")) if zone else whole.cast(pa.timestamp("ms"))
+    return whole.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("ms")) if kind.tz else whole.cast(pa.timestamp("ms"))
 
 
 def _quoted(column: pa.StringArray, suffix: str = "") -> list[str | None]:

@@ -46,7 +46,7 @@ def _content(column: pa.StringArray) -> tuple[bytes, Sequence[int]]:
     return content, [at - first for at in found] if first else found
 
 
-def _integers(buffer: pa.Buffer, width: int, first: int, count: int) -> list[int]:
-    if not count:
+def _integers(buffer: pa.Buffer | None, width: int, first: int, count: int) -> list[int]:
+    if not count or buffer is None:
         return []
     return memoryview(buffer).cast("B").cast(_LETTERS[width])[first : first + count].tolist()
