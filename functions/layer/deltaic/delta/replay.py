@@ -170,7 +170,7 @@ def in_order(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     table = pa.Table.from_batches(batches, FILE_SCHEMA)
     if table.num_rows == 0:
         return pa.RecordBatch.from_pylist([], FILE_SCHEMA)
-    joined: pa.RecordBatch = table.combine_chunks().to_batches()[0]
+    joined = table.combine_chunks().to_batches()[0]
     vector = joined["deletionVector"]
     keys = pa.RecordBatch.from_arrays(
         [joined["path"], pc.struct_field(vector, "pathOrInlineDv"), pc.struct_field(vector, "offset")], ["p", "v", "o"]

@@ -21,7 +21,7 @@ def add_paths(add: pa.StructArray) -> tuple[pa.StringArray, pa.BooleanArray | No
     return paths, both(present, paths.is_valid() if paths.null_count else None)
 
 
-def child(parent: pa.StructArray | pa.RecordBatch, name: str) -> Any:
+def child(parent: pa.StructArray | pa.RecordBatch, name: str) -> pa.Array | None:
     """Return a field of a StructArray or a column of a RecordBatch; None when it is absent."""
     if isinstance(parent, pa.StructArray):
         at = parent.type.get_field_index(name)
@@ -97,7 +97,7 @@ def both(first: pa.BooleanArray | None, second: pa.BooleanArray | None) -> pa.Bo
     return pc.and_(first, second)
 
 
-def _as(array: pa.Array | None, wanted: pa.DataType, length: int) -> Any:
+def _as(array: pa.Array | None, wanted: pa.DataType, length: int) -> pa.Array:
     if array is None:
         return pa.nulls(length, wanted)
     return array if array.type == wanted else array.cast(wanted)

@@ -71,8 +71,7 @@ def _struct_renderer(kind: pa.StructType) -> _Renderer | None:
 
 def _milliseconds(column: pa.Array) -> pa.StringArray:
     # Spark cuts both bounds down to milliseconds; readers of `maxValues` know that.
-    text: pa.StringArray = pc.strftime(_floor(column), format="%Y-%m-%dT%H:%M:%S")
-    return text
+    return pc.strftime(_floor(column), format="%Y-%m-%dT%H:%M:%S")
 
 
 def _floor(column: pa.Array) -> pa.Array:
@@ -80,7 +79,7 @@ def _floor(column: pa.Array) -> pa.Array:
     zone, unit = (kind.tz, kind.unit) if pa.types.is_timestamp(kind) else (None, "s")
     whole = pc.floor_temporal(column, 1, unit="millisecond") if unit != "s" else column
     # Without a zone strftime needs no time zone database; the instants are UTC already.
-    return whole.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("ms")) if kind.tz else whole.cast(pa.timestamp("ms"))
+    return whole.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("ms")) if zone else whole.cast(pa.timestamp("ms"))
 
 
 def _quoted(column: pa.StringArray, suffix: str = "") -> list[str | None]:
