@@ -270,6 +270,13 @@ def test_the_endpoint_takes_no_tls_before_1_2(resources: dict[str, dict[str, Any
     assert said["EndpointAccessMode"] == "BASIC"
 
 
+def test_the_stage_bounds_what_recipients_may_ask_together() -> None:
+    resources = transformed(parameters={**BUCKETS, "RequestsPerSecond": "7", "RequestsBurst": "9"})
+    [settings] = resources["ApiStage"]["Properties"]["MethodSettings"]
+    assert (settings["ResourcePath"], settings["HttpMethod"]) == ("/*", "*")
+    assert [int(settings[name]) for name in ("ThrottlingRateLimit", "ThrottlingBurstLimit")] == [7, 9]
+
+
 SAFE_VARIABLES = {
     "requestId",
     "requestTime",
@@ -301,6 +308,23 @@ def test_the_gateway_logs_every_request_and_no_token(resources: dict[str, dict[s
 def test_without_the_accounts_role_there_is_no_access_log() -> None:
     resources = transformed(parameters={**BUCKETS, "AccessLog": "disabled"})
     assert "AccessLogSetting" not in resources["ApiStage"]["Properties"]
+
+
+def concurrency(parameters: dict[str, str]) -> dict[str, int]:
+    resources = transformed(parameters={**BUCKETS, **parameters})
+    found = {name: resources[name]["Properties"].get("ReservedConcurrentExecutions") for name in FUNCTIONS}
+    return {name: int(number) for name, number in found.items() if number is not None}
+
+
+def test_a_new_account_can_deploy_what_reserves_nothing() -> None:
+    # Lambda refuses any reservation where the account's limit is 10.
+    assert concurrency({}) == {}
+    assert concurrency({"AuthorizerConcurrency": "0", "StreamingConcurrency": "0"}) == {}
+
+
+def test_the_authorizer_is_kept_its_share_and_streams_are_bounded() -> None:
+    assert concurrency({"AuthorizerConcurrency": "50"}) == {"Authorizer": 50}
+    assert concurrency({"StreamingConcurrency": "100"}) == dict.fromkeys(STREAMED, 100)
 
 
 def test_the_tables_are_keyed_as_the_catalog_says() -> None:
@@ -420,9 +444,20 @@ CHANGED = {
     "LogLevel": "DEBUG",
     "LogRetentionDays": "1",
     "AlarmTopic": "arn:aws:sns:us-east-1:000000000000:alarms",
+    "RequestsPerSecond": "7",
+    "RequestsBurst": "9",
+    "AuthorizerConcurrency": "50",
+    "StreamingConcurrency": "100",
     "DeletionProtection": "disabled",
     "AccessLog": "disabled",
 }
+
+
+def configured(resources: dict[str, dict[str, Any]], function: str) -> dict[str, Any]:
+    """Return what a published version of a function holds; concurrency is of the function and all its versions."""
+    return {
+        name: said for name, said in resources[function]["Properties"].items() if name != "ReservedConcurrentExecutions"
+    }
 
 
 @pytest.mark.parametrize("parameter", CHANGED)
@@ -431,7 +466,7 @@ def test_a_changed_parameter_publishes_what_it_changes_and_nothing_else(
 ) -> None:
     # Else the alias would go on with the old value, or CloudFormation fail: Lambda publishes nothing unchanged twice.
     other = transformed(parameters={**BUCKETS, parameter: CHANGED[parameter]})
-    changed = {function for function in FUNCTIONS if other[function]["Properties"] != resources[function]["Properties"]}
+    changed = {function for function in FUNCTIONS if configured(other, function) != configured(resources, function)}
     before, after = published(resources), published(other)
     assert {function for function in FUNCTIONS if before[function] != after[function]} == changed
 

@@ -28,6 +28,12 @@ def test_the_tables_of_a_test_can_be_deleted(deployment: Deployment, client: Cal
     assert [said["DeletionProtectionEnabled"] for said in found] == [False, False]
 
 
+def test_the_deployed_stage_is_throttled(deployment: Deployment, client: Callable[[Any], Any]) -> None:
+    stage = client("apigateway").get_stage(restApiId=deployment.api_id, stageName="delta-sharing")
+    settings = stage["methodSettings"]["*/*"]
+    assert (settings["throttlingRateLimit"], settings["throttlingBurstLimit"]) == (100, 200)
+
+
 def test_a_stack_that_does_not_exist_is_named(client: Callable[[Any], Any]) -> None:
     with pytest.raises(NotFound, match="there is no stack 'nowhere'"):
         stack_outputs(client("cloudformation"), "nowhere")
