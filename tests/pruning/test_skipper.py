@@ -227,7 +227,7 @@ def test_partition_values_and_statistics_meet_in_a_disjunction() -> None:
     hint = skipper(metadata, "(p = '2021-04-28' AND c > 5) OR (p = '2021-04-29' AND c < 2)")
     maps = pa.array([[("p", day)] for day in ("2021-04-28", "2021-04-29", "2021-04-30")], MAP)
     assert hint.by_partition(maps).to_pylist() == [True, True, False]
-    low, high = pa.array([stats(0, 1)] * 3), pa.array([stats(6, 9)] * 3)
+    low, high = pa.array([stats(0, 1)] * 3, pa.string()), pa.array([stats(6, 9)] * 3, pa.string())
     assert hint.by_json_statistics(maps, low).to_pylist() == [False, True, False]
     assert hint.by_json_statistics(maps, high).to_pylist() == [True, False, False]
 

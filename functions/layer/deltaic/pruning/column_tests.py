@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from deltaic.pruning.intervals import Interval
 from deltaic.pruning.values import EXACTLY, INT64, MAX_PRECISION, Axis
 
-Verdict: TypeAlias = Any
-"""A `pa.BooleanArray` without nulls, one value a file, or one bool for all of them."""
+Verdict: TypeAlias = pa.BooleanArray | bool
+"""An array without nulls, one value a file, or one bool for all of them."""
 
 _FEW: Final = 16
 """Values of an IN list up to which trying each beats a search per file."""
@@ -31,8 +31,8 @@ class Facts:
     `low` and `high` lie on the axis of the column's type; every value that is neither null nor NaN is between them.
     """
 
-    low: Any
-    high: Any
+    low: pa.Array | None
+    high: pa.Array | None
     may_be_null: Verdict
     is_null: Verdict
     """Every row is null, or there is no row."""
@@ -116,7 +116,7 @@ class OneOf:
             room = either(room, both(_beside(low, "<=", end), _beside(high, ">=", begin)))
         return both(room, opposite(facts.is_null))
 
-    def _search(self, low: Any, high: Any) -> Verdict:
+    def _search(self, low: pa.Array, high: pa.Array) -> pa.BooleanArray:
         lows, highs, count = self.lows, self.highs, len(self.lows)
 
         def hit(least: Any, greatest: Any) -> bool:
@@ -162,7 +162,7 @@ class Prefix:
             room = both(_beside(cut, "<=", self.prefix), _beside(high, ">=", self.prefix))
         return both(room, opposite(facts.is_null))
 
-    def _starts(self, array: Any) -> Verdict:
+    def _starts(self, array: pa.Array) -> pa.BooleanArray:
         return pc.starts_with(array, pattern=self.prefix).fill_null(False)  # noqa: FBT003 -- Arrow's signature
 
 
@@ -180,14 +180,14 @@ class Null:
 Test: TypeAlias = Compare | OneOf | NoneOf | Prefix | Null
 
 
-def _on(bounds: Any, axis: Axis) -> Any:
+def _on(bounds: pa.Array | None, axis: Axis) -> pa.Array | None:
     """Return bounds on the literal's axis: whole numbers and decimals become doubles beside a double."""
     if bounds is None or axis is not Axis.DOUBLE or pa.types.is_floating(bounds.type):
         return bounds
     return pc.cast(bounds, pa.float64(), safe=False)
 
 
-def _beside(bounds: Any, operator: Literal["<", "<=", ">", ">="], value: Any) -> Verdict:
+def _beside(bounds: pa.Array | None, operator: Literal["<", "<=", ">", ">="], value: Any) -> Verdict:
     """Return where `bound operator value`, and where there is no bound."""
     if bounds is None:
         return True
@@ -201,18 +201,18 @@ def _beside(bounds: Any, operator: Literal["<", "<=", ">", ">="], value: Any) ->
     return verdict.fill_null(True) if verdict.null_count else verdict  # noqa: FBT003 -- Arrow's signature
 
 
-def _step(type_: Any, value: Any, *, up: bool) -> Any:
+def _step(type_: pa.DataType, value: Any, *, up: bool) -> int | Decimal | bool:
     """Return the nearest number that the type holds, above or below; True or False when it is beyond either end."""
     if pa.types.is_integer(type_):
-        whole = ceil(value) if up else floor(value)
+        whole: int = ceil(value) if up else floor(value)
         return whole if -INT64 <= whole < INT64 else whole > 0
-    rounding = ROUND_CEILING if up else ROUND_FLOOR
-    decimal = Decimal(value).quantize(Decimal(1).scaleb(-type_.scale), rounding, EXACTLY)
-    limit = Decimal(1).scaleb(MAX_PRECISION - type_.scale)
+    scale = type_.scale if pa.types.is_decimal(type_) else 0
+    decimal = Decimal(value).quantize(Decimal(1).scaleb(-scale), ROUND_CEILING if up else ROUND_FLOOR, EXACTLY)
+    limit = Decimal(1).scaleb(MAX_PRECISION - scale)
     return decimal if -limit < decimal < limit else decimal > 0
 
 
-def _all_are(low: Any, high: Any, points: Sequence[Any]) -> Verdict:
+def _all_are(low: pa.Array | None, high: pa.Array | None, points: Sequence[Any]) -> Verdict:
     """Return where the bounds are one value, and it is among the points."""
     if low is None or high is None:
         return False

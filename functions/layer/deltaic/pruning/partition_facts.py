@@ -25,7 +25,7 @@ Raw: TypeAlias = str | Absent | None
 _HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
-def values(maps: Any, name: str) -> Any | None:
+def values(maps: pa.MapArray, name: str) -> pa.StringArray | None:
     """Return one key's value for each file; None where some file has no map, not this key, or has it twice."""
     count = len(maps)
     if maps.null_count or not count:
@@ -49,7 +49,7 @@ def values(maps: Any, name: str) -> Any | None:
     return pc.filter(items, named) if repeats.true_count == len(repeats) else None
 
 
-def values_of_any_shape(maps: Any, name: str) -> list[Raw]:
+def values_of_any_shape(maps: pa.MapArray, name: str) -> list[Raw]:
     """Return one key's value for each file, slowly, and where it is absent."""
     return [dict(pairs or ()).get(name, Absent.ABSENT) for pairs in maps.to_pylist()]
 
@@ -86,7 +86,7 @@ def _null_and_text(raw: Raw, type_: ColumnType) -> tuple[bool, str | None]:
     return False, raw
 
 
-def _array(values: list[Any], type_: ColumnType) -> Any | None:
+def _array(values: list[Any], type_: ColumnType) -> pa.Array | None:
     kinds = {
         Axis.WHOLE: pa.int64(),
         Axis.DOUBLE: pa.float64(),

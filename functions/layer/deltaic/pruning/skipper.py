@@ -4,7 +4,7 @@ A file is dropped only when no row of it can make the predicate true; whatever c
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -72,13 +72,13 @@ class Skipper:
     def by_json_statistics(self, partition_values: pa.MapArray, stats: pa.StringArray) -> pa.BooleanArray:
         """Decide by partition values and the raw statistics; a null or unreadable value keeps the file."""
         if not self._columns:
-            return _spread(self._statistics, len(stats))
+            return _spread(self._statistics is not False, len(stats))
         if self._json is None:
             self._json = JsonStatistics(self._columns)
         return self._by_facts(self._json.facts(stats), partition_values)
 
     def _by_facts(self, facts: dict[TableColumn, Facts], partition_values: pa.MapArray) -> pa.BooleanArray:
-        read: dict[str, Any] = {}
+        read: dict[str, pa.StringArray | None] = {}
 
         def look(leaf: Leaf) -> Verdict:
             if leaf.column.is_partition:
@@ -87,7 +87,7 @@ class Skipper:
 
         return _spread(_evaluate(self._statistics, look), len(partition_values))
 
-    def _by_values(self, node: Node, maps: pa.MapArray, read: dict[str, Any]) -> Verdict:
+    def _by_values(self, node: Node, maps: pa.MapArray, read: dict[str, pa.StringArray | None]) -> Verdict:
         """Evaluate a tree of partition columns: once a distinct value, and for the files only what must be combined."""
         columns = {leaf.column for leaf in leaves(node)}
         if len(columns) != 1:
@@ -96,17 +96,21 @@ class Skipper:
         name = column.path[0]
         if name not in read:
             read[name] = values_of(maps, name)
-        if read[name] is None:
+        values = read[name]
+        if values is None:
             return _decide(node, values_of_any_shape(maps, name), column)
         known = self._remembered.get(id(node))
         if known is None or len(known.values) > _MAX_REMEMBERED:
             known = _Known.of(node, column)
-        verdict, self._remembered[id(node)] = known.verdicts(read[name])
+        verdict, self._remembered[id(node)] = known.verdicts(values)
         return verdict
 
 
-def _spread(verdict: Verdict, count: int) -> Any:
-    return pa.repeat(pa.scalar(verdict), count) if isinstance(verdict, bool) else verdict
+def _spread(verdict: Verdict, count: int) -> pa.BooleanArray:
+    if not isinstance(verdict, bool):
+        return verdict
+    same: pa.BooleanArray = pa.repeat(pa.scalar(verdict), count)
+    return same
 
 
 class _Known(NamedTuple):
@@ -114,18 +118,18 @@ class _Known(NamedTuple):
 
     node: Node
     column: TableColumn
-    values: Any
-    answers: Any
+    values: pa.StringArray
+    answers: pa.BooleanArray
 
     @classmethod
     def of(cls, node: Node, column: TableColumn) -> "_Known":
         return cls(node, column, pa.array([], pa.string()), pa.array([], pa.bool_()))
 
-    def verdicts(self, values: Any) -> tuple[Verdict, "_Known"]:
+    def verdicts(self, values: pa.StringArray) -> tuple[Verdict, "_Known"]:
         """Return the answers for values, and what is known afterwards."""
         if not len(self.values):
             encoded = values.dictionary_encode("encode")
-            learned = self._learn(encoded.dictionary)
+            learned = self._learn(encoded.dictionary.cast(pa.string()))
             return learned.answers.take(encoded.indices), learned
         places = pc.index_in(values, value_set=self.values)
         if not places.null_count:
@@ -133,14 +137,14 @@ class _Known(NamedTuple):
         learned = self._learn(pc.unique(values.filter(places.is_null())))
         return learned.answers.take(pc.index_in(values, value_set=learned.values)), learned
 
-    def _learn(self, values: Any) -> "_Known":
+    def _learn(self, values: pa.StringArray) -> "_Known":
         answers = _decide(self.node, values.to_pylist(), self.column)
         return self._replace(
             values=pa.concat_arrays([self.values, values]), answers=pa.concat_arrays([self.answers, answers])
         )
 
 
-def _decide(node: Node, raws: Sequence[Raw], column: TableColumn) -> Any:
+def _decide(node: Node, raws: Sequence[Raw], column: TableColumn) -> pa.BooleanArray:
     facts = partition_facts(raws, column.type)
     return _spread(_evaluate(node, lambda leaf: leaf.test.may_pass(facts)), len(raws))
 

@@ -25,7 +25,7 @@ NULLS: Final = "nullCount"
 ROWS: Final = "numRecords"
 
 
-def named_leaves(schema: Any, columns: Sequence[TableColumn]) -> list[str]:
+def named_leaves(schema: pa.DataType, columns: Sequence[TableColumn]) -> list[str]:
     """Name the leaves of `stats_parsed` that tell something about the columns; none when there is none."""
     named = [(part, column.path) for column in columns for part in (LOWER, UPPER, NULLS)]
     found = [".".join((part, *path)) for part, path in named if _has(schema, (part, *path))]
@@ -34,7 +34,7 @@ def named_leaves(schema: Any, columns: Sequence[TableColumn]) -> list[str]:
     return [*found, ROWS] if _has(schema, (ROWS,)) else found
 
 
-def _has(schema: Any, path: tuple[str, ...]) -> bool:
+def _has(schema: pa.DataType, path: tuple[str, ...]) -> bool:
     for name in path:
         if not pa.types.is_struct(schema) or schema.get_field_index(name) < 0:
             return False
@@ -42,10 +42,10 @@ def _has(schema: Any, path: tuple[str, ...]) -> bool:
     return not pa.types.is_nested(schema)
 
 
-def from_structs(structs: Any, columns: Sequence[TableColumn]) -> dict[TableColumn, Facts]:
+def from_structs(structs: pa.StructArray, columns: Sequence[TableColumn]) -> dict[TableColumn, Facts]:
     """Return what typed statistics say, a value a file."""
 
-    def leaf(part: str, *path: str) -> Any | None:
+    def leaf(part: str, *path: str) -> pa.Array | None:
         return pc.struct_field(structs, [part, *path]) if _has(structs.type, (part, *path)) else None
 
     found = {}
@@ -57,11 +57,17 @@ def from_structs(structs: Any, columns: Sequence[TableColumn]) -> dict[TableColu
     return found
 
 
-def _whole(array: Any | None) -> Any | None:
+def _whole(array: pa.Array | None) -> pa.Array | None:
     return array.cast(pa.int64()) if array is not None and pa.types.is_integer(array.type) else None
 
 
-def _facts(column: TableColumn, low: Any, high: Any, nulls: Any, rows: Any) -> Facts:
+def _facts(
+    column: TableColumn,
+    low: pa.Array | None,
+    high: pa.Array | None,
+    nulls: pa.Array | None,
+    rows: pa.Array | None,
+) -> Facts:
     may_be_null: Verdict = True
     is_null: Verdict = False
     if nulls is not None:
@@ -112,7 +118,7 @@ class JsonStatistics:
                 fields.append((field, inner[0][1] | None, None))
         return msgspec.defstruct("Values", fields, gc=False, rename=rename)
 
-    def facts(self, texts: Any) -> dict[TableColumn, Facts]:
+    def facts(self, texts: pa.StringArray) -> dict[TableColumn, Facts]:
         """Return what the statistics say, a value a file; a text that is null or unreadable says nothing."""
         read = self._read(_slices(texts))
         rows = integers([statistics.rows for statistics in read])
@@ -130,7 +136,7 @@ class JsonStatistics:
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return self._nothing
 
-    def _column(self, column: TableColumn, read: list[Any], rows: Any) -> Facts:
+    def _column(self, column: TableColumn, read: list[Any], rows: pa.Array) -> Facts:
         path = self._path(column)
         low = from_json(list(map(attrgetter(f"lower.{path}"), read)), column.type, upper=False)
         high = from_json(list(map(attrgetter(f"upper.{path}"), read)), column.type, upper=True)
@@ -147,11 +153,11 @@ class JsonStatistics:
         return self._getters[column]
 
 
-def _slices(texts: Any) -> list[memoryview]:
+def _slices(texts: pa.StringArray) -> list[memoryview]:
     """Return each text's bytes where they lie, none for null: a fraction of what Python strings would take."""
     texts = pc.fill_null(texts.cast(pa.string()), "")
     _, offsets, data = texts.buffers()
-    if data is None:
+    if data is None or offsets is None:
         return [memoryview(b"")] * len(texts)
     ends = memoryview(offsets).cast("i")[texts.offset : texts.offset + len(texts) + 1].tolist()
     whole = memoryview(data)

@@ -67,7 +67,7 @@ def above(maximum: str) -> str | None:
     return begin[:-1] + chr(_SURROGATES.stop if following in _SURROGATES else following)
 
 
-def from_json(values: list[Any], type_: ColumnType, *, upper: bool) -> Any | None:
+def from_json(values: list[Any], type_: ColumnType, *, upper: bool) -> pa.Array | None:
     """Return bounds on the type's axis from values as JSON has them; None when they bound nothing."""
     if type_.axis is None:
         return None
@@ -85,7 +85,7 @@ def _named(text: str) -> float | None:
     return {"Infinity": inf, "-Infinity": -inf}.get(text)
 
 
-def _decimals(values: list[Any], scale: int, *, upper: bool) -> Any:
+def _decimals(values: list[Any], scale: int, *, upper: bool) -> pa.Array:
     kind = pa.decimal128(MAX_PRECISION, scale)
     try:
         return pa.array(values, kind)
@@ -99,7 +99,7 @@ def _rounded(value: Decimal | None, scale: int, *, upper: bool) -> Decimal | Non
     return value.quantize(Decimal(1).scaleb(-scale), ROUND_CEILING if upper else ROUND_FLOOR, EXACTLY)
 
 
-def _wholes(values: list[Any], type_: ColumnType, *, upper: bool) -> Any | None:
+def _wholes(values: list[Any], type_: ColumnType, *, upper: bool) -> pa.Array | None:
     if type_.name in {"date", "timestamp", "timestamp_ntz"}:
         kind = {"date": pa.date32(), "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us")}
         try:
@@ -112,7 +112,7 @@ def _wholes(values: list[Any], type_: ColumnType, *, upper: bool) -> Any | None:
     return integers(values)
 
 
-def integers(values: list[int | None]) -> Any:
+def integers(values: list[int | None]) -> pa.Array:
     """Return an int64 array, null where a number is too large to be of any column."""
     try:
         return pa.array(values, pa.int64())
@@ -134,13 +134,13 @@ def _moment(type_: str, *, upper: bool) -> Callable[[str], int | None]:
     return read
 
 
-def _as_whole(array: Any) -> Any:
+def _as_whole(array: pa.Array) -> pa.Array:
     if pa.types.is_date32(array.type):
         array = array.cast(pa.int32())
     return array.cast(pa.int64())
 
 
-def from_typed(array: Any, type_: ColumnType, *, upper: bool) -> Any | None:
+def from_typed(array: pa.Array, type_: ColumnType, *, upper: bool) -> pa.Array | None:
     """Return bounds on the type's axis from a leaf of typed statistics; None when its type says nothing of use.
 
     The leaf may be narrower than the column, where the column was widened since.
@@ -151,7 +151,7 @@ def from_typed(array: Any, type_: ColumnType, *, upper: bool) -> Any | None:
         return None
 
 
-def _typed(array: Any, type_: ColumnType, *, upper: bool) -> Any | None:
+def _typed(array: pa.Array, type_: ColumnType, *, upper: bool) -> pa.Array | None:
     found = array.type
     if type_.axis is Axis.TEXT and (pa.types.is_string(found) or pa.types.is_large_string(found)):
         return _typed_texts(array.cast(pa.string())) if upper else array.cast(pa.string())
@@ -176,7 +176,7 @@ def _typed(array: Any, type_: ColumnType, *, upper: bool) -> Any | None:
     return None
 
 
-def _typed_texts(array: Any) -> Any:
+def _typed_texts(array: pa.StringArray) -> pa.StringArray:
     doubted = pc.greater_equal(pc.utf8_length(array), _CUT)
     for end in _APPENDED:
         doubted = pc.or_(doubted, pc.ends_with(array, end))
