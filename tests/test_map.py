@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltaic.delta import features
 from deltaic_ops.deploy.api import Route
 from deltaic_ops.deploy.template import ROOT, load_template
 from deltaic_ops.deploy.transform import transformed
 
 ENDPOINTS = sorted(path.parent.name for path in (ROOT / "functions" / "api").glob("*/app.py"))
 TABLE_HEADER = ["endpoint", "folder", "use case", "test"]
+FEATURES_HEADER = ["table feature", "parquet format", "delta format", "note"]
 MODES = ["enabled", "disabled"]
 TABLE = "/shares/{share}/schemas/{schema}/tables/{table}"
 
@@ -148,13 +150,31 @@ def test_the_authorizers_event_is_one_of_a_token_authorizer() -> None:
     assert re.fullmatch(r"arn:aws:execute-api:[\w-]+:\d{12}:\w+/delta-sharing/GET/shares", event["methodArn"])
 
 
-def endpoint_table() -> dict[str, dict[str, str]]:
-    """Return the README's rows by endpoint; cells without their backticks."""
+def readme_table(header: list[str]) -> dict[str, dict[str, str]]:
+    """Return the rows of the README's table of that header, by their first cell; cells without their backticks."""
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     rows = [[cell.strip().strip("`") for cell in line.strip("|").split("|")] for line in lines]
-    first = rows.index(TABLE_HEADER) + 2  # below the header stands a ruler
+    first = rows.index(header) + 2  # below the header stands a ruler
     below = (row for row in rows[first:])
-    return {row[0]: dict(zip(TABLE_HEADER, row, strict=True)) for row in takewhile(lambda row: len(row) > 1, below)}
+    return {row[0]: dict(zip(header, row, strict=True)) for row in takewhile(lambda row: len(row) > 1, below)}
+
+
+def endpoint_table() -> dict[str, dict[str, str]]:
+    return readme_table(TABLE_HEADER)
+
+
+def test_the_readme_says_of_every_known_table_feature_whether_it_is_served() -> None:
+    told = {
+        name.strip("`"): (row["parquet format"], row["delta format"])
+        for names, row in readme_table(FEATURES_HEADER).items()
+        for name in names.split("`, `")
+    }
+    misread = {name for name in features.READABLE if features.PREVIEWS.get(name, name) in features.PARQUET_MISREADS}
+    assert told == {
+        **dict.fromkeys(features.READABLE, ("yes", "yes")),
+        **dict.fromkeys(misread, ("refused", "yes")),
+        **dict.fromkeys(features.REFUSED, ("refused", "refused")),
+    }
 
 
 def test_the_readme_leads_from_every_route_to_its_folder() -> None:

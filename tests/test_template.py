@@ -82,9 +82,12 @@ def keys(resources: dict[str, dict[str, Any]], function: str) -> dict[str, list[
 def test_sam_and_cfn_lint_accept_the_template(mode: str, tmp_path: Path) -> None:
     # `sam validate` knows only the defaults of parameters.
     text = TEMPLATE.read_text()
-    assert text.count("    Default: enabled\n") == 1
+    switches = [
+        name for name, said in read(TEMPLATE)["Parameters"].items() if "enabled" in said.get("AllowedValues", ())
+    ]
+    assert len(re.findall("    Default: (?:enabled|disabled)\n", text)) == len(switches)
     copy = tmp_path / "template.yaml"
-    copy.write_text(text.replace("    Default: enabled\n", f"    Default: {mode}\n"))
+    copy.write_text(re.sub("    Default: (?:enabled|disabled)\n", f"    Default: {mode}\n", text))
     run = subprocess.run(
         [str(Path(sys.executable).parent / "sam"), "validate", "--lint", "--region", "us-east-1", "-t", str(copy)],
         env={**os.environ, "SAM_CLI_TELEMETRY": "0"},
@@ -247,6 +250,81 @@ def test_the_tables_survive_the_stack_and_can_be_restored(resources: dict[str, d
         assert said["Properties"]["BillingMode"] == "PAY_PER_REQUEST"
         assert said["Properties"]["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
         assert said["Properties"]["SSESpecification"] == {"SSEEnabled": True}
+    said = resources["TokenKey"]
+    assert (said["DeletionPolicy"], said["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
+
+
+@pytest.mark.parametrize(("asked", "protected"), [({}, True), ({"DeletionProtection": "disabled"}, False)])
+def test_nobody_deletes_the_tables_by_mistake(asked: dict[str, str], protected: bool) -> None:
+    resources = transformed(parameters={**BUCKETS, **asked})
+    found = [resources[name]["Properties"]["DeletionProtectionEnabled"] for name in ("Catalog", "Tokens")]
+    assert found == [protected, protected]
+
+
+def test_the_endpoint_takes_no_tls_before_1_2(resources: dict[str, dict[str, Any]]) -> None:
+    said = resources["Api"]["Properties"]
+    assert said["EndpointConfiguration"] == {"Types": ["REGIONAL"]}
+    # The oldest protocol that a policy takes stands behind the newest in its name (API Gateway, "Supported security
+    # policies"); those of edge-optimized APIs end in EDGE.
+    assert re.fullmatch(r"SecurityPolicy_TLS13_1_[23]_(?:\w+_)?20\d\d_\d\d", said["SecurityPolicy"])
+    assert said["EndpointAccessMode"] == "BASIC"
+
+
+def test_the_stage_bounds_what_recipients_may_ask_together() -> None:
+    resources = transformed(parameters={**BUCKETS, "RequestsPerSecond": "7", "RequestsBurst": "9"})
+    [settings] = resources["ApiStage"]["Properties"]["MethodSettings"]
+    assert (settings["ResourcePath"], settings["HttpMethod"]) == ("/*", "*")
+    assert [int(settings[name]) for name in ("ThrottlingRateLimit", "ThrottlingBurstLimit")] == [7, 9]
+
+
+SAFE_VARIABLES = {
+    "requestId",
+    "requestTime",
+    "identity.sourceIp",
+    "tlsVersion",
+    "httpMethod",
+    "resourcePath",
+    "status",
+    "error.responseType",
+    "responseLatency",
+    "responseLength",
+    "authorizer.recipientId",
+    "authorizer.tokenId",
+}
+"""None holds a header, a query string or the path as it was sent, where tokens of bearers, pages and queries stand."""
+
+
+def test_the_gateway_logs_every_request_and_no_token(resources: dict[str, dict[str, Any]]) -> None:
+    said = resources["ApiStage"]["Properties"]["AccessLogSetting"]
+    assert said["DestinationArn"] == "arn:aws:logs:us-east-1:000000000000:log-group:${GatewayLog}"
+    assert resources["GatewayLog"]["Properties"]["RetentionInDays"] == 30
+    variables = re.findall(r"\$context\.([\w.]+)", said["Format"])
+    assert set(variables) == SAFE_VARIABLES
+    line = json.loads(re.sub(r"\$context\.[\w.]+", "x", said["Format"]))
+    assert len(line) == len(variables) == len(SAFE_VARIABLES)
+    assert "\n" not in said["Format"]
+
+
+def test_without_the_accounts_role_there_is_no_access_log() -> None:
+    resources = transformed(parameters={**BUCKETS, "AccessLog": "disabled"})
+    assert "AccessLogSetting" not in resources["ApiStage"]["Properties"]
+
+
+def concurrency(parameters: dict[str, str]) -> dict[str, int]:
+    resources = transformed(parameters={**BUCKETS, **parameters})
+    found = {name: resources[name]["Properties"].get("ReservedConcurrentExecutions") for name in FUNCTIONS}
+    return {name: int(number) for name, number in found.items() if number is not None}
+
+
+def test_a_new_account_can_deploy_what_reserves_nothing() -> None:
+    # Lambda refuses any reservation where the account's limit is 10.
+    assert concurrency({}) == {}
+    assert concurrency({"AuthorizerConcurrency": "0", "StreamingConcurrency": "0"}) == {}
+
+
+def test_the_authorizer_is_kept_its_share_and_streams_are_bounded() -> None:
+    assert concurrency({"AuthorizerConcurrency": "50"}) == {"Authorizer": 50}
+    assert concurrency({"StreamingConcurrency": "100"}) == dict.fromkeys(STREAMED, 100)
 
 
 def test_the_tables_are_keyed_as_the_catalog_says() -> None:
@@ -366,7 +444,20 @@ CHANGED = {
     "LogLevel": "DEBUG",
     "LogRetentionDays": "1",
     "AlarmTopic": "arn:aws:sns:us-east-1:000000000000:alarms",
+    "RequestsPerSecond": "7",
+    "RequestsBurst": "9",
+    "AuthorizerConcurrency": "50",
+    "StreamingConcurrency": "100",
+    "DeletionProtection": "disabled",
+    "AccessLog": "disabled",
 }
+
+
+def configured(resources: dict[str, dict[str, Any]], function: str) -> dict[str, Any]:
+    """Return what a published version of a function holds; concurrency is of the function and all its versions."""
+    return {
+        name: said for name, said in resources[function]["Properties"].items() if name != "ReservedConcurrentExecutions"
+    }
 
 
 @pytest.mark.parametrize("parameter", CHANGED)
@@ -375,7 +466,7 @@ def test_a_changed_parameter_publishes_what_it_changes_and_nothing_else(
 ) -> None:
     # Else the alias would go on with the old value, or CloudFormation fail: Lambda publishes nothing unchanged twice.
     other = transformed(parameters={**BUCKETS, parameter: CHANGED[parameter]})
-    changed = {function for function in FUNCTIONS if other[function]["Properties"] != resources[function]["Properties"]}
+    changed = {function for function in FUNCTIONS if configured(other, function) != configured(resources, function)}
     before, after = published(resources), published(other)
     assert {function for function in FUNCTIONS if before[function] != after[function]} == changed
 

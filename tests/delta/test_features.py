@@ -4,7 +4,7 @@ import json
 
 import pytest
 from deltaic.delta.actions import Metadata, Protocol, metadata_of, protocol_of
-from deltaic.delta.features import check_readable, live_features
+from deltaic.delta.features import REFUSED, check_readable, live_features
 from deltaic.errors import TableUnreadable, UnsupportedOperation
 
 
@@ -43,8 +43,14 @@ def test_every_reader_feature_of_the_pinned_spark_is_read(feature: str) -> None:
 
 
 def test_all_unknown_features_are_named() -> None:
-    with pytest.raises(UnsupportedOperation, match="collations-preview, geospatial"):
-        check_readable(made(3, "geospatial", "deletionVectors", "collations-preview"))
+    with pytest.raises(UnsupportedOperation, match="collations-preview, somethingNew"):
+        check_readable(made(3, "somethingNew", "deletionVectors", "collations-preview"))
+
+
+@pytest.mark.parametrize("feature", REFUSED)
+def test_a_feature_that_is_known_and_not_read_is_refused_with_what_to_do(feature: str) -> None:
+    with pytest.raises(UnsupportedOperation, match=rf"'{feature}'.*Ask the provider"):
+        check_readable(made(3, "deletionVectors", feature))
 
 
 def test_writer_features_do_not_matter() -> None:

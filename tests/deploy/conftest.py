@@ -35,6 +35,7 @@ def deploy_with(
             "Stage": "deploytest",
             "Architecture": Target.this_machine().architecture,
             "ResponseStreaming": "disabled",
+            "DeletionProtection": "disabled",
             "DataBuckets": f"arn:aws:s3:::{lake}",
             **parameters,
         }

@@ -22,6 +22,18 @@ def test_the_outputs_are_what_the_operator_needs(deployment: Deployment, client:
     assert len(key) == 64
 
 
+def test_the_tables_of_a_test_can_be_deleted(deployment: Deployment, client: Callable[[Any], Any]) -> None:
+    tables = [deployment.outputs.catalog_table, deployment.outputs.tokens_table]
+    found = [client("dynamodb").describe_table(TableName=name)["Table"] for name in tables]
+    assert [said["DeletionProtectionEnabled"] for said in found] == [False, False]
+
+
+def test_the_deployed_stage_is_throttled(deployment: Deployment, client: Callable[[Any], Any]) -> None:
+    stage = client("apigateway").get_stage(restApiId=deployment.api_id, stageName="delta-sharing")
+    settings = stage["methodSettings"]["*/*"]
+    assert (settings["throttlingRateLimit"], settings["throttlingBurstLimit"]) == (100, 200)
+
+
 def test_a_stack_that_does_not_exist_is_named(client: Callable[[Any], Any]) -> None:
     with pytest.raises(NotFound, match="there is no stack 'nowhere'"):
         stack_outputs(client("cloudformation"), "nowhere")

@@ -33,7 +33,13 @@ def scope(**headers: str) -> dict[str, Any]:
         "path": "/x",
         "query_string": b"",
         "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()],
-        "aws.event": {"requestContext": {"authorizer": {"recipientId": "alice", "tokenId": "t"}}},
+        "aws.event": {
+            "requestContext": {
+                "authorizer": {"recipientId": "alice", "tokenId": "t"},
+                "identity": {"sourceIp": "203.0.113.7"},
+                "requestId": "q-1",
+            }
+        },
     }
 
 
@@ -67,6 +73,33 @@ def body_of(sent: list[Message]) -> bytes:
 
 def streaming(chunks: Iterator[bytes]) -> UseCase:
     return lambda _: Stream(headers={"x": "y"}, chunks=chunks, failed=lambda _: FAILED)
+
+
+def refused(_: object) -> Response:
+    raise NotFound("no such table")
+
+
+@pytest.mark.parametrize(
+    ("use_case", "stream", "status"),
+    [
+        pytest.param(streaming(iter([b"one\n"])), True, 200, id="stream"),
+        pytest.param(streaming(iter([b"one\n"])), False, 200, id="whole"),
+        pytest.param(refused, False, 404, id="refusal"),
+    ],
+)
+def test_the_audit_line_says_who_asked_and_from_where(
+    caplog: pytest.LogCaptureFixture, use_case: UseCase, stream: bool, status: int
+) -> None:
+    answer_of(use_case, stream=stream)
+    [line] = [record.__dict__ for record in caplog.records if record.getMessage() == "request"]
+    names = ("status", "requestId", "recipientId", "tokenId", "sourceIp")
+    assert {name: line[name] for name in names} == {
+        "status": status,
+        "requestId": "q-1",
+        "recipientId": "alice",
+        "tokenId": "t",
+        "sourceIp": "203.0.113.7",
+    }
 
 
 def breaks() -> Iterator[bytes]:

@@ -25,7 +25,7 @@ def read(
         "headers": list(headers),
         "aws.event": {
             "pathParameters": parameters,
-            "requestContext": {"authorizer": said, "requestId": "q-1"},
+            "requestContext": {"authorizer": said, "requestId": "q-1", "identity": {"sourceIp": "203.0.113.7"}},
         },
     }
     messages = [
@@ -42,7 +42,7 @@ def read(
 def test_identity_comes_from_the_authorizer() -> None:
     request = read()
     assert (request.caller.recipient_id, request.caller.token_id) == ("r-1", "t-1")
-    assert (request.method, request.request_id) == ("GET", "q-1")
+    assert (request.method, request.request_id, request.source_ip) == ("GET", "q-1", "203.0.113.7")
 
 
 @pytest.mark.parametrize("said", [{}, {"recipientId": "r-1"}, {"tokenId": "t-1"}, {"recipientId": "", "tokenId": "t"}])

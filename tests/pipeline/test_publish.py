@@ -15,10 +15,10 @@ from deltaic_pipeline.failures import LeaseLost, PipelineError
 from deltaic_pipeline.publish import publish
 from deltaic_pipeline.register import Catalog, TableName
 from deltaic_pipeline.session import leave
-from deltaic_pipeline.sources import Source
+from deltaic_pipeline.sources import Source, read
 from deltaic_pipeline.steps import Step
-from deltaic_pipeline.writing import Target
-from pipeline.place import Place
+from deltaic_pipeline.writing import Target, write
+from pipeline.place import BUCKET, Place
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -184,7 +184,96 @@ def test_properties_reach_new_and_existing_tables(
     log = versions(s3, place)
     configurations = [line["metaData"]["configuration"] for commit in log for line in commit if "metaData" in line]
     assert configurations == [{}, {**kept, "delta.enableChangeDataFeed": "true"}]
-    assert len(log) == 4  # the properties are set once, as a version of their own
+    # The properties are set once, as a version of their own, when the rows are in.
+    assert [sum("add" in line for line in commit) for commit in log] == [1, 1, 0, 1]
+
+
+KEPT = {"id": 1, "small": 1}
+
+
+@pytest.fixture(scope="module")
+def guarded(spark: "SparkSession", s3: "S3Client") -> str:
+    """Return the location of a table with a constraint and no properties yet; what is refused leaves it as it is."""
+    assert s3.head_bucket(Bucket=BUCKET)
+    location = f"s3://{BUCKET}/guarded"
+    rows = spark.sql("SELECT 1 AS id, CAST(1 AS TINYINT) AS small")
+    write(spark, rows, Target(location, change_data_feed=False), "first")
+    spark.sql(f"ALTER TABLE delta.`s3a://{BUCKET}/guarded` ADD CONSTRAINT positive CHECK (id > 0)")
+    return location
+
+
+MERGE: dict[str, Any] = {"mode": "merge", "keys": ["id"]}
+OK = "SELECT 2 AS id, CAST(1 AS TINYINT) AS small"
+
+
+@pytest.mark.parametrize(
+    ("sql", "target", "message"),
+    [
+        pytest.param("SELECT 2 AS id, 'x' AS more", {}, "metadata mismatch", id="other columns"),
+        pytest.param("SELECT CAST(raise_error('row 7 is bad') AS INT) AS id", {}, "row 7 is bad", id="row that fails"),
+        pytest.param("SELECT -1 AS id, CAST(1 AS TINYINT) AS small", {}, "positive", id="constraint"),
+        pytest.param("SELECT 1 AS id, 4000 AS small", MERGE, "small", id="value that does not fit"),
+        pytest.param("SELECT 2 AS id FROM range(2)", MERGE, "same key", id="two rows for one key"),
+        pytest.param(
+            "SELECT 2 AS id, raise_error('no') AS x", {"evolve_schema": True}, "void.*: x", id="void by an error"
+        ),
+        pytest.param("SELECT NULL AS id", {}, "void.*: id", id="void column"),
+        pytest.param(
+            "SELECT 2 AS id, struct(NULL AS a) AS s, array(NULL) AS l, map('k', NULL) AS m",
+            {"evolve_schema": True},
+            r"void.*: s\.a, l\.element, m\.value\.",
+            id="void inside",
+        ),
+        pytest.param(OK, {"properties": {"delta.nonsense": "1"}}, "delta.nonsense", id="unknown property"),
+        pytest.param(OK, {"properties": {"delta.enableDeletionVectors": "maybe"}}, "maybe", id="value of a property"),
+        pytest.param(
+            OK, {"properties": {"delta.columnMapping.mode": "id"}}, "mapping", id="property not for this table"
+        ),
+        pytest.param(OK, {"properties": {"provider": "csv"}}, "provider", id="property of Spark's own"),
+        pytest.param(
+            OK, {"properties": {"delta.constraints.x": "id > 1"}}, "ADD CONSTRAINT", id="constraint as property"
+        ),
+    ],
+)
+def test_whatever_is_refused_leaves_the_tables_log_as_it_was(  # noqa: PLR0917 -- pytest passes by name
+    spark: "SparkSession",
+    catalog: Catalog,
+    s3: "S3Client",
+    place: Place,
+    guarded: str,
+    sql: str,
+    target: dict[str, Any],
+    message: str,
+) -> None:
+    def log() -> dict[str, str]:
+        listed = s3.list_objects_v2(Bucket=BUCKET, Prefix="guarded/_delta_log/0").get("Contents", [])
+        return {item["Key"]: item["ETag"] for item in listed}
+
+    before = log()
+    job = Job(a_file(place.folder, "rows", [KEPT]), Target(guarded, **{"mode": "append", **target}), sql=sql)
+    with pytest.raises(PipelineError, match=message) as refusal:
+        publish(spark, job, catalog)
+    assert "\n" not in refusal.value.message
+    assert log() == before
+    assert len(before) == 2
+
+
+def test_a_run_that_was_killed_after_its_rows_ends_with_rows_once_and_properties_set(
+    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client"
+) -> None:
+    source = a_file(place.folder, "one", [{"id": 1}])
+    publish(spark, Job(source, Target(place.location, change_data_feed=False)), catalog)
+    job = Job(source, Target(place.location, "append", properties={"note": "x"}), run_id="killed")
+    # What the run had done when it ended: its rows, and not yet its properties.
+    assert write(spark, read(spark, job.source), job.target, job.run_id).version == 1
+    assert len(versions(s3, place)) == 2
+    again = publish(spark, job, catalog)
+    assert (again.version, again.repeated) == (1, True)
+    assert rows_of(spark, place.location, "id") == [(1,), (1,)]
+    [metadata] = [line["metaData"] for line in versions(s3, place)[2] if "metaData" in line]
+    assert metadata["configuration"] == {"note": "x", "delta.enableChangeDataFeed": "true"}
+    publish(spark, job, catalog)
+    assert len(versions(s3, place)) == 3
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,13 @@ def parser() -> argparse.ArgumentParser:
         "--key", action="append", default=[], metavar="COLUMN", help="column that identifies a row (merge)"
     )
     writing.add_argument("--partition-by", action="append", default=[], metavar="COLUMN")
-    writing.add_argument("--property", action="append", default=[], metavar="K=V", help="table property")
+    writing.add_argument(
+        "--property",
+        action="append",
+        default=[],
+        metavar="K=V",
+        help="table property; an existing table gets it after the rows",
+    )
     writing.add_argument("--evolve-schema", action="store_true", help="accept new columns (overwrite: any schema)")
     writing.add_argument("--no-change-data-feed", action="store_true", help="do not turn the change data feed on")
     writing.add_argument("--run-id", default="", help="name of this run: a repetition makes no second version")

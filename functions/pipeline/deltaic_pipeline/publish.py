@@ -19,7 +19,7 @@ from deltaic_pipeline.register import Catalog, connect
 from deltaic_pipeline.session import leave, session
 from deltaic_pipeline.sources import catalog_location, read
 from deltaic_pipeline.steps import Progress, silent, step, tasks_shown, terminal
-from deltaic_pipeline.writing import Written, write
+from deltaic_pipeline.writing import Written, set_properties, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,6 +41,8 @@ def publish(
     ttl: timedelta = TIME_TO_LIVE,
 ) -> Written:
     """Publish: one new version of the table, acknowledged only while the lease was held, then the catalog entry.
+
+    Properties that an existing table lacks are one version more, after the rows.
 
     Raises `Conflict` when another writer holds the table or another table has the name, `LeaseLost` when the lease was
     lost on the way (nothing is acknowledged), `PipelineError` when the rows cannot be read or written. Whatever fails,
@@ -68,6 +70,8 @@ def publish(
             with tasks_shown(spark, group, tell):
                 written = write(own, rows, job.target, run_id)
             held.confirm()
+            if set_properties(own, job.target):
+                held.confirm()
             tell(described(written))
         if job.name is not None:
             with step(progress, f"Registering {job.name}"):

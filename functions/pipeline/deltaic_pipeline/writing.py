@@ -73,19 +73,23 @@ def write(spark: "SparkSession", rows: "DataFrame", target: Target, run_id: str)
     """Write the rows as one version of the table and return what was committed, read back from the log.
 
     A second call with the same `run_id` commits nothing (Delta protocol, "Transaction Identifiers"). The caller holds
-    the table's lease. Raises `PipelineError` if the commit is not in the log afterwards.
+    the table's lease, and calls `set_properties` afterwards: a new table is made with its properties, an existing one
+    takes none in the transaction that writes rows. They are checked here, so whatever is refused, rows or properties,
+    is refused before the log has anything of this run. Raises `PipelineError` if the commit is not in the log
+    afterwards.
     """
     from delta.tables import DeltaTable
 
     target.check()
+    _refuse_void_columns(rows)
     location = spark_path(target.location)
     exists = DeltaTable.isDeltaTable(spark, location)
     before = _latest(spark, location, run_id) if exists else None
     if before is not None and before.commit is not None:
         return Written(before.commit, repeated=True, metrics=before.metrics)
     unchanged = -1 if before is None else before.version
-    if exists and _set_properties(spark, location, target.wanted_properties):
-        unchanged += 1
+    if exists:
+        _check_properties(spark, location, _lacking(spark, location, target.wanted_properties))
     if target.mode == "merge":
         _refuse_repeated_keys(rows, target.keys)
     with _transaction(spark, run_id):
@@ -103,6 +107,18 @@ def write(spark: "SparkSession", rows: "DataFrame", target: Target, run_id: str)
         f"the commit of run {run_id} is not in the log of {target.location}: "
         "another writer that does not take the table's lease has overwritten it. Run the job again."
     )
+
+
+def set_properties(spark: "SparkSession", target: Target) -> bool:
+    """Set what an existing table lacks, as a version of its own, and tell whether there was anything to set.
+
+    Safe to repeat: a run that was ended between its rows and its properties sets them when it is started again.
+    """
+    location = spark_path(target.location)
+    lacking = _lacking(spark, location, target.wanted_properties)
+    if lacking:
+        spark.sql(_alter(location, lacking))
+    return bool(lacking)
 
 
 def _save(rows: "DataFrame", target: Target, location: str, *, exists: bool) -> None:
@@ -151,15 +167,67 @@ def _refuse_repeated_keys(rows: "DataFrame", keys: Sequence[str]) -> None:
         raise PipelineError(f"several rows to merge have the same key ({named}): reduce them to one in the SQL.")
 
 
-def _set_properties(spark: "SparkSession", location: str, wanted: Mapping[str, str]) -> bool:
-    """Set what the table lacks, as a version of its own, and tell whether there was anything to set."""
+def _refuse_void_columns(rows: "DataFrame") -> None:
+    """Refuse columns of Spark's type void (`SELECT NULL AS x`): Delta leaves them out of its files without a word."""
+    from pyspark.sql import types
+
+    def voids(found: types.DataType, path: str) -> Iterator[str]:
+        match found:
+            case types.NullType():
+                yield path
+            case types.StructType():
+                for field in found.fields:
+                    yield from voids(field.dataType, f"{path}.{field.name}" if path else field.name)
+            case types.ArrayType():
+                yield from voids(found.elementType, f"{path}.element")
+            case types.MapType():
+                yield from voids(found.keyType, f"{path}.key")
+                yield from voids(found.valueType, f"{path}.value")
+
+    names = list(voids(rows.schema, ""))
+    if names:
+        raise PipelineError(
+            f"Delta stores no column of type void, which these are: {', '.join(names)}. Give each a type in the SQL, "
+            "such as CAST(NULL AS STRING), or leave it out."
+        )
+
+
+def _lacking(spark: "SparkSession", location: str, wanted: Mapping[str, str]) -> dict[str, str]:
+    """Return the wanted properties that the table has not, or has with another value."""
     shown: list[Any] = spark.sql(f"SHOW TBLPROPERTIES delta.{_quoted(location)}").collect() if wanted else []
     present = {row["key"]: row["value"] for row in shown}
-    lacking = {name: value for name, value in wanted.items() if present.get(name) != value}
-    if lacking:
-        pairs = ", ".join(f"{_literal(name)} = {_literal(value)}" for name, value in sorted(lacking.items()))
-        spark.sql(f"ALTER TABLE delta.{_quoted(location)} SET TBLPROPERTIES ({pairs})")
-    return bool(lacking)
+    return {name: value for name, value in wanted.items() if present.get(name) != value}
+
+
+def _alter(location: str, properties: Mapping[str, str]) -> str:
+    pairs = ", ".join(f"{_literal(name)} = {_literal(value)}" for name, value in sorted(properties.items()))
+    return f"ALTER TABLE delta.{_quoted(location)} SET TBLPROPERTIES ({pairs})"
+
+
+def _check_properties(spark: "SparkSession", location: str, properties: Mapping[str, str]) -> None:
+    """Have Spark and Delta refuse what they will not set on this table: in a transaction that is never committed."""
+    if not properties:
+        return
+    constraints = [name for name in properties if name.lower().startswith("delta.constraints.")]
+    if constraints:
+        raise PipelineError(f"{constraints[0]} is a constraint: add it with ALTER TABLE ... ADD CONSTRAINT.")
+    spark.sql(f"EXPLAIN {_alter(location, properties)}")  # names that Spark keeps for itself, such as `provider`
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- Delta has no public way to try without committing
+    delta = jvm.org.apache.spark.sql.delta
+    transaction = delta.DeltaLog.forTable(spark._jsparkSession, location).startTransaction()  # noqa: SLF001
+    given = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(dict(properties))
+    metadata = transaction.metadata()
+    proposed = metadata.copy(
+        metadata.id(),
+        metadata.name(),
+        metadata.description(),
+        metadata.format(),
+        metadata.schemaString(),
+        metadata.partitionColumns(),
+        metadata.configuration().concat(delta.DeltaConfigs.validateConfigurations(given)),
+        metadata.createdTime(),
+    )
+    transaction.updateMetadata(proposed, False)  # noqa: FBT003 -- Scala's, by position
 
 
 @contextmanager

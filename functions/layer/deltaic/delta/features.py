@@ -20,7 +20,7 @@ VARIANT_SHREDDING: Final = "variantShredding"
 LOG_ONLY: Final = frozenset({"v2Checkpoint", "vacuumProtocolCheck"})
 """Reader features that only concern whoever reads the log, which is this server: no client needs to know of them."""
 
-_PREVIEWS: Final = {
+PREVIEWS: Final = {
     "typeWidening-preview": TYPE_WIDENING,
     "variantType-preview": VARIANT,
     "variantShredding-preview": VARIANT_SHREDDING,
@@ -33,8 +33,22 @@ PARQUET_MISREADS: Final = frozenset({COLUMN_MAPPING, DELETION_VECTORS, TYPE_WIDE
 The others it reads right or fails at by itself: a type in the schema that it does not know.
 """
 
-_CATALOG: Final = frozenset({"catalogManaged", "catalogOwned-preview", "catalogOwned"})
-_READABLE: Final = _DATA | LOG_ONLY | _PREVIEWS.keys()
+READABLE: Final = _DATA | LOG_ONLY | PREVIEWS.keys()
+"""What a table may require of its readers for this server to read it."""
+
+_CATALOG: Final = (
+    "The table is managed by a catalog (table feature '{}'), whose commits this server cannot see yet. Ask the "
+    "provider to share a table without that feature."
+)
+REFUSED: Final = {
+    **dict.fromkeys(("catalogManaged", "catalogOwned-preview", "catalogOwned"), _CATALOG),
+    "geospatial": (
+        "The table has geometry or geography columns (table feature '{}'), which this server does not read yet. Ask "
+        "the provider to share a table that holds them as text (WKT) or bytes (WKB)."
+    ),
+}
+"""Reader features that are known and not read, with what a recipient is told of each."""
+
 _NAMED_READER_VERSION: Final = 3
 _MAPPING_READER_VERSION: Final = 2
 
@@ -58,12 +72,9 @@ def check_readable(protocol: Protocol) -> None:
             f"{', '.join(sorted(features))}"
         )
     for feature in features or ():
-        if feature in _CATALOG:
-            raise UnsupportedOperation(
-                f"The table is managed by a catalog (table feature '{feature}'), whose commits this server cannot see "
-                "yet. Ask the provider to share a table without that feature."
-            )
-    unknown = sorted(set(features or ()) - _READABLE)
+        if feature in REFUSED:
+            raise UnsupportedOperation(REFUSED[feature].format(feature))
+    unknown = sorted(set(features or ()) - READABLE)
     if unknown:
         raise UnsupportedOperation(
             f"The table requires reader features that this server does not support: {', '.join(unknown)}. Ask the "
@@ -77,7 +88,7 @@ def supported_features(protocol: Protocol) -> frozenset[str]:
         return frozenset()
     if protocol.min_reader_version == _MAPPING_READER_VERSION:
         return frozenset({COLUMN_MAPPING})
-    return frozenset(_PREVIEWS.get(name, name) for name in protocol.reader_features or ())
+    return frozenset(PREVIEWS.get(name, name) for name in protocol.reader_features or ())
 
 
 def live_features(protocol: Protocol, metadata: Metadata, *, has_deletion_vectors: bool = False) -> frozenset[str]:

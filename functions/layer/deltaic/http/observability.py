@@ -1,8 +1,9 @@
 """The record of each request: one structured log line and its metrics, and never a secret.
 
-The log line is the audit record (who asked for which table, what was answered). Bearer tokens, signed URLs and page
-tokens never enter it: of a message only what cannot be one, of a failure only its own stack, because the causes behind
-it quote requests. Metrics leave as CloudWatch EMF; set POWERTOOLS_METRICS_DISABLED=true where nobody reads them.
+The log line is the audit record (who asked for which table from where, what was answered). Bearer tokens, signed URLs
+and page tokens never enter it: of a message only what cannot be one, of a failure only its own stack, because the
+causes behind it quote requests. Metrics leave as CloudWatch EMF; set POWERTOOLS_METRICS_DISABLED=true where nobody
+reads them.
 
 Powertools is imported when the first request has been answered and not before: it is a third of what a listing
 function would import, and a streamed answer has left by then.
@@ -65,6 +66,7 @@ class Exchange:
                 "requestId": self.request.request_id,
                 "recipientId": self.request.caller.recipient_id,
                 "tokenId": self.request.caller.token_id,
+                "sourceIp": self.request.source_ip,
                 "names": dict(self.request.names),
                 "userAgent": self.request.headers.get("user-agent", ""),
             }

@@ -28,6 +28,8 @@ class Request:
     body: bytes
     caller: Caller
     request_id: str
+    source_ip: str
+    """The address that API Gateway took the request from."""
 
 
 async def read_request(scope: Scope, receive: Receive) -> Request:
@@ -57,4 +59,5 @@ async def read_request(scope: Scope, receive: Receive) -> Request:
         body=bytes(body),
         caller=Caller(recipient_id=recipient_id, token_id=token_id),
         request_id=context.get("requestId", ""),
+        source_ip=(context.get("identity") or {}).get("sourceIp", ""),
     )
