@@ -51,7 +51,8 @@ def failure(error: Exception, name: ObjectName, region: str, path: str = "") -> 
     if isinstance(error, InvalidPathError):
         return TableUnreadable(f"{shown} is not a path that this server can read")
     if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or _RANGE.search(text):
-        return TableUnreadable(f"{shown} is shorter than the log says")
+        # Who asks knows the length: it was cut or replaced since.
+        return Unavailable(f"the storage of this table gave less of {shown} than the log says it has; try again")
     if code in _OTHER_REGION or status in _MOVED or _REDIRECTED.search(text):
         return TableUnreadable(
             f"the bucket '{name.bucket}' is not in region {region}: the provider must register its "

@@ -92,7 +92,7 @@ class ObjectTableStore:
         return on_loop(self._get_all(paths))
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Return `[start, end)` ranges, near ones coalesced, in parallel; a range past the end is TableUnreadable."""
+        """Return `[start, end)` ranges, near ones coalesced, in parallel; a range past the end is Unavailable."""
         import obstore
 
         name = self._locations.object_name(path)
