@@ -65,5 +65,5 @@ def read_checksum(store: TableStore, file: LogFile | None) -> Checksum | None:
             record.in_commit_timestamp_opt,
             record.num_deletion_vectors_opt,
         )
-    except (FileNotFoundError, msgspec.MsgspecError, ValueError, TableUnreadable):
+    except (FileNotFoundError, msgspec.MsgspecError, ValueError, RecursionError, TableUnreadable):
         return None

@@ -21,6 +21,7 @@ _THROTTLED = frozenset(
 )
 _PASSING = frozenset({"ExpiredToken", "TokenRefreshRequired", "RequestTimeout", "InternalError", "ServiceUnavailable"})
 """Failures that another attempt may not meet, although S3 answers the first three of them with 400."""
+_CLOCK = frozenset({"RequestTimeTooSkewed", "RequestExpired"})
 # No range of an empty object can be satisfied: S3 answers 416, MiniStack a range that ends before it starts.
 _EMPTY = re.compile(r"status: 416,|\"bytes 0--1/0\"")
 
@@ -46,6 +47,8 @@ def failure(error: Exception, name: ObjectName, region: str, path: str = "") -> 
         return TableUnreadable(f"the bucket '{name.bucket}' does not exist: the provider must correct the location")
     if code in _THROTTLED or status == HTTPStatus.TOO_MANY_REQUESTS:
         return TooManyRequests(f"the storage of this table is throttling requests to '{name.bucket}'; try again")
+    if code in _CLOCK:
+        return Unavailable("the clock of this server and that of this table's storage differ too much; try again later")
     if code in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return Unavailable(f"the storage of this table failed to answer for {shown}; try again")
     if isinstance(error, InvalidPathError):
@@ -58,6 +61,9 @@ def failure(error: Exception, name: ObjectName, region: str, path: str = "") -> 
             f"the bucket '{name.bucket}' is not in region {region}: the provider must register its "
             "storage with the right region (deltaic storage create --region)"
         )
+    if status in _REFUSED and not code:
+        # Every refusal of a store has a code: this is the page of a proxy.
+        return Unavailable(f"something before the storage of this table answered for {shown}; try again later")
     if isinstance(error, PermissionDeniedError | UnauthenticatedError) or status in _REFUSED:
         return TableUnreadable(
             f"the server may not read {shown}: the provider must give it access to the bucket '{name.bucket}' "
