@@ -13,7 +13,7 @@ import botocore.session
 import pytest
 from botocore.config import Config
 from deltaic.catalog.dynamo import Dynamo, client_config
-from deltaic.catalog.keys import Key
+from deltaic.catalog.keys import Key, recipients
 from deltaic.catalog.queries import Query, QueryStore
 from deltaic.catalog.reader import CatalogReader
 from deltaic.catalog.tokens import TokenStore
@@ -56,7 +56,7 @@ class Scripted(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.answers: list[tuple[int, dict[str, Any]]] = []
+        self.answers: list[tuple[int, dict[str, Any] | bytes]] = []
         self.bodies: list[dict[str, Any]] = []
 
     @property
@@ -74,7 +74,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.server.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
         status, body = self.server.answers.pop(0) if len(self.server.answers) > 1 else self.server.answers[0]
-        content = json.dumps(body).encode()
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/x-amz-json-1.0")
         self.send_header("Content-Length", str(len(content)))
@@ -166,6 +166,52 @@ def test_recipients_are_told_of_no_trouble_of_the_server(
             ask()
         assert type(refusal.value) is expected
         assert not [word for word in (BEARER, "AWS", "stack", "role", code) if word in refusal.value.message]
+
+
+ITEM = json.dumps({"Item": {"pk": {"S": "p"}, "sk": {"S": "s"}, "v": {"S": "text"}}}).encode()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(ITEM[: len(ITEM) // 2], id="half"),
+        pytest.param(b"", id="empty"),
+        pytest.param(b"<html><body>Please sign in</body></html>", id="page"),
+        pytest.param(b"[]", id="list"),
+    ],
+)
+def test_half_an_answer_is_a_passing_failure_and_no_missing_item(aws: Scripted, answer: bytes) -> None:
+    aws.answers = [(200, answer)]
+    way = dynamo(aws)
+    for ask in (
+        lambda: way.get("t", Key("p", "s")),
+        lambda: way.batch_get("t", [Key("p", "s")]),
+        lambda: list(way.query("t", recipients())),
+        lambda: TokenStore("tokens", way).authenticate(BEARER),
+        lambda: CatalogReader("catalog", way).list_shares("id", None, 1),
+    ):
+        with pytest.raises(Unavailable, match="try again"):
+            ask()
+    aws.answers = [(200, ITEM)]
+    assert way.get("t", Key("p", "s")) == {"pk": "p", "sk": "s", "v": "text"}
+
+
+def test_an_answer_of_another_kind_is_a_passing_failure(aws: Scripted) -> None:
+    aws.answers = [(200, {})]
+    for ask in (
+        lambda: dynamo(aws).batch_get("t", [Key("p", "s")]),
+        lambda: list(dynamo(aws).query("t", recipients())),
+    ):
+        with pytest.raises(Unavailable, match="try again"):
+            ask()
+    assert dynamo(aws).get("t", Key("p", "s")) is None
+
+
+def test_a_wrong_clock_is_not_a_wrong_key(aws: Scripted) -> None:
+    for told in ("Signature expired: 20260101T000000Z is now earlier than", "Signature not yet current: 20260101"):
+        aws.answers = [(400, {"__type": "com.amazon.coral.service#InvalidSignatureException", "message": told})]
+        with pytest.raises(Unavailable, match="clock"):
+            dynamo(aws).get("t", Key("p", "s"))
 
 
 def test_recipients_are_not_told_how_the_server_connects() -> None:

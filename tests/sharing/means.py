@@ -54,7 +54,7 @@ def sharing(**changed: Any) -> Sharing:
     return replace(made, **changed)
 
 
-def shared_table() -> SharedTable:
+def shared_table(start_version: int = 0) -> SharedTable:
     entry = Table(
         name="t",
         schema_name="d",
@@ -66,7 +66,9 @@ def shared_table() -> SharedTable:
         created_at=datetime(2026, 1, 1, tzinfo=UTC),
     )
     locations = TableLocations.parse(entry.location, ())
-    return SharedTable(Caller("alice", "token-1"), entry, STORAGE, locations, TableGate("s.d.t", entry.history, 0))
+    return SharedTable(
+        Caller("alice", "token-1"), entry, STORAGE, locations, TableGate("s.d.t", entry.history, start_version)
+    )
 
 
 @dataclass
@@ -76,6 +78,8 @@ class Feed:
     root: Path
     capabilities: str | None = None
     max_files: int | None = None
+    start_version: int = 0
+    """The first version that is shared."""
 
     def __post_init__(self) -> None:
         """Start with nothing read."""
@@ -83,8 +87,8 @@ class Feed:
         self.log = DeltaLog(self.store, SnapshotCache(1 << 28), "t")
         self.sharing = sharing()
 
-    def answer(self, first: int, last: int, page: PageClaims | None = None) -> Answer:
-        table, options = shared_table(), ResponseOptions(Capabilities.parse(self.capabilities), None)
+    def answer(self, first: int, last: int, page: PageClaims | None = None, *, feed: bool = True) -> Answer:
+        table, options = shared_table(self.start_version), ResponseOptions(Capabilities.parse(self.capabilities), None)
         asked = Range(
             sharing=self.sharing,
             table=table,
@@ -97,7 +101,7 @@ class Feed:
             latest=last,
             page=page,
             max_files=self.max_files,
-            feed=True,
+            feed=feed,
             historical_metadata=False,
             historical_protocol=False,
             ends=self.max_files is not None,

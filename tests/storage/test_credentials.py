@@ -4,6 +4,7 @@ import pytest
 from deltaic.errors import Unavailable
 from deltaic.storage.credentials import server_secret
 from deltaic_ops.local.embedded import EmbeddedAws, free_port
+from storage.answers import HALVES, answering
 
 
 def test_an_absent_secret_is_unavailable(embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -12,6 +13,14 @@ def test_an_absent_secret_is_unavailable(embedded_aws: EmbeddedAws, monkeypatch:
     with pytest.raises(Unavailable) as refusal:
         server_secret("no/such/secret", "us-east-1", embedded_aws.endpoint)
     assert "no/such/secret" not in refusal.value.message
+
+
+@pytest.mark.parametrize("answer", HALVES)
+def test_half_an_answer_is_unavailable(monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    with answering(answer) as endpoint, pytest.raises(Unavailable, match="try again"):
+        server_secret("any", "us-east-1", endpoint)
 
 
 def test_nobody_who_answers_is_unavailable(embedded_aws: EmbeddedAws, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,9 +129,9 @@ def test_ranges_and_tails_are_slices(store: Store) -> None:
     assert objects.get_ranges("big", []) == []
     assert objects.get_tail("big", 8) == (body[-8:], len(body))
     assert objects.get_tail("big", 10 * NEAR) == (body, len(body))
-    with pytest.raises(TableUnreadable, match="shorter"):
+    with pytest.raises(Unavailable, match="less of"):
         objects.get_ranges("big", [(3 * NEAR - 1, 3 * NEAR + 1)])
-    with pytest.raises(TableUnreadable, match="shorter"):
+    with pytest.raises(Unavailable, match="less of"):
         objects.get_ranges("big", [(5 * NEAR, 5 * NEAR + 1)])
 
 
@@ -154,7 +154,7 @@ def test_requests_are_counted(store: Store) -> None:
     body = noise(3 * NEAR)
     store.put("counted/big", body)
     objects = table(store, "counted")
-    list(objects.list_log())
+    list(objects.list_log("0"))
     assert objects.requests_made == 1
     objects.get_tail("big", 8)
     objects.get_ranges("big", [(0, 10), (20, 30), (NEAR, NEAR + 5)])
@@ -184,6 +184,9 @@ def test_a_refused_key_names_the_bucket_and_the_remedy(store: Store) -> None:
         assert "unknown-secret" not in str(caught.value)
 
 
+PAGE = "<html><body><p>Please sign in</p></body></html>"
+
+
 class _Scripted(http.server.BaseHTTPRequestHandler):
     """A store by the letter: it lists `server.keys` in pages as S3 does, or fails as the bucket's name says."""
 
@@ -198,6 +201,15 @@ class _Scripted(http.server.BaseHTTPRequestHandler):
             code = {"slow": "SlowDown", "region": "AuthorizationHeaderMalformed"}.get(code, code)
             self.answer(int(status), f"<Error><Code>{code}</Code><Message>secret-detail</Message></Error>")
             return
+        if bucket == "page-listing" and "prefix=" not in parts.query:
+            if parts.path.partition("/t/")[2] in self.server.keys:
+                self.answer_range()
+            else:
+                self.answer(404, "<Error><Code>NoSuchKey</Code></Error>")
+            return
+        if bucket.startswith("page-"):
+            self.answer(200 if bucket == "page-listing" else int(bucket[5:]), PAGE)
+            return
         query = dict(parse_qsl(parts.query))
         after = query.get("continuation-token") or query.get("start-after", "")
         found = sorted(key for key in self.server.keys if key.startswith(query["prefix"]) and key > after)
@@ -207,6 +219,14 @@ class _Scripted(http.server.BaseHTTPRequestHandler):
         )
         more = f"<NextContinuationToken>{found[999]}</NextContinuationToken>" if len(found) > 1000 else ""
         self.answer(200, f"<ListBucketResult>{entries}{more}</ListBucketResult>")
+
+    def answer_range(self) -> None:
+        self.send_response(206)
+        self.send_header("Content-Range", "bytes 1-1/2")
+        self.send_header("Content-Length", "1")
+        self.send_header("Last-Modified", "Tue, 03 Feb 2026 04:05:06 GMT")
+        self.end_headers()
+        self.wfile.write(b"}")
 
     def answer(self, status: int, text: str) -> None:
         self.send_response(status)
@@ -256,6 +276,18 @@ def test_a_long_log_is_listed_in_pages(scripted: Scripted) -> None:
     assert next(objects.list_log()).modified == 1_770_091_506_007
 
 
+@pytest.mark.parametrize("left", [COMMITS[0], "_last_checkpoint"])
+def test_a_page_in_place_of_a_listing_is_no_empty_log(scripted: Scripted, left: str) -> None:
+    """Well-formed HTML reads as a listing of nothing; a log that is there says otherwise."""
+    objects = scripted.objects("page-listing")
+    assert list(objects.list_log()) == []
+    scripted.keys = [f"_delta_log/{left}"]
+    with pytest.raises(Unavailable, match="lists nothing"):
+        list(objects.list_log())
+    with pytest.raises(Unavailable):
+        list(scripted.objects("page-200").list_log())
+
+
 def test_a_large_subfolder_is_not_listed_through(scripted: Scripted) -> None:
     names = [*COMMITS[:3], "_last_checkpoint", "zz"]
     inner = [f"_sidecars/{number:05}.parquet" for number in range(9000)] + ["_staged_commits/x.json"]
@@ -278,6 +310,9 @@ def test_a_large_subfolder_is_not_listed_through(scripted: Scripted) -> None:
         pytest.param("answer-404-nothing", FileNotFoundError, id="not-found"),
         pytest.param("answer-400-RequestTimeout", Unavailable, id="slow-client"),
         pytest.param("answer-400-ExpiredToken", Unavailable, id="session-ended"),
+        pytest.param("answer-403-RequestTimeTooSkewed", Unavailable, id="clock-skew"),
+        pytest.param("page-403", Unavailable, id="page-of-a-proxy"),
+        pytest.param("page-400", Unavailable, id="page-of-a-proxy-400"),
     ],
 )
 def test_failures_of_the_store(scripted: Scripted, bucket: str, raised: type[Exception]) -> None:

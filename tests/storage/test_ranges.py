@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from deltaic.errors import TableUnreadable
+from deltaic.errors import Unavailable
 from deltaic.storage.ranges import LARGEST, coalesce, cut
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -46,5 +46,5 @@ def test_cut_ranges_are_slices(ranges: list[tuple[int, int]], near: int, largest
 
 
 def test_a_short_answer_is_not_taken() -> None:
-    with pytest.raises(TableUnreadable, match="shorter"):
+    with pytest.raises(Unavailable, match="less of"):
         cut([(0, 4)], [(0, 4)], [b"abc"], "x")

@@ -17,6 +17,7 @@ from deltaic.storage.sessions import SigningSessions, session_name, tag_value
 from deltaic.storage.urls import TableUrls
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from storage.answers import HALVES, answering
 from storage.stores import Store, document
 from storage.test_round_trip import fetch
 
@@ -302,3 +303,28 @@ def test_a_role_that_may_not_be_assumed_is_named(live: SigningSessions, ministac
     )
     with pytest.raises(TableUnreadable, match="role"):
         live.credentials("alice", absent)
+
+
+SKEWED = (
+    '<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>Sender</Type>'
+    "<Code>SignatureDoesNotMatch</Code><Message>Signature expired: 20260101T000000Z is now earlier than "
+    "20260101T003000Z (20260101T004500Z - 15 min.)</Message></Error></ErrorResponse>"
+)
+
+
+@pytest.mark.parametrize("answer", HALVES)
+def test_half_an_answer_of_aws_is_a_passing_failure(monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    with answering(answer) as endpoint:
+        sessions = SigningSessions(ROLE, endpoint=endpoint)
+        for storage in (AWS, StorageConfig(secret="keys")):
+            with pytest.raises(Unavailable, match="half an answer"):
+                sessions.credentials("alice", storage)
+
+
+def test_a_wrong_clock_is_not_a_wrong_role(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    with answering(SKEWED.encode(), 403) as endpoint, pytest.raises(Unavailable, match="clock"):
+        SigningSessions(ROLE, endpoint=endpoint).credentials("alice", AWS)

@@ -11,7 +11,10 @@ app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 Name = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA.TABLE")]
 _HISTORY = "Share earlier versions and the change data feed too."
-_START = "The first version that is shared, where history is."
+_START = (
+    "The first version that is shared, where history is. What its commit took away is not told: queries and feeds from "
+    "this version on begin with the files that it added. Whoever needs all rows reads the version, then its changes."
+)
 _MODE = "url: signed URLs; dir: credentials for the folder, with --history. Can be repeated."
 _AUXILIARY = "Another folder that the table's files may lie in. Can be repeated."
 _STORAGE = "The storage that the location is in (deltaic storage); AWS S3 if none is named."

@@ -21,6 +21,8 @@ _REFUSED: Final = DENIED | {
     "MissingAuthenticationTokenException",
     "UnrecognizedClientException",
 }
+_SKEWED: Final = ("Signature expired", "Signature not yet current")
+"""How AWS says that the clock of whoever signed is wrong: the code is that of a wrong key."""
 _SERVER_ERROR: Final = 500
 
 
@@ -42,6 +44,7 @@ def refused(error: Exception) -> Exception:
     """Return what the catalog raises for an exception out of botocore; any other exception comes back as it is."""
     # Imported here: it is loaded already wherever botocore could have raised, and nobody else should pay for it.
     from botocore import exceptions
+    from botocore.parsers import ResponseParserError
 
     match error:
         case exceptions.ClientError():
@@ -56,6 +59,9 @@ def refused(error: Exception) -> Exception:
             return PermissionDenied("there are no usable AWS credentials: set AWS_PROFILE or the AWS variables")
         case exceptions.HTTPClientError() | exceptions.ConnectionError() | exceptions.IncompleteReadError():
             return Unavailable("AWS cannot be reached: try again, and check AWS_ENDPOINT_URL and the region")
+        case ResponseParserError() | AttributeError() | KeyError() | TypeError():
+            # What botocore's parsers make of an answer in another form than they know.
+            return Unavailable("AWS gave half an answer: try again")
         case exceptions.BotoCoreError():
             return InvalidParameter(f"AWS cannot be asked this way: {error}")
         case _:
@@ -107,6 +113,8 @@ def _named(code: str, message: str, status: int, operation: str) -> Exception:
         return Contended(code)
     if code in THROTTLED:
         return TooManyRequests("the catalog is busy: try again in a moment")
+    if code in _REFUSED and message.startswith(_SKEWED):
+        return Unavailable("the clock of this machine and that of AWS differ too much: set it, and try again")
     if code in _REFUSED:
         return PermissionDenied(f"AWS refused {operation} ({code}): check the credentials and the role's policy")
     if code == "ResourceNotFoundException":

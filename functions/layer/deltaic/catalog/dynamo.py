@@ -1,15 +1,18 @@
 """The connection to DynamoDB: one lazy client, bounded waiting, and no error of AWS's own let through."""
 
+import json
 import random
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from deltaic.catalog.attributes import unmarshal_item
 from deltaic.catalog.aws_errors import Contended, refused, withheld
 from deltaic.catalog.keys import Key, Range
-from deltaic.errors import Conflict, TooManyRequests
+from deltaic.errors import Conflict, TooManyRequests, Unavailable
 from deltaic.settings import settings
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ _READ_ATTEMPTS: Final = 8
 _WRITE_ATTEMPTS: Final = 16  # sixteen writers of one item are done by then, since each round has a winner
 _FIRST_PAUSE_SECONDS: Final = 0.02
 _LONGEST_PAUSE_SECONDS: Final = 0.64
+_HALF: Final = "the catalog's answer was broken: try again in a moment"
 _Answer = TypeVar("_Answer")
 
 Attributes = dict[str, Any]
@@ -76,7 +80,9 @@ class Dynamo:
         if self._client is None:
             with self._lock:
                 if self._client is None:
-                    self._client = self._call(self._connect)
+                    connected = self._call(self._connect)
+                    connected.meta.events.register("after-call.dynamodb", _check_whole, unique_id="deltaic-whole")
+                    self._client = connected
         return self._client
 
     def connect(self) -> None:
@@ -119,7 +125,7 @@ class Dynamo:
         client = self.client
         request = {table: {"Keys": [_key(key) for key in keys], "ConsistentRead": True}}
         answer: Any = self._call(lambda: client.batch_get_item(RequestItems=request))  # type: ignore[arg-type]
-        items = [unmarshal_item(item) for item in answer["Responses"].get(table, [])]
+        items = [unmarshal_item(item) for item in _told(answer, "Responses").get(table, [])]
         unprocessed = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
         return items, [Key(**unmarshal_item(key)) for key in unprocessed]
 
@@ -150,10 +156,11 @@ class Dynamo:
                     **arguments,
                 ),
             )
-            for item in answer["Items"]:
+            items = _told(answer, "Items")
+            for item in items:
                 yield unmarshal_item(item)
             if limit is not None:
-                limit -= len(answer["Items"])
+                limit -= len(items)
             if "LastEvaluatedKey" not in answer:
                 return
             position = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
@@ -186,6 +193,28 @@ class Dynamo:
             return request()
         except Exception as error:
             raise self._translate(error) from error
+
+
+def _check_whole(http_response: Any, **_: Any) -> None:
+    """Refuse an answer that is no JSON: botocore makes an empty one of it, and so of an item that exists none."""
+    content = http_response.content
+    if http_response.status_code >= HTTPStatus.MULTIPLE_CHOICES:
+        return
+    try:
+        # DynamoDB tells the checksum of its answers, which is quicker to compare than JSON is to read.
+        told = http_response.headers.get("x-amz-crc32")
+        whole = int(told) == zlib.crc32(content) if told else isinstance(json.loads(content), dict)
+    except (ValueError, RecursionError):
+        whole = False
+    if not whole:
+        raise Unavailable(_HALF)
+
+
+def _told(answer: Any, name: str) -> Any:
+    """Return a part that every answer of this kind has."""
+    if name not in answer:
+        raise Unavailable(_HALF)
+    return answer[name]
 
 
 def _key(key: Key) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import msgspec
 
 from deltaic.delta.actions import Add, AddCdcFile, Metadata, Protocol, Remove, metadata_of, protocol_of
 from deltaic.delta.commits import slices, windows
+from deltaic.delta.lengths import read_all_listed
 from deltaic.delta.paths import LOG, Commit, version_prefix
 from deltaic.delta.store import TableStore
 from deltaic.delta.times import list_times
@@ -96,9 +97,8 @@ class CommitRange:
     def read(self, after: int) -> Iterator[CommitChanges]:
         """Read the commits but the first `after` ones, ascending; raises TableUnreadable for a broken one, by name."""
         for window in windows(self.commits[after:], _WINDOW_COMMITS):
-            paths = [commit.path for commit in window]
-            with reading(paths[0]):
-                contents = self.store.get_many(paths)
+            with reading(window[0].path):
+                contents = read_all_listed(self.store, [commit.file for commit in window])
             for commit, content in zip(window, contents, strict=True):
                 yield commit_changes(content, commit.path, commit.start, self.times[commit.start])
 

@@ -13,6 +13,7 @@ import msgspec
 
 from deltaic.delta.actions import Add, Metadata, Protocol, Sidecar, metadata_of, protocol_of
 from deltaic.delta.commits import metadata_in, protocol_in, slices
+from deltaic.delta.lengths import read_listed
 from deltaic.delta.paths import LOG, SIDECARS, Checkpoint
 from deltaic.delta.replay import batch_of
 from deltaic.delta.scan.checkpoint_parts import LinesPart, ParquetPart, Part
@@ -107,11 +108,12 @@ class CheckpointReader:
 
     @cached_property
     def _manifest(self) -> _Manifest | None:
-        path = LOG + self.checkpoint.files[0].name
+        file = self.checkpoint.files[0]
+        path = LOG + file.name
         if not path.endswith(".json"):
             return None
         with reading(path):
-            content = self.store.get(path)
+            content = read_listed(self.store, file)
         protocol: Protocol | None = None
         metadata: Metadata | None = None
         adds: list[Add] = []

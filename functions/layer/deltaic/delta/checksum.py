@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from deltaic.delta.actions import Metadata, Protocol, metadata_of, protocol_of
+from deltaic.delta.lengths import read_listed
 from deltaic.delta.paths import LOG
 from deltaic.delta.store import LogFile, TableStore
 from deltaic.errors import TableUnreadable
@@ -49,12 +50,12 @@ _record: Final = msgspec.json.Decoder(_Record)
 
 
 def read_checksum(store: TableStore, file: LogFile | None) -> Checksum | None:
-    """Read a version checksum; None when there is none or it is not to be believed."""
+    """Read a version checksum; None when there is none or it is not to be believed, Unavailable for half of one."""
     if file is None:
         return None
     path = LOG + file.name
     try:
-        record = _record.decode(store.get(path))
+        record = _record.decode(read_listed(store, file))
         if record.num_metadata != 1 or record.num_protocol != 1 or min(record.num_files, record.table_size_bytes) < 0:
             return None
         return Checksum(
@@ -64,5 +65,5 @@ def read_checksum(store: TableStore, file: LogFile | None) -> Checksum | None:
             record.in_commit_timestamp_opt,
             record.num_deletion_vectors_opt,
         )
-    except (FileNotFoundError, msgspec.MsgspecError, ValueError, TableUnreadable):
+    except (FileNotFoundError, msgspec.MsgspecError, ValueError, RecursionError, TableUnreadable):
         return None

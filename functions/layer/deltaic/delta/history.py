@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from deltaic.delta.actions import Metadata
 from deltaic.delta.commits import in_commit_timestamp
+from deltaic.delta.lengths import read_listed
 from deltaic.delta.paths import LOG, Listing, read_listing
 from deltaic.delta.snapshot import records_in_commit_timestamps
 from deltaic.delta.store import TableStore
@@ -110,9 +111,10 @@ class History:
 
     def _own_time(self, version: int) -> int:
         if version not in self._known:
-            path = LOG + self._listing.commits[version].file.name
+            file = self._listing.commits[version].file
+            path = LOG + file.name
             with reading(path):
-                content = self._store.get(path)
+                content = read_listed(self._store, file)
             self._known[version] = in_commit_timestamp(content, path)
         return self._known[version]
 

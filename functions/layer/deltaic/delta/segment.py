@@ -85,7 +85,7 @@ def read_hint(store: TableStore) -> int:
     """Return the version of the checkpoint that `_last_checkpoint` names; 0 when it says nothing useful."""
     try:
         return max(_hint.decode(store.get(LAST_CHECKPOINT)).version, 0)
-    except (FileNotFoundError, msgspec.MsgspecError, ValueError):
+    except (FileNotFoundError, msgspec.MsgspecError, ValueError, RecursionError):
         return 0
 
 

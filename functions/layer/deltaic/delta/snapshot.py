@@ -17,6 +17,7 @@ from deltaic.delta.checksum import Checksum, Totals, read_checksum
 from deltaic.delta.commits import in_commit_timestamp, windows
 from deltaic.delta.features import DELETION_VECTORS, check_readable, live_features, supported_features
 from deltaic.delta.file_filter import FileFilter
+from deltaic.delta.lengths import read_all_listed, read_listed
 from deltaic.delta.paths import LOG, Commit
 from deltaic.delta.replay import Tail, replay
 from deltaic.delta.scan.checkpoint_parts import Part
@@ -119,7 +120,7 @@ class Snapshot:
         if own is not None and records_in_commit_timestamps(self.metadata):
             path = LOG + own.name
             with reading(path):
-                return in_commit_timestamp(self._store.get(path), path)
+                return in_commit_timestamp(read_listed(self._store, own), path)
         if (written := file_time(self._store, self.version)) is not None:
             return written
         # The commit itself is cleaned up: its checkpoint is the nearest witness.
@@ -221,7 +222,7 @@ class Snapshot:
         for window in windows(reversed(commits)):
             paths = [commit.path for commit in window]
             with reading("a commit of the log"):
-                contents = self._store.get_many(paths)
+                contents = read_all_listed(self._store, [commit.file for commit in window])
             yield from zip(paths, contents, strict=True)
             del contents
 

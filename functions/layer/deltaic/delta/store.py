@@ -42,7 +42,10 @@ class TableStore(Protocol):
         ...
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Return `[start, end)` byte ranges of one object, near ones coalesced into one request, in parallel."""
+        """Return `[start, end)` byte ranges of one object, near ones coalesced into one request, in parallel.
+
+        Whoever asks knows the length of the object, so a range past its end is `errors.Unavailable`: it was replaced.
+        """
         ...
 
     def get_tail(self, path: str, length: int) -> tuple[bytes, int]:

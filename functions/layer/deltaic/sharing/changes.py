@@ -63,6 +63,8 @@ def list_changes(
         head: Snapshot | None = None
         if page is not None:
             start, end, latest = page.version, page.end_version or 0, page.latest_version
+            # What is shared may have changed since the page before; a query's own parameters pass the gate anew.
+            table.gate.check_changes_version(start)
         else:
             # The head is needed in any case where it is the latest version; it costs one listing, as its number does.
             head = None if historical else log.snapshot()

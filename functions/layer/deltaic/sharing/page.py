@@ -140,5 +140,5 @@ def _num_records(text: str | None) -> int:
         return 0
     try:
         return _decoder.decode(text).num_records
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return 0

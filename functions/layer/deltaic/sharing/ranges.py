@@ -19,6 +19,7 @@ from deltaic.protocol.continuations import PageBinding, PageClaims, ResumePoint,
 from deltaic.protocol.tokens import TokenSigner
 from deltaic.sharing.answer import Answer, ResponseOptions, Tally
 from deltaic.sharing.context import SharedTable, Sharing
+from deltaic.sharing.first_version import Numbered, first_changes
 from deltaic.sharing.lines.change_lines import ChangeLines, RemovedFile, check_place, find_removed
 from deltaic.sharing.lines.head_lines import head_lines, wire_metadata
 from deltaic.sharing.snapshots import negotiate
@@ -36,8 +37,8 @@ class _Commit:
     """A commit, and what the version before says of files that it removes."""
 
     commit: CommitChanges
-    changes: Sequence[Change]
-    """Those that count."""
+    changes: Sequence[Numbered]
+    """Those that count and are shared."""
     removed: Mapping[str, RemovedFile]
 
 
@@ -132,23 +133,26 @@ class Range:
                 metadata = commit.metadata
                 self._check_recorded(metadata, commit.version)
             found = self._counted(commit)
-            for change in found.changes:
+            for _, change in found.changes:
                 if isinstance(change, FileChange):
                     check_place(change, self.table.locations)
-            has_vectors = any(_has_vector(change) for change in found.changes)
+            has_vectors = any(_has_vector(change) for _, change in found.changes)
             if has_vectors or commit.protocol or commit.metadata:
                 live |= features.live_features(protocol, metadata, has_deletion_vectors=has_vectors)
             room -= commit.size
             if room >= 0:
                 kept.append(found)
-            files += sum(isinstance(change, FileChange) for change in found.changes[self._skipped(commit) :])
+            files += sum(isinstance(change, FileChange) for _, change in self._left(found))
             if self.page is not None and self.max_files is not None and files > self.max_files:
                 break
         return live, kept
 
     def _counted(self, commit: CommitChanges) -> _Commit:
         changes = commit.change_data() if self.feed else commit.data()
-        return _Commit(commit, changes, find_removed(self.log, commit.version, changes))
+        shared = list(enumerate(changes))
+        if commit.version == self.table.gate.start_version > 0:
+            shared = first_changes(changes, feed=self.feed)
+        return _Commit(commit, shared, find_removed(self.log, commit.version, [change for _, change in shared]))
 
     def _check_recorded(self, metadata: Metadata, version: int) -> None:
         """Refuse a change feed over a version that did not record change data, as the reference does."""
@@ -166,10 +170,12 @@ class Range:
         version, number = self.page.position
         return int(version), int(number)
 
-    def _skipped(self, commit: CommitChanges) -> int:
-        """Return how many changes of a commit were on the pages before."""
-        version, number = self._resumes_at
-        return number if commit.version == version else 0
+    def _left(self, found: _Commit) -> Sequence[Numbered]:
+        """Return the changes of a commit that were not on the pages before."""
+        version, first = self._resumes_at
+        if not first or found.commit.version != version:
+            return found.changes
+        return [(number, change) for number, change in found.changes if number >= first]
 
     def _lines(self, commits: Iterable[_Commit], keys: _Keys, tally: Tally) -> Iterator[bytes]:
         response_format = keys.response_format
@@ -178,9 +184,9 @@ class Range:
         files = 0
         following: ResumePoint | None = None
         for found in commits:
-            commit, skipped = found.commit, self._skipped(found.commit)
+            commit = found.commit
             out: list[bytes] = []
-            for number, change in enumerate(found.changes[skipped:], skipped):
+            for number, change in self._left(found):
                 if not isinstance(change, FileChange):
                     out.append(self._historical(commit, change, response_format))
                     continue

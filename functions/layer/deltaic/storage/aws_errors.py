@@ -18,6 +18,7 @@ _MOVED = frozenset({HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.TEMPORARY_REDIRECT,
 _OTHER_REGION = frozenset({"AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException"})
 _PASSING = frozenset({"ExpiredToken", "TokenRefreshRequired", "RequestTimeout", "InternalError", "ServiceUnavailable"})
 """Failures that another attempt may not meet, although S3 answers the first three of them with 400."""
+_CLOCK = frozenset({"RequestTimeTooSkewed", "RequestExpired"})
 # No range of an empty object can be satisfied: S3 answers 416, MiniStack a range that ends before it starts.
 _EMPTY = re.compile(r"status: 416,|\"bytes 0--1/0\"")
 
@@ -43,17 +44,23 @@ def failure(error: Exception, name: ObjectName, region: str, path: str = "") -> 
         return TableUnreadable(f"the bucket '{name.bucket}' does not exist: the provider must correct the location")
     if code in THROTTLED or status == HTTPStatus.TOO_MANY_REQUESTS:
         return TooManyRequests(f"the storage of this table is throttling requests to '{name.bucket}'; try again")
+    if code in _CLOCK:
+        return Unavailable("the clock of this server and that of this table's storage differ too much; try again later")
     if code in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return Unavailable(f"the storage of this table failed to answer for {uri}; try again")
     if isinstance(error, InvalidPathError):
         return TableUnreadable(f"{uri} is not a path that this server can read")
     if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or _RANGE.search(text):
-        return TableUnreadable(f"{uri} is shorter than the log says")
+        # Who asks knows the length: it was cut or replaced since.
+        return Unavailable(f"the storage of this table gave less of {uri} than the log says it has; try again")
     if code in _OTHER_REGION or status in _MOVED or _REDIRECTED.search(text):
         return TableUnreadable(
             f"the bucket '{name.bucket}' is not in region {region}: the provider must register its "
             "storage with the right region (deltaic storage create --region)"
         )
+    if status in _REFUSED and not code:
+        # Every refusal of a store has a code: this is the page of a proxy.
+        return Unavailable(f"something before the storage of this table answered for {uri}; try again later")
     if isinstance(error, PermissionDeniedError | UnauthenticatedError) or status in _REFUSED:
         return TableUnreadable(
             f"the server may not read {uri}: the provider must give it access to the bucket '{name.bucket}' "

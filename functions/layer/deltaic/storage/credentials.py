@@ -81,9 +81,10 @@ def server_secret(name: str, region: str, endpoint: str = "") -> str:
     Raises Unavailable whatever AWS says: it is nothing that a recipient could correct, and the cause goes to the log.
     """
     from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
 
     try:
         answer = control_client("secretsmanager", region, endpoint).get_secret_value(SecretId=name)
-    except (BotoCoreError, ClientError) as error:
+        return str(answer["SecretString"])
+    except (BotoCoreError, ClientError, ResponseParserError, AttributeError, KeyError, TypeError) as error:
         raise Unavailable("the server cannot get at one of its own keys at the moment; try again") from error
-    return str(answer["SecretString"])

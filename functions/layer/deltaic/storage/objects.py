@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from deltaic.delta.store import LogFile
+from deltaic.errors import Unavailable
 from deltaic.storage.aws_errors import failure, is_empty
 from deltaic.storage.connections import connection, on_loop
 from deltaic.storage.credentials import Credentials, own_credentials
@@ -19,6 +20,8 @@ AT_ONCE = 64
 LOG = "_delta_log"
 
 _PAGE = 1000
+_WITNESSES = (f"{0:020d}.json", "_last_checkpoint")
+"""What a log has that is not empty, one or the other."""
 
 
 class ObjectTableStore:
@@ -47,7 +50,7 @@ class ObjectTableStore:
 
         root = self._locations.root
         folder = f"{root.key_prefix}{LOG}"
-        after = start_after
+        after, found = start_after, False
         while True:
             full, last = True, ""
             self._count(1)
@@ -61,6 +64,7 @@ class ObjectTableStore:
                     full = len(page) == _PAGE
                     for meta in page:
                         last = str(meta["path"])[len(folder) + 1 :]
+                        found = True
                         if last and "/" not in last and last > start_after and not _is_folder(last, meta["size"]):
                             yield LogFile(
                                 last, meta["size"], _milliseconds(meta["last_modified"]), meta.get("e_tag") or ""
@@ -70,9 +74,11 @@ class ObjectTableStore:
             except Exception as error:
                 raise failure(error, ObjectName(root.bucket, folder), self._storage.region) from error
             if not (full and "/" in last):
-                return
+                break
             # In the middle of a large subfolder (sidecars): go on behind it instead of through it.
             after = f"{last.partition('/')[0]}/\U0010ffff"
+        if not found and not start_after:
+            self._check_absent()
 
     def get(self, path: str) -> bytes:
         """Return the whole object."""
@@ -92,7 +98,7 @@ class ObjectTableStore:
         return on_loop(self._get_all(paths))
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Return `[start, end)` ranges, near ones coalesced, in parallel; a range past the end is TableUnreadable."""
+        """Return `[start, end)` ranges, near ones coalesced, in parallel; a range past the end is Unavailable."""
         import obstore
 
         name = self._locations.object_name(path)
@@ -123,6 +129,19 @@ class ObjectTableStore:
             if is_empty(error):
                 return b"", 0
             raise failure(error, name, self._storage.region, path) from error
+
+    def _check_absent(self) -> None:
+        """Raise Unavailable for a log whose listing is empty and that is there all the same.
+
+        Whatever XML a proxy answers with reads as a listing of nothing.
+        """
+        for name in _WITNESSES:
+            path = f"{LOG}/{name}"
+            try:
+                self.get_tail(path, 1)
+            except FileNotFoundError:
+                continue
+            raise Unavailable("the storage of this table lists nothing where the table's log is; try again")
 
     async def _get_all(self, paths: Sequence[str]) -> list[bytes]:
         gate = asyncio.Semaphore(AT_ONCE)

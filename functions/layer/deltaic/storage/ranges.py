@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
-from deltaic.errors import TableUnreadable
+from deltaic.errors import Unavailable
 
 NEAR = 1 << 20
 """Ranges with a gap of at most this many bytes become one request: S3 sends that much while it answers another."""
@@ -30,7 +30,10 @@ def coalesce(ranges: Sequence[tuple[int, int]], near: int = NEAR, largest: int =
 def cut(
     ranges: Sequence[tuple[int, int]], merged: Sequence[tuple[int, int]], parts: Sequence[Any], path: str
 ) -> list[bytes]:
-    """Return the bytes of each range out of the requests that cover them; raises TableUnreadable for a short one."""
+    """Return the bytes of each range out of the requests that cover them; raises Unavailable for a short one.
+
+    Those who ask know how long the object is, so it was cut or replaced since.
+    """
     starts = [start for start, _ in merged]
     views = [memoryview(part) for part in parts]
     answer: list[bytes] = []
@@ -41,6 +44,6 @@ def cut(
         index = bisect_right(starts, start) - 1
         piece = bytes(views[index][start - starts[index] : end - starts[index]])
         if len(piece) != end - start:
-            raise TableUnreadable(f"{path} is shorter than the log says")
+            raise Unavailable(f"the storage of this table gave less of {path} than the log says it has; try again")
         answer.append(piece)
     return answer

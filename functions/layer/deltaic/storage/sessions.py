@@ -37,6 +37,8 @@ POLICY_TOO_LONG = (
 
 _REFUSED = DENIED | {"MalformedPolicyDocument", "NoSuchEntity", "ResourceNotFoundException", "ValidationError"}
 _MOST_ENTRIES = 1000
+_SKEWED = ("Signature expired", "Signature not yet current")
+"""How AWS says that the clock of whoever signed is wrong: the code is that of a wrong key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,18 +139,28 @@ class SigningSessions:
             }
             if policy:
                 request["Policy"] = policy
-            keys = self._call("sts", "assume_role", request, "the role that reads this table")["Credentials"]
-            ends = keys["Expiration"].timestamp()
-            credentials = Credentials(
-                keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"], int(ends * 1000)
-            )
+            what = "the role that reads this table"
+            answer = self._call("sts", "assume_role", request, what)
+            try:
+                keys = answer["Credentials"]
+                ends = keys["Expiration"].timestamp()
+                credentials = Credentials(
+                    keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"], int(ends * 1000)
+                )
+            except (AttributeError, KeyError, TypeError):
+                # Without the cause: its text might hold a key.
+                raise _half(what) from None
             return _Entry(credentials, ends - RENEWED_BELOW * (ends - self._clock()))
 
         return self._keep((role, recipient_id, policy), assume)
 
     def _static_keys(self, secret: str) -> Credentials:
         def read() -> _Entry:
-            answer = self._call("secretsmanager", "get_secret_value", {"SecretId": secret}, "the storage's keys")
+            what = "the storage's keys"
+            answer = self._call("secretsmanager", "get_secret_value", {"SecretId": secret}, what)
+            if not answer.keys() & {"SecretString", "SecretBinary"}:
+                # botocore makes an empty answer of one that is no JSON.
+                raise _half(what)
             try:
                 keys = json.loads(answer["SecretString"])
                 credentials = Credentials(str(keys["accessKeyId"]), str(keys["secretAccessKey"]))
@@ -193,20 +205,31 @@ class SigningSessions:
 
     def _call(self, service: str, operation: str, request: dict[str, Any], what: str) -> Any:
         from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.parsers import ResponseParserError
 
         try:
             return getattr(self._client_of(service), operation)(**request)
         except ClientError as error:
-            raise _failure(str(error.response.get("Error", {}).get("Code", "")), what) from error
+            told = error.response.get("Error", {})
+            raise _failure(str(told.get("Code", "")), str(told.get("Message", "")), what) from error
+        except (ResponseParserError, AttributeError, KeyError, TypeError) as error:
+            # The latter ones are what botocore's parsers make of an answer in another form than they know.
+            raise _half(what) from error
         except BotoCoreError as error:
             raise Unavailable(f"AWS did not answer when asked for {what}; try again") from error
 
 
-def _failure(code: str, what: str) -> DeltaicError:
+def _half(what: str) -> DeltaicError:
+    return Unavailable(f"AWS gave half an answer when asked for {what}; try again")
+
+
+def _failure(code: str, message: str, what: str) -> DeltaicError:
     if code in THROTTLED:
         return TooManyRequests(f"AWS is throttling requests for {what}; try again")
     if code == "PackedPolicyTooLarge":
         return UnsupportedOperation(POLICY_TOO_LONG)
+    if message.startswith(_SKEWED):
+        return Unavailable("the clock of this server and that of AWS differ too much; try again later")
     if code in _REFUSED:
         return TableUnreadable(f"the server may not use {what} ({code}): the provider must check its role and trust")
     return Unavailable(f"AWS failed when asked for {what} ({code}); try again")

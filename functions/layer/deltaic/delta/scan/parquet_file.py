@@ -11,7 +11,9 @@ from typing import Final
 import pyarrow as pa
 from pyarrow._parquet import FileMetaData, ParquetReader
 
+from deltaic.delta.lengths import check_length
 from deltaic.delta.store import TableStore
+from deltaic.errors import TableUnreadable
 
 FOOTER: Final = 64 << 10
 """Bytes asked for to get a footer."""
@@ -97,6 +99,9 @@ class ParquetFile:
             self.size = len(data)
         else:
             data, self.size = store.get_tail(path, tail)
+            check_length(path, len(data), min(tail, self.size))
+        if size is not None:
+            check_length(path, self.size, size)
         self._held: Blocks = [(self.size - len(data), memoryview(data))]
         reader = self._opened(self._held, None)
         self.footer: FileMetaData = reader.metadata
@@ -160,6 +165,10 @@ class ParquetFile:
         """Return these ranges, by at most one call to the store; what is in memory already is not fetched."""
         held = self._held
         missing = [span for span in ranges if find(held, *span) is None]
+        if not all(0 <= start <= end <= self.size for start, end in missing):
+            raise TableUnreadable(
+                f"the table's log cannot be read: {self._path} is corrupt: its footer names bytes that it does not have"
+            )
         fetched = self._store.get_ranges(self._path, missing) if missing else []
         return held + [(start, memoryview(data)) for (start, _), data in zip(missing, fetched, strict=True)]
 
