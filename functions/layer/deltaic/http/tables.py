@@ -13,7 +13,9 @@ from deltaic.sharing.caller import TableName
 
 load_before_snapshot(
     "deltaic.catalog.queries",
+    "deltaic.pruning.json_hints",
     "deltaic.pruning.skipper",
+    "deltaic.pruning.sql_hints",
     "deltaic.pruning.sql_tree",
     "deltaic.sharing.submissions",
     "obstore.exceptions",
