@@ -6,11 +6,11 @@ A golden table that is in none of the lists below has to be read, whole and righ
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from client.provider import SCHEMA, SHARE, Provider
+from client.provider import SCHEMA, SHARE, Provider, client
 from contract.recipient import Recipient, Table
 from deltaic_ops.local.resources import DATA_BUCKET
 from golden.library import TABLES, Golden, load, names, place
@@ -167,3 +167,23 @@ def share(provider: Provider, golden: Golden, folder: Path) -> Shared:
         auxiliary.append(f"s3://{DATA_BUCKET}/golden/{golden.name}/source")
     provider.put(found.name, placed, found.prefix, history=True, auxiliary_locations=auxiliary)
     return found
+
+
+def commit_times(provider: Provider, table: Shared) -> dict[int, int]:
+    """Return when each commit was made, in milliseconds: as it says itself, else as its object does.
+
+    Delta protocol, "In-Commit Timestamps"; without them the times of the files, pushed up where they do not rise.
+    """
+    changes = table.golden.changes()
+    if table.golden.name in {"everything", "in_commit_timestamps"}:
+        told = pc.cast(changes["_commit_timestamp"], pa.timestamp("ms", tz="UTC")).cast(pa.int64())
+        return dict(zip(changes["_commit_version"].to_pylist(), told.to_pylist(), strict=True))
+    s3 = client("s3", provider.stack.environment)
+    listed: list[Any] = s3.list_objects_v2(Bucket=DATA_BUCKET, Prefix=f"{table.prefix}/_delta_log/0")["Contents"]
+    times: dict[int, int] = {}
+    for entry in sorted(listed, key=lambda entry: entry["Key"]):
+        name = entry["Key"].rpartition("/")[2]
+        if name[20:] == ".json":
+            modified = round(entry["LastModified"].timestamp() * 1000)
+            times[int(name[:20])] = max(modified, max(times.values(), default=0) + 1)
+    return times

@@ -1,7 +1,6 @@
 """The published client reads every table that Spark wrote as Spark reads it: versions, formats, change feeds."""
 
 from collections.abc import Callable
-from typing import Any
 
 import delta_sharing
 import pandas as pd
@@ -9,9 +8,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from client.compare import assert_same_rows
-from client.golden_shares import CHANGED, COLUMNS_CHANGE, FORMATS, REFUSED_AS_PARQUET, UNREADABLE, Format, Shared
-from client.provider import Provider, client
-from deltaic_ops.local.resources import DATA_BUCKET
+from client.golden_shares import (
+    CHANGED,
+    COLUMNS_CHANGE,
+    FORMATS,
+    REFUSED_AS_PARQUET,
+    UNREADABLE,
+    Format,
+    Shared,
+    commit_times,
+)
+from client.provider import Provider
 from golden.library import names
 
 pytestmark = [
@@ -111,23 +118,3 @@ def test_rows_beyond_a_batch_are_read_in_batches(shared: Share) -> None:
     assert feed.groupby("_commit_version").size().to_dict() == {1: 100, 2: 900, 3: 4000, 4: 7000}
     expected = table.golden.changes().drop_columns("_commit_timestamp")
     assert_same_rows(feed.drop(columns="_commit_timestamp"), expected, zones=True, told="the feed, in batches")
-
-
-def commit_times(provider: Provider, table: Shared) -> dict[int, int]:
-    """Return when each commit was made, in milliseconds: as it says itself, else as its object does.
-
-    Delta protocol, "In-Commit Timestamps"; without them the times of the files, pushed up where they do not rise.
-    """
-    changes = table.golden.changes()
-    if table.golden.name in {"everything", "in_commit_timestamps"}:
-        told = pc.cast(changes["_commit_timestamp"], pa.timestamp("ms", tz="UTC")).cast(pa.int64())
-        return dict(zip(changes["_commit_version"].to_pylist(), told.to_pylist(), strict=True))
-    s3 = client("s3", provider.stack.environment)
-    listed: list[Any] = s3.list_objects_v2(Bucket=DATA_BUCKET, Prefix=f"{table.prefix}/_delta_log/0")["Contents"]
-    times: dict[int, int] = {}
-    for entry in sorted(listed, key=lambda entry: entry["Key"]):
-        name = entry["Key"].rpartition("/")[2]
-        if name[20:] == ".json":
-            modified = round(entry["LastModified"].timestamp() * 1000)
-            times[int(name[:20])] = max(modified, max(times.values(), default=0) + 1)
-    return times

@@ -132,7 +132,7 @@ def build(bench: Bench) -> None:
 def rows(spark: "SparkSession", path: Path, version: int) -> pa.Table:
     """Return what Spark reads at a version; variants as their JSON."""
     table = spark.read.format("delta").option("versionAsOf", version).load(str(path))
-    return _arrow(table)
+    return as_arrow(table)
 
 
 def change_feed(spark: "SparkSession", path: Path, versions: list[int]) -> tuple[list[int], pa.Table] | None:
@@ -141,14 +141,15 @@ def change_feed(spark: "SparkSession", path: Path, versions: list[int]) -> tuple
         reader = spark.read.format("delta").option("readChangeFeed", "true")
         reader = reader.option("startingVersion", first).option("endingVersion", versions[-1])
         try:
-            table = _arrow(reader.load(str(path)))
+            table = as_arrow(reader.load(str(path)))
         except Exception:  # noqa: BLE001, S112 -- off, or not over this schema change: a later start may do
             continue
         return [first, versions[-1]], table
     return None
 
 
-def _arrow(table: "DataFrame") -> pa.Table:
+def as_arrow(table: "DataFrame") -> pa.Table:
+    """Return the rows; variants as their JSON."""
     shown = [
         f"to_json(`{field.name}`) AS `{field.name}`" if field.dataType.typeName() == "variant" else f"`{field.name}`"
         for field in table.schema.fields

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from deltaic_ops.local.http_server import Exchange, HttpServer
+from deltaic_ops.local.http_server import Exchange, HttpServer, bound
 
 SLOW_SECONDS = 0.4
 
@@ -136,3 +136,21 @@ def test_an_idle_connection_does_not_delay_the_stop() -> None:
         idle.sendall(request("/echo"))
         idle.recv(1000)
     assert time.monotonic() - started < 2
+
+
+def test_a_port_is_held_from_the_start_and_open_only_within() -> None:
+    with bound() as listener:
+        server = HttpServer(answer, listener)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(server.address)
+        with server:
+            assert talk(server, request("/unread")).endswith(b"done")
+            with pytest.raises(OSError, match="in use"):
+                bound(server.address[1])
+
+
+def test_of_two_that_hold_a_port_the_first_to_open_it_has_it() -> None:
+    with bound() as listener, bound(listener.getsockname()[1]) as late, HttpServer(answer, listener) as server:
+        with pytest.raises(OSError, match="in use"), HttpServer(answer, late):
+            pass
+        assert talk(server, request("/unread")).endswith(b"done")

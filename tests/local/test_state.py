@@ -1,30 +1,123 @@
-"""A state folder has one user at a time and tells only of an AWS that runs."""
+"""A state folder has one user at a time, who is waited for, and tells only of an AWS that runs."""
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from deltaic_ops.local.state import StateInUse, announced, locked, running
+from deltaic_ops.local.state import StateInUse, StateUnusable, announced, locked, running, served
+
+KNOWN = {"AWS_REGION": "us-east-1"}
 
 
-def test_a_second_user_is_refused_with_the_first_ones_process(tmp_path: Path) -> None:
+def test_a_server_keeps_its_folder_and_tells_how_it_is_reached(tmp_path: Path) -> None:
+    state = tmp_path / "state"
     with (
-        locked(tmp_path / "state"),
-        pytest.raises(StateInUse, match=rf"process {os.getpid()}.*--state"),
-        locked(tmp_path / "state"),
+        locked(state, to_serve=True),
+        announced(state, "http://127.0.0.1:1", os.getpid(), KNOWN),
+        pytest.raises(StateInUse, match=rf"process {os.getpid()}.*--state") as refused,
+        locked(state),
     ):
         pass
-    with locked(tmp_path / "state"):
+    assert refused.value.environment == KNOWN
+    with locked(state):
+        pass
+
+
+def test_who_neither_serves_nor_ends_is_not_waited_for_without_end(tmp_path: Path) -> None:
+    with (
+        locked(tmp_path),
+        pytest.raises(StateInUse, match=f"process {os.getpid()}") as refused,
+        locked(tmp_path, seconds=0),
+    ):
+        pass
+    assert refused.value.environment is None
+
+
+def test_a_folder_is_had_after_the_one_before(tmp_path: Path) -> None:
+    def have() -> bool:
+        with locked(tmp_path):
+            return True
+
+    with ThreadPoolExecutor(1) as pool:
+        with locked(tmp_path):
+            had = pool.submit(have)
+            assert not had.done()
+        assert had.result(30)
+
+
+def test_a_server_that_starts_is_waited_for(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as pool, locked(tmp_path, to_serve=True):
+        found = pool.submit(served, tmp_path)
+        assert not found.done()
+        with announced(tmp_path, "http://127.0.0.1:1", os.getpid(), KNOWN):
+            assert found.result(30) == KNOWN
+
+
+def test_the_end_of_a_start_is_told_except_to_another_server(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def serve() -> bool:
+        with locked(tmp_path, to_serve=True):
+            return True
+
+    said = ""
+    with ThreadPoolExecutor(2) as pool:
+        with ExitStack() as start:
+            start.enter_context(locked(tmp_path, to_serve=True))
+            found, other = pool.submit(served, tmp_path), pool.submit(serve)
+            deadline = time.monotonic() + 30
+            while said.count("\n") < 2 and time.monotonic() < deadline:
+                said += capfd.readouterr().err
+        with pytest.raises(StateUnusable, match="has ended before it served: start it again with `deltaic serve"):
+            found.result(30)
+        assert other.result(30)
+    assert said == f"waiting for the server that is starting in {tmp_path} (process {os.getpid()})\n" * 2
+
+
+def test_a_killed_server_frees_the_folder_once_its_processes_have_ended(tmp_path: Path) -> None:
+    part = "import sys; sys.stdin.read()"
+    program = f"""
+import subprocess, sys
+from pathlib import Path
+from deltaic_ops.local.state import locked
+with locked(Path({str(tmp_path)!r}), to_serve=True) as lock:
+    subprocess.Popen([sys.executable, "-c", {part!r}], stdin=sys.stdin, pass_fds=(lock,))
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+    server = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert server.stdin is not None
+    assert server.stdout is not None
+    with server.stdin as lifeline, server.stdout as told:
+        assert told.readline() == b"held\n"
+        server.send_signal(signal.SIGKILL)
+        server.wait()
+        with pytest.raises(StateInUse), locked(tmp_path, seconds=0):
+            pass
+        lifeline.close()
+        assert served(tmp_path) is None
+
+
+def test_a_folder_that_nobody_uses_is_left_as_it_is(tmp_path: Path) -> None:
+    assert served(tmp_path / "state") is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StateUnusable, match=r"file cannot be used.*--state"), locked(tmp_path / "file"):
         pass
 
 
 def test_a_running_aws_is_told_and_forgotten(tmp_path: Path) -> None:
     assert running(tmp_path) is None
-    with announced(tmp_path, "http://127.0.0.1:1", os.getpid(), {"AWS_REGION": "us-east-1"}):
-        assert running(tmp_path) == {"AWS_REGION": "us-east-1"}
+    with announced(tmp_path, "http://127.0.0.1:1", os.getpid(), KNOWN):
+        assert running(tmp_path) == KNOWN
         known = json.loads((tmp_path / "aws.json").read_text())
         assert (known["endpoint"], known["pid"]) == ("http://127.0.0.1:1", os.getpid())
         assert (tmp_path / "aws.json").stat().st_mode & 0o077 == 0

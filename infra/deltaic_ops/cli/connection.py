@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -88,28 +88,38 @@ class Connection:
 def connection(wishes: Wishes) -> Iterator[Connection]:
     """Find out which AWS is meant and connect to it; an embedded one that only this command starts ends with the block.
 
-    Raises NotFound when none is, Conflict when another process keeps the state folder, PermissionDenied,
-    InvalidParameter.
+    A server that is starting in the state folder, or another command there, is waited for. Raises NotFound when no AWS
+    is meant, Conflict when another process keeps the state folder, Unavailable when what was to start there does not,
+    PermissionDenied, InvalidParameter.
     """
     told = dict(os.environ)
-    with _embedded(wishes, told) as environment:
+    with ExitStack() as parts:
+        environment = _embedded(wishes, told, parts)
         yield Connection(wishes, _session(wishes, environment, told), {**told, **environment})
 
 
-@contextmanager
-def _embedded(wishes: Wishes, told: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
-    """Give the variables of the embedded AWS, if it is what is meant: running, or started for the block."""
+def _embedded(wishes: Wishes, told: Mapping[str, str], parts: ExitStack) -> Mapping[str, str]:
+    """Return the variables of the embedded AWS, if it is what is meant: running, or started until `parts` end."""
     from deltaic_ops.local.stack import names_aws
-    from deltaic_ops.local.state import StateInUse, locked, running
+    from deltaic_ops.local.state import LOCK, StateInUse, StateUnusable, locked
 
     state = Path(wishes.state)
-    if wishes.profile or wishes.endpoint_url or names_aws(told):
-        yield {}
-        return
-    environment = running(state)
-    if environment is not None or not (state / "aws").is_dir():
-        yield environment or {}
-        return
+    kept = state / "aws"
+    if wishes.profile or wishes.endpoint_url or names_aws(told) or not (kept.is_dir() or (state / LOCK).exists()):
+        return {}
+    try:
+        lock = parts.enter_context(locked(state))
+    except StateInUse as error:
+        if error.environment is None:
+            raise Conflict(str(error)) from error
+        return error.environment
+    except StateUnusable as error:
+        raise Unavailable(str(error)) from error
+    return _started(state, lock, parts) if kept.is_dir() else {}
+
+
+def _started(state: Path, lock: int, parts: ExitStack) -> Mapping[str, str]:
+    """Start the embedded AWS over what the folder keeps."""
     from deltaic_ops.deploy.template import load_template
     from deltaic_ops.local.embedded import EmbeddedAws
     from deltaic_ops.local.resources import PARAMETERS
@@ -117,12 +127,10 @@ def _embedded(wishes: Wishes, told: Mapping[str, str]) -> Iterator[Mapping[str, 
     functions = load_template(parameters=PARAMETERS).environment
     tables = {name: functions[name] for name in ("CATALOG_TABLE", "TOKENS_TABLE") if name in functions}
     try:
-        with locked(state), EmbeddedAws(state) as aws:
-            yield {**aws.environment, **tables}
-    except StateInUse as error:
-        raise Conflict(str(error)) from error
+        aws = parts.enter_context(EmbeddedAws(state, lock=lock))
     except RuntimeError as error:
         raise Unavailable(str(error)) from error
+    return {**aws.environment, **tables}
 
 
 def _session(wishes: Wishes, environment: Mapping[str, str], told: Mapping[str, str]) -> "boto3.Session":

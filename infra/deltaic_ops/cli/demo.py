@@ -16,7 +16,7 @@ from deltaic_ops.cli.env import global_options
 from deltaic_ops.deploy.intrinsics import TemplateError
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import Stack, StackFailed, local_stack
-from deltaic_ops.local.state import StateInUse
+from deltaic_ops.local.state import StateUnusable
 from deltaic_ops.profile import write_profile
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ def demo(
     except KeyboardInterrupt:
         console.print("stopped")
         raise typer.Exit(0 if serving else INTERRUPTED) from None
-    except (StateInUse, StackFailed, TemplateError, DeltaicError, PipelineError) as error:
-        console.print(f"[red]{error}[/red]")
+    except (StateUnusable, StackFailed, TemplateError, DeltaicError, PipelineError) as error:
+        console.print(str(error), style="red", markup=False, soft_wrap=True)
         raise typer.Exit(1) from None
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from deltaic_ops.local.state import running
+from deltaic_ops.local.state import StateUnusable, served
 
 
 def env(
@@ -15,17 +15,21 @@ def env(
         Path | None, typer.Option(help="The folder that `deltaic serve` was started with.", show_default=".deltaic")
     ] = None,
 ) -> None:
-    r"""Print export lines for the embedded AWS that runs in a state folder.
+    r"""Print export lines for the embedded AWS that runs in a state folder, once it has started.
 
     \b
     eval "$(deltaic env)"
     aws s3 ls
     """
     folder = state or Path(global_options(ctx).get("state") or ".deltaic")
-    environment = running(folder)
+    command = f"deltaic serve --state {shlex.quote(str(folder))}"
+    try:
+        environment = served(folder)
+        refusal = f"no embedded AWS runs in {folder}: start it with `{command}`"
+    except StateUnusable as error:
+        environment, refusal = None, str(error)
     if environment is None:
-        command = f"deltaic serve --state {shlex.quote(str(folder))}"
-        typer.secho(f"no embedded AWS runs in {folder}: start it with `{command}`", fg="red", err=True)
+        typer.secho(refusal, fg="red", err=True)
         raise typer.Exit(1)
     for name, value in environment.items():
         typer.echo(f"export {name}={shlex.quote(value)}")

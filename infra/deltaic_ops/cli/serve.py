@@ -3,8 +3,10 @@
 import os
 import signal
 import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -13,9 +15,12 @@ from rich.console import Console
 from deltaic_ops.cli.env import global_options
 from deltaic_ops.deploy.intrinsics import TemplateError
 from deltaic_ops.local.stack import Stack, StackFailed, gateway_over, local_stack, names_aws
-from deltaic_ops.local.state import StateInUse
+from deltaic_ops.local.state import StateUnusable
 
 CHECK_SECONDS = 0.5
+INTERRUPTED = 130
+"""The exit code of what Ctrl-C has ended before it served (128 + SIGINT)."""
+
 VARIABLES = {
     "catalog": "CATALOG_TABLE",
     "tokens": "TOKENS_TABLE",
@@ -42,8 +47,8 @@ def serve(
     """  # noqa: D301 -- \b tells typer to keep the lines
     console = Console(stderr=True)
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    # Until it serves, both signals end whatever is under way, in order; then they end the waiting.
+    _on_signals(signal.default_int_handler)
     said = global_options(ctx)
     folder = state or Path(said.get("state") or ".deltaic")
     variables = {**os.environ, **{VARIABLES[name]: value for name, value in said.items() if name in VARIABLES}}
@@ -52,13 +57,22 @@ def serve(
     )
     try:
         with part as stack:
+            _on_signals(lambda *_: stop.set())
             _tell(console, stack, folder)
             while not stop.wait(CHECK_SECONDS):
                 stack.check()
             console.print("stopping ...")
-    except (StateInUse, StackFailed, TemplateError) as error:
-        console.print(f"[red]{error}[/red]", highlight=False)
+    except KeyboardInterrupt:
+        console.print("stopped")
+        raise typer.Exit(INTERRUPTED) from None
+    except (StateUnusable, StackFailed, TemplateError) as error:
+        console.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(1) from None
+
+
+def _on_signals(handler: Callable[[int, FrameType | None], object]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handler)
 
 
 def _tell(console: Console, stack: Stack, state: Path) -> None:

@@ -36,9 +36,12 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
     enforced as AWS does. Objects are kept at once; tables, secrets and roles a moment after a write (keeper.py).
     """
 
-    def __init__(self, state: Path, port: int = 0) -> None:
+    def __init__(self, state: Path, *, lock: int | None = None) -> None:
+        """`lock` is the descriptor of the folder's lock (state.py), which the process holds too until it has ended."""
         self.state = state
-        self.port = port or free_port()
+        self.port = free_port()
+        self._log = state / "ministack.log"
+        self._kept = () if lock is None else (lock,)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -62,10 +65,9 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
             "AWS_DEFAULT_REGION": REGION,
         }
 
-    def start(self) -> Self:
-        """Start the process and return when it answers; raises RuntimeError with the log's end when it does not."""
+    def start(self) -> None:
+        """Start the process; it answers a moment later (`wait`)."""
         self.state.mkdir(parents=True, exist_ok=True)
-        log = self.state / "ministack.log"
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
             **self.environment,
@@ -86,7 +88,7 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
         }
         del environment["AWS_ENDPOINT_URL"]
-        with log.open("ab") as sink:
+        with self._log.open("ab") as sink:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "deltaic_ops.local.keeper"],
                 env=environment,
@@ -94,15 +96,17 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
                 stdout=sink,
                 stderr=sink,
                 start_new_session=True,
+                pass_fds=self._kept,  # if this process is killed, the folder is free when the other has saved its state
             )
+
+    def wait(self) -> None:
+        """Return when it answers; raises RuntimeError with the log's end when it does not."""
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while not self._healthy():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                tail = log.read_text(errors="replace")[-2000:]
-                self.stop()
+            if self._process is None or self._process.poll() is not None or time.monotonic() > deadline:
+                tail = self._log.read_text(errors="replace")[-2000:]
                 raise RuntimeError(f"the embedded AWS did not start on {self.endpoint}; its log ends with:\n{tail}")
             time.sleep(0.05)
-        return self
 
     def stop(self) -> None:
         """Stop the process so that it writes its state; safe to call twice."""
@@ -132,7 +136,13 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
             connection.close()
 
     def __enter__(self) -> Self:
-        return self.start()
+        try:
+            self.start()
+            self.wait()
+        except BaseException:  # Ctrl-C as well
+            self.stop()
+            raise
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

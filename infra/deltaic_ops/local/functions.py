@@ -104,44 +104,32 @@ class ClientStream:
 class Functions:
     """The template's functions, loaded when first called (or by `load_all`)."""
 
-    def __init__(self, functions: Mapping[str, Function], variables: Iterable[str], *, restored: bool = False) -> None:
-        """`restored` has them begin as Lambda's do after a snapshot: with all that a first request loads and connects.
-
-        The hooks of AWS's client are the process's, so this is for a process that runs nothing else.
-        """
+    def __init__(self, functions: Mapping[str, Function], variables: Iterable[str]) -> None:
         if missing := [name for name in variables if name not in os.environ]:
             raise RuntimeError(f"the functions' environment must be set before they are loaded: {', '.join(missing)}")
         self._functions = functions
-        self._restored = restored
         self._handlers: dict[str, Handler] = {}
         self._locks = {logical_id: threading.Lock() for logical_id in functions}
-        self._begun = threading.Event()
-        if not restored:
-            self._begun.set()
 
     def __getitem__(self, logical_id: str) -> Function:
         return self._functions[logical_id]
 
     def call(self, logical_id: str, event: dict[str, Any], context: LocalContext) -> Any:
-        """Run the handler in this thread, which gets an event loop of its own; raises what the handler raises.
-
-        What begins as restored waits until `load_all` is done, well or not.
-        """
-        self._begun.wait()
+        """Run the handler in this thread, which gets an event loop of its own; raises what the handler raises."""
         with _event_loop():
             return self._handler(logical_id)(event, context)
 
     def load_all(self) -> None:
-        """Load every handler, so that the first request need not wait; raises what a module raises."""
-        try:
-            with _event_loop():
-                for logical_id in self._functions:
-                    self._handler(logical_id)
-            if self._restored:
-                run_before_snapshot()
-                run_after_restore()
-        finally:
-            self._begun.set()
+        """Let them begin as Lambda's do after a snapshot: with all that a first request loads and connects.
+
+        Raises what a module raises. The hooks of AWS's client are the process's, so this is for a process that runs
+        nothing else.
+        """
+        with _event_loop():
+            for logical_id in self._functions:
+                self._handler(logical_id)
+        run_before_snapshot()
+        run_after_restore()
 
     def _handler(self, logical_id: str) -> Handler:
         with self._locks[logical_id]:

@@ -6,7 +6,7 @@ answers, all stand in the template. A request goes: stage, route, authorizer, fu
 
 import gzip
 import logging
-import threading
+import socket
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -49,15 +49,14 @@ SERVER_ERROR = 500
 
 
 class Gateway:
-    """The template's API on one loopback port, below its stage; use it as a context manager."""
+    """The template's API on one loopback port, below its stage; the port is open within this context manager."""
 
     def __init__(
         self,
         template: Template,
         functions: Functions | Environments,
         *,
-        host: str = "127.0.0.1",
-        port: int = 0,
+        listener: socket.socket | None = None,
         binary_media_types: Sequence[str] = (),
     ) -> None:
         self._template = template
@@ -65,7 +64,7 @@ class Gateway:
         self._routes = RouteTable(template.routes)
         self._authorizer = TokenAuthorizer(template.authorizer, self._ask_authorizer)
         self._binary = any(kind == "*/*" for kind in binary_media_types)
-        self._server = HttpServer(self._handle, host, port)
+        self._server = HttpServer(self._handle, listener)
 
     @property
     def endpoint(self) -> str:
@@ -75,7 +74,6 @@ class Gateway:
 
     def __enter__(self) -> Self:
         self._server.__enter__()
-        threading.Thread(target=self._functions.load_all, name="load functions", daemon=True).start()
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -1,16 +1,18 @@
 """Decides how the local gateway runs: a process of its own, whose environment is the functions' environment.
 
-Run as `python -m deltaic_ops.local.gateway_process --template PATH --port N --parameter NAME=VALUE ...`. It prints one
-JSON line when it serves (`endpoint`) or cannot (`error`), and ends when its standard input does.
+Run as `python -m deltaic_ops.local.gateway_process --template PATH --listener FD --parameter NAME=VALUE ...`, where FD
+is a socket that is bound. It prints a JSON line when its functions are loaded (`endpoint`), opens the port once a line
+comes in, prints another one then, and ends when its standard input does. What it cannot do is a line with `error`.
 """
 
 import argparse
 import json
 import logging
+import socket
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import cast
+from typing import IO, cast
 
 from deltaic_ops.deploy.intrinsics import TemplateError
 from deltaic_ops.deploy.template import TEMPLATE, load_template
@@ -18,6 +20,8 @@ from deltaic_ops.local.environments import Environments
 from deltaic_ops.local.functions import Functions
 from deltaic_ops.local.gateway import Gateway
 from deltaic_ops.local.lifeline import wait_for_parent
+
+logger = logging.getLogger(__name__)
 
 NOT_SHIPPED = ("numpy", "pandas")
 """What the layer has not and this environment has: pyarrow would import them, for 2 s and 60 MB of the first query."""
@@ -27,31 +31,45 @@ def main() -> int:
     """Serve until the parent ends or says so; returns the exit code."""
     parser = argparse.ArgumentParser(prog="gateway_process")
     parser.add_argument("--template", type=Path, default=TEMPLATE)
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--listener", type=int, required=True)
     parser.add_argument("--parameter", action="append", default=[])
     parser.add_argument("--processes", action="store_true", help="run each function in processes of its own")
     said = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     for name in NOT_SHIPPED:
         cast("dict[str, object]", sys.modules).setdefault(name, None)  # what stands for "there is none"
-    sys.stdout, announce = sys.stderr, sys.stdout  # functions log to standard output; it must not mix with ours
-    with ExitStack() as parts:
+    sys.stdout, answers = sys.stderr, sys.stdout  # functions log to standard output; it must not mix with ours
+    with socket.socket(fileno=said.listener) as listener, ExitStack() as parts:
         try:
             template = load_template(said.template, dict(pair.split("=", 1) for pair in said.parameter))
             functions: Functions | Environments = (
                 parts.enter_context(Environments(template))
                 if said.processes
-                else Functions(template.functions, template.environment, restored=True)
+                else Functions(template.functions, template.environment)
             )
-            gateway = parts.enter_context(Gateway(template, functions, host=said.host, port=said.port))
-        except (OSError, RuntimeError, TemplateError) as error:
-            reason = f"port {said.port}: {error.strerror}" if isinstance(error, OSError) else str(error)
-            print(json.dumps({"error": reason}), file=announce, flush=True)
+            functions.load_all()
+        except Exception as error:  # whatever a function's module raises
+            logger.exception("the functions cannot be loaded")
+            ours = isinstance(error, RuntimeError | TemplateError)
+            _answer(answers, error=str(error) if ours else f"{type(error).__name__}: {error}")
             return 1
-        print(json.dumps({"endpoint": gateway.endpoint}), file=announce, flush=True)
+        gateway = Gateway(template, functions, listener=listener)
+        _answer(answers, endpoint=gateway.endpoint)
+        if not sys.stdin.buffer.readline():
+            return 0
+        try:
+            parts.enter_context(gateway)
+        except OSError as error:
+            _answer(answers, error=f"port {listener.getsockname()[1]}: {error.strerror}")
+            return 1
+        _answer(answers, endpoint=gateway.endpoint)
         wait_for_parent()
     return 0
+
+
+def _answer(answers: IO[str], **said: str) -> None:
+    with suppress(BrokenPipeError):  # the parent has ended: standard input says so as well
+        print(json.dumps(said), file=answers, flush=True)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ HEAD_LIMIT = 64 * 1024
 BODY_LIMIT = 10 * 1024 * 1024
 """API Gateway's limit of a request."""
 
+BACKLOG = 128
 IDLE_SECONDS = 75.0
 STOP_SECONDS = 5.0
 _SEND_PARTS = 512  # below IOV_MAX
@@ -180,18 +181,35 @@ def _send_all(sock: socket.socket, parts: list[bytes]) -> None:
         sock.sendall(b"".join(parts)[sent:])
 
 
-class HttpServer:
-    """A server on one loopback port (0: a free one); use it as a context manager."""
+def bound(port: int = 0) -> socket.socket:
+    """Take a loopback port (0: a free one); it refuses connections until the socket listens. Raises OSError."""
+    taken = socket.socket()
+    try:
+        # The connections that an earlier server has closed must not keep the port. Two sockets may then take it before
+        # one of them listens; for the other, listening is an OSError.
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", port))
+    except OSError:
+        taken.close()
+        raise
+    return taken
 
-    def __init__(self, handle: Callable[[Exchange], None], host: str = "127.0.0.1", port: int = 0) -> None:
+
+class HttpServer:
+    """A server on a loopback port, which opens as the block of this context manager begins."""
+
+    def __init__(self, handle: Callable[[Exchange], None], listener: socket.socket | None = None) -> None:
+        """Serve what comes to `listener`, a socket that is bound; a free port if there is none."""
         self.handle = handle
-        self._listener = socket.create_server((host, port), backlog=128)
+        self._listener = listener or bound()
         self.address: tuple[str, int] = self._listener.getsockname()[:2]
         self._sockets: dict[_Connection, socket.socket] = {}
         self._lock = threading.Lock()
         self._stopping = False
 
     def __enter__(self) -> Self:
+        """Open the port; raises OSError if another server has opened it since it was bound."""
+        self._listener.listen(BACKLOG)
         threading.Thread(target=self._accept, name="gateway", daemon=True).start()
         return self
 

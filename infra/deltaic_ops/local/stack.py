@@ -7,11 +7,11 @@ caller's: the functions' environment is the gateway process's own, set before an
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from deltaic.errors import NotFound
 from deltaic_ops.deploy.outputs import DEFAULT_STACK, stack_outputs
 from deltaic_ops.deploy.template import TEMPLATE, Template, load_template
 from deltaic_ops.local.embedded import EmbeddedAws
+from deltaic_ops.local.http_server import bound
 from deltaic_ops.local.resources import PARAMETERS, connect, prepare
 from deltaic_ops.local.state import announced, locked
 
@@ -78,29 +79,34 @@ def local_stack(
 ) -> Iterator[Stack]:
     """Run the embedded AWS and the gateway over it, both on loopback, until the block ends.
 
-    `parameters` are the template's (such as ResponseStreaming); with `processes` each function runs in processes of its
-    own, under AWS's client, as on Lambda. Raises StateInUse, StackFailed, TemplateError.
+    The gateway's port opens last: whoever is answered there finds the AWS ready and announced. `parameters` are the
+    template's (such as ResponseStreaming); with `processes` each function runs in processes of its own, under AWS's
+    client, as on Lambda. Raises StateUnusable, StackFailed, TemplateError.
     """
     told = {**PARAMETERS, **(parameters or {})}
     template = load_template(path, told)
     with ExitStack() as parts:
-        parts.enter_context(locked(state))
-        aws = EmbeddedAws(state)
+        lock = parts.enter_context(locked(state, to_serve=True))
+        listener = parts.enter_context(_port(port))
+        aws = EmbeddedAws(state, lock=lock)
         environment = {**aws.environment, **template.environment}
-        # The gateway reads its functions while the AWS below it starts: they meet at the first request.
-        arguments = _arguments(path, port, told) + (["--processes"] if processes else [])
-        gateway = _GatewayProcess(state, environment, arguments)
+        # The gateway loads its functions while the AWS below it starts: they meet at the first request.
+        arguments = _arguments(path, told) + (["--processes"] if processes else [])
+        gateway = _GatewayProcess(state, environment, arguments, listener, lock)
         parts.callback(gateway.stop)
-        # boto3 takes as long to load as the AWS to start, so both do at once.
-        clients = parts.enter_context(ThreadPoolExecutor(1)).submit(connect, aws.environment)
+        parts.callback(aws.stop)
+        aws.start()
+        clients = connect(aws.environment)  # boto3 takes as long to load as the AWS to start, so both do at once
         try:
-            parts.enter_context(aws)
+            aws.wait()
         except RuntimeError as error:
             raise StackFailed(str(error)) from error
-        prepare(template, clients.result())
+        prepare(template, clients)
         outside = {**aws.environment, **_tables(template), "DELTAIC_ENDPOINT": gateway.endpoint()}
-        parts.enter_context(announced(state, aws.endpoint, aws.pid, outside))
+        # The AWS ends with this process, so this is the one whose life tells whether it runs.
+        parts.enter_context(announced(state, aws.endpoint, os.getpid(), outside))
         parts.callback(gateway.stop)  # before the AWS that its answers need
+        gateway.open()
         yield Stack(outside["DELTAIC_ENDPOINT"], outside, {EMBEDDED: aws.pid, "gateway": gateway.pid})
 
 
@@ -109,18 +115,19 @@ def gateway_over(environment: Mapping[str, str], state: Path, port: int = 0) -> 
     """Run the gateway over the AWS that the variables name; nothing is created there (`sam deploy` does that).
 
     Variables of the functions (CATALOG_TABLE, TOKENS_TABLE, ...) are taken from `environment`, else from the outputs of
-    the deployed stack (DELTAIC_STACK, `deltaic`), else from the template; URLs are then signed as whoever serves.
+    the deployed stack (DELTAIC_STACK, `deltaic`), else from the template; URLs are then signed as whoever serves. The
+    port opens when the functions are loaded. Raises StackFailed, TemplateError.
     """
     template = load_template(parameters=PARAMETERS)
     deployed = {} if environment.get("CATALOG_TABLE") else _deployed(environment)
     together = {**template.environment, "SIGNING_ROLE_ARN": "", **deployed, **environment}
     state.mkdir(parents=True, exist_ok=True)
-    gateway = _GatewayProcess(state, together, _arguments(TEMPLATE, port, PARAMETERS))
-    try:
-        known = {name: together[name] for name in _tables(template)}
-        yield Stack(gateway.endpoint(), known, {"gateway": gateway.pid})
-    finally:
-        gateway.stop()
+    with _port(port) as listener, ExitStack() as parts:
+        gateway = _GatewayProcess(state, together, _arguments(TEMPLATE, PARAMETERS), listener)
+        parts.callback(gateway.stop)
+        endpoint = gateway.endpoint()
+        gateway.open()
+        yield Stack(endpoint, {name: together[name] for name in _tables(template)}, {"gateway": gateway.pid})
 
 
 def _deployed(environment: Mapping[str, str]) -> Mapping[str, str]:
@@ -145,9 +152,19 @@ def _deployed(environment: Mapping[str, str]) -> Mapping[str, str]:
     }
 
 
-def _arguments(template: Path, port: int, parameters: Mapping[str, str]) -> list[str]:
+def _port(port: int) -> socket.socket:
+    """Take the gateway's port before anything is started; raises StackFailed."""
+    try:
+        return bound(port)
+    except OSError as error:
+        raise StackFailed(
+            f"port {port} on 127.0.0.1 cannot be taken ({error.strerror}): choose another with --port (0: any)"
+        ) from error
+
+
+def _arguments(template: Path, parameters: Mapping[str, str]) -> list[str]:
     told = [part for name, value in parameters.items() for part in ("--parameter", f"{name}={value}")]
-    return ["--template", str(template), "--port", str(port), *told]
+    return ["--template", str(template), *told]
 
 
 def _tables(template: Template) -> Mapping[str, str]:
@@ -156,32 +173,44 @@ def _tables(template: Template) -> Mapping[str, str]:
 
 
 class _GatewayProcess:
-    """The gateway's process, from its start on; `endpoint` waits until it serves."""
+    """The gateway's process, from its start on. It is given the listener, and holds the folder's lock too, if any."""
 
-    def __init__(self, state: Path, environment: Mapping[str, str], arguments: list[str]) -> None:
+    def __init__(
+        self,
+        state: Path,
+        environment: Mapping[str, str],
+        arguments: list[str],
+        listener: socket.socket,
+        *locks: int,
+    ) -> None:
         self._log = state / "gateway.log"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-        with self._log.open("ab") as log:
+        told = ["--listener", str(listener.fileno()), *arguments]
+        with listener, self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "deltaic_ops.local.gateway_process", *arguments],
+                [sys.executable, "-m", "deltaic_ops.local.gateway_process", *told],
                 env={**inherited, **environment},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
+                pass_fds=(listener.fileno(), *locks),
                 start_new_session=True,  # Ctrl-C is for the parent, which knows the order of stopping
             )
         self.pid = self._process.pid
+        self._opened = False
 
     def endpoint(self) -> str:
-        """Return where it serves; raises StackFailed if it cannot."""
-        assert self._process.stdout is not None  # noqa: S101 -- a pipe was asked for
-        line = self._process.stdout.readline()
-        said = json.loads(line) if line else {"error": f"its log is {self._log}"}
-        if "error" in said:
-            raise StackFailed(f"the gateway did not start: {said['error']}")
-        endpoint: str = said["endpoint"]
-        return endpoint
+        """Wait until its functions are loaded; returns where it will serve, raises StackFailed if it cannot."""
+        return self._answer()
+
+    def open(self) -> None:
+        """Let it open its port; returns when it has, raises StackFailed if it cannot."""
+        assert self._process.stdin is not None  # noqa: S101 -- a pipe was asked for
+        self._opened = True
+        with suppress(BrokenPipeError):  # then it has ended, and its answer is missing
+            os.write(self._process.stdin.fileno(), b"open\n")
+        self._answer()
 
     def stop(self) -> None:
         """Let it end what it answers, then end it."""
@@ -189,8 +218,19 @@ class _GatewayProcess:
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()
+        if not self._opened:
+            process.terminate()  # it may still be loading its functions
         try:
             process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None  # noqa: S101 -- a pipe was asked for
+        line = self._process.stdout.readline()
+        said = json.loads(line) if line else {"error": "it has ended"}
+        if "error" in said:
+            raise StackFailed(f"the gateway did not start: {said['error']}; its log is {self._log}")
+        endpoint: str = said["endpoint"]
+        return endpoint

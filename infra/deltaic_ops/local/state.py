@@ -1,61 +1,166 @@
-"""Decides what a state folder (`.deltaic`) tells: who uses it now, and how others reach the AWS that runs in it."""
+"""Decides what a state folder (`.deltaic`) tells: who uses it now, and how others reach the AWS that runs in it.
+
+Whoever uses the folder holds its lock, and a server that is ready is announced beside it. So who meets a held folder
+waits for the one or the other: for the announcement, or for the lock. A server that is starting says so in the lock,
+because whoever waits for it must not take its end for an ordinary one.
+"""
 
 import fcntl
 import json
 import os
+import shlex
+import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 RUNNING = "aws.json"
 LOCK = "lock"
+STARTING = "starting"
+
+WAIT_SECONDS = 90.0
+"""How long the folder is waited for: longer than a server may take to start."""
+TELL_SECONDS = 1.0
+_POLL_SECONDS = 0.05
 
 
-class StateInUse(Exception):
-    """Another process serves from this folder."""
+class StateUnusable(Exception):
+    """The folder, or the server that was awaited in it, cannot be had; the message says why and what to do."""
+
+
+class StateInUse(StateUnusable):
+    """Another process uses this folder; `environment` tells how to reach the AWS in it, None if it is not announced."""
+
+    def __init__(self, message: str, environment: Mapping[str, str] | None) -> None:
+        super().__init__(message)
+        self.environment = environment
+
+
+class _Holder(NamedTuple):
+    pid: str
+    starting: bool
 
 
 @contextmanager
-def locked(state: Path) -> Iterator[None]:
-    """Hold the folder for this process; raises StateInUse with the other one's id. The kernel frees it with us."""
-    state.mkdir(parents=True, exist_ok=True)
-    with (state / LOCK).open("a+") as lock:
+def locked(state: Path, *, to_serve: bool = False, seconds: float = WAIT_SECONDS) -> Iterator[int]:
+    """Hold the folder for this process; yields the lock's file descriptor. With `to_serve`, it is a starting server's.
+
+    Raises StateInUse if a server runs here (at once), or if the folder is still held after `seconds`; StateUnusable if
+    a server that was starting has ended instead (unless to serve is what is wanted), or the folder cannot be written.
+    The kernel frees the folder when this process has ended, and every other that was handed the descriptor.
+    """
+    try:
+        state.mkdir(parents=True, exist_ok=True)
+        lock = (state / LOCK).open("a+")
+    except OSError as error:
+        raise StateUnusable(
+            f"the state folder {state} cannot be used ({error.strerror}): choose another one with --state"
+        ) from error
+    with lock:
+        _wait(state, lock, to_serve=to_serve, seconds=seconds)
+        _hold(state, f"{os.getpid()} {STARTING}" if to_serve else str(os.getpid()))
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            lock.seek(0)
-            holder = lock.read().strip() or "unknown"
-            raise StateInUse(
-                f"{state} is in use by process {holder}. Stop it (Ctrl-C, or kill {holder}), or choose another folder "
-                "with --state."
-            ) from error
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        yield
+            yield lock.fileno()
+        finally:
+            lock.truncate(0)
 
 
 @contextmanager
 def announced(state: Path, endpoint: str, pid: int, environment: Mapping[str, str]) -> Iterator[None]:
-    """Tell other processes how to reach the embedded AWS, for as long as it runs."""
+    """Tell other processes how to reach the embedded AWS, for as long as the block runs and the process lives."""
     known = {"endpoint": endpoint, "pid": pid, "environment": dict(environment)}
     path, fresh = state / RUNNING, state / f"{RUNNING}.new"
     fresh.touch(mode=0o600)
     fresh.write_text(json.dumps(known, indent=2) + "\n")
     fresh.replace(path)
+    _hold(state, str(os.getpid()))  # only now: who sees that nobody is starting any more finds the announcement
     try:
         yield
     finally:
         path.unlink(missing_ok=True)
 
 
+def served(state: Path) -> Mapping[str, str] | None:
+    """Return the variables with which the folder's embedded AWS is reached, after its start; None if nobody serves.
+
+    Raises StateInUse if whoever holds the folder neither serves nor ends, StateUnusable as `locked` does.
+    """
+    if not (state / LOCK).exists():
+        return None
+    try:
+        with locked(state):
+            return None
+    except StateInUse as error:
+        if error.environment is None:
+            raise
+        return error.environment
+
+
 def running(state: Path) -> Mapping[str, str] | None:
-    """Return the variables with which the folder's running embedded AWS is reached; None if none runs."""
+    """Return the variables with which the folder's running embedded AWS is reached; None if none is announced."""
     try:
         known: dict[str, Any] = json.loads((state / RUNNING).read_text())
-        os.kill(int(known["pid"]), 0)
+        environment: dict[str, str] = known["environment"]
+        return environment if _lives(known["pid"]) else None
     except (OSError, KeyError, ValueError):
         return None
-    environment: dict[str, str] = known["environment"]
-    return environment
+
+
+def _wait(state: Path, lock: IO[str], *, to_serve: bool, seconds: float) -> None:
+    """Take the lock, or raise as `locked` does."""
+    begun, awaited, told = time.monotonic(), None, False
+    while not _taken(lock):
+        holder = _holder(state)  # before the announcement is looked for, which comes before the holder changes
+        environment = running(state)
+        passed = time.monotonic() - begun
+        if environment is not None or passed > seconds:
+            raise StateInUse(
+                f"{state} is in use by process {holder.pid}. Stop it (Ctrl-C, or kill {holder.pid}), or choose another "
+                "folder with --state.",
+                environment,
+            )
+        if awaited is not None and not holder.starting and not to_serve:
+            raise _never_served(state, awaited)
+        awaited = holder if holder.starting else None
+        if passed > TELL_SECONDS and not told:
+            what = f"the server that is starting in {state}" if holder.starting else f"{state}, which is in use"
+            print(f"waiting for {what} (process {holder.pid})", file=sys.stderr, flush=True)
+            told = True
+        time.sleep(_POLL_SECONDS)
+    if awaited is not None and not to_serve:
+        raise _never_served(state, awaited)
+
+
+def _never_served(state: Path, awaited: _Holder) -> StateUnusable:
+    return StateUnusable(
+        f"the server that was starting in {state} (process {awaited.pid}) has ended before it served: "
+        f"start it again with `deltaic serve --state {shlex.quote(str(state))}` to see why"
+    )
+
+
+def _taken(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _hold(state: Path, holder: str) -> None:
+    (state / LOCK).write_text(holder)
+
+
+def _holder(state: Path) -> _Holder:
+    """Return who holds the folder; a server that was killed while it started is not starting any more."""
+    pid, _, said = (state / LOCK).read_text().partition(" ")
+    return _Holder(pid or "unknown", starting=said == STARTING and _lives(pid))
+
+
+def _lives(pid: int | str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except (OSError, ValueError):
+        return False
+    return True

@@ -1,0 +1,360 @@
+"""A server's port opens when everything is ready, and whoever meets it before that waits for it."""
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import botocore.session
+import pytest
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.issuing import TokenAdmin
+from deltaic_ops.local.embedded import free_port
+from deltaic_ops.local.http_server import bound
+from deltaic_ops.local.stack import local_stack
+from deltaic_ops.local.state import LOCK, STARTING, locked, running, served
+
+SECONDS = 120
+SMALL = Path(__file__).parent / "small"
+DELTAIC = [sys.executable, "-c", "from deltaic_ops.cli import main; main()"]
+PROCESSES = """
+import sys
+from pathlib import Path
+from deltaic_ops.local.stack import local_stack
+with local_stack(Path(sys.argv[1]), int(sys.argv[2]), processes=True):
+    sys.stdin.read()
+"""
+
+Process = subprocess.Popen[str]
+
+
+def dynamo(environment: Mapping[str, str]) -> Dynamo:
+    def client() -> Any:
+        return botocore.session.get_session().create_client(
+            "dynamodb",
+            region_name=environment["AWS_REGION"],
+            endpoint_url=environment["AWS_ENDPOINT_URL"],
+            aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
+        )
+
+    return Dynamo(client)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A folder that nobody serves, with one share and the token of a recipient who holds it."""
+
+    state: Path
+    token: str
+
+    def shares(self, connection: http.client.HTTPConnection) -> list[str]:
+        """List the shares as the recipient."""
+        connection.request("GET", "/delta-sharing/shares", headers={"Authorization": f"Bearer {self.token}"})
+        answer = connection.getresponse()
+        told = answer.read()
+        assert answer.status == 200, told
+        return [share["name"] for share in json.loads(told)["items"]]
+
+    def said(self) -> str:
+        """Return what stands in the lock."""
+        lock = self.state / LOCK
+        return lock.read_text() if lock.exists() else ""
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    state = tmp_path_factory.mktemp("filled") / "state"
+    with local_stack(state) as stack:
+        names = stack.environment["CATALOG_TABLE"], stack.environment["TOKENS_TABLE"]
+        admin = CatalogAdmin(*names, dynamo(stack.environment))
+        admin.create_share("kept")
+        reader = admin.create_recipient("reader")
+        admin.create_grant("reader", "kept")
+        return Kept(state, TokenAdmin(*names, dynamo(stack.environment)).create_token(reader).secret)
+
+
+@pytest.fixture
+def kept(filled: Kept, tmp_path: Path) -> Kept:
+    return Kept(shutil.copytree(filled.state, tmp_path / "state"), filled.token)
+
+
+@contextmanager
+def started(*command: str, environment: Mapping[str, str] | None = None) -> Iterator[Process]:
+    """Start a process and end it, if it has not, as Ctrl-C does."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "DELTAIC_"))}
+    with subprocess.Popen(
+        command,
+        env={**plain, **(environment or {}), "COLUMNS": "200", "AWS_EC2_METADATA_DISABLED": "true"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.send_signal(signal.SIGINT)
+                process.communicate(timeout=SECONDS)
+
+
+def serving(state: Path, port: int = 0) -> list[str]:
+    return [*DELTAIC, "serve", "--state", str(state), "--port", str(port)]
+
+
+def done(process: Process) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=SECONDS)
+    return process.returncode, out, err
+
+
+def line(process: Process) -> str:
+    """Return the next line on standard error."""
+    assert process.stderr is not None
+    return process.stderr.readline()
+
+
+def until(true: Callable[[], object], process: Process) -> None:
+    """Wait until something is true of a process that runs."""
+    deadline = time.monotonic() + SECONDS
+    while not true():
+        assert process.poll() is None, done(process)
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def children(process: Process) -> list[str]:
+    return Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+
+
+@contextmanager
+def first_connection(port: int, process: Process) -> Iterator[http.client.HTTPConnection]:
+    """Knock until the door opens; what is not open refuses, and nothing else is an answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS)
+
+    def opened() -> bool:
+        try:
+            connection.connect()
+        except ConnectionRefusedError:
+            return False
+        return True
+
+    with closing(connection):
+        until(opened, process)
+        yield connection
+
+
+@pytest.mark.parametrize("way", ["threads", "processes"])
+def test_whoever_is_let_in_finds_the_server_announced_and_answering(kept: Kept, way: str) -> None:
+    port = free_port()
+    apart = [sys.executable, "-c", PROCESSES, str(kept.state), str(port)]
+    command = apart if way == "processes" else serving(kept.state, port)
+    with started(*command) as server, first_connection(port, server) as connection:
+        known = running(kept.state)  # at once: before anything is asked
+        assert known is not None
+        assert known["DELTAIC_ENDPOINT"] == f"http://127.0.0.1:{port}/delta-sharing"
+        assert kept.shares(connection) == ["kept"]
+
+
+def test_a_named_aws_is_served_likewise(kept: Kept, tmp_path: Path) -> None:
+    port = free_port()
+    with (
+        local_stack(kept.state) as stack,
+        started(*serving(tmp_path / "gateway", port), environment=stack.environment) as server,
+        first_connection(port, server) as connection,
+    ):
+        assert kept.shares(connection) == ["kept"]
+
+
+def test_the_gateway_opens_its_port_when_its_functions_are_loaded_and_it_is_told_to(tmp_path: Path) -> None:
+    template = shutil.copytree(SMALL, tmp_path / "small") / "template.yaml"
+    go = tmp_path / "go"
+    wait = f"import pathlib, time\nwhile not pathlib.Path({str(go)!r}).exists():\n    time.sleep(0.01)\n"
+    slow = template.parent / "echo" / "app.py"
+    slow.write_text(wait + slow.read_text())
+    with bound() as listener:
+        address = listener.getsockname()
+        gateway = gateway_process(template, listener)
+    with gateway:
+        assert gateway.stdin is not None
+        assert gateway.stdout is not None
+        refused(address)
+        go.touch()
+        assert json.loads(gateway.stdout.readline()) == {"endpoint": f"http://127.0.0.1:{address[1]}/small"}
+        refused(address)
+        gateway.stdin.write("open\n")
+        gateway.stdin.flush()
+        gateway.stdout.readline()
+        connection = http.client.HTTPConnection(address[0], address[1], timeout=SECONDS)
+        connection.request("GET", "/small/echo/fixed", headers={"Authorization": "Bearer alice"})
+        assert connection.getresponse().status == 200
+        connection.close()
+    assert gateway.returncode == 0
+
+
+def test_a_function_that_cannot_be_loaded_is_told(tmp_path: Path) -> None:
+    template = shutil.copytree(SMALL, tmp_path / "small") / "template.yaml"
+    (template.parent / "echo" / "app.py").write_text("import nothing_like_it")
+    with bound() as listener:
+        gateway = gateway_process(template, listener)
+    with gateway:
+        assert gateway.stdout is not None
+        told = json.loads(gateway.stdout.readline())
+        assert told == {"error": "ModuleNotFoundError: No module named 'nothing_like_it'"}
+    assert gateway.returncode == 1
+
+
+def gateway_process(template: Path, listener: socket.socket) -> Process:
+    number = listener.fileno()
+    command = [sys.executable, "-m", "deltaic_ops.local.gateway_process", "--template", str(template)]
+    return subprocess.Popen(
+        [*command, "--listener", str(number)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        pass_fds=[number],
+    )
+
+
+def refused(address: tuple[str, int]) -> None:
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address)
+
+
+def test_a_port_that_is_taken_is_told_before_anything_starts(tmp_path: Path) -> None:
+    with bound() as other:
+        other.listen()
+        port = other.getsockname()[1]
+        with started(*serving(tmp_path, port)) as server:
+            code, _, said = done(server)
+    assert code == 1
+    assert (
+        said
+        == f"port {port} on 127.0.0.1 cannot be taken (Address already in use): choose another with --port (0: any)\n"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == [LOCK]
+
+
+def test_a_port_that_somebody_opens_meanwhile_ends_the_start(tmp_path: Path) -> None:
+    with bound() as other:
+        port = other.getsockname()[1]
+        with started(*serving(tmp_path, port)) as server:
+            until(lambda: children(server), server)
+            other.listen()
+            code, _, said = done(server)
+    assert (code, said.count("\n")) == (1, 1)
+    assert f"port {port}: Address already in use" in said
+    assert served(tmp_path) is None
+
+
+def test_commands_wait_for_the_server_that_is_starting(kept: Kept) -> None:
+    command = [*DELTAIC, "--state", str(kept.state)]
+    with (
+        stopped_while_starting(kept) as server,
+        started(*command, "env") as env,
+        started(*command, "share", "list", "--json") as shares,
+        started(*command, "recipient", "create", "late", "--json") as recipient,
+    ):
+        commands = [env, shares, recipient]
+        waits = f"waiting for the server that is starting in {kept.state} (process {server.pid})\n"
+        assert [line(each) for each in commands] == [waits] * 3
+        server.send_signal(signal.SIGCONT)
+        with ThreadPoolExecutor(3) as pool:
+            ended = list(pool.map(done, commands))
+        assert [(code, said) for code, _, said in ended] == [(0, "")] * 3
+        endpoint = line(server).split()[1]
+        assert f"export DELTAIC_ENDPOINT={endpoint}\n" in ended[0][1]
+        assert [share["name"] for share in json.loads(ended[1][1])] == ["kept"]
+        assert json.loads(ended[2][1])["name"] == "late"
+
+
+def test_commands_say_that_the_server_has_ended_and_the_next_has_the_folder(kept: Kept) -> None:
+    command = [*DELTAIC, "--state", str(kept.state)]
+    with (
+        stopped_while_starting(kept) as server,
+        started(*command, "env") as env,
+        started(*command, "share", "list") as shares,
+    ):
+        for each in (env, shares):
+            assert line(each).startswith("waiting for the server")
+        server.kill()
+        server.wait()
+        for each in (env, shares):
+            code, out, said = done(each)
+            assert (code, out, said.count("\n")) == (1, "", 1)
+            assert f"the server that was starting in {kept.state} (process {server.pid}) has ended" in said
+    with started(*command, "share", "list", "--json") as after:
+        code, out, _ = done(after)
+    assert (code, [share["name"] for share in json.loads(out)]) == (0, ["kept"])
+
+
+@contextmanager
+def stopped_while_starting(kept: Kept) -> Iterator[Process]:
+    """Start a server, and hold it as soon as it has said so."""
+    with started(*serving(kept.state)) as server:
+        until(lambda: STARTING in kept.said(), server)
+        server.send_signal(signal.SIGSTOP)
+        yield server
+
+
+def test_commands_that_nobody_serves_take_turns(kept: Kept) -> None:
+    command = [*DELTAIC, "--state", str(kept.state), "share", "list", "--json"]
+    with started(*command) as one, started(*command) as two, ThreadPoolExecutor(2) as pool:
+        ended = list(pool.map(done, [one, two]))
+    assert [code for code, _, _ in ended] == [0, 0]
+    assert [[share["name"] for share in json.loads(out)] for _, out, _ in ended] == [["kept"]] * 2
+
+
+def test_a_server_that_waits_or_starts_is_stopped_at_once(kept: Kept) -> None:
+    with locked(kept.state), started(*serving(kept.state)) as server:
+        told = line(server)
+        server.send_signal(signal.SIGTERM)
+        assert done(server) == (130, "", "stopped\n")
+    assert told == f"waiting for {kept.state}, which is in use (process {os.getpid()})\n"
+    with started(*serving(kept.state)) as server:
+        until(lambda: len(children(server)) == 2, server)
+        server.send_signal(signal.SIGINT)
+        assert done(server) == (130, "", "stopped\n")
+    with locked(kept.state, seconds=0):
+        assert running(kept.state) is None
+
+
+def test_a_server_that_is_killed_while_it_starts_leaves_the_folder_to_the_next(kept: Kept) -> None:
+    port = free_port()
+    reached: list[Callable[[Process], object]] = [
+        lambda server: len(children(server)) == 1,
+        lambda server: len(children(server)) == 2,
+        lambda server: any(map(answers, children(server))),
+        lambda _: running(kept.state),
+    ]
+    for phase in reached:
+        with started(*serving(kept.state, port)) as server:
+            until(partial(phase, server), server)
+            server.kill()
+            server.wait()
+    with started(*serving(kept.state, port)) as server, first_connection(port, server) as connection:
+        assert kept.shares(connection) == ["kept"]
+
+
+def answers(pid: str) -> bool:
+    """Tell whether a process is an embedded AWS that can be reached."""
+    variables = dict(pair.split("=", 1) for pair in Path(f"/proc/{pid}/environ").read_text().split("\0") if "=" in pair)
+    if "GATEWAY_PORT" not in variables:
+        return False
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", int(variables["GATEWAY_PORT"]))) == 0
