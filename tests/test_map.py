@@ -202,3 +202,15 @@ def test_the_top_level_is_fixed() -> None:
     present = {path.name for path in here if not path.name.startswith(".")}
     assert allowed <= present
     assert present - allowed <= {"uv.lock", "LICENSE", "dist"}
+
+
+def test_a_decision_that_is_cited_stands_in_the_index_and_in_its_room() -> None:
+    text = (ROOT / "infra" / "decisions.md").read_text()
+    headed = re.findall(r"^## (\d+)\. (.+) \(\d{4}-\d\d-\d\d\)$", text, re.MULTILINE)
+    assert headed == re.findall(r"^\* \*\*(\d+)\*\* (.+)$", text, re.MULTILINE)
+    numbers = [int(number) for number, _ in headed]
+    assert len(set(numbers)) == len(numbers)
+    modules = [path for folder in ("functions", "infra") for path in (ROOT / folder).rglob("*.py")]
+    cited = {int(number) for path in modules for number in re.findall(r"\(decision\s(\d+)\)", path.read_text())}
+    assert cited
+    assert cited <= set(numbers)

@@ -83,30 +83,32 @@ def _page(figures: Sequence[Figure], plots: Mapping[str, tuple[str, str]], machi
             parts.append(f"| {name} | " + " | ".join(amount(value, unit).strip() for value in values) + " |")
     for name, (caption, _) in plots.items():
         parts += ["", f"![{caption}](plots/{name}.svg)"]
-    parts += ["", "## Promises", "", "| measured | figure | value | bar | |", "|---|---|---|---|---|"]
-    parts += [
+    parts += [*_promises(figures), *_against_rivals(figures)]
+    parts += ["", "## Beside the reference server", "", *_beside(figures)]
+    parts += ["", "## Everything", "", "| measured | figure | value |", "|---|---|---|"]
+    parts += [f"| {one.subject} | {one.name} | {amount(one.value, one.unit).strip()} |" for one in figures]
+    return "\n".join(parts) + "\n"
+
+
+def _promises(figures: Sequence[Figure]) -> list[str]:
+    rows = [
         f"| {one.subject} | {one.name} | {amount(one.value, one.unit).strip()} | {amount(one.bar, one.unit).strip()} "
         f"| {'holds' if one.holds else '**missed**'} |"
         for one in figures
         if one.bar is not None
     ]
-    parts += [
-        "",
-        "## Against rivals",
-        "",
-        "| measured | figure | ours | rival | theirs | times less |",
-        "|---|---|---|---|---|---|",
-    ]
-    parts += [
+    return ["", "## Promises", "", "| measured | figure | value | bar | |", "|---|---|---|---|---|", *rows]
+
+
+def _against_rivals(figures: Sequence[Figure]) -> list[str]:
+    head = ["| measured | figure | ours | rival | theirs | times less |", "|---|---|---|---|---|---|"]
+    rows = [
         f"| {one.subject} | {one.name} | {amount(one.value, one.unit).strip()} | {one.rival} "
         f"| {amount(one.theirs, one.unit).strip()} | {amount(one.ratio, '').strip()} |"
         for one in figures
         if one.theirs is not None and one.rival != NAME
     ]
-    parts += ["", "## Beside the reference server", "", *_beside(figures)]
-    parts += ["", "## Everything", "", "| measured | figure | value |", "|---|---|---|"]
-    parts += [f"| {one.subject} | {one.name} | {amount(one.value, one.unit).strip()} |" for one in figures]
-    return "\n".join(parts) + "\n"
+    return ["", "## Against rivals", "", *head, *rows]
 
 
 def _beside(figures: Sequence[Figure]) -> list[str]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from deltaic_pipeline.lease import hold, holder_name
 from deltaic_pipeline.register import Catalog, TableName
@@ -124,6 +124,29 @@ def publish_sample(
     complete one commits nothing. Raises as `publish` does.
     """
     own = spark.newSession()
+    shared = []
+    for name, place, steps in _plan(own, location, a_day):
+        where = catalog_location(place)
+        catalog.register.check(name, where)
+        with ExitStack() as stack:
+            held = stack.enter_context(hold(catalog.leases, where, holder_name("sample"), wait=WAIT))
+            held.on_loss(spark.sparkContext.cancelAllJobs)
+            version = -1
+            for text, run in steps:
+                with step(progress, f"{name.table}: {text}") as tell:
+                    version = run()
+                    held.confirm()
+                    tell(f"version {version}")
+            catalog.register.register(name, where, history=True)
+        shared.append(Shared(name, where, version))
+    return tuple(shared)
+
+
+Plan: TypeAlias = Sequence[tuple[TableName, str, Sequence[tuple[str, Callable[[], int]]]]]
+"""For each table its name, its location and its runs: what one says of itself, and what writes a version."""
+
+
+def _plan(own: "SparkSession", location: str, a_day: int) -> Plan:
     big = Target(f"{location}/{PATIENTS.table}", mode="append", partition_by=("date",))
     merged = Target(big.location, mode="merge", keys=("patient_id", "date"))
     small = Target(f"{location}/{INGREDIENTS.table}", mode="append")
@@ -132,7 +155,7 @@ def publish_sample(
     def written(rows: "DataFrame", target: Target, run: str) -> Callable[[], int]:
         return lambda: write(own, rows, target, f"sample-{run}").version
 
-    plan: tuple[tuple[TableName, str, Sequence[tuple[str, Callable[[], int]]]], ...] = (
+    return (
         (
             PATIENTS,
             big.location,
@@ -158,22 +181,6 @@ def publish_sample(
             ),
         ),
     )
-    shared = []
-    for name, place, steps in plan:
-        where = catalog_location(place)
-        catalog.register.check(name, where)
-        with ExitStack() as stack:
-            held = stack.enter_context(hold(catalog.leases, where, holder_name("sample"), wait=WAIT))
-            held.on_loss(spark.sparkContext.cancelAllJobs)
-            version = -1
-            for text, run in steps:
-                with step(progress, f"{name.table}: {text}") as tell:
-                    version = run()
-                    held.confirm()
-                    tell(f"version {version}")
-            catalog.register.register(name, where, history=True)
-        shared.append(Shared(name, where, version))
-    return tuple(shared)
 
 
 def _withdraw(spark: "SparkSession", location: str) -> int:

@@ -3,7 +3,7 @@
 PROTOCOL.md, "responseFormat": without a header the answer is in parquet format; a single format "the server must
 respect"; of a list, parquet may be used "if the table does not have any advanced features". So one requested format is
 honoured or refused, never swapped. Being refused is better than the silent alternative: Spark streams and change feeds
-ask for parquet outright, and would read deleted rows of a table with deletion vectors.
+ask for parquet outright, and would read deleted rows of a table with deletion vectors (decision 18).
 """
 
 from collections.abc import Iterable

@@ -3,10 +3,10 @@
 PROTOCOL.md, "JSON predicates for Filtering": hints are best effort, so nothing here raises. A node that is not
 understood becomes Unknown, and what stands beside it still prunes.
 
-A hint stands for everything that its user may have written, and Spark's connector writes less than it was given
-(`OpConverter` of its client, up to 1.4.1): times are cut to milliseconds, towards zero; null becomes the text `null`,
-a null time the epoch; of casts within casts only the innermost is left, and what a literal was compared with then has
-another type than the literal; bytes that are no UTF-8 become U+FFFD.
+A hint stands for everything that its user may have written (decision 7), and Spark's connector writes less than it was
+given (`OpConverter` of its client, up to 1.4.1): times are cut to milliseconds, towards zero; null becomes the text
+`null`, a null time the epoch; of casts within casts only the innermost is left, and what a literal was compared with
+then has another type than the literal; bytes that are no UTF-8 become U+FFFD.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,8 @@
 """Decides what the first shared version tells of its own commit: what it added, and nothing that it took away.
 
 A commit says how a version came about from the one before, and that one is not shared. So whatever was live only there
-stays untold: removed files, and change data files, which hold rows as they were before beside rows as they are.
+stays untold: removed files, and change data files, which hold rows as they were before beside rows as they are
+(decision 22).
 """
 
 from collections.abc import Sequence

@@ -32,7 +32,7 @@ class Page:
     than `limit` live rows have been seen before it (PROTOCOL.md, "limitHint"); one without statistics counts for no
     row, so that too many files leave rather than too few. With `by_partition` the rows are counted for each partition
     by itself, and anew on each page: Spark sends its limit, in delta format, although it drops the files of some
-    partitions afterwards, by a filter that it did not send or that was cut.
+    partitions afterwards, by a filter that it did not send or that was cut (decision 20).
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Decides what a query is that is submitted now and answered later: what is refused, what is pinned, whose it is.
 
 Nothing runs in between. A submission refuses by rights, version and format, pins them and records the request; whoever
-asks for the result gets what the query itself would have answered then (infra/decisions.md).
+asks for the result gets what the query itself would have answered then (decision 19).
 """
 
 import json

@@ -2,7 +2,8 @@
 
 A path in a log is a URI, relative to the table's root or absolute; it is decoded exactly once, and then resolved as
 Hadoop resolves it, because that is what wrote it: `.` and `..` are followed, repeated slashes count as one. What lies
-outside the root and the table's auxiliary locations is refused: the log's author must not choose what gets signed.
+outside the root and the table's auxiliary locations is refused: the log's author must not choose what gets signed
+(decision 23).
 """
 
 import re

@@ -2,7 +2,8 @@
 
 A URL dies with the session that signed it, and a role assumed from a role lives one hour at most (STS: role
 chaining). Spark takes an expiry closer than 15 minutes for "in one hour". So a session is renewed as soon as a
-quarter of its life is gone: URLs then live 45 to 60 minutes, for one STS call per recipient every 15 minutes.
+quarter of its life is gone: URLs then live 45 to 60 minutes, for one STS call per recipient every 15 minutes
+(decision 24).
 """
 
 import hashlib

@@ -1,7 +1,8 @@
 """Decides what a recipient with directory access may do itself: read and list below one location, for an hour at most.
 
 The read-only role is assumed in the recipient's name and narrowed by a session policy: what both allow holds. The
-policy is built as JSON, and IAM's wildcards in a folder's name are written so that they stand for themselves.
+policy is built as JSON, and IAM's wildcards in a folder's name are written so that they stand for themselves
+(decision 27).
 """
 
 import json
