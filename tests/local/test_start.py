@@ -329,7 +329,7 @@ def test_a_server_that_waits_or_starts_is_stopped_at_once(kept: Kept) -> None:
         until(lambda: len(children(server)) == 2, server)
         server.send_signal(signal.SIGINT)
         assert done(server) == (130, "", "stopped\n")
-    with locked(kept.state, seconds=0):
+    with locked(kept.state):
         assert running(kept.state) is None
 
 

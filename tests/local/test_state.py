@@ -97,7 +97,7 @@ with locked(Path({str(tmp_path)!r}), to_serve=True) as lock:
         assert told.readline() == b"held\n"
         server.send_signal(signal.SIGKILL)
         server.wait()
-        with pytest.raises(StateInUse), locked(tmp_path, seconds=0):
+        with pytest.raises(StateInUse, match="has ended"), locked(tmp_path, seconds=0):
             pass
         lifeline.close()
         assert served(tmp_path) is None

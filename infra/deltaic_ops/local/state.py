@@ -40,6 +40,7 @@ class StateInUse(StateUnusable):
 
 class _Holder(NamedTuple):
     pid: str
+    """Empty if it has ended, and processes of its own hold the folder until they have."""
     starting: bool
 
 
@@ -116,21 +117,30 @@ def _wait(state: Path, lock: IO[str], *, to_serve: bool, seconds: float) -> None
         environment = running(state)
         passed = time.monotonic() - begun
         if environment is not None or passed > seconds:
-            raise StateInUse(
-                f"{state} is in use by process {holder.pid}. Stop it (Ctrl-C, or kill {holder.pid}), or choose another "
-                "folder with --state.",
-                environment,
-            )
+            raise StateInUse(_in_use(state, holder), environment)
         if awaited is not None and not holder.starting and not to_serve:
             raise _never_served(state, awaited)
         awaited = holder if holder.starting else None
         if passed > TELL_SECONDS and not told:
             what = f"the server that is starting in {state}" if holder.starting else f"{state}, which is in use"
-            print(f"waiting for {what} (process {holder.pid})", file=sys.stderr, flush=True)
+            who = f"process {holder.pid}" if holder.pid else "by a process that is ending"
+            print(f"waiting for {what} ({who})", file=sys.stderr, flush=True)
             told = True
         time.sleep(_POLL_SECONDS)
     if awaited is not None and not to_serve:
         raise _never_served(state, awaited)
+
+
+def _in_use(state: Path, holder: _Holder) -> str:
+    if not holder.pid:
+        return (
+            f"{state} is still in use by what a process has left that has ended. Repeat the command in a moment, or "
+            "choose another folder with --state."
+        )
+    return (
+        f"{state} is in use by process {holder.pid}. Stop it (Ctrl-C, or kill {holder.pid}), or choose another folder "
+        "with --state."
+    )
 
 
 def _never_served(state: Path, awaited: _Holder) -> StateUnusable:
@@ -155,7 +165,7 @@ def _hold(state: Path, holder: str) -> None:
 def _holder(state: Path) -> _Holder:
     """Return who holds the folder; a server that was killed while it started is not starting any more."""
     pid, _, said = (state / LOCK).read_text().partition(" ")
-    return _Holder(pid or "unknown", starting=said == STARTING and _lives(pid))
+    return _Holder(pid, starting=said == STARTING) if _lives(pid) else _Holder("", starting=False)
 
 
 def _lives(pid: int | str) -> bool:
