@@ -38,7 +38,10 @@ def own_credentials() -> Credentials:
         )
     found = _botocore_session().get_credentials()
     if found is None:
-        raise Unavailable("the server has no AWS credentials of its own: give its function a role")
+        raise Unavailable(
+            "the server cannot read the table's storage at the moment; try again later",
+            "there are no AWS credentials of its own: give its function a role",
+        )
     frozen = found.get_frozen_credentials()
     expiry = getattr(found, "_expiry_time", None)
     return Credentials(
