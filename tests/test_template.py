@@ -366,6 +366,7 @@ def test_the_gateways_own_answers_are_errors_of_the_protocol() -> None:
         "ACCESS_DENIED": (403, "PERMISSION_DENIED"),
         "MISSING_AUTHENTICATION_TOKEN": (404, "RESOURCE_DOES_NOT_EXIST"),
         "THROTTLED": (429, "RESOURCE_EXHAUSTED"),
+        "AUTHORIZER_FAILURE": (503, "TEMPORARILY_UNAVAILABLE"),
         "DEFAULT_4XX": (404, "RESOURCE_DOES_NOT_EXIST"),
         "DEFAULT_5XX": (500, "INTERNAL_ERROR"),
     }

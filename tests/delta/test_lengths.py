@@ -115,8 +115,9 @@ def test_a_commit_of_another_length_changes_no_range(tmp_path: Path, fault: str)
     log.commit(metadata(), protocol())
     log.commit(add("f1", 1), add("f2", 2))
     store = Faulty(tmp_path, of="1.json", body=FAULTS[fault])
-    with pytest.raises(Unavailable, match=r"_delta_log/00000000000000000001\.json"):
+    with pytest.raises(Unavailable, match="another length") as failure:
         list(DeltaLog(store).commits(0, 1))
+    assert "_delta_log/00000000000000000001.json" in failure.value.detail
 
 
 @pytest.mark.parametrize("fault", ["empty", "half"])

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import obstore
 import pytest
-from deltaic.errors import TableUnreadable, TooManyRequests, Unavailable
+from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unavailable
 from deltaic.storage.connections import connection
 from deltaic.storage.credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig, origin
@@ -114,8 +114,10 @@ def test_an_absent_log_is_empty_and_an_absent_object_is_named(store: Store) -> N
 
 def test_an_absent_bucket_is_the_providers_to_correct(store: Store) -> None:
     objects = ObjectTableStore(TableLocations.parse("s3://no-such-bucket/t"), store.storage, store.reader)
-    with pytest.raises(TableUnreadable, match="no-such-bucket"):
+    with pytest.raises(TableUnreadable, match="bucket of this table does not exist") as caught:
         list(objects.list_log())
+    assert "no-such-bucket" not in caught.value.message
+    assert "s3://no-such-bucket/t" in caught.value.detail
     with pytest.raises(FileNotFoundError):
         objects.get("x")
 
@@ -175,13 +177,16 @@ def test_threads_share_a_store(store: Store) -> None:
         assert list(threads.map(lambda _: objects.get_many(names), range(16))) == [expected] * 16
 
 
-def test_a_refused_key_names_the_bucket_and_the_remedy(store: Store) -> None:
+def test_a_refused_key_tells_recipients_the_remedy_and_the_provider_the_bucket(store: Store) -> None:
     wrong = Credentials("unknownkeyid", "unknown-secret")
     objects = ObjectTableStore(TableLocations.parse(f"s3://{store.bucket}/x"), store.storage, lambda: wrong)
     for read in (lambda: list(objects.list_log()), lambda: objects.get("y"), lambda: objects.get_many(["y", "z"])):
-        with pytest.raises(TableUnreadable, match=r"storage-tests.*DataBuckets") as caught:
+        with pytest.raises(TableUnreadable, match="must give the server access") as caught:
             read()
-        assert "unknown-secret" not in str(caught.value)
+        assert "DataBuckets" in caught.value.detail
+        assert f"s3://{store.bucket}/x/" in caught.value.detail
+        assert not [word for word in (store.bucket, "DataBuckets", "unknown-secret") if word in caught.value.message]
+        assert "unknown-secret" not in caught.value.detail
 
 
 PAGE = "<html><body><p>Please sign in</p></body></html>"
@@ -321,8 +326,12 @@ def test_failures_of_the_store(scripted: Scripted, bucket: str, raised: type[Exc
         with pytest.raises(raised) as caught:
             read()
         assert "secret-detail" not in str(caught.value)
-    with pytest.raises(TableUnreadable if raised is FileNotFoundError else raised):
+    with pytest.raises(TableUnreadable if raised is FileNotFoundError else raised) as listing:
         list(objects.list_log())
+    for failure in (caught.value, listing.value):
+        if isinstance(failure, DeltaicError):
+            assert bucket not in failure.message
+            assert bucket in failure.detail
 
 
 @pytest.mark.parametrize(

@@ -53,5 +53,5 @@ def test_all_urls_of_an_answer_end_together(urls: TableUrls) -> None:
 
 
 def test_what_lies_elsewhere_is_not_signed(urls: TableUrls) -> None:
-    with pytest.raises(UnsupportedOperation, match="--auxiliary"):
+    with pytest.raises(UnsupportedOperation, match="auxiliary locations"):
         urls.url("s3://lake/other-table/x")

@@ -13,7 +13,8 @@
     ├── TooManyRequests        429  RESOURCE_EXHAUSTED        throttled below us: clients retry
     └── Unavailable            503  TEMPORARILY_UNAVAILABLE   a transient failure below us: clients retry
 
-A message says what was wrong and what to do, and never holds a secret: no token, no signed URL, no credential.
+A message says what was wrong and what to do, and never holds a secret: no token, no signed URL, no credential; nor
+where a provider keeps things. That is the `detail`, which goes to the provider's log and nowhere else.
 Anything that is not in this tree is logged and answered as 500 INTERNAL_ERROR with an empty message. A permanent
 condition is never a 5xx, because clients retry those for minutes (PROTOCOL.md, "REST APIs": the error body).
 """
@@ -22,14 +23,16 @@ from typing import ClassVar
 
 
 class DeltaicError(Exception):
-    """The root: a failure whose `message` is safe to show to the caller."""
+    """The root: a failure whose `message` is safe to show to the caller, and whose `detail` is the provider's alone."""
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "INTERNAL_ERROR"
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, detail: str = "") -> None:
         super().__init__(message)
         self.message = message
+        self.detail = detail
+        """Buckets, paths and settings that the message leaves out; no secret either."""
 
 
 class InvalidParameter(DeltaicError):

@@ -44,13 +44,13 @@ def connect() -> "DynamoDBClient":
 
 
 def client_config() -> Any:
-    """Return the timeouts and retries of every catalog client: at worst some 10 s, below the gateway's 29 s."""
+    """Return the timeouts and retries of every catalog client: at worst 7 s, below the 10 s of the authorizer."""
     from botocore.config import Config
 
     return Config(
         connect_timeout=1.0,
-        read_timeout=3.0,
-        retries={"total_max_attempts": 3, "mode": "standard"},
+        read_timeout=2.0,
+        retries={"total_max_attempts": 2, "mode": "standard"},
         max_pool_connections=16,
         tcp_keepalive=True,
     )

@@ -54,7 +54,7 @@ def file_path(storage_type: str, path_or_inline_dv: str) -> str | None:
     prefix, encoded = path_or_inline_dv[:-_ENCODED_UUID], path_or_inline_dv[-_ENCODED_UUID:]
     raw = decode_z85(encoded)
     if len(encoded) != _ENCODED_UUID:
-        raise TableUnreadable(f"the log has a deletion vector with a name that is no UUID: '{path_or_inline_dv}'")
+        raise TableUnreadable("the log has a deletion vector with a name that is no UUID", path_or_inline_dv)
     name = f"deletion_vector_{uuid.UUID(bytes=raw)}.bin"
     return f"{prefix}/{name}" if prefix else name
 
@@ -62,16 +62,16 @@ def file_path(storage_type: str, path_or_inline_dv: str) -> str | None:
 def decode_z85(text: str) -> bytes:
     """Decode Z85 (ZeroMQ RFC 32), five characters for four bytes; raises TableUnreadable for anything else."""
     if len(text) % _GROUP:
-        raise TableUnreadable(f"the log has a deletion vector with broken Z85 text: '{text}'")
+        raise TableUnreadable("the log has a deletion vector with broken Z85 text", text)
     words = []
     for at in range(0, len(text), _GROUP):
         word = 0
         for character in text[at : at + _GROUP]:
             value = _Z85_VALUES.get(character)
             if value is None:
-                raise TableUnreadable(f"the log has a deletion vector with broken Z85 text: '{text}'")
+                raise TableUnreadable("the log has a deletion vector with broken Z85 text", text)
             word = word * 85 + value
         if word >= 1 << 32:
-            raise TableUnreadable(f"the log has a deletion vector with broken Z85 text: '{text}'")
+            raise TableUnreadable("the log has a deletion vector with broken Z85 text", text)
         words.append(word)
     return struct.pack(f">{len(words)}I", *words)

@@ -27,4 +27,7 @@ def read_all_listed(store: TableStore, files: Sequence[LogFile]) -> list[bytes]:
 def check_length(path: str, length: int, told: int) -> None:
     """Raise Unavailable for an object of another length than was told: it was cut, or replaced since."""
     if length != told:
-        raise Unavailable(f"the storage of this table gave {length} bytes of {path}, which has {told}; try again")
+        raise Unavailable(
+            "the storage of this table gave another length of a file than the log tells; try again",
+            f"{path}: {length} bytes instead of {told}",
+        )

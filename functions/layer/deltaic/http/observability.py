@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 NAMESPACE = "Deltaic"
 
 _TOKEN = re.compile(r"[\w-]{40,}")
+_QUERY_STRING = re.compile(r"\?\S*=\S*")
+"""What might sign a URL that a log names; names of data files are as long as tokens, and stay."""
 
 
 @cache
@@ -37,9 +39,13 @@ def logger() -> "Logger":
 
 
 def facts_of(error: BaseException) -> dict[str, object]:
-    """Return what the log may say of a failure: texts of the tree without anything long enough to be a token."""
+    """Return what the log may say of a failure: texts of the tree without anything long enough to be a token.
+
+    Their detail goes whole, but for query strings: it is where the provider finds the bucket, the path, the setting.
+    """
     if isinstance(error, DeltaicError):
-        return {"errorCode": error.code, "error": _TOKEN.sub("...", error.message)}
+        facts: dict[str, object] = {"errorCode": error.code, "error": _TOKEN.sub("...", error.message)}
+        return facts | {"detail": _QUERY_STRING.sub("?...", error.detail)} if error.detail else facts
     return {"error": type(error).__name__}
 
 

@@ -118,8 +118,8 @@ def answer_too_large() -> DeltaicError:
     """Return the refusal of a buffered answer over ANSWER_LIMIT: permanent, so no 5xx, and with the remedy."""
     return UnsupportedOperation(
         "The answer is larger than the 6 MB that this server can send in one piece. Ask for it in pages (maxFiles, "
-        "then pageToken) or for fewer files (predicateHints, limitHint); the provider lifts the limit by deploying "
-        "with ResponseStreaming=enabled."
+        "then pageToken) or for fewer files (predicateHints, limitHint); its provider can lift the limit by streaming.",
+        "deploy with ResponseStreaming=enabled",
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from deltaic.catalog.items import Storage, Table
 from deltaic.catalog.reader import CatalogReader
-from deltaic.errors import UnsupportedOperation
+from deltaic.errors import InvalidParameter, TableUnreadable, UnsupportedOperation
 from deltaic.protocol.gates import TableGate
 from deltaic.protocol.tokens import TokenSigner
 from deltaic.sharing.caller import Caller, TableName
@@ -53,7 +53,7 @@ class Sharing:
             caller=caller,
             entry=entry,
             storage=storage,
-            locations=TableLocations.parse(entry.location, entry.auxiliary_locations),
+            locations=_locations(entry),
             gate=TableGate(str(name), entry.history, entry.start_version),
         )
 
@@ -102,6 +102,15 @@ class SharedTable:
                 "Read it with a query, or ask its provider for directory access."
             )
         self.gate.require_credentials()
+
+
+def _locations(entry: Table) -> TableLocations:
+    try:
+        return TableLocations.parse(entry.location, entry.auxiliary_locations)
+    except InvalidParameter as wrong:
+        raise TableUnreadable(
+            "the location of this table cannot be read: its provider must correct it", wrong.message
+        ) from wrong
 
 
 def _config(storage: Storage) -> StorageConfig:

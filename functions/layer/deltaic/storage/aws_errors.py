@@ -18,6 +18,7 @@ _MOVED = frozenset({HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.TEMPORARY_REDIRECT,
 _OTHER_REGION = frozenset({"AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException"})
 _PASSING = frozenset({"ExpiredToken", "TokenRefreshRequired", "RequestTimeout", "InternalError", "ServiceUnavailable"})
 """Failures that another attempt may not meet, although S3 answers the first three of them with 400."""
+_FAILED = "the storage of this table failed to answer; try again"
 _CLOCK = frozenset({"RequestTimeTooSkewed", "RequestExpired"})
 # No range of an empty object can be satisfied: S3 answers 416, MiniStack a range that ends before it starts.
 _EMPTY = re.compile(r"status: 416,|\"bytes 0--1/0\"")
@@ -41,32 +42,36 @@ def failure(error: Exception, name: ObjectName, region: str, path: str = "") -> 
     if isinstance(error, FileNotFoundError) or status == HTTPStatus.NOT_FOUND:
         if path:
             return FileNotFoundError(path)
-        return TableUnreadable(f"the bucket '{name.bucket}' does not exist: the provider must correct the location")
+        return TableUnreadable("the bucket of this table does not exist: its provider must correct the location", uri)
     if code in THROTTLED or status == HTTPStatus.TOO_MANY_REQUESTS:
-        return TooManyRequests(f"the storage of this table is throttling requests to '{name.bucket}'; try again")
+        return TooManyRequests("the storage of this table is throttling requests; try again", uri)
     if code in _CLOCK:
-        return Unavailable("the clock of this server and that of this table's storage differ too much; try again later")
+        return Unavailable(
+            "the clock of this server and that of this table's storage differ too much; try again later", uri
+        )
     if code in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return Unavailable(f"the storage of this table failed to answer for {uri}; try again")
+        return Unavailable(_FAILED, uri)
     if isinstance(error, InvalidPathError):
-        return TableUnreadable(f"{uri} is not a path that this server can read")
+        return TableUnreadable("the table's log names a path that this server cannot read", uri)
     if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or _RANGE.search(text):
         # Who asks knows the length: it was cut or replaced since.
-        return Unavailable(f"the storage of this table gave less of {uri} than the log says it has; try again")
+        return Unavailable("the storage of this table gave less of a file than the log says it has; try again", uri)
     if code in _OTHER_REGION or status in _MOVED or _REDIRECTED.search(text):
         return TableUnreadable(
-            f"the bucket '{name.bucket}' is not in region {region}: the provider must register its "
-            "storage with the right region (deltaic storage create --region)"
+            "the bucket of this table is in another region than its provider said: the provider must register its "
+            "storage with the right one",
+            f"'{name.bucket}' is not in {region}: deltaic storage create --region",
         )
     if status in _REFUSED and not code:
         # Every refusal of a store has a code: this is the page of a proxy.
-        return Unavailable(f"something before the storage of this table answered for {uri}; try again later")
+        return Unavailable("something before the storage of this table answered in its place; try again later", uri)
     if isinstance(error, PermissionDeniedError | UnauthenticatedError) or status in _REFUSED:
         return TableUnreadable(
-            f"the server may not read {uri}: the provider must give it access to the bucket '{name.bucket}' "
-            "(the stack's parameter DataBuckets, or the role or keys of the table's storage)"
+            "the server may not read the files of this table: its provider must give the server access to them",
+            f"{uri}: the bucket is missing in the stack's parameter DataBuckets, or the role or the keys of the "
+            "table's storage may not read it",
         )
-    return Unavailable(f"the storage of this table failed to answer for {uri}; try again")
+    return Unavailable(_FAILED, uri)
 
 
 def is_empty(error: Exception) -> bool:

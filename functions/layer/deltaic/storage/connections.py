@@ -19,7 +19,7 @@ _ANSWER = TypeVar("_ANSWER")
 def connection(bucket: str, storage: StorageConfig, credentials: Callable[[], Credentials]) -> Any:
     """Return the obstore client of a bucket, one per process, storage and source of credentials.
 
-    Requests are tried again for a few seconds, so that a function of 29 s can still answer.
+    Requests are tried again for a few seconds and end after 20 s at worst, so that a function of 29 s can still answer.
     """
     from obstore.store import S3Store
 
@@ -48,11 +48,11 @@ def connection(bucket: str, storage: StorageConfig, credentials: Callable[[], Cr
         client_options={
             "allow_http": place.scheme == "http",
             "connect_timeout": timedelta(seconds=3),
-            "timeout": timedelta(seconds=20),
+            "timeout": timedelta(seconds=15),
         },
         retry_config={
             "max_retries": 3,
-            "retry_timeout": timedelta(seconds=8),
+            "retry_timeout": timedelta(seconds=5),
             "backoff": {
                 "init_backoff": timedelta(milliseconds=50),
                 "max_backoff": timedelta(seconds=1),

@@ -38,7 +38,10 @@ def own_credentials() -> Credentials:
         )
     keys = _botocore_session().get_credentials()
     if keys is None:
-        raise Unavailable("the server has no AWS credentials of its own: give its function a role")
+        raise Unavailable(
+            "the server cannot read the table's storage at the moment; try again later",
+            "there are no AWS credentials of its own: give its function a role",
+        )
     frozen = keys.get_frozen_credentials()
     expiry = getattr(keys, "_expiry_time", None)
     return Credentials(
@@ -68,10 +71,10 @@ def make_client(service: str, region: str, endpoint: str = "", config: Any = Non
 
 
 def control_client(service: str, region: str, endpoint: str = "") -> Any:
-    """Return a botocore client for STS or Secrets Manager: short timeouts, few retries."""
+    """Return a botocore client for STS or Secrets Manager: at worst a call takes 15 s of a function's 29 s."""
     from botocore.config import Config
 
-    config = Config(connect_timeout=3, read_timeout=10, retries={"total_max_attempts": 3, "mode": "standard"})
+    config = Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 2, "mode": "standard"})
     return make_client(service, region, endpoint, config)
 
 

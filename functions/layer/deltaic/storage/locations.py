@@ -41,7 +41,7 @@ def encode_key(key: str) -> str:
     try:
         return quote(key, safe=SAFE_IN_KEYS)
     except UnicodeEncodeError as error:
-        raise TableUnreadable(f"the log names a file that cannot be an S3 key: {key!a}") from error
+        raise TableUnreadable("the log names a file that cannot be an S3 key", f"{key!a}") from error
 
 
 class ObjectName(tuple[str, str]):
@@ -207,8 +207,9 @@ class TableLocations:
 
     def _elsewhere(self, path: str, why: str) -> UnsupportedOperation:
         return UnsupportedOperation(
-            f"the table's log points to a file that {why}: {_shown(path)}. The table's provider can add its folder to "
-            f"the auxiliary locations (--auxiliary s3://bucket/folder) or rewrite the table below {self.root.uri}"
+            f"the table's log points to a file that {why}. The table's provider can add the file's folder to the "
+            "table's auxiliary locations, or rewrite the table below its own folder",
+            f"{_shown(path)} is neither below {self.root.uri} nor an auxiliary location (--auxiliary s3://bucket/folder)",
         )
 
 
@@ -230,7 +231,7 @@ def _decoded(path: str) -> str:
     try:
         return unquote_to_bytes(path).decode()
     except UnicodeDecodeError as error:
-        raise TableUnreadable(f"the log names a file whose path is not UTF-8: {_shown(path)}") from error
+        raise TableUnreadable("the log names a file whose path is not UTF-8", _shown(path)) from error
 
 
 def _normalised(key: str, path: str) -> str:
@@ -240,13 +241,13 @@ def _normalised(key: str, path: str) -> str:
         for segment in segments:
             if segment == "..":
                 if not trail:
-                    raise UnsupportedOperation(f"the table's log points to a file outside its bucket: {_shown(path)}")
+                    raise UnsupportedOperation("the table's log points to a file outside its bucket", _shown(path))
                 trail.pop()
             elif segment not in {"", "."}:
                 trail.append(segment)
         key = "/".join(trail)
     if not key:
-        raise TableUnreadable(f"the log names a file without a path: {_shown(path)}")
+        raise TableUnreadable("the log names a file without a path", _shown(path))
     return key
 
 

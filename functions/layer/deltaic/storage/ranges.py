@@ -44,6 +44,6 @@ def cut(
         index = bisect_right(starts, start) - 1
         piece = bytes(views[index][start - starts[index] : end - starts[index]])
         if len(piece) != end - start:
-            raise Unavailable(f"the storage of this table gave less of {path} than the log says it has; try again")
+            raise Unavailable("the storage of this table gave less of a file than the log says it has; try again", path)
         answer.append(piece)
     return answer

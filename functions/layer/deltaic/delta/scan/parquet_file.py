@@ -13,6 +13,7 @@ from pyarrow._parquet import FileMetaData, ParquetReader
 
 from deltaic.delta.lengths import check_length
 from deltaic.delta.store import TableStore
+from deltaic.delta.unreadable import shown
 from deltaic.errors import TableUnreadable
 
 FOOTER: Final = 64 << 10
@@ -167,7 +168,8 @@ class ParquetFile:
         missing = [span for span in ranges if find(held, *span) is None]
         if not all(0 <= start <= end <= self.size for start, end in missing):
             raise TableUnreadable(
-                f"the table's log cannot be read: {self._path} is corrupt: its footer names bytes that it does not have"
+                f"the table's log cannot be read: {shown(self._path)} is corrupt: its footer names bytes past its end",
+                self._path,
             )
         fetched = self._store.get_ranges(self._path, missing) if missing else []
         return held + [(start, memoryview(data)) for (start, _), data in zip(missing, fetched, strict=True)]

@@ -1,0 +1,90 @@
+"""A service that takes a request and never answers costs less than the time of the function that asked it."""
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from deltaic.catalog.dynamo import Dynamo, client_config
+from deltaic.catalog.tokens import TokenStore
+from deltaic.errors import DeltaicError, Unavailable
+from deltaic.storage.credentials import Credentials, control_client, make_client, server_secret
+from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.locations import TableLocations
+from deltaic.storage.objects import ObjectTableStore
+from deltaic.storage.sessions import SigningSessions
+from deltaic_ops.deploy.template import load_template
+
+BEARER = "dlt_" + "A" * 43
+ROLE = "arn:aws:iam::000000000000:role/reader"
+BACKOFF_SECONDS = 1.0
+"""The longest pause of botocore before its second attempt; later ones are twice as long each."""
+
+
+def limits() -> tuple[float, float]:
+    """Return the shortest time of any function and that of the authorizer, as deployed without streaming."""
+    functions = load_template(parameters={"ResponseStreaming": "disabled"}).functions
+    return min(each.timeout for name, each in functions.items() if name != "Authorizer"), functions[
+        "Authorizer"
+    ].timeout
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The endpoint of somebody who accepts every connection and says nothing."""
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def test_every_call_ends_in_503_before_its_function_does(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    shared, authorizer = limits()
+    dynamo = Dynamo(lambda: make_client("dynamodb", "us-east-1", silent, client_config()))
+    sessions = SigningSessions(ROLE, endpoint=silent)
+    objects = ObjectTableStore(
+        TableLocations.parse("s3://bucket/t"),
+        StorageConfig(endpoint=silent, path_style=True),
+        lambda: Credentials("a", "b"),
+    )
+    calls: dict[str, tuple[float, Callable[[], object]]] = {
+        "token": (authorizer, lambda: TokenStore("tokens", dynamo).authenticate(BEARER)),
+        "role": (shared, lambda: sessions.credentials("alice", StorageConfig())),
+        "keys": (shared, lambda: sessions.credentials("alice", StorageConfig(secret="keys"))),
+        "token_key": (shared, lambda: server_secret("key", "us-east-1", silent)),
+        "listing": (shared, lambda: list(objects.list_log())),
+        "object": (shared, lambda: objects.get("x")),
+        "objects": (shared, lambda: objects.get_many(["x", "y"])),
+        "range": (shared, lambda: objects.get_ranges("x", [(0, 4)])),
+        "tail": (shared, lambda: objects.get_tail("x", 4)),
+    }
+    with ThreadPoolExecutor(len(calls)) as threads:
+        found = dict(zip(calls, threads.map(lambda name: ended(calls[name][1]), calls), strict=True))
+    for name, (limit, _) in calls.items():
+        error, seconds = found[name]
+        assert isinstance(error, Unavailable), name
+        assert (error.status, error.code) == (503, "TEMPORARILY_UNAVAILABLE")
+        assert seconds < limit, name
+
+
+def ended(call: Callable[[], object]) -> tuple[DeltaicError, float]:
+    """Return how a call failed, and after how many seconds."""
+    began = time.monotonic()
+    with pytest.raises(DeltaicError) as failure:
+        call()
+    return failure.value, time.monotonic() - began
+
+
+@pytest.mark.parametrize("service", ["dynamodb", "sts", "secretsmanager"])
+def test_attempts_and_pauses_together_fit_into_the_function(service: str) -> None:
+    """By the clients' own figures, for one that neither connects nor answers."""
+    shared, authorizer = limits()
+    if service == "dynamodb":
+        client, limit = make_client(service, "us-east-1", config=client_config()), authorizer
+    else:
+        client, limit = control_client(service, "us-east-1"), shared
+    config = client.meta.config
+    attempts = config.retries["total_max_attempts"]
+    pauses = sum(BACKOFF_SECONDS * 2**attempt for attempt in range(attempts - 1))
+    assert attempts * (config.connect_timeout + config.read_timeout) + pauses < limit
