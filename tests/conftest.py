@@ -28,6 +28,13 @@ def embedded_aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedA
     """Return one running embedded AWS with `AUTH=true`; tests share it, so they name their own tables and buckets."""
     state: Path = tmp_path_factory.mktemp("aws")
     with EmbeddedAws(state) as aws:
+        # A service is loaded at its first call, which on a busy machine outlasts the product's patience.
+        told = aws.environment
+        session = boto3.Session(
+            told["AWS_ACCESS_KEY_ID"], told["AWS_SECRET_ACCESS_KEY"], region_name=told["AWS_REGION"]
+        )
+        session.client("dynamodb", endpoint_url=aws.endpoint).list_tables()
+        session.client("sts", endpoint_url=aws.endpoint).get_caller_identity()
         yield aws
 
 
