@@ -336,8 +336,8 @@ def test_a_server_that_waits_or_starts_is_stopped_at_once(kept: Kept) -> None:
 def test_a_server_that_is_killed_while_it_starts_leaves_the_folder_to_the_next(kept: Kept) -> None:
     port = free_port()
     reached: list[Callable[[Process], object]] = [
-        lambda server: len(children(server)) == 1,
-        lambda server: len(children(server)) == 2,
+        lambda server: len(children(server)) >= 1,
+        lambda server: len(children(server)) >= 2,
         lambda server: any(map(answers, children(server))),
         lambda _: running(kept.state),
     ]
@@ -346,6 +346,8 @@ def test_a_server_that_is_killed_while_it_starts_leaves_the_folder_to_the_next(k
             until(partial(phase, server), server)
             server.kill()
             server.wait()
+    with locked(kept.state):
+        pass  # what the last of them started has ended too, and answers on the port no more
     with started(*serving(kept.state, port)) as server, first_connection(port, server) as connection:
         assert kept.shares(connection) == ["kept"]
 
