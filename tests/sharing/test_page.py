@@ -191,7 +191,7 @@ def test_a_limit_by_partition_leaves_enough_rows_whatever_partitions_are_wanted(
         ("no JSON", None, 0),
         ('{"numRecords":"5"}', None, 0),
         ('{"numRecords":null}', None, 0),
-        ('{"numRecords":5,"minValues":' + '{"a":' * 3000 + "1" + "}" * 3001, None, 0),
+        ('{"numRecords":5,"minValues":' + '{"a":' * 100_000 + "1" + "}" * 100_001, None, 0),
     ],
 )
 def test_live_rows(stats: str | None, deleted: int | None, rows: int) -> None:
