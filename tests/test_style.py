@@ -19,6 +19,7 @@ HANDLERS = sorted((ROOT / "functions").glob("api/*/app.py"))
 # What each part of the package may import of it, besides itself.
 BELOW = {
     "errors": set(),
+    "addresses": {"errors"},
     "aws_codes": set(),
     "lru": set(),
     "moments": set(),
@@ -26,8 +27,8 @@ BELOW = {
     "protocol": {"errors", "moments"},
     "pruning": {"errors"},
     "delta": {"errors", "lru", "moments"},
-    "catalog": {"errors", "aws_codes", "settings", "protocol", "storage"},
-    "storage": {"errors", "aws_codes", "settings", "delta"},
+    "catalog": {"errors", "addresses", "aws_codes", "settings", "protocol", "storage"},
+    "storage": {"errors", "addresses", "aws_codes", "settings", "delta"},
     "sharing": {"errors", "lru", "settings", "protocol", "pruning", "delta", "catalog", "storage"},
     "http": {"errors", "settings", "protocol", "catalog", "storage", "sharing"},
 }

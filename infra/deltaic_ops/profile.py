@@ -2,9 +2,43 @@
 
 import json
 import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from deltaic.catalog.items import Token
 from deltaic.catalog.token_admin import IssuedToken
+from deltaic.errors import InvalidParameter, Unavailable
+
+_ROOM_BYTES = 8192
+"""More than any profile: an endpoint is a URL, and a secret has some fifty letters."""
+
+
+class ProfilePlace:
+    """A file beside the profile-to-be, with room for it on the disk."""
+
+    def __init__(self, path: Path, fresh: Path, descriptor: int) -> None:
+        self.path = path
+        self._fresh = fresh
+        self._descriptor = descriptor
+
+    def write(self, endpoint: str, issued: IssuedToken) -> None:
+        """Put the profile in its place at once; replaces one that is there.
+
+        Raises Unavailable if it cannot be written after all, and says what is to be done about the token.
+        """
+        text = profile(endpoint, issued).encode()
+        try:
+            os.lseek(self._descriptor, 0, os.SEEK_SET)
+            _write(self._descriptor, text)
+            os.ftruncate(self._descriptor, len(text))
+            os.fsync(self._descriptor)
+            self._fresh.replace(self.path)
+        except OSError as error:
+            raise Unavailable(
+                f"'{self.path}' could not be written ({error.strerror}){unusable(issued.token)}"
+            ) from error
 
 
 def profile(endpoint: str, issued: IssuedToken) -> str:
@@ -18,10 +52,46 @@ def profile(endpoint: str, issued: IssuedToken) -> str:
     return json.dumps(known, indent=2) + "\n"
 
 
-def write_profile(path: Path, endpoint: str, issued: IssuedToken) -> None:
-    """Write the file at once, readable by its owner only; replaces one that is there."""
-    fresh = path.with_name(f"{path.name}.new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(profile(endpoint, issued))
-    fresh.replace(path)
+def unusable(token: Token) -> str:
+    """Return the end of a message about a token that exists and that nobody has: what to do about it."""
+    return (
+        f", but token {token.id} was made: end it with `deltaic token revoke {token.recipient} {token.id}`, and issue "
+        "another one"
+    )
+
+
+@contextmanager
+def profile_place(path: Path) -> Iterator[ProfilePlace]:
+    """Take a place for a profile before its token exists, readable by its owner only; what is left is taken away.
+
+    Raises InvalidParameter where no file can be written, where the disk is full, and for a path that leads elsewhere
+    (a link, which is never followed) or is no file.
+    """
+    try:
+        if path.is_symlink():
+            raise InvalidParameter(f"'{path}' is a symbolic link, which is not followed: name the file itself")
+        if path.exists() and not path.is_file():
+            raise InvalidParameter(f"'{path}' cannot be written: name a file in a folder that is there")
+        fresh = path.with_name(f".{secrets.token_hex(8)}.share")
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    except (OSError, ValueError) as error:
+        raise _unwritable(path, error) from error
+    try:
+        try:
+            _write(descriptor, b" " * _ROOM_BYTES)
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        yield ProfilePlace(path, fresh, descriptor)
+    finally:
+        os.close(descriptor)
+        fresh.unlink(missing_ok=True)
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    while content:
+        content = content[os.write(descriptor, content) :]
+
+
+def _unwritable(path: Path, error: Exception) -> InvalidParameter:
+    why = getattr(error, "strerror", None) or str(error)
+    return InvalidParameter(f"'{path}' cannot be written ({why}): name a file in a folder that is there")

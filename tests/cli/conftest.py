@@ -88,10 +88,15 @@ def nowhere() -> Deltaic:
 
 
 @pytest.fixture
-def filled(deltaic: Deltaic, dynamodb: Any) -> Deltaic:
-    """Return the command over a catalog with one of each thing."""
+def admin(deltaic: Deltaic, dynamodb: Any) -> CatalogAdmin:
+    """Return the catalog of the command."""
     named = deltaic.variables
-    admin = CatalogAdmin(named["CATALOG_TABLE"], named["TOKENS_TABLE"], Dynamo(lambda: dynamodb))
+    return CatalogAdmin(named["CATALOG_TABLE"], named["TOKENS_TABLE"], Dynamo(lambda: dynamodb))
+
+
+@pytest.fixture
+def filled(deltaic: Deltaic, admin: CatalogAdmin) -> Deltaic:
+    """Return the command over a catalog with one of each thing."""
     admin.shares.create("vaccine_share")
     admin.schemas.create("vaccine_share", "acme")
     admin.tables.create("vaccine_share", "acme", "patients", "s3://bucket/patients")

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
+import subprocess
+import sys
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from delta_sharing.protocol import DeltaSharingProfile
+from deltaic.errors import Unavailable
+from deltaic_ops.profile import profile_place
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from cli.conftest import Deltaic
+    from deltaic.catalog.admin import CatalogAdmin
     from deltaic.catalog.tokens import TokenStore
 
 FILE = Path("alice.share")
@@ -72,3 +82,94 @@ def test_what_cannot_be_handed_over_is_not_issued(
 def test_an_endpoint_of_ones_own_comes_first(filled: Deltaic) -> None:
     filled.done(f"token create alice --profile {FILE} --endpoint http://127.0.0.1:8000/x/")
     assert json.loads(FILE.read_text())["endpoint"] == "http://127.0.0.1:8000/x"
+
+
+def test_what_else_lies_in_the_folder_is_neither_used_nor_kept(filled: Deltaic) -> None:
+    stale = FILE.with_name(f"{FILE.name}.new")
+    stale.write_text("stale")
+    stale.chmod(0o666)
+    filled.done(f"token create alice --profile {FILE}")
+    assert FILE.stat().st_mode & 0o777 == 0o600
+    assert stale.read_text() == "stale"
+    assert sorted(path.name for path in Path().iterdir()) == [FILE.name, stale.name]
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["to-a-file", "to-nothing"])
+def test_a_link_is_not_followed(filled: Deltaic, there: bool) -> None:
+    target = Path("target")
+    if there:
+        target.write_text("precious")
+    FILE.symlink_to(target)
+    for verb in ("create", "rotate"):
+        refused = filled(f"token {verb} alice --profile {FILE} --force")
+        assert (refused.exit_code, len(refused.stderr.splitlines())) == (1, 1)
+        assert "symbolic link" in refused.stderr
+    assert FILE.is_symlink()
+    assert (target.read_text() if target.exists() else None) == ("precious" if there else None)
+    assert filled.json("token list") == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("x" * 300, id="300-letters"),
+        pytest.param("no/such/folder/a.share", id="no-folder"),
+        pytest.param("file/a.share", id="below-a-file"),
+        pytest.param("/proc/a.share", id="unwritable"),
+        pytest.param("/dev/null", id="device"),
+        pytest.param("''", id="no-name"),
+        pytest.param("..", id="above"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_one_line_and_no_token(filled: Deltaic, path: str) -> None:
+    Path("file").write_text("x")
+    for verb in ("create", "rotate"):
+        refused = filled(f"token {verb} alice --profile {path} --force")
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        assert refused.stderr.startswith("refused: ")
+        assert len(refused.stderr.splitlines()) == 1
+    assert filled.json("token list") == []
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_full_disk_is_noticed_before_there_is_a_token(filled: Deltaic) -> None:
+    with room(100):
+        refused = filled(f"token create alice --profile {FILE}")
+    assert (refused.exit_code, len(refused.stderr.splitlines())) == (1, 1)
+    assert "cannot be written (File too large)" in refused.stderr
+    assert filled.json("token list") == []
+    assert list(Path().iterdir()) == []
+
+
+def test_a_profile_that_fails_after_all_says_which_token_to_end(admin: CatalogAdmin) -> None:
+    issued = admin.tokens.create(admin.recipients.create("alice"))
+    with profile_place(FILE) as place:
+        FILE.mkdir()  # somebody else is quicker
+        with pytest.raises(Unavailable, match=f"token revoke alice {issued.token.id}"):
+            place.write("https://shares.test", issued)
+    assert list(Path().iterdir()) == [FILE]
+
+
+def test_a_token_that_cannot_be_shown_says_which_to_end(filled: Deltaic) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "DELTAIC_"))}
+    command: list[str | Path] = [Path(sys.executable).with_name("deltaic"), "token", "create", "alice"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment | filled.variables, check=False
+        )
+    assert done.returncode == 1
+    (token,) = filled.json("token list")
+    last = done.stderr.splitlines()[-1]
+    assert f"deltaic token revoke alice {token['id']}" in last
+    assert "Traceback" not in done.stderr
+
+
+@contextmanager
+def room(size_bytes: int) -> Iterator[None]:
+    """Let no file of this process grow beyond a size, as a full disk does."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

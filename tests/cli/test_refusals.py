@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from deltaic_ops.local.embedded import free_port
+from deltaic_pipeline.publish import main as publish
 
 if TYPE_CHECKING:
     from cli.conftest import Deltaic
@@ -85,3 +91,85 @@ def test_an_unknown_aws_profile_is_a_line_and_not_a_stack_trace(deltaic: Deltaic
     result = deltaic("--profile no-such-profile share list")
     assert result.exit_code == 1
     assert "no-such-profile" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "url", ["nonsense", "http://", "http://[", "http://a:b", "http://127.0.0.1:99999", "http://a b"]
+)
+def test_what_is_no_endpoint_is_named_as_such(deltaic: Deltaic, url: str) -> None:
+    for result in (
+        deltaic(f"--endpoint-url {shlex.quote(url)} share list"),
+        deltaic("share list", AWS_ENDPOINT_URL=url),
+        deltaic(f"storage create minio --endpoint {shlex.quote(url)}"),
+    ):
+        assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
+        assert f"'{url}' is not an endpoint: write https://host" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        pytest.param("file", id="file"),
+        pytest.param("file/below", id="below-a-file"),
+        pytest.param("x" * 300, id="300-letters"),
+        pytest.param("/proc/state", id="unwritable"),
+        pytest.param("lock-is-a-folder", id="lock"),
+    ],
+)
+def test_a_state_folder_that_is_none_is_a_line(nowhere: Deltaic, tmp_path: Path, state: str) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "lock-is-a-folder" / "lock").mkdir(parents=True)
+    for line in (f"--state {tmp_path / state} share list --json", f"env --state {tmp_path / state}"):
+        result = nowhere(line)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables"),
+    [
+        pytest.param(["--state", "file"], {}, id="state-is-a-file"),
+        pytest.param(["--state", "log-is-a-folder"], {}, id="log-cannot-be-written"),
+        pytest.param([], {"AWS_ENDPOINT_URL": "http://["}, id="no-endpoint"),
+    ],
+)
+def test_a_server_that_cannot_start_is_a_line(tmp_path: Path, arguments: list[str], variables: dict[str, str]) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "log-is-a-folder" / "gateway.log").mkdir(parents=True)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "DELTAIC_"))}
+    command: list[str | Path] = [Path(sys.executable).with_name("deltaic"), "serve", "--port", "0", *arguments]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment | variables, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_message_is_one_line_whatever_it_quotes(nowhere: Deltaic) -> None:
+    result = nowhere("--profile 'a\nb' share list")
+    assert result.exit_code == 1
+    assert "(a b)" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("line", [["--help"], ["share", "list", "--help"]], ids=" ".join)
+def test_a_terminal_that_takes_nothing_is_a_line(line: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [Path(sys.executable).with_name("deltaic"), *line],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith("refused: a file cannot be used (No space left on device)")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("wait", ["nan", "inf", "-1", "1e300", "soon"])
+def test_a_wait_is_a_number_of_seconds(wait: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        publish(["--from", "x.csv", "--format", "csv", "--to", "s3://bucket/x", f"--wait={wait}"])
+    assert ended.value.code == 2
+    assert "argument --wait" in capsys.readouterr().err

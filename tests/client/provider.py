@@ -16,7 +16,7 @@ from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import Stack, local_stack
-from deltaic_ops.profile import write_profile
+from deltaic_ops.profile import profile_place
 
 SHARE = "Client_Share"
 SCHEMA = "Tables"
@@ -78,7 +78,8 @@ def provide(folder: Path) -> Iterator[Provider]:
         admin.grants.create("reader", SHARE)
         issued = admin.tokens.create(reader)
         profile = folder / "reader.share"
-        write_profile(profile, stack.endpoint, issued)
+        with profile_place(profile) as place:
+            place.write(stack.endpoint, issued)
         yield Provider(stack, admin, profile)
         stack.check()
 

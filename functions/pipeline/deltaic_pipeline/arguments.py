@@ -10,6 +10,9 @@ from deltaic_pipeline.register import TableName
 from deltaic_pipeline.sources import FORMATS, Source
 from deltaic_pipeline.writing import MODES, Target
 
+LONGEST_WAIT_SECONDS = 86_400
+"""A day: whoever waits longer for another writer has met one that will not end."""
+
 VIEW = "source"
 """The name under which SQL sees what was read."""
 
@@ -102,7 +105,7 @@ def parser() -> argparse.ArgumentParser:
     writing.add_argument("--no-change-data-feed", action="store_true", help="do not turn the change data feed on")
     writing.add_argument("--run-id", default="", help="name of this run: a repetition makes no second version")
     writing.add_argument(
-        "--wait", type=float, default=0.0, metavar="SECONDS", help="wait for another writer of the table"
+        "--wait", type=_seconds, default=0.0, metavar="SECONDS", help="wait for another writer of the table"
     )
     sharing = line.add_argument_group("how to share")
     sharing.add_argument(
@@ -136,6 +139,13 @@ def job_of(arguments: argparse.Namespace) -> Job:
         run_id=arguments.run_id,
         wait=timedelta(seconds=arguments.wait),
     )
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds <= LONGEST_WAIT_SECONDS:  # which a number that is none fails as well
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds from 0 to {LONGEST_WAIT_SECONDS}")
+    return seconds
 
 
 def _pairs(given: Sequence[str]) -> dict[str, str]:

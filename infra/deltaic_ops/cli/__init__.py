@@ -1,10 +1,13 @@
 """Decides what the `deltaic` command is: one module per noun, loaded when its noun is typed."""
 
+import os
+import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from deltaic.errors import DeltaicError
+from deltaic.errors import DeltaicError, Unavailable
 from typer.core import TyperGroup
 
 from deltaic_ops.cli.operator import Operator, Wishes
@@ -75,12 +78,22 @@ class Deltaic(TyperGroup):
         return command
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; what the catalog refuses ends it with exit code 1."""
+        """Run the command; what the catalog or the machine refuses ends it with exit code 1."""
         try:
             return super().invoke(ctx)
         except DeltaicError as refusal:
             ctx.obj.refuse(refusal)
             raise typer.Exit(1) from None
+        except OSError as error:
+            ctx.obj.refuse(_machine_refused(error))
+            raise typer.Exit(1) from None
+
+
+def _machine_refused(error: OSError) -> DeltaicError:
+    """Return what a file, folder or disk of this machine that cannot be used means to who typed the command."""
+    where = f"'{os.fsdecode(error.filename)}'" if isinstance(error.filename, str | bytes) else "a file"
+    why = error.strerror or str(error)
+    return Unavailable(f"{where} cannot be used ({why}): name another place, or make room or rights there")
 
 
 app = typer.Typer(cls=Deltaic, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -118,4 +131,9 @@ def deltaic(  # noqa: PLR0913, PLR0917 -- the global options
 
 def main() -> None:
     """Run the command line."""
-    app()
+    try:
+        app()
+    except OSError as error:  # before there is a command: where not even the help can be written
+        with suppress(OSError):
+            typer.echo(f"refused: {_machine_refused(error).message}", err=True)
+        sys.exit(1)

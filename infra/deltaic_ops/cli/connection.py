@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deltaic.addresses import web_address
 from deltaic.catalog.aws_errors import refused
 from deltaic.catalog.dynamo import Dynamo, client_config
 from deltaic.errors import Conflict, NotFound, Unavailable
@@ -67,6 +68,9 @@ class Connection:
     def client(self, service: Any) -> Any:
         """Return a client for one service."""
         endpoint_url = self._wishes.endpoint_url or self._variables.get("AWS_ENDPOINT_URL") or None
+        if endpoint_url is not None:
+            # botocore's refusals of what is no endpoint are of many kinds and name no remedy.
+            web_address(endpoint_url)
         return self._session.client(service, endpoint_url=endpoint_url, config=client_config())
 
     def dynamo(self) -> Dynamo:

@@ -17,7 +17,7 @@ from deltaic_ops.deploy.intrinsics import TemplateError
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import Stack, StackFailed, local_stack
 from deltaic_ops.local.state import StateUnusable
-from deltaic_ops.profile import write_profile
+from deltaic_ops.profile import profile_place
 
 if TYPE_CHECKING:
     from deltaic_pipeline.steps import Progress
@@ -132,8 +132,9 @@ def _profile(stack: Stack, path: Path) -> str:
         TokenStore(told.tokens_table).authenticate(known["bearerToken"])
         if known["endpoint"] == stack.endpoint:
             return "the token of the last run still holds"
-    issued = admin.tokens.rotate(recipient, overlap=timedelta(0))
-    write_profile(path, stack.endpoint, issued)
+    with profile_place(path) as place:
+        issued = admin.tokens.rotate(recipient, overlap=timedelta(0))
+        place.write(stack.endpoint, issued)
     return f"the token ends {issued.token.expires_at:%Y-%m-%d}"
 
 

@@ -102,7 +102,7 @@ class Operator:
         if self.as_json:
             typer.echo(json_bodies.error(refusal).decode(), err=True)
             return
-        _console(stderr=True).print(Text.assemble(("refused: ", "bold red"), refusal.message), soft_wrap=True)
+        _console(stderr=True).print(Text.assemble(("refused: ", "bold red"), one_line(refusal.message)), soft_wrap=True)
 
 
 def operator(ctx: typer.Context, as_json: bool) -> Operator:
@@ -110,6 +110,11 @@ def operator(ctx: typer.Context, as_json: bool) -> Operator:
     found: Operator = ctx.obj
     found.as_json = as_json
     return found
+
+
+def one_line(message: str) -> str:
+    """Return a message as one line, whatever an argument that it quotes holds."""
+    return "".join(letter if letter.isprintable() else " " for letter in message).strip()
 
 
 def wire(item: Item) -> dict[str, Any]:

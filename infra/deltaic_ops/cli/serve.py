@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Annotated
 
 import typer
+from deltaic.addresses import web_address
 from rich.console import Console
 
 from deltaic_ops.cli.env import global_options
@@ -52,6 +53,8 @@ def serve(
     said = global_options(ctx)
     folder = state or Path(said.get("state") or ".deltaic")
     variables = {**os.environ, **{VARIABLES[name]: value for name, value in said.items() if name in VARIABLES}}
+    if variables.get("AWS_ENDPOINT_URL"):
+        web_address(variables["AWS_ENDPOINT_URL"])
     part: AbstractContextManager[Stack] = (
         gateway_over(variables, folder, port) if names_aws(variables) else local_stack(folder, port)
     )

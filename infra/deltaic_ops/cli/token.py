@@ -1,18 +1,20 @@
 """Decides what `deltaic token` does: secrets are shown once, and profile files are written for one pair of eyes."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from deltaic.addresses import web_address
 from deltaic.catalog.items import Token
 from deltaic.catalog.token_admin import DEFAULT_LIFE, IssuedToken
-from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
+from deltaic.errors import AlreadyExists, NotFound, Unavailable
 
 from deltaic_ops.cli.operator import AsJson, Operator, operator, wire
 from deltaic_ops.cli.words import duration
-from deltaic_ops.profile import write_profile
+from deltaic_ops.profile import ProfilePlace, profile_place, unusable
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -51,8 +53,9 @@ def create(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
     deltaic token create alice --profile alice.share --expires 12h --endpoint https://shares.example.org/delta-sharing
     """
     out = operator(ctx, as_json)
-    where = _profile(out, profile, endpoint, force=force)
-    _hand_over(out, out.admin.tokens.create(out.admin.recipients.get(recipient), expires, comment=comment), where)
+    with _profile(out, profile, endpoint, force=force) as where:
+        issued = out.admin.tokens.create(out.admin.recipients.get(recipient), expires, comment=comment)
+        _hand_over(out, issued, where)
 
 
 @app.command()
@@ -82,9 +85,9 @@ def rotate(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
     deltaic token rotate alice --overlap 0
     """
     out = operator(ctx, as_json)
-    where = _profile(out, profile, endpoint, force=force)
-    person = out.admin.recipients.get(recipient)
-    _hand_over(out, out.admin.tokens.rotate(person, expires, overlap=overlap, comment=comment), where)
+    with _profile(out, profile, endpoint, force=force) as where:
+        person = out.admin.recipients.get(recipient)
+        _hand_over(out, out.admin.tokens.rotate(person, expires, overlap=overlap, comment=comment), where)
 
 
 @app.command("list")
@@ -142,35 +145,42 @@ def _tokens(out: Operator, recipient: str | None) -> Iterator[Token]:
         yield from out.admin.tokens.list(person.id)
 
 
-def _profile(out: Operator, path: Path | None, endpoint: str | None, *, force: bool) -> tuple[Path, str] | None:
-    """See, before a token is made, that its profile can be written; returns where to and what for."""
+@contextmanager
+def _profile(
+    out: Operator, path: Path | None, endpoint: str | None, *, force: bool
+) -> Iterator[tuple[ProfilePlace, str] | None]:
+    """Take, before a token is made, the place of its profile; yields it and the endpoint that it will name."""
     if path is None:
-        return None
-    if path.is_dir() or not path.parent.is_dir():
-        raise InvalidParameter(f"'{path}' cannot be written: name a file in a folder that is there")
-    if not force and path.exists():
-        raise AlreadyExists(f"'{path}' is there already: name another file, or replace it with --force")
-    found = endpoint or out.connection.sharing_endpoint
-    if not found:
-        raise NotFound("nothing tells where the server is: give --endpoint or DELTAIC_ENDPOINT")
-    if not found.startswith(("https://", "http://")):
-        raise InvalidParameter(f"'{found}' is not an endpoint: write https://host/delta-sharing")
-    return path, found.rstrip("/")
+        yield None
+        return
+    with profile_place(path) as place:
+        if not force and path.exists():
+            raise AlreadyExists(f"'{path}' is there already: name another file, or replace it with --force")
+        found = endpoint or out.connection.sharing_endpoint
+        if not found:
+            raise NotFound("nothing tells where the server is: give --endpoint or DELTAIC_ENDPOINT")
+        web_address(found)
+        yield place, found.rstrip("/")
 
 
-def _hand_over(out: Operator, issued: IssuedToken, where: tuple[Path, str] | None) -> None:
+def _hand_over(out: Operator, issued: IssuedToken, where: tuple[ProfilePlace, str] | None) -> None:
     """Write the profile and show the secret, this once."""
     if where is not None:
-        try:
-            write_profile(where[0], where[1], issued)
-        except OSError as error:
-            out.note(f"the profile could not be written ({error.strerror}); here is the token itself:")
-            where = None
+        where[0].write(where[1], issued)
+    try:
+        _show(out, issued, where)
+    except OSError as error:
+        if where is not None:
+            raise
+        raise Unavailable(f"the token could not be shown ({error.strerror}){unusable(issued.token)}") from error
+
+
+def _show(out: Operator, issued: IssuedToken, where: tuple[ProfilePlace, str] | None) -> None:
     if out.as_json:
         told = {**wire(issued.token), "bearerToken": issued.secret}
-        out.json(told if where is None else {**told, "profile": str(where[0]), "endpoint": where[1]})
+        out.json(told if where is None else {**told, "profile": str(where[0].path), "endpoint": where[1]})
         return
     out.show(issued.token, f"issued a token to '{issued.token.recipient}'; its secret is shown this once:")
     typer.echo(issued.secret)
     if where is not None:
-        out.note(f"wrote {where[0]} for {where[1]}: hand it over by a safe way, and keep no copy")
+        out.note(f"wrote {where[0].path} for {where[1]}: hand it over by a safe way, and keep no copy")

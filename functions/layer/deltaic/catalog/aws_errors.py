@@ -62,7 +62,7 @@ def refused(error: Exception) -> Exception:
         case ResponseParserError() | AttributeError() | KeyError() | TypeError():
             # What botocore's parsers make of an answer in another form than they know.
             return Unavailable("AWS gave half an answer: try again")
-        case exceptions.BotoCoreError():
+        case exceptions.BotoCoreError() | ValueError():
             return InvalidParameter(f"AWS cannot be asked this way: {error}")
         case _:
             return error

@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
+from deltaic.addresses import web_address
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed, refused
 from deltaic.catalog.dynamo import client_config
@@ -174,10 +174,7 @@ class StorageAdmin:
 
 
 def _checked_endpoint(endpoint: str) -> str:
-    parts = urlsplit(endpoint)
-    if endpoint and (parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment):
-        raise InvalidParameter(f"'{endpoint}' is not an endpoint: write http://host:port or https://host")
-    if "@" in parts.netloc:
+    if endpoint and "@" in web_address(endpoint).netloc:
         raise InvalidParameter("an endpoint must not hold credentials: give access keys instead")
     return endpoint.rstrip("/")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from deltaic.errors import InvalidParameter
+from deltaic.addresses import DEFAULT_PORTS, web_address
 
 # A bucket that can be the first label of a host (Amazon S3 User Guide, "Virtual hosting of buckets").
 _HOST_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{1,61})[a-z0-9]")
@@ -19,7 +19,6 @@ _DNS_SUFFIXES = (
     ("eu-isoe-", "cloud.adc-e.uk"),
     ("us-isof-", "csp.hci.ic.gov"),
 )
-DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +65,18 @@ def origin(storage: StorageConfig, bucket: str, *, public: bool = True) -> Origi
     endpoint = (storage.public_endpoint if public else "") or storage.endpoint
     if not endpoint:
         endpoint = f"https://s3.{storage.region}.{_dns_suffix(storage.region)}"
-    parts = urlsplit(endpoint)
-    try:
-        port = parts.port
-    except ValueError:
-        port = 0
-    if parts.scheme not in DEFAULT_PORTS or not parts.hostname or parts.query or parts.fragment or port == 0:
-        raise InvalidParameter(f"'{endpoint}' is not an endpoint: write https://host or http://host:port")
+    parts = web_address(endpoint)
     netloc = parts.netloc.rpartition("@")[2]
     root = parts.path.rstrip("/")
     in_host = (
         not storage.path_style
-        and not _IPV4.fullmatch(parts.hostname)
-        and ":" not in parts.hostname
+        and not _IPV4.fullmatch(parts.hostname or "")
+        and ":" not in (parts.hostname or "")
         and (_HOST_LABEL if parts.scheme == "https" else _HOST_LABELS).fullmatch(bucket) is not None
     )
     authority = f"{bucket}.{netloc}" if in_host else netloc
     host = authority
-    if port is not None and port == DEFAULT_PORTS[parts.scheme]:
+    if parts.port == DEFAULT_PORTS[parts.scheme]:
         host = authority.rpartition(":")[0]
     return Origin(parts.scheme, host.lower(), authority, f"{root}/" if in_host else f"{root}/{bucket}/")
 
