@@ -52,7 +52,7 @@ class Server:
         return Table(self.recipients[recipient], entry.share, entry.schema, name)
 
     def client(self, service: Any) -> Any:
-        return _client(service, self.environment)
+        return client_of(service, self.environment)
 
     def expired_token(self) -> str:
         """Issue carol a token whose time is over."""
@@ -80,11 +80,9 @@ def serve(state: Path) -> Iterator[Server]:
         known = stack.environment
         options = {"AWS_ALLOW_HTTP": "true", "aws_conditional_put": "etag"}
         options |= {name: value for name, value in known.items() if name.startswith("AWS_")}
-        shelf = Shelf(_client("s3", known), DATA_BUCKET, options)
+        shelf = Shelf(client_of("s3", known), DATA_BUCKET, options)
         shelf.fill()
-        admin = CatalogAdmin(
-            known["CATALOG_TABLE"], known["TOKENS_TABLE"], _dynamo(known), lambda: _client("secretsmanager", known)
-        )
+        admin = catalog_of(known)
         _fill(admin)
         accounts = {name: admin.recipients.create(name) for name in ("alice", "bob", "carol")}
         for name in SHARES:
@@ -113,7 +111,15 @@ def _fill(admin: CatalogAdmin) -> None:
     admin.shares.create("share6", display_name="Six", comment="no schemas", properties={"kind": "empty"})
 
 
-def _client(service: Any, known: Mapping[str, str]) -> Any:
+def catalog_of(known: Mapping[str, str]) -> CatalogAdmin:
+    """Return the administration of the catalog that a stack's variables name."""
+    return CatalogAdmin(
+        known["CATALOG_TABLE"], known["TOKENS_TABLE"], _dynamo(known), lambda: client_of("secretsmanager", known)
+    )
+
+
+def client_of(service: Any, known: Mapping[str, str]) -> Any:
+    """Return a client of the AWS that a stack's variables name."""
     session = boto3.Session(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"], region_name=known["AWS_REGION"])
     return session.client(service, endpoint_url=known["AWS_ENDPOINT_URL"])
 

@@ -1,0 +1,177 @@
+"""Where faults are played: the server over a proxy over the embedded AWS, and for every case what no other has touched.
+
+A process remembers tokens, sessions, keys and logs, so each case has its own recipient, token, share and, where a store
+fails, its own copy of the table; only what is read for the first time meets a fault.
+"""
+
+import hashlib
+import http.client
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from contract.logs import TableLog, column
+from contract.recipient import CAPABILITIES, Recipient, Reply
+from contract.server import catalog_of, client_of
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.storages import AccessKeys
+from deltaic_ops.local.resources import DATA_BUCKET
+from deltaic_ops.local.stack import gateway_over, local_stack
+from faults import table
+from faults.proxy import Plan, Proxy
+from faults.table import Fault
+
+GOLDEN: Final = "golden"
+SCHEMA = pa.schema([column("id", pa.int64())])
+_DELTA: Final = "responseformat=delta;readerfeatures=deletionvectors"
+_PASSING_TEXT = re.compile(r'"(?:expirationTimestamp|minUrlExpirationTimestamp|expirationTime|id)":\s*("[^"]*"|\d+),?')
+_URL = re.compile(r'http://[^"?]*/([^"/?]+)\?[^"]*')
+
+_SERVICES: Final = {
+    "listing": "list",
+    "object": "get",
+    "catalog": "dynamodb",
+    "token": "dynamodb",
+    "role": "sts",
+    "keys": "secretsmanager",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a recipient saw while a fault was played, and after it."""
+
+    reply: Reply | None
+    """None: the answer broke off, as every client of HTTP notices."""
+    seconds: float
+    played: int
+    content: str
+    """What was answered, without what differs from case to case."""
+    afterwards: str
+    """The same of the next request."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One recipient, its share and its table."""
+
+    recipient: Recipient
+    recipient_id: str
+    name: str
+
+    @property
+    def table(self) -> str:
+        return f"/shares/{self.name}/schemas/s/tables/t"
+
+    def ask(self, call: str) -> Reply:
+        return _ASKED[call](self)
+
+    def content(self, reply: Reply) -> str:
+        """Return an answer without addresses, times and what this case is called."""
+        text = reply.body.decode().replace(self.name, "CASE").replace(GOLDEN, "CASE")
+        if "awsTempCredentials" in text:
+            text = json.dumps(sorted(json.loads(text)["credentials"]))
+        alike = _PASSING_TEXT.sub("", _URL.sub(r"\1", text))
+        return f"{reply.status} {alike}"
+
+
+def _delta(case: Case) -> Recipient:
+    return case.recipient.with_headers(**{CAPABILITIES: _DELTA})
+
+
+_ASKED: Mapping[str, Callable[[Case], Reply]] = {
+    table.SHARES: lambda case: case.recipient.get("/shares"),
+    table.VERSION: lambda case: case.recipient.get(f"{case.table}/version"),
+    table.METADATA: lambda case: case.recipient.get(f"{case.table}/metadata"),
+    table.PARQUET: lambda case: case.recipient.post(f"{case.table}/query", {}),
+    table.DELTA: lambda case: _delta(case).post(f"{case.table}/query", {}),
+    table.CHANGES: lambda case: case.recipient.get(f"{case.table}/changes?startingVersion=1"),
+    table.RANGE: lambda case: _delta(case).post(f"{case.table}/query", {"startingVersion": 1}),
+    table.CREDENTIALS: lambda case: case.recipient.post(f"{case.table}/temporary-table-credentials", {}),
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """The server whose AWS fails."""
+
+    proxy: Proxy
+    endpoint: str
+    admin: CatalogAdmin
+    s3: Any
+    keys: AccessKeys
+    log: Mapping[str, bytes]
+    """The log of the golden table, by name."""
+
+    def case(self, name: str, *, own_log: bool = False, own_keys: bool = False) -> Case:
+        """Make a recipient that nobody knows yet, and what it may read."""
+        location = f"s3://{DATA_BUCKET}/{name if own_log else GOLDEN}"
+        if own_log:
+            for file, content in self.log.items():
+                self.s3.put_object(Bucket=DATA_BUCKET, Key=f"{name}/_delta_log/{file}", Body=content)
+        if own_keys:
+            self.admin.storages.create(name, endpoint=self.proxy.url, path_style=True, access_keys=self.keys)
+        self.admin.shares.create(name)
+        self.admin.schemas.create(name, "s")
+        options: dict[str, Any] = {"storage": name} if own_keys else {"access_modes": ["url", "dir"]}
+        self.admin.tables.create(name, "s", "t", location, history=True, **options)
+        account = self.admin.recipients.create(name)
+        self.admin.grants.create(name, name)
+        secret = self.admin.tokens.create(account).secret
+        return Case(Recipient(self.endpoint, secret), account.id, name)
+
+    def play(self, name: str, fault: Fault, call: str) -> Outcome:
+        """Ask while the fault is played, and once more when it is over."""
+        case = self.case(name, own_log=fault.part in {"listing", "object"}, own_keys=fault.part == "keys")
+        token = hashlib.sha256(str(case.recipient.token).encode()).hexdigest()
+        named = {"catalog": (case.recipient_id,), "token": (token,), "role": (case.recipient_id,)}
+        plan = Plan(_SERVICES[fault.part], named.get(fault.part, (name,)), fault.play, fault.times)
+        begun = time.monotonic()
+        reply: Reply | None
+        with self.proxy.playing(plan):
+            try:
+                reply = case.ask(call)
+            except (http.client.HTTPException, OSError):
+                reply = None
+            seconds = time.monotonic() - begun
+        content = "" if reply is None else case.content(reply)
+        return Outcome(reply, seconds, plan.played, content, case.content(case.ask(call)))
+
+    def healthy(self, name: str, call: str) -> str:
+        """Return what is answered when nothing fails."""
+        case = self.case(name, own_keys=False)
+        return case.content(case.ask(call))
+
+
+@contextmanager
+def failing(folder: Path) -> Iterator[Place]:
+    """Start the server with a proxy before its AWS."""
+    with ExitStack() as parts:
+        aws = parts.enter_context(local_stack(folder / "aws"))
+        proxy = parts.enter_context(Proxy(aws.environment["AWS_ENDPOINT_URL"]).open())
+        behind = {**aws.environment, "AWS_ENDPOINT_URL": proxy.url, "LOG_LEVEL": "CRITICAL"}
+        server = parts.enter_context(gateway_over(behind, folder / "gateway"))
+        s3 = client_of("s3", aws.environment)
+        keys = AccessKeys(aws.environment["AWS_ACCESS_KEY_ID"], aws.environment["AWS_SECRET_ACCESS_KEY"])
+        admin = catalog_of(aws.environment)
+        yield Place(proxy, server.endpoint, admin, s3, keys, _golden(s3))
+        server.check()
+
+
+def _golden(s3: Any) -> Mapping[str, bytes]:
+    log = TableLog(s3, DATA_BUCKET, GOLDEN, SCHEMA, configuration={"delta.enableChangeDataFeed": "true"})
+    log.create()
+    first, second, third = (log.add([{"id": number}]) for number in range(3))
+    log.commit(first, second)
+    log.commit(log.remove(first), third, log.cdc([{"id": 0, "_change_type": "delete"}]))
+    log.checkpoint(2, [second, third])
+    log.commit(log.add([{"id": 3}]))
+    found = s3.list_objects_v2(Bucket=DATA_BUCKET, Prefix=f"{GOLDEN}/_delta_log/")["Contents"]
+    keys = [item["Key"] for item in found]
+    return {key.rpartition("/")[2]: s3.get_object(Bucket=DATA_BUCKET, Key=key)["Body"].read() for key in keys}
