@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -113,9 +114,8 @@ def _fill(admin: CatalogAdmin) -> None:
 
 def catalog_of(known: Mapping[str, str]) -> CatalogAdmin:
     """Return the administration of the catalog that a stack's variables name."""
-    return CatalogAdmin(
-        known["CATALOG_TABLE"], known["TOKENS_TABLE"], _dynamo(known), lambda: client_of("secretsmanager", known)
-    )
+    secrets = cache(lambda: client_of("secretsmanager", known))
+    return CatalogAdmin(known["CATALOG_TABLE"], known["TOKENS_TABLE"], _dynamo(known), secrets)
 
 
 def client_of(service: Any, known: Mapping[str, str]) -> Any:

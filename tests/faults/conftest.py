@@ -5,9 +5,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 from faults.place import Outcome, Place, failing
+from faults.plays import stalls, trickles
 from faults.table import CALLS, FAULTS, Fault
 
 AT_ONCE = 24
+LONGEST = (stalls, trickles)
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +23,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 def healthy(place: Place) -> Mapping[str, str]:
     """Return what each call answers when nothing fails."""
     calls = sorted({call for calls in CALLS.values() for call in calls})
-    return {call: place.healthy(f"healthy{number}", call) for number, call in enumerate(calls)}
+    return {call: place.healthy(call) for call in calls}
 
 
 @pytest.fixture(scope="session")
@@ -35,9 +37,9 @@ def outcome(
         for item in request.session.items
         if isinstance(item, pytest.Function) and "fault" in getattr(getattr(item, "callspec", None), "params", {})
     }
-    ordered = sorted(asked, key=lambda case: (-case[0].promise.seconds, FAULTS.index(case[0]), case[1]))
+    ordered = sorted(asked, key=lambda case: (case[0].play not in LONGEST, FAULTS.index(case[0]), case[1]))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         played: dict[tuple[Fault, str], Future[Outcome]] = {
-            case: pool.submit(place.play, f"case{number}", *case) for number, case in enumerate(ordered)
+            case: pool.submit(place.play, f"case{number:04d}", *case) for number, case in enumerate(ordered)
         }
         yield lambda fault, call: played[fault, call].result()

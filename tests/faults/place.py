@@ -1,7 +1,7 @@
 """Where faults are played: the server over a proxy over the embedded AWS, and for every case what no other has touched.
 
-A process remembers tokens, sessions, keys and logs, so each case has its own recipient, token, share and, where a store
-fails, its own copy of the table; only what is read for the first time meets a fault.
+A process remembers tokens, sessions, keys and logs, so each case has a recipient and a token of its own and, where a
+store fails, a copy of the table: only what is read for the first time meets a fault.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ from faults.proxy import Plan, Proxy
 from faults.table import Fault
 
 GOLDEN: Final = "golden"
+OPEN: Final[Mapping[str, Any]] = {"history": True, "access_modes": ["url", "dir"]}
 SCHEMA = pa.schema([column("id", pa.int64())])
 _DELTA: Final = "responseformat=delta;readerfeatures=deletionvectors"
 _PASSING_TEXT = re.compile(r'"(?:expirationTimestamp|minUrlExpirationTimestamp|expirationTime|id)":\s*("[^"]*"|\d+),?')
@@ -64,10 +65,11 @@ class Case:
     recipient: Recipient
     recipient_id: str
     name: str
+    table_name: str
 
     @property
     def table(self) -> str:
-        return f"/shares/{self.name}/schemas/s/tables/t"
+        return f"/shares/{GOLDEN}/schemas/s/tables/{self.table_name}"
 
     def ask(self, call: str) -> Reply:
         return _ASKED[call](self)
@@ -108,27 +110,31 @@ class Place:
     keys: AccessKeys
     log: Mapping[str, bytes]
     """The log of the golden table, by name."""
+    reader: Case
+    """A recipient whom the server knows, and the golden table."""
 
-    def case(self, name: str, *, own_log: bool = False, own_keys: bool = False) -> Case:
-        """Make a recipient that nobody knows yet, and what it may read."""
-        location = f"s3://{DATA_BUCKET}/{name if own_log else GOLDEN}"
-        if own_log:
+    def case(self, part: str, name: str) -> Case:
+        """Make what a fault of this part has to meet for the first time: a table, or a recipient with its token."""
+        if part in {"listing", "object", "keys"}:
+            return replace(self.reader, name=name, table_name=self._table(part, name))
+        account = self.admin.recipients.create(name)
+        self.admin.grants.create(name, GOLDEN)
+        return Case(Recipient(self.endpoint, self.admin.tokens.create(account).secret), account.id, name, GOLDEN)
+
+    def _table(self, part: str, name: str) -> str:
+        location, storage = f"s3://{DATA_BUCKET}/{GOLDEN}", ""
+        if part == "keys":
+            storage = name
+            self.admin.storages.create(name, endpoint=self.proxy.url, path_style=True, access_keys=self.keys)
+        else:
+            location = f"s3://{DATA_BUCKET}/{name}"
             for file, content in self.log.items():
                 self.s3.put_object(Bucket=DATA_BUCKET, Key=f"{name}/_delta_log/{file}", Body=content)
-        if own_keys:
-            self.admin.storages.create(name, endpoint=self.proxy.url, path_style=True, access_keys=self.keys)
-        self.admin.shares.create(name)
-        self.admin.schemas.create(name, "s")
-        options: dict[str, Any] = {"storage": name} if own_keys else {"access_modes": ["url", "dir"]}
-        self.admin.tables.create(name, "s", "t", location, history=True, **options)
-        account = self.admin.recipients.create(name)
-        self.admin.grants.create(name, name)
-        secret = self.admin.tokens.create(account).secret
-        return Case(Recipient(self.endpoint, secret), account.id, name)
+        return self.admin.tables.create(GOLDEN, "s", name, location, storage=storage, **OPEN).name
 
     def play(self, name: str, fault: Fault, call: str) -> Outcome:
         """Ask while the fault is played, and once more when it is over."""
-        case = self.case(name, own_log=fault.part in {"listing", "object"}, own_keys=fault.part == "keys")
+        case = self.case(fault.part, name)
         token = hashlib.sha256(str(case.recipient.token).encode()).hexdigest()
         named = {"catalog": (case.recipient_id,), "token": (token,), "role": (case.recipient_id,)}
         plan = Plan(_SERVICES[fault.part], named.get(fault.part, (name,)), fault.play, fault.times)
@@ -143,10 +149,9 @@ class Place:
         content = "" if reply is None else case.content(reply)
         return Outcome(reply, seconds, plan.played, content, case.content(case.ask(call)))
 
-    def healthy(self, name: str, call: str) -> str:
+    def healthy(self, call: str) -> str:
         """Return what is answered when nothing fails."""
-        case = self.case(name, own_keys=False)
-        return case.content(case.ask(call))
+        return self.reader.content(self.reader.ask(call))
 
 
 @contextmanager
@@ -160,7 +165,14 @@ def failing(folder: Path) -> Iterator[Place]:
         s3 = client_of("s3", aws.environment)
         keys = AccessKeys(aws.environment["AWS_ACCESS_KEY_ID"], aws.environment["AWS_SECRET_ACCESS_KEY"])
         admin = catalog_of(aws.environment)
-        yield Place(proxy, server.endpoint, admin, s3, keys, _golden(s3))
+        admin.shares.create(GOLDEN)
+        admin.schemas.create(GOLDEN, "s")
+        admin.tables.create(GOLDEN, "s", GOLDEN, f"s3://{DATA_BUCKET}/{GOLDEN}", **OPEN)
+        account = admin.recipients.create("reader")
+        admin.grants.create("reader", GOLDEN)
+        token = admin.tokens.create(account).secret
+        reader = Case(Recipient(server.endpoint, token), account.id, "reader", GOLDEN)
+        yield Place(proxy, server.endpoint, admin, s3, keys, _golden(s3), reader)
         server.check()
 
 
