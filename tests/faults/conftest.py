@@ -32,7 +32,7 @@ def outcome(
 ) -> Iterator[Callable[[Fault, str], Outcome]]:
     """Return what became of each case; those that are tested in this session are played at once, the slowest first."""
     assert healthy
-    asked = {
+    asked: set[tuple[Fault, str]] = {
         (item.callspec.params["fault"], item.callspec.params["call"])
         for item in request.session.items
         if isinstance(item, pytest.Function) and "fault" in getattr(getattr(item, "callspec", None), "params", {})
