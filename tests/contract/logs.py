@@ -214,7 +214,7 @@ class TableLog:
         heads = [action for actions in self.commits[: version + 1] for action in actions]
         protocol = next(action for action in reversed(heads) if "protocol" in action)
         metadata = next(action for action in reversed(heads) if "metaData" in action)
-        self.put(f"_delta_log/{version:020d}.checkpoint.parquet", _checkpoint([protocol, metadata, *live], columns))
+        self.put(f"_delta_log/{version:020d}.checkpoint.parquet", checkpoint_file([protocol, metadata, *live], columns))
         if keep_hint:
             hint = {"version": version, "size": len(live) + len(columns or ()) + 2}
             self.put("_delta_log/_last_checkpoint", json.dumps(hint).encode())
@@ -336,7 +336,8 @@ _CHECKPOINT = pa.schema(
 )
 
 
-def _checkpoint(actions: Sequence[Action], columns: pa.StructArray | None) -> bytes:
+def checkpoint_file(actions: Sequence[Action], columns: pa.StructArray | None = None) -> bytes:
+    """Return a classic checkpoint, or a part of one, with these actions and the adds of `columns`."""
     rows = []
     for action in actions:
         ((kind, body),) = action.items()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from faults.place import Outcome, Place, failing
@@ -32,7 +33,7 @@ def outcome(
 ) -> Iterator[Callable[[Fault, str], Outcome]]:
     """Return what became of each case; those that are tested in this session are played at once, the slowest first."""
     assert healthy
-    asked: set[tuple[Fault, str]] = {
+    asked: set[Any] = {
         (item.callspec.params["fault"], item.callspec.params["call"])
         for item in request.session.items
         if isinstance(item, pytest.Function) and "fault" in getattr(getattr(item, "callspec", None), "params", {})

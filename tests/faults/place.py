@@ -9,14 +9,16 @@ import http.client
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
 import pyarrow as pa
-from contract.logs import TableLog, column
+from contract.logs import Action, TableLog, checkpoint_file, column
 from contract.recipient import CAPABILITIES, Recipient, Reply
 from contract.server import catalog_of, client_of
 from deltaic.catalog.admin import CatalogAdmin
@@ -28,6 +30,8 @@ from faults.proxy import Plan, Proxy
 from faults.table import Fault
 
 GOLDEN: Final = "golden"
+PARTS: Final = 4
+FILES_IN_PART: Final = 1400
 OPEN: Final[Mapping[str, Any]] = {"history": True, "access_modes": ["url", "dir"]}
 SCHEMA = pa.schema([column("id", pa.int64())])
 _DELTA: Final = "responseformat=delta;readerfeatures=deletionvectors"
@@ -71,6 +75,9 @@ class Case:
     def table(self) -> str:
         return f"/shares/{GOLDEN}/schemas/s/tables/{self.table_name}"
 
+    def asking(self, capabilities: str) -> Recipient:
+        return self.recipient.with_headers(**{CAPABILITIES: capabilities})
+
     def ask(self, call: str) -> Reply:
         return _ASKED[call](self)
 
@@ -83,18 +90,14 @@ class Case:
         return f"{reply.status} {alike}"
 
 
-def _delta(case: Case) -> Recipient:
-    return case.recipient.with_headers(**{CAPABILITIES: _DELTA})
-
-
 _ASKED: Mapping[str, Callable[[Case], Reply]] = {
     table.SHARES: lambda case: case.recipient.get("/shares"),
     table.VERSION: lambda case: case.recipient.get(f"{case.table}/version"),
     table.METADATA: lambda case: case.recipient.get(f"{case.table}/metadata"),
     table.PARQUET: lambda case: case.recipient.post(f"{case.table}/query", {}),
-    table.DELTA: lambda case: _delta(case).post(f"{case.table}/query", {}),
+    table.DELTA: lambda case: case.asking(_DELTA).post(f"{case.table}/query", {}),
     table.CHANGES: lambda case: case.recipient.get(f"{case.table}/changes?startingVersion=1"),
-    table.RANGE: lambda case: _delta(case).post(f"{case.table}/query", {"startingVersion": 1}),
+    table.RANGE: lambda case: case.asking(_DELTA).post(f"{case.table}/query", {"startingVersion": 1}),
     table.CREDENTIALS: lambda case: case.recipient.post(f"{case.table}/temporary-table-credentials", {}),
 }
 
@@ -131,6 +134,17 @@ class Place:
             for file, content in self.log.items():
                 self.s3.put_object(Bucket=DATA_BUCKET, Key=f"{name}/_delta_log/{file}", Body=content)
         return self.admin.tables.create(GOLDEN, "s", name, location, storage=storage, **OPEN).name
+
+    def large(self, name: str) -> Case:
+        """Make a table whose checkpoint is too large to be read before its answer begins: it has 22 MB in parts."""
+        log = TableLog(self.s3, DATA_BUCKET, name, SCHEMA)
+        log.create()
+        log.commit()
+        for number, content in enumerate(_parts(), start=1):
+            log.put(f"_delta_log/{1:020d}.checkpoint.{number:010d}.{PARTS:010d}.parquet", content)
+        log.put("_delta_log/_last_checkpoint", json.dumps({"version": 1, "size": 1, "parts": PARTS}).encode())
+        made = self.admin.tables.create(GOLDEN, "s", name, log.location, **OPEN)
+        return replace(self.reader, name=name, table_name=made.name)
 
     def play(self, name: str, fault: Fault, call: str) -> Outcome:
         """Ask while the fault is played, and once more when it is over."""
@@ -174,6 +188,25 @@ def failing(folder: Path) -> Iterator[Place]:
         reader = Case(Recipient(server.endpoint, token), account.id, "reader", GOLDEN)
         yield Place(proxy, server.endpoint, admin, s3, keys, _golden(s3), reader)
         server.check()
+
+
+@cache
+def _parts() -> Sequence[bytes]:
+    """Return the parts of a checkpoint, with statistics that no compression makes smaller."""
+    random = Random(1)  # noqa: S311 -- filling
+    log = TableLog(None, DATA_BUCKET, "large", SCHEMA)
+    heads = [log.first_protocol(), log.metadata()]
+    parts = []
+    for part in range(PARTS):
+        adds = [_add(f"{part}-{number}.parquet", random.randbytes(2000).hex()) for number in range(FILES_IN_PART)]
+        parts.append(checkpoint_file([*(heads if part == 0 else []), *adds]))
+    return parts
+
+
+def _add(path: str, least: str) -> Action:
+    stats = json.dumps({"numRecords": 1, "minValues": {"id": least}, "maxValues": {"id": least}})
+    known = {"partitionValues": {}, "size": 1000, "modificationTime": 1_650_000_000_000, "dataChange": True}
+    return {"add": {"path": path, "stats": stats, **known}}
 
 
 def _golden(s3: Any) -> Mapping[str, bytes]:

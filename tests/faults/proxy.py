@@ -70,11 +70,21 @@ class Plan:
     names: tuple[str, ...]
     play: Play
     times: int | None = None
+    spared: int = 0
+    """How many such requests are answered before it begins."""
     played: int = 0
 
     def takes(self, request: Request) -> bool:
-        left = self.times is None or self.played < self.times
-        return left and request.service == self.service and any(request.names(name) for name in self.names)
+        """Tell whether this request meets the fault, and count it."""
+        if request.service != self.service or not any(request.names(name) for name in self.names):
+            return False
+        if self.spared:
+            self.spared -= 1
+            return False
+        if self.times is not None and self.played >= self.times:
+            return False
+        self.played += 1
+        return True
 
 
 @dataclass
@@ -125,7 +135,6 @@ class Proxy:
             if plan is None:
                 answer: Answer | None = await self._forward(request)
             else:
-                plan.played += 1
                 answer = await plan.play(lambda: self._forward(request))
             if answer is not None:
                 await _send(writer, answer)
