@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from deltaic_ops.local.http_server import Exchange, HttpServer, bound
+from deltaic_ops.local.http_connection import Exchange
+from deltaic_ops.local.http_server import HttpServer, bound
 
 SLOW_SECONDS = 0.4
 
