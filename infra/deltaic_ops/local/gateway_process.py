@@ -24,7 +24,7 @@ from deltaic_ops.local.lifeline import wait_for_parent
 
 logger = logging.getLogger(__name__)
 
-FILES = 4096
+FILES = 8192
 """How many files this process asks to have open, connections among them."""
 
 NOT_SHIPPED = ("numpy", "pandas")

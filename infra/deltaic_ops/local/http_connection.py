@@ -178,8 +178,9 @@ class Connection:
         """End our side first: a connection closed over unread bytes is reset, and the answer may be lost with it."""
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_WR)
-        while self._receive():
-            pass
+        passed = 0
+        while passed < BODY_LIMIT and (data := self._receive()):
+            passed += len(data)
 
     def _next_event(self) -> object:
         while (event := self._http.next_event()) is h11.NEED_DATA:

@@ -21,18 +21,21 @@ BACKLOG = 128
 STOP_SECONDS = 5.0
 CONNECTIONS = 1000
 """The most places, where the process may open files enough."""
+IDLE_SECONDS = 0.25
 GRACE_SECONDS = 1.0
-"""How long a client may be waited for in the middle of a request before its place can be given away."""
+"""How long a client is waited for between requests and in the middle of one before its place can be given away."""
 
 _RESERVED_FILES = 64
+_FILES_EACH = 6
+"""A connection's own, the three of the event loop that its thread's function runs in, two to AWS."""
 _PAUSE_SECONDS = 0.05
 
 
 def places() -> int:
-    """Return how many connections there may be at once: half of the files that may be open, the rest is for answers."""
+    """Return how many connections there may be at once, so that each finds the files that its answer takes."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = 2**20 if soft == resource.RLIM_INFINITY else soft
-    return max(min((files - _RESERVED_FILES) // 2, CONNECTIONS), 8)
+    return max(min((files - _RESERVED_FILES) // _FILES_EACH, CONNECTIONS), 8)
 
 
 def bound(port: int = 0) -> socket.socket:
@@ -124,7 +127,8 @@ class HttpServer:
             waiting = [
                 (since, id(each), each)
                 for each in self._open
-                if (since := each.waiting_since) is not None and (each.idle or now - since > GRACE_SECONDS)
+                if (since := each.waiting_since) is not None
+                and now - since > (IDLE_SECONDS if each.idle else GRACE_SECONDS)
             ]
             if waiting:
                 min(waiting)[2].reset()
