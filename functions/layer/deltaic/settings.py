@@ -66,13 +66,13 @@ class Settings:
 
 
 def _number(environment: Mapping[str, str], name: str, unsaid: int) -> int:
-    said = environment.get(name, "")
-    if not said:
+    text = environment.get(name, "")
+    if not text:
         return unsaid
     try:
-        return int(said)
+        return int(text)
     except ValueError:
-        raise ValueError(f"{name} is {said!r}: say a whole number") from None
+        raise ValueError(f"{name} is {text!r}: say a whole number") from None
 
 
 @cache

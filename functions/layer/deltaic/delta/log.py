@@ -1,4 +1,4 @@
-"""Decides how a table's log is entered: one object per table, from which versions, times and changes are asked."""
+"""A table's log: one object, from which versions, times and changes are asked."""
 
 from functools import cached_property
 

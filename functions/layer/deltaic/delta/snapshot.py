@@ -1,4 +1,4 @@
-"""Decides what a version of a table is: its protocol, its metadata, its totals and its live files.
+"""A version of a table: its protocol, its metadata, its totals and its live files.
 
 A Snapshot reads as little as the question needs: metadata by the version checksum where there is one, files by the
 commits after the checkpoint and then the checkpoint, streamed. It is immutable to its users and may be shared between
