@@ -189,7 +189,8 @@ class _GatewayProcess:
         with listener, self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "deltaic_ops.local.gateway_process", *told],
-                env={**inherited, **environment},
+                # Nothing here ends a long answer as Lambda does, unless whoever serves wants to see that.
+                env={"STREAM_LIMIT_BYTES": "0", **inherited, **environment},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
