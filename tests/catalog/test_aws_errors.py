@@ -17,7 +17,7 @@ from deltaic.catalog.keys import Key, recipients
 from deltaic.catalog.queries import Query, QueryStore
 from deltaic.catalog.reader import CatalogReader
 from deltaic.catalog.tokens import TokenStore
-from deltaic.catalog.writes import check, put_new
+from deltaic.catalog.writes import check
 from deltaic.errors import (
     Conflict,
     DeltaicError,
@@ -131,7 +131,6 @@ def test_what_aws_answers_has_a_name_of_ours(
         lambda: way.get("t", Key("p", "s")),
         lambda: way.batch_get("t", [Key("p", "s")]),
         lambda: way.transact([check("t", Key("p", "s"))]),
-        lambda: way.put(put_new("t", Key("p", "s"), {})["Put"]),
     ):
         with pytest.raises(DeltaicError) as refusal:
             ask()
