@@ -127,7 +127,7 @@ class Range:
             self._check_recorded(metadata, self.first)
         kept: list[_Commit] = []
         room, files = _KEPT_BYTES, 0
-        for commit in commits:
+        for commit in commits.read(0, self._commits_at_once):
             if commit.protocol is not None:
                 protocol = commit.protocol
                 features.check_readable(protocol)
@@ -163,6 +163,11 @@ class Range:
                 f"Error getting change data for range [{self.first}, {self.last}] as change data was not recorded for "
                 f"version [{version}]"
             )
+
+    @property
+    def _commits_at_once(self) -> int | None:
+        """How many commits are fetched at first: a later page may be full with as many as it has files."""
+        return None if self.page is None or self.max_files is None else self.max_files + 1
 
     @property
     def _resumes_at(self) -> tuple[int, int]:
