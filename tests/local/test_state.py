@@ -11,7 +11,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from deltaic_ops.local.state import StateInUse, StateUnusable, announced, locked, running, served
+from deltaic_ops.local.private import StateUnusable
+from deltaic_ops.local.state import StateInUse, announced, locked, running, served
 
 KNOWN = {"AWS_REGION": "us-east-1"}
 
