@@ -115,14 +115,16 @@ def test_an_answer_that_the_platform_would_end_is_refused_where_that_is_played(
 ) -> None:
     """With the smallest limit there is; gzipped the same answer fits, and so do its pages."""
     plain = {"Accept-Encoding": "identity"}
-    with gateway_over({**stack.environment, "STREAM_LIMIT_BYTES": "4000000"}, tmp_path) as limited:
-        with httpx.Client(base_url=limited.endpoint, headers=client.headers, timeout=30) as other:
-            refused = other.post(f"{TABLE}/query", json={}, headers=plain)
-            page = other.post(f"{TABLE}/query", json={"maxFiles": 1000}, headers=plain)
-            packed = other.post(f"{TABLE}/query", json={})
-            # How many files a row limit leaves is not known before, so this one breaks off.
-            with pytest.raises(httpx.RemoteProtocolError, match="incomplete"):
-                other.post(f"{TABLE}/query", json={"limitHint": 10**9}, headers=plain)
+    with (
+        gateway_over({**stack.environment, "STREAM_LIMIT_BYTES": "4000000"}, tmp_path) as limited,
+        httpx.Client(base_url=limited.endpoint, headers=client.headers, timeout=30) as other,
+    ):
+        refused = other.post(f"{TABLE}/query", json={}, headers=plain)
+        page = other.post(f"{TABLE}/query", json={"maxFiles": 1000}, headers=plain)
+        packed = other.post(f"{TABLE}/query", json={})
+        # How many files a row limit leaves is not known before, so this one breaks off.
+        with pytest.raises(httpx.RemoteProtocolError, match="incomplete"):
+            other.post(f"{TABLE}/query", json={"limitHint": 10**9}, headers=plain)
     assert (refused.status_code, refused.json()["errorCode"]) == (400, "UNSUPPORTED_OPERATION")
     assert "larger than the 4 MB" in refused.json()["message"]
     assert (len(ids(packed)), len(page.text.splitlines())) == (FILES, 1003)
