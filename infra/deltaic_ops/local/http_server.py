@@ -1,7 +1,7 @@
 """Decides which connections a loopback port serves: a thread for each, and never more than the process has files for.
 
 Where all places are taken, the connection that has waited for its client the longest gives up its place: whoever only
-holds connections open, or has stopped reading, keeps nobody else out (decision 37).
+holds connections open, or has stopped reading, keeps nobody else out (decision 45).
 """
 
 import contextlib
