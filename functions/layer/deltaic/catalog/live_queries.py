@@ -2,7 +2,7 @@
 
 The count is an item of its own in the recipient's partition, written in one transaction with each query on the
 condition that nobody has written it meanwhile. It names when each live query expires and what it weighs, so that
-expired ones count no more, whether or not DynamoDB has deleted them yet (decision 47).
+expired ones count no more, whether or not DynamoDB has deleted them yet (decision 50).
 """
 
 from collections.abc import Mapping

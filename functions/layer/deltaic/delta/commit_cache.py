@@ -2,7 +2,7 @@
 
 Each page of a range lists the log anew and reads what it needs; a commit is known by its very file (name, size, time,
 ETag), as everything that is kept of a log, so that one of another table at the same place is another commit (decision
-48).
+51).
 """
 
 from collections.abc import Callable, Sequence

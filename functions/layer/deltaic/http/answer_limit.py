@@ -2,7 +2,7 @@
 
 Lambda ends it there, in the middle of a line or, if it comes to that, at the end of one, where it could pass for whole.
 So what weighs too much at the least is refused before its first line, and what turns out to be too long is ended as
-failed while there is room for a last line (decision 45).
+failed while there is room for a last line (decision 48).
 """
 
 import sys

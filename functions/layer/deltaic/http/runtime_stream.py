@@ -29,7 +29,7 @@ STREAM_TYPE = "application/vnd.awslambda.http-integration-response"
 
 STALL_SECONDS = 30.0
 """How long a reader may take no byte. The buffers in between move many times a second at Lambda's own pace of 2 MB/s,
-and every few seconds for a reader of 64 KB/s (decision 46)."""
+and every few seconds for a reader of 64 KB/s (decision 49)."""
 
 _BUFFERS = 10 << 20
 """Bytes that have been written and may not have been read: Linux's largest buffers of both ends of the connection."""

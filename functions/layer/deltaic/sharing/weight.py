@@ -2,7 +2,7 @@
 
 Never more than it will take, so that nothing is refused that fits. A line holds a signature and an id, and no coder
 makes less than 48 bytes of those. What paths and statistics add is known by how they lie compressed in the checkpoint:
-gzipped in lines they take 0.64 times as much and more, for what repeats in them lies far apart (decision 45).
+gzipped in lines they take 0.64 times as much and more, for what repeats in them lies far apart (decision 48).
 """
 
 from typing import Final
