@@ -306,3 +306,12 @@ def test_a_failed_connection_is_tried_again_by_the_next_call() -> None:
     with pytest.raises(ValueError, match="no"):
         _ = lazy.client
     assert lazy.client is lazy.client
+
+
+def test_submissions_that_collide_without_end_are_told_to_come_later(aws: Scripted) -> None:
+    """Nothing of transactions is told; the recipient's own submissions are what collides."""
+    aws.answers = [(200, {})]  # no count is there yet
+    aws.error(400, "TransactionCanceledException", CancellationReasons=[{"Code": "TransactionConflict"}])
+    with pytest.raises(TooManyRequests, match="more queries at once") as refusal:
+        QueryStore("catalog", dynamo(aws)).submit(QUERY)
+    assert refusal.value.status == 429

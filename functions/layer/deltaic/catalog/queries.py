@@ -23,6 +23,8 @@ PARAMETERS_BYTES: Final = 384 << 10
 _ATTEMPTS: Final = 16
 """Each round of submissions at once has a winner."""
 
+_CROWDED: Final = "You submit more queries at once than can be recorded: try again in a moment."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query(Item):
@@ -97,7 +99,7 @@ class QueryStore:
                 return self._submit(query)
             except _Overtaken:
                 time.sleep(pause)
-        raise TooManyRequests("You submit more queries at once than can be recorded: try again in a moment.")
+        raise TooManyRequests(_CROWDED)
 
     def _submit(self, query: Query) -> Query:
         counted, now = keys.live_queries(query.recipient_id), self._now()
@@ -122,7 +124,7 @@ class QueryStore:
         try:
             self._dynamo.transact([{"Put": write}, one_more])
         except Conflict as crowded:
-            raise _Overtaken from crowded
+            raise TooManyRequests(_CROWDED) from crowded
         except ConditionFailed as failed:
             if failed.index > 0:
                 raise _Overtaken from failed
