@@ -44,6 +44,7 @@ def serve(
     \b
     deltaic serve                                  # the embedded AWS, kept in .deltaic
     AWS_PROFILE=lake deltaic serve --port 9000     # the catalog and tables of a deployed stack
+    STREAM_LIMIT_BYTES=200000000 deltaic serve     # ends long answers where Lambda does
     """  # noqa: D301 -- \b tells typer to keep the lines
     console = Console(stderr=True)
     stop = threading.Event()

@@ -190,7 +190,8 @@ class _GatewayProcess:
         with listener, private_log(self._log) as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "deltaic_ops.local.gateway_process", *told],
-                env={**inherited, **environment},
+                # Nothing here ends a long answer as Lambda does, unless whoever serves wants to see that.
+                env={"STREAM_LIMIT_BYTES": "0", **inherited, **environment},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

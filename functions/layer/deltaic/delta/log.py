@@ -55,4 +55,5 @@ class DeltaLog:
 
     def commits(self, start: int, end: int) -> CommitRange:
         """Return the commits `start` to `end`, both included, in order; see list_changes."""
-        return list_changes(self._store, start, end)
+        cache = self._cache.commits if self._cache is not None else None
+        return list_changes(self._store, start, end, cache, self._table)

@@ -39,6 +39,11 @@ class ParquetPart:
         return self._opened
 
     @property
+    def is_opened(self) -> bool:
+        """Tell whether the footer is at hand."""
+        return self._opened is not None
+
+    @property
     def has_deletion_vectors(self) -> bool:
         """Tell, by the footer alone, whether some row has a deletion vector; yes where the footer does not say."""
         leaf = self.file.columns.get("add.deletionVector.storageType")
