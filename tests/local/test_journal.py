@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from deltaic_ops.local.journal import Journal, StateDamaged
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
@@ -133,6 +133,7 @@ def test_a_full_disk_refuses_a_copy_and_keeps_what_was_there(tmp_path: Path) -> 
     assert Journal(tmp_path).read() == (None, [b"kept", b"later"])
 
 
+@settings(deadline=None)
 @given(
     steps=st.lists(st.sampled_from(["append", "copy", "reopen"]), max_size=12),
     cut=st.integers(0, 60),

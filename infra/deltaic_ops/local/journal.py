@@ -139,6 +139,7 @@ class Journal:
         """Make an empty journal, which counts from when its copy is there."""
         path = self.folder / _JOURNAL.format(number)
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600))
+        self._sync_folder()  # a copy without its journal would tell of a journal that is lost
 
     def _open(self, number: int) -> None:
         if self._file >= 0:
