@@ -12,6 +12,11 @@ def test_what_is_not_said_has_a_default() -> None:
     assert (unsaid.url_ttl, unsaid.response_streaming, unsaid.endpoint_url) == (timedelta(hours=1), "disabled", "")
 
 
+def test_a_streamed_answer_ends_where_lambda_ends_it() -> None:
+    """AWS, "Lambda quotas": the maximum size of a streamed response is 200 MB."""
+    assert Settings().stream_limit_bytes == 200 * 10**6
+
+
 def test_every_variable_is_read() -> None:
     said = Settings.read(
         {
@@ -21,13 +26,14 @@ def test_every_variable_is_read() -> None:
             "SIGNING_ROLE_ARN": "arn:aws:iam::1:role/r",
             "URL_TTL_SECONDS": "900",
             "RESPONSE_STREAMING": "enabled",
+            "STREAM_LIMIT_BYTES": "0",
             "AWS_REGION": "eu-central-1",
             "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
             "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "512",
         }
     )
     assert said == Settings(
-        "c", "t", "k", "arn:aws:iam::1:role/r", 900, "enabled", "eu-central-1", "http://127.0.0.1:1", 512
+        "c", "t", "k", "arn:aws:iam::1:role/r", 900, "enabled", 0, "eu-central-1", "http://127.0.0.1:1", 512
     )
 
 
@@ -38,6 +44,8 @@ def test_every_variable_is_read() -> None:
         pytest.param("URL_TTL_SECONDS", "604801", id="longer_than_s3_allows"),
         pytest.param("URL_TTL_SECONDS", "an hour", id="not_a_number"),
         pytest.param("RESPONSE_STREAMING", "yes", id="neither_enabled_nor_disabled"),
+        pytest.param("STREAM_LIMIT_BYTES", "3999999", id="too_little_to_end_in_time"),
+        pytest.param("STREAM_LIMIT_BYTES", "-1", id="less_than_nothing"),
         pytest.param("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "much", id="memory"),
     ],
 )

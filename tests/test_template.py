@@ -79,6 +79,7 @@ def keys(resources: dict[str, dict[str, Any]], function: str) -> dict[str, list[
 
 
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
+@pytest.mark.slow
 def test_sam_and_cfn_lint_accept_the_template(mode: str, tmp_path: Path) -> None:
     # `sam validate` knows only the defaults of parameters.
     text = TEMPLATE.read_text()

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench import soak
 from bench.beside import SUBJECT
 from bench.figures import Figure, amount, of
 from bench.plots import Bar, bars
@@ -33,7 +34,8 @@ def write(figures: Sequence[Figure], folder: Path, machine: Mapping[str, object]
     (folder / "plots").mkdir(exist_ok=True)
     for name, (_, svg) in plots.items():
         (folder / "plots" / f"{name}.svg").write_text(svg)
-    (folder / "report.md").write_text(_page(figures, plots, machine))
+    page = [*_page(figures, plots, machine), *_soaked(folder / soak.NAME)]
+    (folder / "report.md").write_text("\n".join(page) + "\n")
 
 
 def machine(busy: float) -> dict[str, object]:
@@ -56,7 +58,7 @@ def machine(busy: float) -> dict[str, object]:
     }
 
 
-def _page(figures: Sequence[Figure], plots: Mapping[str, tuple[str, str]], machine: Mapping[str, object]) -> str:
+def _page(figures: Sequence[Figure], plots: Mapping[str, tuple[str, str]], machine: Mapping[str, object]) -> list[str]:
     sizes = list(dict.fromkeys(one.subject for one in figures if one.subject.endswith(" files")))
     parts = [
         "# What an answer costs",
@@ -87,7 +89,14 @@ def _page(figures: Sequence[Figure], plots: Mapping[str, tuple[str, str]], machi
     parts += ["", "## Beside the reference server", "", *_beside(figures)]
     parts += ["", "## Everything", "", "| measured | figure | value |", "|---|---|---|"]
     parts += [f"| {one.subject} | {one.name} | {amount(one.value, one.unit).strip()} |" for one in figures]
-    return "\n".join(parts) + "\n"
+    return parts
+
+
+def _soaked(path: Path) -> list[str]:
+    """Return what the last soak found, if there was one."""
+    if not path.exists():
+        return []
+    return ["", "## For as long as it runs", "", *soak.section(json.loads(path.read_text()))]
 
 
 def _promises(figures: Sequence[Figure]) -> list[str]:

@@ -55,8 +55,8 @@ class Catalog:
     def leases(self, clock: Callable[[], float] = time.time) -> Leases:
         return Leases(self.catalog_table, self.dynamo, clock)
 
-    def queries(self, clock: Callable[[], float] = time.time) -> QueryStore:
-        return QueryStore(self.catalog_table, self.dynamo, clock)
+    def queries(self, clock: Callable[[], float] = time.time, **options: Any) -> QueryStore:
+        return QueryStore(self.catalog_table, self.dynamo, clock, **options)
 
     def items(self) -> list[dict[str, Any]]:
         """Return everything that both tables hold: only a test may scan."""

@@ -17,7 +17,7 @@ from deltaic.catalog.keys import Key, recipients
 from deltaic.catalog.queries import Query, QueryStore
 from deltaic.catalog.reader import CatalogReader
 from deltaic.catalog.tokens import TokenStore
-from deltaic.catalog.writes import check, put_new
+from deltaic.catalog.writes import check
 from deltaic.errors import (
     Conflict,
     DeltaicError,
@@ -131,7 +131,6 @@ def test_what_aws_answers_has_a_name_of_ours(
         lambda: way.get("t", Key("p", "s")),
         lambda: way.batch_get("t", [Key("p", "s")]),
         lambda: way.transact([check("t", Key("p", "s"))]),
-        lambda: way.put(put_new("t", Key("p", "s"), {})["Put"]),
     ):
         with pytest.raises(DeltaicError) as refusal:
             ask()
@@ -307,3 +306,12 @@ def test_a_failed_connection_is_tried_again_by_the_next_call() -> None:
     with pytest.raises(ValueError, match="no"):
         _ = lazy.client
     assert lazy.client is lazy.client
+
+
+def test_submissions_that_collide_without_end_are_told_to_come_later(aws: Scripted) -> None:
+    """Nothing of transactions is told; the recipient's own submissions are what collides."""
+    aws.answers = [(200, {})]  # no count is there yet
+    aws.error(400, "TransactionCanceledException", CancellationReasons=[{"Code": "TransactionConflict"}])
+    with pytest.raises(TooManyRequests, match="more queries at once") as refusal:
+        QueryStore("catalog", dynamo(aws)).submit(QUERY)
+    assert refusal.value.status == 429

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from catalog.conftest import Catalog
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.slow
 
 OPERATORS = st.integers(0, 1)
 # Neighbours of the separators in the order of the keys, and spellings that mean the same.

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from deltaic.catalog import schema
+from deltaic.catalog.live_queries import MOST_BYTES
 from deltaic.catalog.queries import LIFE, PARAMETERS_BYTES, Query, QueryStore
-from deltaic.errors import InvalidParameter, NotFound
+from deltaic.errors import InvalidParameter, NotFound, TooManyRequests
 
 if TYPE_CHECKING:
     from catalog.conftest import Catalog
@@ -64,7 +65,7 @@ def test_a_second_submission_leaves_the_first_and_is_told_of_it(catalog: Catalog
     first = store.submit(query(store))
     assert store.submit(query(store, version=5, log_id="other")) == first
     assert store.get("alice", "table-1", "aB-9_") == first
-    assert len(catalog.items()) == 1
+    assert len(catalog.items()) == 2, "the query, and the count of its recipient's"
 
 
 def test_racing_submissions_all_get_the_one_that_was_recorded(catalog: Catalog) -> None:
@@ -118,9 +119,69 @@ def test_dynamodb_forgets_what_has_expired(catalog: Catalog) -> None:
     """Its time to live takes epoch seconds, and the leases of the same table have no such attribute."""
     store = catalog.queries()
     submitted = store.submit(query(store))
-    [item] = catalog.items()
-    assert item[schema.CATALOG_EXPIRY] == {"N": str(int(submitted.expires_at.timestamp()))}
+    query_and_count = catalog.items()
+    assert [item[schema.CATALOG_EXPIRY] for item in query_and_count] == [
+        {"N": str(int(submitted.expires_at.timestamp()))}
+    ] * 2
     told = catalog.dynamo.client.describe_time_to_live(TableName=catalog.catalog_table)["TimeToLiveDescription"]
     assert told == {"TimeToLiveStatus": "ENABLED", "AttributeName": schema.CATALOG_EXPIRY}
     catalog.leases().acquire("s3://bucket/table", "one", LIFE)
-    assert [schema.CATALOG_EXPIRY in item for item in catalog.items()].count(True) == 1
+    assert [schema.CATALOG_EXPIRY in item for item in catalog.items()].count(True) == 2
+
+
+def numbered(store: QueryStore, number: int, **changed: object) -> Query:
+    return query(store, id=f"q-{number}", **changed)
+
+
+def test_a_recipient_has_so_many_live_queries_and_no_more(catalog: Catalog) -> None:
+    store = catalog.queries(lambda: 1_700_000_000.0, most=3)
+    held = [store.submit(numbered(store, number)) for number in range(3)]
+    with pytest.raises(TooManyRequests) as refusal:
+        store.submit(numbered(store, 3))
+    assert (refusal.value.status, refusal.value.code) == (429, "RESOURCE_EXHAUSTED")
+    assert refusal.value.message.startswith("You have 3 submitted queries ")
+    assert "Ask without asyncquery=true, or later. The first of them expires at 2023-11-15T" in refusal.value.message
+    assert store.find("alice", "table-1", "q-3") is None
+    # A repeated submission is none; another recipient has a count of its own; another table has not.
+    assert [store.submit(numbered(store, number, version=9)) for number in range(3)] == held
+    assert store.submit(numbered(store, 3, recipient_id="bob")).recipient_id == "bob"
+    with pytest.raises(TooManyRequests):
+        store.submit(numbered(store, 3, table_id="table-2"))
+
+
+def test_expired_queries_count_no_more(catalog: Catalog) -> None:
+    store = catalog.queries(most=2)
+    for number in range(2):
+        store.submit(numbered(store, number))
+    later = catalog.queries(lambda: in_seconds(LIFE.total_seconds() + 1), most=2)
+    for number in range(1, 3):
+        later.submit(numbered(later, number))
+    with pytest.raises(TooManyRequests):
+        later.submit(numbered(later, 3))
+
+
+def test_large_queries_take_the_room_of_many(catalog: Catalog) -> None:
+    store = catalog.queries()
+    room = MOST_BYTES // PARAMETERS_BYTES
+    for number in range(room):
+        store.submit(numbered(store, number, parameters="x" * PARAMETERS_BYTES))
+    with pytest.raises(TooManyRequests, match=f"{room} submitted queries"):
+        store.submit(numbered(store, room, parameters="x" * PARAMETERS_BYTES))
+    assert store.submit(numbered(store, room, parameters="x" * 1000)).id == f"q-{room}"
+
+
+def test_submissions_at_once_do_not_exceed_the_ceiling(catalog: Catalog) -> None:
+    store = catalog.queries(most=5)
+
+    def submit(number: int) -> Query | TooManyRequests:
+        try:
+            return store.submit(numbered(store, number))
+        except TooManyRequests as refusal:
+            return refusal
+
+    with ThreadPoolExecutor(RACERS) as pool:
+        found = list(pool.map(submit, range(RACERS)))
+    recorded = [number for number in range(RACERS) if store.find("alice", "table-1", f"q-{number}")]
+    assert len(recorded) == 5
+    assert [number for number, one in enumerate(found) if isinstance(one, Query)] == recorded
+    assert {one.message[:10] for one in found if isinstance(one, TooManyRequests)} == {"You have 5"}

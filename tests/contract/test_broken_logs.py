@@ -183,6 +183,7 @@ PLACE = st.sampled_from([(version, kind, name) for version, kind, names in PLACE
 @example(place=(0, "add", "size"), value=-1, absent=False)
 @example(place=(0, "metaData", "schemaString"), value="{}", absent=False)
 @example(place=(0, "metaData", "partitionColumns"), value=["p", "q"], absent=False)
+@pytest.mark.slow
 def test_an_action_with_another_value(
     broken_log: tuple[Server, Table], place: tuple[int, str, str], value: Any, *, absent: bool
 ) -> None:

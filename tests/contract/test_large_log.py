@@ -226,6 +226,7 @@ def repeat(done: threading.Event, ask: Callable[[], Any]) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 def test_every_answer_is_of_one_version(history: tuple[History, Table]) -> None:
     known, table = history
     done = threading.Event()

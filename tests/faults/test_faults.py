@@ -6,7 +6,7 @@ import pytest
 from faults.place import Outcome
 from faults.table import CALLS, FAULTS, Fault
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.slow
 
 CASES = [
     pytest.param(fault, call, id=f"{fault.part}: {fault.name}: {call}")

@@ -12,7 +12,7 @@ from faults.place import FILES_IN_PART, PARTS, Place
 from faults.plays import cut, s3
 from faults.proxy import Plan, Play
 
-pytestmark = pytest.mark.faults
+pytestmark = pytest.mark.slow
 
 LAST = f".checkpoint.{PARTS:010d}.{PARTS:010d}.parquet"
 PLAYS: dict[str, Play] = {

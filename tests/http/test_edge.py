@@ -3,72 +3,15 @@
 import asyncio
 import gzip
 import json
-from collections.abc import Coroutine, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
+from asgi_app import FAILED, answer_of, body_of, run, scope
 from deltaic.errors import NotFound, TooManyRequests
 from deltaic.http.asgi import Message
 from deltaic.http.edge import UseCase, application
 from deltaic.http.response import Response, Stream
 from deltaic.http.streaming import DeadlineReached
-
-FAILED = b"!aborted\n"
-
-
-def run(work: Coroutine[Any, Any, None]) -> None:
-    """Run on a loop of its own, and leave the one alone that other tests' handlers keep in this thread."""
-    loop = asyncio.new_event_loop()
-    try:
-        loop.run_until_complete(work)
-    finally:
-        loop.close()
-
-
-def scope(**headers: str) -> dict[str, Any]:
-    """Return what Mangum makes of a request that the authorizer has let through."""
-    return {
-        "type": "http",
-        "method": "POST",
-        "path": "/x",
-        "query_string": b"",
-        "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()],
-        "aws.event": {
-            "requestContext": {
-                "authorizer": {"recipientId": "alice", "tokenId": "t"},
-                "identity": {"sourceIp": "203.0.113.7"},
-                "requestId": "q-1",
-            }
-        },
-    }
-
-
-def answer_of(
-    use_case: UseCase, *, stream: bool, refuse_after: int | None = None, **headers: str
-) -> tuple[list[Message], Exception | None]:
-    """Run the app; `refuse_after` makes `send` say, once, that the deadline is near, from that message on."""
-    sent: list[Message] = []
-    told = False
-
-    async def send(message: Message) -> None:
-        nonlocal told
-        if refuse_after is not None and len(sent) >= refuse_after and not told:
-            told = True
-            raise DeadlineReached
-        sent.append(message)
-
-    async def receive() -> Message:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    try:
-        run(application("test", use_case, stream=stream)(scope(**headers), receive, send))
-    except Exception as error:  # noqa: BLE001 -- the test looks at whatever came out
-        return sent, error
-    return sent, None
-
-
-def body_of(sent: list[Message]) -> bytes:
-    return b"".join(message.get("body", b"") for message in sent[1:])
 
 
 def streaming(chunks: Iterator[bytes]) -> UseCase:

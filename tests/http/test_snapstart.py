@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from deltaic_ops.local.runtime_process import runtime_process
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 LAYER = ROOT / "functions" / "layer"
 HANDLERS = [*sorted((ROOT / "functions").glob("api/*/app.py")), ROOT / "functions" / "authorizer" / "app.py"]

@@ -5,8 +5,10 @@ import json
 import socket
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +215,72 @@ def test_a_packed_request_is_unpacked(client: httpx.Client) -> None:
     body = client.post("/echo/a", content=gzip.compress(b"{}"), headers={"Content-Encoding": "gzip"}).json()
     assert body["event"]["body"] == "{}"
     assert client.post("/echo/a", content=b"no gzip", headers={"Content-Encoding": "gzip"}).status_code == 400
+
+
+def test_packed_members_are_one_body(client: httpx.Client) -> None:
+    packed = gzip.compress(b"{") + gzip.compress(b"}") + b"\0" * 8
+    answer = client.post("/echo/a", content=packed, headers={"Content-Encoding": "gzip"})
+    assert answer.json()["event"]["body"] == "{}"
+
+
+@pytest.mark.parametrize("cut", [3, 10, -1], ids=["head", "data", "checksum"])
+def test_a_packed_request_that_is_cut_is_400(client: httpx.Client, cut: int) -> None:
+    packed = gzip.compress(b"a request that was sent in part")[:cut]
+    assert client.post("/echo/a", content=packed, headers={"Content-Encoding": "gzip"}).status_code == 400
+
+
+def test_a_request_that_unpacks_to_more_than_10_mb_is_413_and_is_not_unpacked(client: httpx.Client) -> None:
+    """A thousand members of 10 MB each, in 10 MB, are as little to unpack as one."""
+    packed = gzip.compress(b"\0" * (10 * 1024 * 1024)) * 1000
+    assert len(packed) < 11_000_000
+    tracemalloc.start()
+    try:
+        status = client.post("/echo/a", content=packed[:10_000_000], headers={"Content-Encoding": "gzip"}).status_code
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert status == 413
+    assert peak < 100 * 1024 * 1024
+
+
+@pytest.mark.parametrize("target", ["http://[", "http://[::1", "http://[x]/small/echo/a"])
+def test_a_target_that_is_no_url_is_400(gateway: Gateway, target: str) -> None:
+    assert raw(gateway, target)[0] == 400
+    assert raw(gateway, "/small/echo/a")[0] == 200
+
+
+@pytest.mark.parametrize("chunks", [b"-1\r\n", b"zz\r\n", b"ffffffffffffffffffffff\r\n", b"2\r\nabXX"])
+def test_a_body_in_chunks_that_are_none_is_400(gateway: Gateway, chunks: bytes) -> None:
+    host, port = gateway.endpoint.split("/")[2].split(":")
+    head = (
+        b"POST /small/echo/a HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer alice\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    with socket.create_connection((host, int(port)), timeout=10) as sock:
+        sock.sendall(head + chunks)
+        received = b"".join(iter(lambda: sock.recv(65_536), b""))
+    assert received.startswith(b"HTTP/1.1 400")
+
+
+def test_a_body_without_end_is_answered_and_not_read_on(gateway: Gateway) -> None:
+    host, port = gateway.endpoint.split("/")[2].split(":")
+    head = (
+        b"POST /small/echo/a HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer alice\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    chunk = b"100000\r\n" + b"x" * 0x100000 + b"\r\n"
+    sent = 0
+    with socket.create_connection((host, int(port)), timeout=10) as sock:
+        sock.sendall(head)
+        received = b""
+        try:
+            while sent < 200:
+                sock.sendall(chunk)
+                sent += 1
+        except OSError:
+            pass
+        with suppress(OSError):
+            received = sock.recv(65_536)
+    assert sent < 100
+    assert received[:12] in {b"HTTP/1.1 413", b""}
 
 
 def test_a_request_above_10_mb_is_413(client: httpx.Client) -> None:

@@ -1,14 +1,24 @@
 """The gateway's HTTP server, byte by byte: keep-alive, bodies, answers under way at the stop, clients that leave."""
 
+import os
+import resource
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import pytest
-from deltaic_ops.local.http_server import Exchange, HttpServer, bound
+from deltaic_ops.local.http_connection import ClientLeft, Exchange, Patience
+from deltaic_ops.local.http_server import HttpServer, bound
 
 SLOW_SECONDS = 0.4
+
+
+IMPATIENT = Patience(idle=0.6, head=0.5, body=0.5, stalled=0.5, farewell=0.5)
+"""Waits short enough for a test; what it asserts is that they end, not when."""
 
 
 def answer(exchange: Exchange) -> None:
@@ -25,6 +35,11 @@ def answer(exchange: Exchange) -> None:
     elif kind == "/slow":
         time.sleep(SLOW_SECONDS)
         exchange.respond(200, [], b"late")
+    elif kind == "/large":
+        exchange.start(200, [])
+        for _ in range(1000):
+            exchange.send(b"x" * 100_000)
+        exchange.end()
     elif kind == "/abort":
         exchange.start(200, [])
         exchange.send(b"half")
@@ -154,3 +169,101 @@ def test_of_two_that_hold_a_port_the_first_to_open_it_has_it() -> None:
         with pytest.raises(OSError, match="in use"), HttpServer(answer, late):
             pass
         assert talk(server, request("/unread")).endswith(b"done")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"GET /unread HTTP/1.1\r\nHost:",
+        request("/unread") + b"GET",
+        request("/echo", "Content-Length: 9", method="POST") + b"half",
+        request("/unread", "Content-Length: 9", method="POST") + b"half",
+    ],
+    ids=["nothing", "half a head", "half a second head", "half a body", "half a body that nobody reads"],
+)
+def test_a_client_that_falls_silent_is_waited_for_in_vain_and_not_for_ever(said: bytes) -> None:
+    with HttpServer(answer, patience=IMPATIENT) as server, socket.create_connection(server.address, 20) as silent:
+        silent.sendall(said)
+        while silent.recv(65_536):
+            pass
+        assert talk(server, request("/unread")).endswith(b"done")
+
+
+def test_a_client_that_sends_its_head_byte_by_byte_is_not_waited_for_longer() -> None:
+    with HttpServer(answer, patience=IMPATIENT) as server, socket.create_connection(server.address, 20) as slow:
+        sent = 0
+        with suppress(ConnectionResetError, BrokenPipeError):
+            for sent in range(400):  # noqa: B007 -- how far it came
+                slow.sendall(b"G")
+                time.sleep(0.05)
+        assert sent < 100
+
+
+def test_a_reader_that_stops_ends_the_answer_and_a_slow_one_does_not() -> None:
+    ended: list[str] = []
+
+    def noted(exchange: Exchange) -> None:
+        try:
+            answer(exchange)
+            ended.append("whole")
+        except ClientLeft:
+            ended.append("left")
+            raise
+
+    with HttpServer(noted, patience=IMPATIENT) as server:
+        with socket.create_connection(server.address, 20) as stopped:
+            stopped.sendall(request("/large"))
+            deadline = time.monotonic() + 20
+            while not ended and time.monotonic() < deadline:
+                time.sleep(0.05)
+        assert ended == ["left"]
+        with socket.create_connection(server.address, 20) as slow:
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            slow.sendall(request("/large", "Connection: close"))
+            taken = 0
+            while data := slow.recv(1 << 21):
+                taken += len(data)
+                time.sleep(0.01)
+        assert taken > 100_000_000
+        assert ended == ["left", "whole"]
+
+
+def test_whoever_only_holds_connections_keeps_nobody_out() -> None:
+    with HttpServer(answer, connections=8) as server, ExitStack() as held:
+        idle = [held.enter_context(socket.create_connection(server.address, 20)) for _ in range(40)]
+        assert talk(server, request("/unread")).endswith(b"done")
+        stalled = [held.enter_context(socket.create_connection(server.address, 20)) for _ in range(16)]
+        for each in stalled:
+            each.sendall(request("/large"))
+        assert talk(server, request("/echo")).startswith(b"HTTP/1.1 200")
+        assert len(idle) + len(stalled) == 56
+        assert len(server._open) <= 8
+
+
+def test_an_answer_that_is_being_made_is_not_given_up_for_others() -> None:
+    with HttpServer(answer, connections=2) as server, ThreadPoolExecutor(6) as pool:
+        answers = [pool.submit(talk, server, request("/slow")) for _ in range(6)]
+        assert all(each.result(30).endswith(b"late") for each in answers)
+
+
+def test_without_a_file_left_it_waits_and_serves_on() -> None:
+    """`accept` fails with EMFILE: the connection stays in the backlog and is taken when a file is free again."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with HttpServer(answer) as server, socket.create_connection(server.address, 20) as first, ExitStack() as files:
+        first.sendall(request("/unread"))
+        assert first.recv(1000).endswith(b"done")
+        waiting = files.enter_context(socket.socket())
+        highest = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 2, before[1]))
+        try:
+            with suppress(OSError):
+                while True:
+                    files.enter_context(Path(os.devnull).open())
+            waiting.connect(server.address)
+            waiting.sendall(request("/unread", "Connection: close"))
+            time.sleep(0.3)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        waiting.settimeout(20)
+        assert b"".join(iter(lambda: waiting.recv(1000), b"")).endswith(b"done")

@@ -1,32 +1,188 @@
-"""The embedded AWS keeps what was written although its process is killed."""
+"""The embedded AWS keeps what it has answered: over a kill, a full disk, a damaged file, and from older folders."""
 
+import json
 import os
+import resource
 import signal
-import time
+import stat
 from pathlib import Path
 from typing import Any
 
 import boto3
+import httpx
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
 from deltaic_ops.local.embedded import EmbeddedAws
-from deltaic_ops.local.keeper import SAVE_SECONDS
+from deltaic_ops.local.journal import Journal
+from deltaic_ops.local.private import StateUnusable
+
+pytestmark = pytest.mark.slow
+
+ONCE = Config(retries={"total_max_attempts": 1})
 
 
-def table(aws: EmbeddedAws) -> Any:
+def client(aws: EmbeddedAws, service: Any) -> Any:
     known = aws.environment
     session = boto3.Session(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"], region_name=known["AWS_REGION"])
-    return session.resource("dynamodb", endpoint_url=aws.endpoint).Table("kept")
+    return session.client(service, endpoint_url=aws.endpoint, config=ONCE)
 
 
-def test_a_write_outlives_the_process(tmp_path: Path) -> None:
+def make_table(aws: EmbeddedAws) -> None:
+    client(aws, "dynamodb").create_table(
+        TableName="kept",
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+    )
+
+
+def put(aws: EmbeddedAws, key: str) -> None:
+    client(aws, "dynamodb").put_item(
+        TableName="kept", Item={"pk": {"S": key}}, ConditionExpression="attribute_not_exists(pk)"
+    )
+
+
+def keys(aws: EmbeddedAws) -> list[str]:
+    return sorted(item["pk"]["S"] for item in client(aws, "dynamodb").scan(TableName="kept")["Items"])
+
+
+def roles(aws: EmbeddedAws) -> list[str]:
+    return [role["RoleName"] for role in client(aws, "iam").list_roles()["Roles"]]
+
+
+def make_role(aws: EmbeddedAws, name: str) -> str:
+    document = '{"Version":"2012-10-17","Statement":[]}'
+    role: str = client(aws, "iam").create_role(RoleName=name, AssumeRolePolicyDocument=document)["Role"]["RoleId"]
+    return role
+
+
+def test_whatever_was_answered_outlives_a_kill(tmp_path: Path) -> None:
     with EmbeddedAws(tmp_path) as first:
-        table(first).meta.client.create_table(
+        make_table(first)
+        put(first, "a")
+        with pytest.raises(ClientError, match="conditional"):
+            put(first, "a")
+        make_role(first, "gone")
+        kept_id = make_role(first, "kept")
+        client(first, "iam").delete_role(RoleName="gone")
+        client(first, "secretsmanager").create_secret(Name="key", SecretString="drawn once")
+        client(first, "dynamodb").update_item(
             TableName="kept",
-            BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
-            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+            Key={"pk": {"S": "a"}},
+            UpdateExpression="ADD n :one",
+            ExpressionAttributeValues={":one": {"N": "1"}},
         )
-        table(first).put_item(Item={"pk": "a"})
-        time.sleep(SAVE_SECONDS + 1)
         os.kill(first.pid, signal.SIGKILL)
-    with EmbeddedAws(tmp_path) as second:
-        assert table(second).get_item(Key={"pk": "a"})["Item"] == {"pk": "a"}
+    for _ in range(2):  # what was repeated once is not repeated again
+        with EmbeddedAws(tmp_path) as later:
+            item = client(later, "dynamodb").get_item(TableName="kept", Key={"pk": {"S": "a"}})["Item"]
+            assert item == {"pk": {"S": "a"}, "n": {"N": "1"}}
+            assert roles(later) == ["kept"]
+            assert client(later, "iam").get_role(RoleName="kept")["Role"]["RoleId"] == kept_id
+            assert client(later, "secretsmanager").get_secret_value(SecretId="key")["SecretString"] == "drawn once"
+
+
+def test_on_a_full_disk_a_write_is_refused_and_nothing_is_lost(tmp_path: Path) -> None:
+    with EmbeddedAws(tmp_path) as aws:
+        make_table(aws)
+        put(aws, "a")
+        size = sum(path.stat().st_size for path in (tmp_path / "aws").iterdir())
+        resource.prlimit(aws.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        for write in (lambda: put(aws, "b"), lambda: make_role(aws, "r")):
+            with pytest.raises(ClientError, match="the state folder cannot be written"):
+                write()
+        assert keys(aws) == ["a"]
+        resource.prlimit(aws.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        put(aws, "c")
+        os.kill(aws.pid, signal.SIGKILL)
+    with EmbeddedAws(tmp_path) as later:
+        assert keys(later) == ["a", "c"]
+
+
+def test_a_damaged_state_is_refused_by_name_and_left_as_it_is(tmp_path: Path) -> None:
+    with EmbeddedAws(tmp_path) as aws:
+        make_table(aws)
+    path = tmp_path / "aws" / "state-1.json"
+    path.write_bytes(b"{}")
+    with pytest.raises(StateUnusable, match=str(path)), EmbeddedAws(tmp_path):
+        pass
+    assert path.read_bytes() == b"{}"
+    path.unlink()
+    with EmbeddedAws(tmp_path) as again:
+        assert keys(again) == []
+
+
+def test_a_state_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "aws"
+    with EmbeddedAws(tmp_path) as aws:
+        make_table(aws)
+    journal = Journal(folder)
+    journal.read()
+    journal.start_over(b'{"format":2,"services":{}}')
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(StateUnusable, match="newer Deltaic"), EmbeddedAws(tmp_path):
+        pass
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_what_ministack_itself_has_kept_is_taken_over(tmp_path: Path) -> None:
+    folder = tmp_path / "aws"
+    folder.mkdir()
+    secret = {"__scoped__": True, "data": {}}
+    older = {"__ministack_format__": 2, "payload": {"secrets": secret, "resource_policies": {}}}
+    (folder / "secretsmanager.json").write_text(json.dumps(older))
+    with EmbeddedAws(tmp_path):
+        pass
+    assert not (folder / "secretsmanager.json").exists()
+    assert (folder / "state-1.json").exists()
+    (folder / "state-1.json").unlink()
+    for path in folder.iterdir():
+        path.unlink()
+    (folder / "iam.json").write_text("{")
+    with pytest.raises(StateUnusable, match=str(folder / "iam.json")), EmbeddedAws(tmp_path):
+        pass
+
+
+def test_nothing_in_the_folder_is_for_others_and_the_secret_is_its_own(tmp_path: Path) -> None:
+    secrets: list[str] = []
+    for name in ("one", "two"):
+        state = tmp_path / name
+        with EmbeddedAws(state) as aws:
+            make_table(aws)
+            client(aws, "s3").create_bucket(Bucket="lake")
+            client(aws, "s3").put_object(Bucket="lake", Key="a/b", Body=b"x")
+            secrets.append(aws.environment["AWS_SECRET_ACCESS_KEY"])
+        open_to_others = [path for path in [state, *state.rglob("*")] if stat.S_IMODE(path.stat().st_mode) & 0o077]
+        assert open_to_others == []
+        with EmbeddedAws(state) as again:
+            assert again.environment["AWS_SECRET_ACCESS_KEY"] == secrets[-1]
+    assert secrets[0] != secrets[1]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers"),
+    [
+        ("POST", "/_ministack/reset", {}),
+        ("POST", "/_ministack/config", {}),
+        ("GET", "/_localstack/health", {}),
+        ("GET", "/_ministack/health", {"Host": "rebound.example"}),
+        ("GET", "/_ministack/health", {"Origin": "https://page.example"}),
+        ("GET", "/_ministack/health", {"Origin": "null"}),
+        ("GET", "/_ministack/health", {"Sec-Fetch-Site": "cross-site"}),
+        ("OPTIONS", "/lake/a", {"Origin": "https://page.example", "Access-Control-Request-Method": "PUT"}),
+    ],
+)
+def test_strangers_are_refused(embedded_aws: EmbeddedAws, method: str, path: str, headers: dict[str, str]) -> None:
+    answer = httpx.request(method, embedded_aws.endpoint + path, headers=headers)
+    assert answer.status_code == 403
+    assert not [name for name in answer.headers if name.startswith("access-control-")]
+
+
+@pytest.mark.parametrize("origin", [None, "http://127.0.0.1:3000", "http://localhost"])
+def test_programs_on_this_machine_are_answered_and_no_page_is_allowed_more(
+    embedded_aws: EmbeddedAws, origin: str | None
+) -> None:
+    answer = httpx.get(f"{embedded_aws.endpoint}/_ministack/health", headers={"Origin": origin} if origin else {})
+    assert answer.status_code == 200
+    assert "*" not in [value for name, value in answer.headers.items() if name.startswith("access-control-")]

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import boto3
 import httpx
@@ -10,9 +11,9 @@ import pytest
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.local.resources import DATA_BUCKET
-from deltaic_ops.local.stack import Stack, local_stack
+from deltaic_ops.local.stack import Stack, gateway_over, local_stack
 
-FILES = 3000
+FILES = 6000
 TABLE = "/shares/lake/schemas/sales/tables/orders"
 SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
 
@@ -107,3 +108,23 @@ def test_queries_at_once_are_not_mixed_up(stack: Stack, client: httpx.Client) ->
 
     with ThreadPoolExecutor(8) as pool:
         assert all(answer == whole for answer in pool.map(ask, range(8)))
+
+
+def test_an_answer_that_the_platform_would_end_is_refused_where_that_is_played(
+    stack: Stack, client: httpx.Client, tmp_path: Path
+) -> None:
+    """With the smallest limit there is; gzipped the same answer fits, and so do its pages."""
+    plain = {"Accept-Encoding": "identity"}
+    with (
+        gateway_over({**stack.environment, "STREAM_LIMIT_BYTES": "4000000"}, tmp_path) as limited,
+        httpx.Client(base_url=limited.endpoint, headers=client.headers, timeout=30) as other,
+    ):
+        refused = other.post(f"{TABLE}/query", json={}, headers=plain)
+        page = other.post(f"{TABLE}/query", json={"maxFiles": 1000}, headers=plain)
+        packed = other.post(f"{TABLE}/query", json={})
+        # How many files a row limit leaves is not known before, so this one breaks off.
+        with pytest.raises(httpx.RemoteProtocolError, match="incomplete"):
+            other.post(f"{TABLE}/query", json={"limitHint": 10**9}, headers=plain)
+    assert (refused.status_code, refused.json()["errorCode"]) == (400, "UNSUPPORTED_OPERATION")
+    assert "larger than the 4 MB" in refused.json()["message"]
+    assert (len(ids(packed)), len(page.text.splitlines())) == (FILES, 1003)

@@ -18,6 +18,8 @@ from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import Stack, local_stack, names_aws
 from deltaic_ops.local.state import StateInUse, running
 
+pytestmark = pytest.mark.slow
+
 SERVE = "import typer; from deltaic_ops.cli.serve import serve; typer.run(serve)"
 ENV = "import typer; from deltaic_ops.cli.env import env; typer.run(env)"
 

@@ -26,6 +26,8 @@ from deltaic_ops.local.http_server import bound
 from deltaic_ops.local.stack import local_stack
 from deltaic_ops.local.state import LOCK, STARTING, locked, running, served
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 120
 SMALL = Path(__file__).parent / "small"
 DELTAIC = [sys.executable, "-c", "from deltaic_ops.cli import main; main()"]

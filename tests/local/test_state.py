@@ -11,7 +11,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from deltaic_ops.local.state import StateInUse, StateUnusable, announced, locked, running, served
+from deltaic_ops.local.private import StateUnusable
+from deltaic_ops.local.state import RUNNING, StateInUse, announced, locked, running, served
 
 KNOWN = {"AWS_REGION": "us-east-1"}
 
@@ -129,3 +130,24 @@ def test_an_aws_whose_process_has_died_is_not_told(tmp_path: Path) -> None:
     child.wait()
     with announced(tmp_path, "http://127.0.0.1:1", child.pid, {}):
         assert running(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "3",
+        '{"pid": 1',
+        "{}",
+        '{"pid": 1, "environment": []}',
+        '{"pid": 1, "environment": "x"}',
+        '{"pid": null, "environment": {}}',
+        '{"pid": {}, "environment": {}}',
+        '{"pid": 1000000000000000000000000000000, "environment": {}}',
+        "\udcff",
+    ],
+)
+def test_a_broken_announcement_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / RUNNING).write_bytes(text.encode(errors="surrogateescape"))
+    assert running(tmp_path) is None

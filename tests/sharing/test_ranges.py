@@ -144,3 +144,33 @@ def test_commits_beyond_what_is_kept_are_read_again(tmp_path: Path) -> None:
     assert found[-1]["remove"]["size"] == log.commits[1][0]["add"]["size"]
     again = [f"get _delta_log/{version:020d}.json" for version in range(4, 7)]
     assert [call for call in feed.store.calls if call in again] == again
+
+
+def commits_fetched(feed: Feed) -> int:
+    found = [call for call in feed.store.calls if call.startswith("get ") and call.endswith(".json")]
+    feed.store.calls.clear()
+    return len(found)
+
+
+def test_only_the_first_page_of_a_range_reads_all_its_commits(tmp_path: Path) -> None:
+    log = HandmadeLog(tmp_path)
+    log.commit(protocol(), metadata(ON))
+    for number in range(1, 100):
+        log.commit(add(f"f{number}"))
+    log.classic(99)
+    feed = Feed(tmp_path, max_files=1)
+    first = lines(feed.answer(0, 99))
+    assert commits_fetched(feed) == 101, "all of the range, and what version 0 says of itself"
+    # Whoever asks for the same page again and again, or goes on, has them fetched no more.
+    assert [next(iter(line)) for line in lines(feed.answer(0, 99))] == [next(iter(line)) for line in first]
+    page = opened(feed, first)
+    assert page is not None
+    second = lines(feed.answer(0, 99, page))
+    assert commits_fetched(feed) == 0
+    # Another process, which has read nothing, fetches what the page may need.
+    other = Feed(tmp_path, max_files=1)
+    other.sharing = feed.sharing
+    assert [line["add"]["id"] for line in lines(other.answer(0, 99, page)) if "add" in line] == [
+        line["add"]["id"] for line in second if "add" in line
+    ]
+    assert commits_fetched(other) == 2

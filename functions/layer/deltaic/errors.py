@@ -10,7 +10,7 @@
     ├── NotFound               404  RESOURCE_DOES_NOT_EXIST   absent or not granted, which look alike
     ├── AlreadyExists          409  RESOURCE_ALREADY_EXISTS   administration only
     ├── Conflict               409  CONFLICT                  administration only: somebody else holds or changed it
-    ├── TooManyRequests        429  RESOURCE_EXHAUSTED        throttled below us: clients retry
+    ├── TooManyRequests        429  RESOURCE_EXHAUSTED        throttled, or too much at once: clients retry
     └── Unavailable            503  TEMPORARILY_UNAVAILABLE   a transient failure below us: clients retry
 
 A message says what was wrong and what to do, and never holds a secret: no token, no signed URL, no credential; nor
@@ -99,7 +99,7 @@ class Conflict(DeltaicError):
 
 
 class TooManyRequests(DeltaicError):
-    """A service below throttles; the client may try again."""
+    """A service below throttles, or the caller has too much under way; the client may try again later."""
 
     status = 429
     code = "RESOURCE_EXHAUSTED"

@@ -14,6 +14,8 @@ from typing import Literal, cast
 _STREAMING = ("enabled", "disabled")
 _TTL_SECONDS = range(60, 604_801)
 """From a minute to what S3 allows at most."""
+_LEAST_LIMIT = 4_000_000
+"""Bytes below which an answer could not be ended in time: a chunk is about one million."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,9 @@ class Settings:
 
     url_ttl_seconds: int = 3600
     response_streaming: Literal["enabled", "disabled"] = "disabled"
+    stream_limit_bytes: int = 200_000_000
+    """The most bytes of a streamed answer, as it leaves: Lambda ends it at 200 MB; 0 where nothing does."""
+
     region: str = "us-east-1"
     endpoint_url: str = ""
     """Where AWS is, if not AWS itself: the embedded AWS, LocalStack. Empty on AWS."""
@@ -47,6 +52,9 @@ class Settings:
         ttl = _number(environment, "URL_TTL_SECONDS", unsaid.url_ttl_seconds)
         if ttl not in _TTL_SECONDS:
             raise ValueError(f"URL_TTL_SECONDS is {ttl}: say {_TTL_SECONDS.start} to {_TTL_SECONDS.stop - 1}")
+        limit = _number(environment, "STREAM_LIMIT_BYTES", unsaid.stream_limit_bytes)
+        if limit and limit < _LEAST_LIMIT:
+            raise ValueError(f"STREAM_LIMIT_BYTES is {limit}: say 0 for none, or at least {_LEAST_LIMIT}")
         return cls(
             catalog_table=environment.get("CATALOG_TABLE", unsaid.catalog_table),
             tokens_table=environment.get("TOKENS_TABLE", unsaid.tokens_table),
@@ -54,6 +62,7 @@ class Settings:
             signing_role_arn=environment.get("SIGNING_ROLE_ARN", unsaid.signing_role_arn),
             url_ttl_seconds=ttl,
             response_streaming=cast("Literal['enabled', 'disabled']", streaming),
+            stream_limit_bytes=limit,
             region=environment.get("AWS_REGION", unsaid.region),
             endpoint_url=environment.get("AWS_ENDPOINT_URL", unsaid.endpoint_url),
             memory_mb=_number(environment, "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", unsaid.memory_mb),
@@ -66,13 +75,13 @@ class Settings:
 
 
 def _number(environment: Mapping[str, str], name: str, unsaid: int) -> int:
-    said = environment.get(name, "")
-    if not said:
+    text = environment.get(name, "")
+    if not text:
         return unsaid
     try:
-        return int(said)
+        return int(text)
     except ValueError:
-        raise ValueError(f"{name} is {said!r}: say a whole number") from None
+        raise ValueError(f"{name} is {text!r}: say a whole number") from None
 
 
 @cache

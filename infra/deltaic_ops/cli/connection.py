@@ -104,8 +104,9 @@ def connection(wishes: Wishes) -> Iterator[Connection]:
 
 def _embedded(wishes: Wishes, told: Mapping[str, str], parts: ExitStack) -> Mapping[str, str]:
     """Return the variables of the embedded AWS, if it is what is meant: running, or started until `parts` end."""
+    from deltaic_ops.local.private import StateUnusable
     from deltaic_ops.local.stack import names_aws
-    from deltaic_ops.local.state import LOCK, StateInUse, StateUnusable, locked
+    from deltaic_ops.local.state import LOCK, StateInUse, locked
 
     state = Path(wishes.state)
     kept = state / "aws"

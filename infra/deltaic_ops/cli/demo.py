@@ -14,9 +14,9 @@ from rich.console import Console
 
 from deltaic_ops.cli.env import global_options
 from deltaic_ops.deploy.intrinsics import TemplateError
+from deltaic_ops.local.private import StateUnusable
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import Stack, StackFailed, local_stack
-from deltaic_ops.local.state import StateUnusable
 from deltaic_ops.profile import profile_place
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from deltaic_ops.local.state import StateUnusable, served
+from deltaic_ops.local.private import StateUnusable
+from deltaic_ops.local.state import served
 
 
 def env(

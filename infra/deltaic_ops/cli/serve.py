@@ -15,8 +15,8 @@ from rich.console import Console
 
 from deltaic_ops.cli.env import global_options
 from deltaic_ops.deploy.intrinsics import TemplateError
+from deltaic_ops.local.private import StateUnusable
 from deltaic_ops.local.stack import Stack, StackFailed, gateway_over, local_stack, names_aws
-from deltaic_ops.local.state import StateUnusable
 
 CHECK_SECONDS = 0.5
 INTERRUPTED = 130
@@ -45,6 +45,7 @@ def serve(
     \b
     deltaic serve                                  # the embedded AWS, kept in .deltaic
     AWS_PROFILE=lake deltaic serve --port 9000     # the catalog and tables of a deployed stack
+    STREAM_LIMIT_BYTES=200000000 deltaic serve     # ends long answers where Lambda does
     """  # noqa: D301 -- \b tells typer to keep the lines
     console = Console(stderr=True)
     stop = threading.Event()

@@ -12,13 +12,17 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
+
+from deltaic_ops.local.guard import HEALTH
+from deltaic_ops.local.private import UMASK, StateUnusable, kept_secret, private_folder, private_log
 
 REGION = "us-east-1"
 ROOT_KEY_ID = "deltaicroot"
-ROOT_SECRET = "deltaic-embedded-aws"  # noqa: S105 -- the embedded AWS listens on loopback only; this is not a secret
 START_TIMEOUT_SECONDS = 60.0
 STOP_TIMEOUT_SECONDS = 20.0
+UNUSABLE: Final = 3
+"""The exit code of a process whose state cannot be read; the last line of its log says why."""
 
 
 def free_port() -> int:
@@ -33,14 +37,20 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
     """One MiniStack process on loopback, with `AUTH=true` and its state below a folder.
 
     Signatures and expiry of signed URLs, roles, session policies and the permissions of each function's own role are
-    enforced as AWS does. Objects are kept at once; tables, secrets and roles a moment after a write (keeper.py).
+    enforced as AWS does. Objects, tables, secrets and roles are on the disk when a write is answered (keeper.py). Its
+    administrator's secret is the folder's own.
     """
 
     def __init__(self, state: Path, *, lock: int | None = None) -> None:
-        """`lock` is the descriptor of the folder's lock (state.py), which the process holds too until it has ended."""
+        """`lock` is the descriptor of the folder's lock (state.py), which the process holds too until it has ended.
+
+        Raises StateUnusable if the folder cannot be used.
+        """
         self.state = state
         self.port = free_port()
         self._log = state / "ministack.log"
+        private_folder(state)
+        self._secret = kept_secret(state / "root-secret")
         self._kept = () if lock is None else (lock,)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -60,14 +70,13 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ACCESS_KEY_ID": ROOT_KEY_ID,
-            "AWS_SECRET_ACCESS_KEY": ROOT_SECRET,
+            "AWS_SECRET_ACCESS_KEY": self._secret,
             "AWS_REGION": REGION,
             "AWS_DEFAULT_REGION": REGION,
         }
 
     def start(self) -> None:
         """Start the process; it answers a moment later (`wait`)."""
-        self.state.mkdir(parents=True, exist_ok=True)
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
             **self.environment,
@@ -75,8 +84,7 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
             "GATEWAY_PORT": str(self.port),
             "BIND_HOST": "127.0.0.1",
             "MINISTACK_HOST": "127.0.0.1",
-            "PERSIST_STATE": "1",
-            "STATE_DIR": str(self.state / "aws"),
+            "PERSIST_STATE": "0",  # keeper.py does, so that nothing that was answered is lost
             "S3_PERSIST": "1",
             "S3_DATA_DIR": str(self.state / "s3"),
             "LAMBDA_EXECUTOR": "local",
@@ -88,10 +96,11 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
         }
         del environment["AWS_ENDPOINT_URL"]
-        with self._log.open("ab") as sink:
+        with private_log(self._log) as sink:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "deltaic_ops.local.keeper"],
+                [sys.executable, "-m", "deltaic_ops.local.keeper", str(self.state / "aws")],
                 env=environment,
+                umask=UMASK,
                 stdin=subprocess.PIPE,  # closed when this process ends, however it does: the other one follows
                 stdout=sink,
                 stderr=sink,
@@ -100,11 +109,13 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
             )
 
     def wait(self) -> None:
-        """Return when it answers; raises RuntimeError with the log's end when it does not."""
+        """Return when it answers; raises StateUnusable if its state cannot be read, RuntimeError with the log's end."""
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while not self._healthy():
             if self._process is None or self._process.poll() is not None or time.monotonic() > deadline:
                 tail = self._log.read_text(errors="replace")[-2000:]
+                if self._process is not None and self._process.returncode == UNUSABLE:
+                    raise StateUnusable(tail.rstrip().rpartition("\n")[2])
                 raise RuntimeError(f"the embedded AWS did not start on {self.endpoint}; its log ends with:\n{tail}")
             time.sleep(0.05)
 
@@ -127,7 +138,7 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
     def _healthy(self) -> bool:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
         try:
-            connection.request("GET", "/_ministack/health")
+            connection.request("GET", HEALTH)
             answer = connection.getresponse()
             return answer.status == http.client.OK and isinstance(json.loads(answer.read()), dict)
         except (OSError, ValueError, http.client.HTTPException):

@@ -17,7 +17,8 @@ from deltaic_ops.deploy.template import Template
 from deltaic_ops.local.authorizer import Refused, TokenAuthorizer
 from deltaic_ops.local.environments import Environments
 from deltaic_ops.local.functions import Functions, LocalContext, StreamingContext
-from deltaic_ops.local.http_server import BodyTooLarge, ClientLeft, Exchange, Header, HttpServer
+from deltaic_ops.local.http_connection import BodyMalformed, BodyTooLarge, ClientLeft, Exchange, Header
+from deltaic_ops.local.http_server import HttpServer
 from deltaic_ops.local.proxy_event import (
     ACCOUNT,
     API_ID,
@@ -87,7 +88,7 @@ class Gateway:
             self._respond_with(exchange, refused.kind, request_id)
         except BodyTooLarge:
             self._respond_with(exchange, "REQUEST_TOO_LARGE", request_id)
-        except BadRequest:
+        except (BadRequest, BodyMalformed):
             self._respond_with(exchange, "BAD_REQUEST_BODY", request_id)
         except ClientLeft:
             raise
@@ -99,9 +100,7 @@ class Gateway:
                 self._respond_with(exchange, "DEFAULT_5XX", request_id, own_status=BAD_GATEWAY)
 
     def _serve(self, exchange: Exchange, request_id: str) -> None:
-        sent = urlsplit(exchange.target) if exchange.target.startswith("http") else None
-        target = exchange.target if sent is None else f"{sent.path}?{sent.query}"
-        raw_path, _, query = target.partition("?")
+        raw_path, query = _path_and_query(exchange.target)
         stage = f"/{self._template.prefix}"
         path = raw_path.removeprefix(stage)
         match = self._routes.match(exchange.method, path) if raw_path.startswith(f"{stage}/") else None
@@ -158,6 +157,18 @@ class Gateway:
             said = GatewayResponse(None, {"Content-Type": "application/json"}, '{"message":null}')
         headers = [*said.headers.items(), ("x-amzn-RequestId", request_id)]
         exchange.respond(said.status or own, headers, said.body.encode())
+
+
+def _path_and_query(target: str) -> tuple[str, str]:
+    """Return what is asked for as it was sent; a proxy's absolute form may name any host."""
+    if target.startswith("http"):
+        try:
+            sent = urlsplit(target)
+        except ValueError as error:
+            raise BadRequest from error
+        return sent.path, sent.query
+    path, _, query = target.partition("?")
+    return path, query
 
 
 def _ids(event: Mapping[str, Any], request_id: str) -> list[Header]:

@@ -1,184 +1,41 @@
-"""Decides how HTTP/1.1 is spoken to clients: a thread for each connection, h11 for the rules, the socket for the bytes.
+"""Decides which connections a loopback port serves: a thread for each, and never more than the process has files for.
 
-A function's answer is written by the thread that runs the function, straight into the client's socket: no event loop
-lies between, so eight answers at once do not wait for each other's turns, and a reader that leaves is an OSError where
-the bytes are made (decision 37).
+Where all places are taken, the connection that has waited for its client the longest gives up its place: whoever only
+holds connections open, or has stopped reading, keeps nobody else out (decision 45).
 """
 
 import contextlib
 import logging
+import resource
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from typing import Self
 
-import h11
+from deltaic_ops.local.http_connection import Connection, Exchange, Patience
 
 logger = logging.getLogger(__name__)
 
-HEAD_LIMIT = 64 * 1024
-BODY_LIMIT = 10 * 1024 * 1024
-"""API Gateway's limit of a request."""
-
 BACKLOG = 128
-IDLE_SECONDS = 75.0
 STOP_SECONDS = 5.0
-_SEND_PARTS = 512  # below IOV_MAX
+CONNECTIONS = 1000
+"""The most places, where the process may open files enough."""
+IDLE_SECONDS = 0.25
+GRACE_SECONDS = 1.0
+"""How long a client is waited for between requests and in the middle of one before its place can be given away."""
 
-Header = tuple[str, str]
-
-
-class ClientLeft(ConnectionResetError):
-    """The client is gone, or has idled for too long: nobody waits for an answer."""
-
-
-class BodyTooLarge(Exception):
-    """The request's body exceeds BODY_LIMIT."""
-
-
-class Exchange:
-    """One request of a client and the answer to it. Reading and writing raise ClientLeft once the client has."""
-
-    def __init__(self, connection: "_Connection", request: h11.Request) -> None:
-        self._connection = connection
-        self.method = request.method.decode("ascii")
-        self.target = request.target.decode("ascii")
-        """Path and query exactly as they were sent."""
-        self.headers: Sequence[Header] = [
-            (name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw_items()
-        ]
-        self.client = connection.client
-        self.server = connection.server
-        self.begun = False
-
-    def header(self, name: str) -> str | None:
-        """Return a request header's value, the last one if it is repeated."""
-        found = [value for known, value in self.headers if known.lower() == name.lower()]
-        return found[-1] if found else None
-
-    def body(self) -> bytes:
-        """Read the request's body; raises BodyTooLarge."""
-        return self._connection.read_body()
-
-    def respond(self, status: int, headers: Iterable[Header], body: bytes) -> None:
-        """Send a whole answer."""
-        kept = [(name, value) for name, value in headers if name.lower() != "content-length"]
-        head = h11.Response(status_code=status, headers=[*kept, ("Content-Length", str(len(body)))])
-        self.begun = True
-        events: list[h11.Event] = [head, h11.EndOfMessage()]
-        if body and self.method != "HEAD":
-            events.insert(1, h11.Data(data=body))
-        self._connection.send(*events)
-
-    def start(self, status: int, headers: Iterable[Header]) -> None:
-        """Begin an answer whose length is not known (or is told by its own Content-Length)."""
-        self.begun = True
-        self._connection.send(h11.Response(status_code=status, headers=list(headers)))
-
-    def send(self, data: bytes) -> None:
-        """Send bytes of the body, at the reader's pace."""
-        if data:
-            self._connection.send(h11.Data(data=data))
-
-    def end(self) -> None:
-        """End the answer in order."""
-        self._connection.send(h11.EndOfMessage())
-
-    def abort(self) -> None:
-        """Break the answer off: the client sees that it is not whole."""
-        self._connection.reset()
+_RESERVED_FILES = 64
+_FILES_EACH = 6
+"""A connection's own, the three of the event loop that its thread's function runs in, two to AWS."""
+_PAUSE_SECONDS = 0.05
 
 
-class _Connection:
-    """One client's connection, served until it closes or idles."""
-
-    def __init__(self, server: "HttpServer", sock: socket.socket, client: tuple[str, int]) -> None:
-        self.client = client
-        self.server = server.address
-        self._handle = server.handle
-        self._sock = sock
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_LIMIT)
-        self.idle = True
-
-    def serve(self) -> None:
-        sock = self._sock
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with contextlib.suppress(ClientLeft), contextlib.closing(sock):
-            try:
-                while self._serve_one():
-                    self._http.start_next_cycle()
-            except h11.RemoteProtocolError as error:
-                self._refuse(error.error_status_hint)
-            except h11.LocalProtocolError:
-                # An answer that breaks HTTP's rules (more bytes than its Content-Length, say) must not end in order.
-                logger.exception("the answer is not HTTP")
-                self.reset()
-
-    def _serve_one(self) -> bool:
-        """Serve one request; tells whether the connection can take another."""
-        self.idle = True
-        self._sock.settimeout(IDLE_SECONDS)
-        request = self._next_event()
-        if not isinstance(request, h11.Request):
-            return False
-        self.idle = False
-        exchange = Exchange(self, request)
-        self._handle(exchange)
-        if self._http.our_state is h11.SEND_BODY:
-            self.reset()
-        while self._http.their_state is h11.SEND_BODY:  # what nobody has read
-            self._next_event()
-        return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
-
-    def _next_event(self) -> object:
-        while True:
-            event = self._http.next_event()
-            if event is not h11.NEED_DATA:
-                return event
-            if self._http.they_are_waiting_for_100_continue:
-                self.send(h11.InformationalResponse(status_code=100, headers=[]))
-                self._sock.settimeout(IDLE_SECONDS)
-            try:
-                self._http.receive_data(self._sock.recv(65_536))
-            except OSError as error:
-                raise ClientLeft("the client has left") from error
-
-    def read_body(self) -> bytes:
-        body = bytearray()
-        while isinstance(event := self._next_event(), h11.Data):
-            body += event.data
-            if len(body) > BODY_LIMIT:
-                raise BodyTooLarge
-        return bytes(body)
-
-    def send(self, *events: h11.Event) -> None:
-        parts: list[bytes] = []
-        for event in events:
-            parts += self._http.send_with_data_passthrough(event) or ()
-        try:
-            self._sock.settimeout(None)
-            _send_all(self._sock, parts)
-        except OSError as error:
-            raise ClientLeft("the client has left") from error
-
-    def _refuse(self, status: int) -> None:
-        if self._http.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
-            self.send(h11.Response(status_code=status, headers=[("Content-Length", "0"), ("Connection", "close")]))
-
-    def reset(self) -> None:
-        with contextlib.suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RDWR)
-
-
-def _send_all(sock: socket.socket, parts: list[bytes]) -> None:
-    """Send without joining: a chunk's bytes are handed to the kernel as they are."""
-    left = sum(map(len, parts))
-    if not left:
-        return
-    sent = sock.sendmsg(parts[:_SEND_PARTS])
-    if sent < left:
-        sock.sendall(b"".join(parts)[sent:])
+def places() -> int:
+    """Return how many connections there may be at once, so that each finds the files that its answer takes."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = 2**20 if soft == resource.RLIM_INFINITY else soft
+    return max(min((files - _RESERVED_FILES) // _FILES_EACH, CONNECTIONS), 8)
 
 
 def bound(port: int = 0) -> socket.socket:
@@ -198,14 +55,23 @@ def bound(port: int = 0) -> socket.socket:
 class HttpServer:
     """A server on a loopback port, which opens as the block of this context manager begins."""
 
-    def __init__(self, handle: Callable[[Exchange], None], listener: socket.socket | None = None) -> None:
+    def __init__(
+        self,
+        handle: Callable[[Exchange], None],
+        listener: socket.socket | None = None,
+        *,
+        connections: int | None = None,
+        patience: Patience | None = None,
+    ) -> None:
         """Serve what comes to `listener`, a socket that is bound; a free port if there is none."""
-        self.handle = handle
+        self._handle = handle
         self._listener = listener or bound()
+        self._places = connections or places()
+        self._patience = patience or Patience()
         self.address: tuple[str, int] = self._listener.getsockname()[:2]
-        self._sockets: dict[_Connection, socket.socket] = {}
-        self._lock = threading.Lock()
-        self._stopping = False
+        self._open: set[Connection] = set()
+        self._changed = threading.Condition()
+        self._stopping = threading.Event()
 
     def __enter__(self) -> Self:
         """Open the port; raises OSError if another server has opened it since it was bound."""
@@ -215,38 +81,67 @@ class HttpServer:
 
     def __exit__(self, *_: object) -> None:
         """Take no more connections, let answers under way end (for STOP_SECONDS), then close."""
-        self._stopping = True
+        self._stopping.set()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         deadline = time.monotonic() + STOP_SECONDS
-        while time.monotonic() < deadline:
-            with self._lock:
-                waiting = [connection for connection in self._sockets if not connection.idle]
-            if not waiting:
-                break
-            time.sleep(0.02)
-        with self._lock:
-            for sock in self._sockets.values():
-                with contextlib.suppress(OSError):
-                    sock.shutdown(socket.SHUT_RDWR)
+        with self._changed:
+            while any(not each.idle for each in self._open) and (left := deadline - time.monotonic()) > 0:
+                self._changed.wait(min(left, _PAUSE_SECONDS))
+            for each in self._open:
+                each.reset()
 
     def _accept(self) -> None:
-        while not self._stopping:
+        while not self._stopping.is_set():
             try:
                 sock, client = self._listener.accept()
-            except OSError:
-                return
-            connection = _Connection(self, sock, client[:2])
-            threading.Thread(target=self._serve, args=(connection, sock), daemon=True).start()
+            except OSError as error:
+                if self._stopping.is_set():
+                    return
+                # No file is left (EMFILE), or the client has left before its turn: neither ends the server.
+                logger.warning("a connection could not be taken: %s", error.strerror)
+                self._give_a_place_away()
+                time.sleep(_PAUSE_SECONDS)
+                continue
+            connection = Connection(sock, client[:2], self.address, self._handle, self._patience)
+            self._wait_for_a_place(connection)
+            try:
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+            except RuntimeError as error:  # no thread is left
+                logger.warning("a connection could not be served: %s", error)
+                self._forget(connection)
+                sock.close()
 
-    def _serve(self, connection: _Connection, sock: socket.socket) -> None:
-        with self._lock:
-            self._sockets[connection] = sock
+    def _wait_for_a_place(self, connection: Connection) -> None:
+        with self._changed:
+            while len(self._open) >= self._places and not self._stopping.is_set():
+                self._give_a_place_away()
+                self._changed.wait(_PAUSE_SECONDS)
+            self._open.add(connection)
+
+    def _give_a_place_away(self) -> None:
+        """Break off the connection that has waited for its client the longest, if one has waited long enough."""
+        with self._changed:
+            now = time.monotonic()
+            waiting = [
+                (since, id(each), each)
+                for each in self._open
+                if (since := each.waiting_since) is not None
+                and now - since > (IDLE_SECONDS if each.idle else GRACE_SECONDS)
+            ]
+            if waiting:
+                min(waiting)[2].reset()
+
+    def _serve(self, connection: Connection) -> None:
         try:
             connection.serve()
         except Exception:
             logger.exception("a connection failed")
         finally:
-            with self._lock:
-                self._sockets.pop(connection, None)
+            self._forget(connection)
+
+    def _forget(self, connection: Connection) -> None:
+        with self._changed:
+            self._open.discard(connection)
+            self._changed.notify_all()

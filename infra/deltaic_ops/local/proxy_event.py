@@ -6,7 +6,6 @@ the deployed gateway, so a function cannot tell the two apart.
 
 import base64
 import binascii
-import gzip
 import json
 import time
 import uuid
@@ -18,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl
 
-from deltaic_ops.local.http_server import Exchange, Header
+from deltaic_ops.local.http_connection import BODY_LIMIT, BodyTooLarge, Exchange, Header
 from deltaic_ops.local.routes import Match
 
 ACCOUNT = "000000000000"
@@ -83,16 +82,13 @@ class Answer:
 
 
 def proxy_event(exchange: Exchange, call: Call) -> dict[str, Any]:
-    """Return the event for a function; raises BadRequest for a body that does not unpack."""
+    """Return the event for a function; raises BodyTooLarge, BodyMalformed, and BadRequest if it does not unpack."""
     headers = [(name, value) for name, value in exchange.headers if name.lower() not in _DROPPED_FROM_REQUESTS]
     body = exchange.body()
     if body and (exchange.header("content-encoding") or "").lower() == "gzip":
         # With a minimum compression size the gateway unpacks requests as well.
         headers = [(name, value) for name, value in headers if name.lower() != "content-encoding"]
-        try:
-            body = gzip.decompress(body)
-        except (OSError, EOFError, zlib.error) as error:
-            raise BadRequest from error
+        body = _unpacked(body)
     headers += [
         ("X-Amzn-Trace-Id", f"Root=1-{int(time.time()):08x}-{uuid.uuid4().hex[:24]}"),
         ("X-Forwarded-For", exchange.client[0]),
@@ -193,6 +189,23 @@ def read_headers(answer: Mapping[str, Any], renamed: AbstractSet[str] = _REMAPPE
         for name, value in headers
         if name.lower() != "transfer-encoding"
     ]
+
+
+def _unpacked(body: bytes) -> bytes:
+    """Unpack gzip, of several members too, and no further than a body may be long."""
+    unpacked = bytearray()
+    while body:
+        member = zlib.decompressobj(wbits=31)
+        try:
+            unpacked += member.decompress(body, BODY_LIMIT + 1 - len(unpacked))
+        except zlib.error as error:
+            raise BadRequest from error
+        if len(unpacked) > BODY_LIMIT:
+            raise BodyTooLarge
+        if not member.eof:
+            raise BadRequest
+        body = member.unused_data.lstrip(b"\0")
+    return bytes(unpacked)
 
 
 def _grouped(pairs: Sequence[Header]) -> dict[str, list[str]]:

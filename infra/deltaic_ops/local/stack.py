@@ -21,6 +21,7 @@ from deltaic_ops.deploy.outputs import DEFAULT_STACK, stack_outputs
 from deltaic_ops.deploy.template import TEMPLATE, Template, load_template
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.http_server import bound
+from deltaic_ops.local.private import UMASK, private_folder, private_log
 from deltaic_ops.local.resources import PARAMETERS, connect, prepare
 from deltaic_ops.local.state import announced, locked
 
@@ -116,12 +117,12 @@ def gateway_over(environment: Mapping[str, str], state: Path, port: int = 0) -> 
 
     Variables of the functions (CATALOG_TABLE, TOKENS_TABLE, ...) are taken from `environment`, else from the outputs of
     the deployed stack (DELTAIC_STACK, `deltaic`), else from the template; URLs are then signed as whoever serves. The
-    port opens when the functions are loaded. Raises StackFailed, TemplateError.
+    port opens when the functions are loaded. Raises StateUnusable, StackFailed, TemplateError.
     """
     template = load_template(parameters=PARAMETERS)
     deployed = {} if environment.get("CATALOG_TABLE") else _deployed(environment)
     together = {**template.environment, "SIGNING_ROLE_ARN": "", **deployed, **environment}
-    state.mkdir(parents=True, exist_ok=True)
+    private_folder(state)
     with _port(port) as listener, ExitStack() as parts:
         gateway = _GatewayProcess(state, together, _arguments(TEMPLATE, PARAMETERS), listener)
         parts.callback(gateway.stop)
@@ -186,15 +187,17 @@ class _GatewayProcess:
         self._log = state / "gateway.log"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
         told = ["--listener", str(listener.fileno()), *arguments]
-        with listener, self._log.open("ab") as log:
+        with listener, private_log(self._log) as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "deltaic_ops.local.gateway_process", *told],
-                env={**inherited, **environment},
+                # Nothing here ends a long answer as Lambda does, unless whoever serves wants to see that.
+                env={"STREAM_LIMIT_BYTES": "0", **inherited, **environment},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
                 pass_fds=(listener.fileno(), *locks),
+                umask=UMASK,
                 start_new_session=True,  # Ctrl-C is for the parent, which knows the order of stopping
             )
         self.pid = self._process.pid

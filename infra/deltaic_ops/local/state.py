@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from deltaic_ops.local.private import StateUnusable, private_folder, unusable, write_private
+
 RUNNING = "aws.json"
 LOCK = "lock"
 STARTING = "starting"
@@ -24,10 +26,6 @@ WAIT_SECONDS = 90.0
 """How long the folder is waited for: longer than a server may take to start."""
 TELL_SECONDS = 1.0
 _POLL_SECONDS = 0.05
-
-
-class StateUnusable(Exception):
-    """The folder, or the server that was awaited in it, cannot be had; the message says why and what to do."""
 
 
 class StateInUse(StateUnusable):
@@ -52,14 +50,8 @@ def locked(state: Path, *, to_serve: bool = False, seconds: float = WAIT_SECONDS
     a server that was starting has ended instead (unless to serve is what is wanted), or the folder cannot be written.
     The kernel frees the folder when this process has ended, and every other that was handed the descriptor.
     """
-    try:
-        state.mkdir(parents=True, exist_ok=True)
-        lock = (state / LOCK).open("a+")
-    except OSError as error:
-        raise StateUnusable(
-            f"the state folder {state} cannot be used ({error.strerror}): choose another one with --state"
-        ) from error
-    with lock:
+    private_folder(state)
+    with _open_lock(state) as lock:
         _wait(state, lock, to_serve=to_serve, seconds=seconds)
         _hold(state, f"{os.getpid()} {STARTING}" if to_serve else str(os.getpid()))
         try:
@@ -72,10 +64,11 @@ def locked(state: Path, *, to_serve: bool = False, seconds: float = WAIT_SECONDS
 def announced(state: Path, endpoint: str, pid: int, environment: Mapping[str, str]) -> Iterator[None]:
     """Tell other processes how to reach the embedded AWS, for as long as the block runs and the process lives."""
     known = {"endpoint": endpoint, "pid": pid, "environment": dict(environment)}
-    path, fresh = state / RUNNING, state / f"{RUNNING}.new"
-    fresh.touch(mode=0o600)
-    fresh.write_text(json.dumps(known, indent=2) + "\n")
-    fresh.replace(path)
+    path = state / RUNNING
+    try:
+        write_private(path, json.dumps(known, indent=2) + "\n")
+    except OSError as error:
+        raise unusable(state, error) from error
     _hold(state, str(os.getpid()))  # only now: who sees that nobody is starting any more finds the announcement
     try:
         yield
@@ -103,9 +96,9 @@ def running(state: Path) -> Mapping[str, str] | None:
     """Return the variables with which the folder's running embedded AWS is reached; None if none is announced."""
     try:
         known: dict[str, Any] = json.loads((state / RUNNING).read_text())
-        environment: dict[str, str] = known["environment"]
+        environment = {str(name): str(value) for name, value in known["environment"].items()}
         return environment if _lives(known["pid"]) else None
-    except (OSError, KeyError, ValueError):
+    except (OSError, AttributeError, KeyError, TypeError, ValueError):
         return None
 
 
@@ -124,7 +117,7 @@ def _wait(state: Path, lock: IO[str], *, to_serve: bool, seconds: float) -> None
         if passed > TELL_SECONDS and not told:
             what = f"the server that is starting in {state}" if holder.starting else f"{state}, which is in use"
             who = f"process {holder.pid}" if holder.pid else "by a process that is ending"
-            print(f"waiting for {what} ({who})", file=sys.stderr, flush=True)
+            sys.stderr.write(f"waiting for {what} ({who})\n")  # in one piece: threads may say so at once
             told = True
         time.sleep(_POLL_SECONDS)
     if awaited is not None and not to_serve:
@@ -158,8 +151,19 @@ def _taken(lock: IO[str]) -> bool:
     return True
 
 
+def _open_lock(state: Path) -> IO[str]:
+    try:
+        file = os.open(state / LOCK, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        return os.fdopen(file, "a+")
+    except OSError as error:
+        raise unusable(state, error) from error
+
+
 def _hold(state: Path, holder: str) -> None:
-    (state / LOCK).write_text(holder)
+    try:
+        (state / LOCK).write_text(holder)
+    except OSError as error:
+        raise unusable(state, error) from error
 
 
 def _holder(state: Path) -> _Holder:
@@ -171,6 +175,6 @@ def _holder(state: Path) -> _Holder:
 def _lives(pid: int | str) -> bool:
     try:
         os.kill(int(pid), 0)
-    except (OSError, ValueError):
+    except (OSError, OverflowError, ValueError):
         return False
     return True

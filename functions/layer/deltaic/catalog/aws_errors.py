@@ -72,9 +72,12 @@ def withheld(error: Exception) -> Exception:
     """Return what a recipient is told of an exception out of botocore or of `refused`: to try again, and nothing else.
 
     A table that is missing, a role without rights, a request that AWS does not take: all are trouble of the server,
-    which its operator finds in the log by the cause, and none is the recipient's to correct.
+    which its operator finds in the log by the cause, and none is the recipient's to correct. A transaction that met
+    another is left to whoever tries it again.
     """
     refusal = refused(error)
+    if isinstance(refusal, Contended) and getattr(error, "operation_name", "") == "TransactWriteItems":
+        return refusal
     if isinstance(refusal, TooManyRequests) or not isinstance(refusal, DeltaicError | Contended):
         return refusal
     return Unavailable("the server's catalog cannot be read at the moment: try again later")

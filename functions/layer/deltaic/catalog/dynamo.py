@@ -109,13 +109,13 @@ class Dynamo:
         """
         items_by_key: dict[Key, Attributes] = {}
         waiting = list(dict.fromkeys(keys))
-        pauses = _pauses(_READ_ATTEMPTS)
+        waits = pauses(_READ_ATTEMPTS)
         while waiting:
             items, unprocessed = self._batch(table, waiting[:BATCH_KEYS])
             items_by_key.update({Key(item["pk"], item["sk"]): item for item in items})
             waiting = unprocessed + waiting[BATCH_KEYS:]
             if unprocessed:
-                pause = next(pauses, None)
+                pause = next(waits, None)
                 if pause is None:
                     raise TooManyRequests("the catalog is busy: try again in a moment")
                 time.sleep(pause)
@@ -165,12 +165,6 @@ class Dynamo:
                 return
             position = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
 
-    def put(self, write: Mapping[str, Any]) -> None:
-        """Write one item alone, by the arguments of PutItem; raises ConditionFailed."""
-        client = self.client
-        arguments: Any = write
-        self._call(lambda: client.put_item(**arguments))
-
     def transact(self, writes: Iterable[Mapping[str, Any]]) -> None:
         """Make all the writes or none; raises ConditionFailed for the first condition that did not hold.
 
@@ -179,7 +173,7 @@ class Dynamo:
         """
         client = self.client
         items: Any = list(writes)
-        for pause in _pauses(_WRITE_ATTEMPTS):
+        for pause in pauses(_WRITE_ATTEMPTS):
             try:
                 self._call(lambda: client.transact_write_items(TransactItems=items))
             except Contended:
@@ -221,7 +215,8 @@ def _key(key: Key) -> dict[str, Any]:
     return {"pk": {"S": key.pk}, "sk": {"S": key.sk}}
 
 
-def _pauses(attempts: int) -> Iterator[float]:
+def pauses(attempts: int) -> Iterator[float]:
+    """Yield how many seconds to wait after each of so many attempts."""
     # Full jitter: the pause is anywhere below a bound that doubles, so that racing writers part.
     for attempt in range(attempts):
         yield random.uniform(0, min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**attempt))  # noqa: S311 -- spread

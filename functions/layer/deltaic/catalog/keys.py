@@ -97,6 +97,11 @@ def query(recipient_id: str, table_id: str, query_id: str) -> Key:
     return Key(f"query/{segment(recipient_id)}", f"{segment(table_id)}/{_digest(query_id)}")
 
 
+def live_queries(recipient_id: str) -> Key:
+    """Where a recipient's live queries are counted; no query lies there, for their keys have a slash."""
+    return Key(f"query/{segment(recipient_id)}", "live")
+
+
 def token(secret: str) -> Key:
     """Where a token lies: found by whoever holds the secret, and useless to whoever reads the table."""
     return Key(f"token/{_digest(secret)}", "token")

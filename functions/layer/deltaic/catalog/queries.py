@@ -9,15 +9,21 @@ from typing import Final, Literal
 from deltaic.catalog import keys
 from deltaic.catalog.attributes import marshal, marshal_item
 from deltaic.catalog.aws_errors import ConditionFailed
-from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.dynamo import Dynamo, pauses
 from deltaic.catalog.items import Item
-from deltaic.errors import InvalidParameter, NotFound, Unavailable
+from deltaic.catalog.live_queries import MOST, LiveQueries
+from deltaic.errors import Conflict, InvalidParameter, NotFound, TooManyRequests, Unavailable
 
 LIFE: Final = timedelta(days=1)
 """How long the result of a query can be asked for, and a repeated submission counts as the same."""
 
 PARAMETERS_BYTES: Final = 384 << 10
 """An item may have 400 KB; the rest of one takes a few."""
+
+_ATTEMPTS: Final = 16
+"""Each round of submissions at once has a winner."""
+
+_CROWDED: Final = "You submit more queries at once than can be recorded: try again in a moment."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,16 +55,28 @@ class Query(Item):
     expires_at: datetime
 
 
+class _Overtaken(Exception):
+    """Another query of the same recipient was recorded first."""
+
+
 class QueryStore:
     """The queries of one catalog: GetItem, and PutItem where queries are submitted.
 
     Every look-up names the recipient and the table, so that another's query is as absent as one that never was.
     """
 
-    def __init__(self, table: str, dynamo: Dynamo | None = None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        table: str,
+        dynamo: Dynamo | None = None,
+        clock: Callable[[], float] = time.time,
+        most: int = MOST,
+    ) -> None:
+        """`most` is how many queries of one recipient may be live at once."""
         self._table = table
         self._dynamo = (dynamo or Dynamo()).for_recipients()
         self._clock = clock
+        self._most = most
 
     def expiry(self) -> datetime:
         """Return when a query that is submitted now expires."""
@@ -67,24 +85,49 @@ class QueryStore:
     def submit(self, query: Query) -> Query:
         """Record a query; returns it, or the live one of the same id that somebody has recorded before.
 
-        Raises InvalidParameter for parameters that do not fit into an item.
+        Raises InvalidParameter for parameters that do not fit into an item, TooManyRequests for a query above what one
+        recipient may have, or where others of the same recipient keep coming first. A query that is recorded already is
+        never refused.
         """
         if len(query.parameters) > PARAMETERS_BYTES:
             raise InvalidParameter(
                 f"The parameters of the query take {len(query.parameters)} bytes, and those of an asynchronous one may "
                 f"take {PARAMETERS_BYTES}: shorten the predicate hints, or ask without asyncquery=true."
             )
-        key = keys.query(query.recipient_id, query.table_id, query.id)
+        for pause in pauses(_ATTEMPTS):
+            try:
+                return self._submit(query)
+            except _Overtaken:
+                time.sleep(pause)
+        raise TooManyRequests(_CROWDED)
+
+    def _submit(self, query: Query) -> Query:
+        counted, now = keys.live_queries(query.recipient_id), self._now()
+        live = LiveQueries.read(self._dynamo.get(self._table, counted), now)
+        try:
+            live.check_room(len(query.parameters), self._most)
+        except TooManyRequests:
+            if found := self.find(query.recipient_id, query.table_id, query.id):
+                return found
+            raise
         write = {
             "TableName": self._table,
-            "Item": marshal_item({**key._asdict(), **query.attributes()}),
+            "Item": marshal_item({
+                **keys.query(query.recipient_id, query.table_id, query.id)._asdict(),
+                **query.attributes(),
+            }),
             "ConditionExpression": "attribute_not_exists(pk) OR expires_at <= :now",
-            "ExpressionAttributeValues": {":now": marshal(self._now())},
+            "ExpressionAttributeValues": {":now": marshal(now)},
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-        }
+        }  # fmt: skip
+        one_more = live.with_one_more(self._table, counted, query.expires_at, len(query.parameters))
         try:
-            self._dynamo.put(write)
+            self._dynamo.transact([{"Put": write}, one_more])
+        except Conflict as crowded:
+            raise TooManyRequests(_CROWDED) from crowded
         except ConditionFailed as failed:
+            if failed.index > 0:
+                raise _Overtaken from failed
             if failed.item is None:
                 raise Unavailable("the query could not be recorded at the moment; try again") from failed
             return Query.read(failed.item)

@@ -33,7 +33,7 @@ EXPIRY: Final = "expires"
 
 
 CATALOG_EXPIRY: Final = "expires_at"
-"""The Catalog table's, likewise; only queries have it. A lease must stay, since its fence goes on counting."""
+"""The Catalog table's, likewise; only queries and their count have it. A lease stays: its fence goes on counting."""
 
 
 def create(client: "DynamoDBClient", catalog_table: str, tokens_table: str) -> None:

@@ -1,4 +1,4 @@
-"""Decides what the log's actions look like in memory: the fields that are read, and the raw JSON where it travels on.
+"""The log's actions in memory: the fields that are read, and the raw JSON where it travels on.
 
 Delta protocol, "Actions". Fields are as lenient as the writers are: an absent field and a null one are the same.
 """

@@ -6,6 +6,7 @@ be unchanged: same names, sizes and times of the files that made it.
 
 from typing import Final
 
+from deltaic.delta.commit_cache import CommitCache
 from deltaic.delta.scan.row_group_cache import RowGroupCache
 from deltaic.delta.segment import Segment, find_segment
 from deltaic.delta.snapshot import Snapshot
@@ -13,7 +14,9 @@ from deltaic.delta.store import TableStore
 from deltaic.lru import Lru, Room
 
 _FOR_SNAPSHOTS: Final = 4
-"""One part in this many of the room is for the commits after checkpoints, the rest for their row groups."""
+_FOR_COMMITS: Final = 16
+"""One part in this many of the room is for the commits after checkpoints, or for commits as they were read; the rest
+is for row groups of checkpoints."""
 
 _COMMITS_IN_A_LISTING: Final = 300
 """A listing has a thousand names, and a commit has up to three files."""
@@ -23,14 +26,16 @@ class SnapshotCache:
     """Snapshots by table and version within a number of bytes; safe to share between threads."""
 
     def __init__(self, max_bytes: int) -> None:
-        for_snapshots = max_bytes // _FOR_SNAPSHOTS
+        for_snapshots, for_commits = max_bytes // _FOR_SNAPSHOTS, max_bytes // _FOR_COMMITS
         self._snapshots: Lru[tuple[str, int], Snapshot] = Lru(Room(for_snapshots))
-        self._row_groups = RowGroupCache(max_bytes - for_snapshots)
+        self._row_groups = RowGroupCache(max_bytes - for_snapshots - for_commits)
+        self.commits = CommitCache(for_commits)
 
     @property
     def nbytes(self) -> int:
         """Bytes held now, estimated."""
-        return self._row_groups.nbytes + sum(snapshot.nbytes for _, snapshot in self._snapshots.items())
+        kept = self._row_groups.nbytes + self.commits.nbytes
+        return kept + sum(snapshot.nbytes for _, snapshot in self._snapshots.items())
 
     def snapshot(
         self, table: str, store: TableStore, version: int | None = None, *, base: str | None = None

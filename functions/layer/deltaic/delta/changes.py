@@ -11,8 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from deltaic.delta.actions import Add, AddCdcFile, Metadata, Protocol, Remove, metadata_of, protocol_of
+from deltaic.delta.commit_cache import CommitCache, ReadFiles
 from deltaic.delta.commits import slices, windows
-from deltaic.delta.lengths import read_all_listed
 from deltaic.delta.paths import LOG, Commit, version_prefix
 from deltaic.delta.store import TableStore
 from deltaic.delta.times import list_times
@@ -85,7 +85,7 @@ _plain: Final = msgspec.json.Decoder(dict[str, Any])
 class CommitRange:
     """Commits that follow each other, listed and not read yet; iterating reads them, a window at a time."""
 
-    store: TableStore
+    contents: ReadFiles
     commits: Sequence[Commit]
     times: Mapping[int, int]
     """When each version was written (see deltaic.delta.times)."""
@@ -94,18 +94,27 @@ class CommitRange:
         """Read all of them, ascending."""
         return self.read(0)
 
-    def read(self, after: int) -> Iterator[CommitChanges]:
-        """Read the commits but the first `after` ones, ascending; raises TableUnreadable for a broken one, by name."""
-        for window in windows(self.commits[after:], _WINDOW_COMMITS):
+    def read(self, after: int, at_once: int | None = None) -> Iterator[CommitChanges]:
+        """Read the commits but the first `after` ones, ascending; raises TableUnreadable for a broken one, by name.
+
+        `at_once` is how many are fetched at first, by whoever may not need more; then twice as many, and so on.
+        """
+        at, most = after, min(at_once or _WINDOW_COMMITS, _WINDOW_COMMITS)
+        while at < len(self.commits):
+            window = next(windows(self.commits[at : at + most]))
             with reading(window[0].path):
-                contents = read_all_listed(self.store, [commit.file for commit in window])
+                contents = self.contents([commit.file for commit in window])
             for commit, content in zip(window, contents, strict=True):
                 yield commit_changes(content, commit.path, commit.start, self.times[commit.start])
+            at, most = at + len(window), min(2 * most, _WINDOW_COMMITS)
 
 
-def list_changes(store: TableStore, start: int, end: int) -> CommitRange:
+def list_changes(
+    store: TableStore, start: int, end: int, cache: CommitCache | None = None, table: str = ""
+) -> CommitRange:
     """Return the commits `start` to `end`, both included, without a gap; requests as `times.list_times`.
 
+    With a cache, what it keeps of them is not fetched; `table` names the table there.
     Raises MalformedRequest for a range past the latest version, TableUnreadable for a missing commit, naming it.
     """
     listing, times = list_times(store, start, end)
@@ -115,7 +124,9 @@ def list_changes(store: TableStore, start: int, end: int) -> CommitRange:
             if latest is None or version > latest:
                 raise MalformedRequest(f"Cannot load table version {version} as it does not exist.")
             raise TableUnreadable(f"table files missing: {LOG}{version_prefix(version)}.json")
-    return CommitRange(store, [listing.commits[version] for version in range(start, end + 1)], times)
+    commits = [listing.commits[version] for version in range(start, end + 1)]
+    contents = (cache or CommitCache(0)).reader(table, store, [commit.file for commit in commits])
+    return CommitRange(contents, commits, times)
 
 
 def commit_changes(content: bytes, path: str, version: int, file_time: int) -> CommitChanges:

@@ -1,4 +1,4 @@
-"""Decides how commit files are read: newline-delimited actions, in bounded slices, split at line feeds only.
+"""Commit files as they are read: newline-delimited actions, in bounded slices, split at line feeds only.
 
 Delta protocol, "Delta Log Entries". U+2028 and its like stand raw inside lines that Spark wrote, so nothing but a
 line feed ends a line.

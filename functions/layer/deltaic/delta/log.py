@@ -1,4 +1,4 @@
-"""Decides how a table's log is entered: one object per table, from which versions, times and changes are asked."""
+"""A table's log: one object, from which versions, times and changes are asked."""
 
 from functools import cached_property
 
@@ -55,4 +55,5 @@ class DeltaLog:
 
     def commits(self, start: int, end: int) -> CommitRange:
         """Return the commits `start` to `end`, both included, in order; see list_changes."""
-        return list_changes(self._store, start, end)
+        cache = self._cache.commits if self._cache is not None else None
+        return list_changes(self._store, start, end, cache, self._table)

@@ -145,13 +145,13 @@ def _assemble(listing: Listing, version: int, checkpoint: Checkpoint | None) -> 
     while at <= version:
         # Delta protocol, "Log Compaction Files": x.y.compacted.json stands for the commits x to y. Some hold
         # both an add and a remove of one file, in no order, so commits that are there are read instead.
-        found = longest.get(at) or listing.commits.get(at)
-        if found is None and at == 0:
+        commit = longest.get(at) or listing.commits.get(at)
+        if commit is None and at == 0:
             raise _NoBase
-        if found is None:
+        if commit is None:
             raise _gap(at, version)
-        commits.append(found)
-        at = found.end + 1
+        commits.append(commit)
+        at = commit.end + 1
     own = listing.commits.get(version)
     return Segment(version, checkpoint, tuple(commits), listing.checksums.get(version), own.file if own else None)
 

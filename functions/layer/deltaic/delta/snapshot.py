@@ -1,4 +1,4 @@
-"""Decides what a version of a table is: its protocol, its metadata, its totals and its live files.
+"""A version of a table: its protocol, its metadata, its totals and its live files.
 
 A Snapshot reads as little as the question needs: metadata by the version checksum where there is one, files by the
 commits after the checkpoint and then the checkpoint, streamed. It is immutable to its users and may be shared between
@@ -18,6 +18,7 @@ from deltaic.delta.commits import in_commit_timestamp, windows
 from deltaic.delta.features import DELETION_VECTORS, check_readable, live_features, supported_features
 from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.lengths import read_all_listed, read_listed
+from deltaic.delta.packed import packed_bytes
 from deltaic.delta.paths import LOG, Commit
 from deltaic.delta.replay import Tail, replay
 from deltaic.delta.scan.checkpoint_parts import Part
@@ -136,6 +137,10 @@ class Snapshot:
     def totals(self) -> Totals:
         """Return how many files are live, and their bytes; how sure that is, deltaic.delta.totals tells."""
         return self._totals
+
+    def packed_bytes(self) -> int:
+        """Return what paths and statistics of live files take at the least, compressed; see deltaic.delta.packed."""
+        return packed_bytes(self._tail, self._parts)
 
     @cached_property
     def has_deletion_vectors(self) -> bool:

@@ -1,4 +1,4 @@
-"""Decides what the Delta log needs of a store: the port that `storage` implements and tests implement on a folder."""
+"""What the Delta log needs of a store: the port that `storage` implements and tests implement on a folder."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol

@@ -1,4 +1,4 @@
-"""Decides how a file of the log that cannot be read is reported: TableUnreadable, naming the file and the cause."""
+"""The report of a file of the log that cannot be read: TableUnreadable, naming the file and the cause."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

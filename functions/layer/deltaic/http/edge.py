@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Any
 
 from deltaic.errors import DeltaicError
+from deltaic.http.answer_limit import AnswerLimit
 from deltaic.http.asgi import App, Message, Receive, Scope, Send
 from deltaic.http.compression import end_with, gzip_chunks
 from deltaic.http.observability import Exchange, facts_of, logger, stack_of
@@ -34,14 +35,15 @@ def buffered(endpoint: str, use_case: UseCase) -> Handler:
 def streamed(endpoint: str, use_case: UseCase) -> Handler:
     """Return the Lambda handler of an endpoint that streams where the deployment does (RESPONSE_STREAMING)."""
     streams = settings().response_streaming == "enabled"
-    return StreamingMangum(application(endpoint, use_case, stream=streams), stream=streams)
+    app = application(endpoint, use_case, stream=streams, most_bytes=settings().stream_limit_bytes)
+    return StreamingMangum(app, stream=streams)
 
 
-def application(endpoint: str, use_case: UseCase, *, stream: bool = False) -> App:
+def application(endpoint: str, use_case: UseCase, *, stream: bool = False, most_bytes: int = 0) -> App:
     """Return the ASGI app of one endpoint.
 
-    With `stream` a Stream leaves chunk by chunk, gzipped for clients that accept it; without, it is made whole first,
-    so that a failure in the middle is still a clean error.
+    With `stream` a Stream leaves chunk by chunk, gzipped for clients that accept it, and `most_bytes` of it at most (0:
+    without a limit); without, it is made whole first, so that a failure in the middle is still a clean error.
     """
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -54,6 +56,9 @@ def application(endpoint: str, use_case: UseCase, *, stream: bool = False) -> Ap
             if isinstance(answer, Stream) and not stream:
                 whole, facts = Response(headers=answer.headers, body=_whole(answer)), answer.facts()
                 answer = whole
+            limit = AnswerLimit(most_bytes, gzip=_accepts_gzip(request))
+            if isinstance(answer, Stream):
+                limit.check(answer.weight)
         except DeltaicError as error:
             answer = error_response(error)
             exchange.record(error.status, facts_of(error))
@@ -63,7 +68,7 @@ def application(endpoint: str, use_case: UseCase, *, stream: bool = False) -> Ap
             exchange.record(answer.status, facts_of(error), failed=True)
         else:
             if isinstance(answer, Stream):
-                await _send_stream(exchange, answer, send, gzip=_accepts_gzip(request))
+                await _send_stream(exchange, answer, send, limit)
                 return
             exchange.record(answer.status, facts)
         await _send_start(send, answer.status, dict(answer.headers))
@@ -84,12 +89,12 @@ def _whole(stream: Stream) -> bytes:
     return b"".join(parts)
 
 
-async def _send_stream(exchange: Exchange, stream: Stream, send: Send, *, gzip: bool) -> None:
-    """Send the stream; a source that fails, or time that is up, ends it with its `failed` line and is raised."""
+async def _send_stream(exchange: Exchange, stream: Stream, send: Send, limit: AnswerLimit) -> None:
+    """Send the stream; a source that fails, a limit or time that is up ends it with its `failed` line and is raised."""
     headers = dict(stream.headers)
-    if gzip:
+    if limit.gzip:
         headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
-    chunks = (gzip_chunks if gzip else end_with)(stream.chunks, stream.failed)
+    chunks = (gzip_chunks if limit.gzip else end_with)(limit.pieces(stream.chunks), stream.failed)
     await _send_start(send, HTTPStatus.OK, headers)
     source_failed = True
     try:
@@ -97,6 +102,7 @@ async def _send_stream(exchange: Exchange, stream: Stream, send: Send, *, gzip: 
             source_failed = False
             await send(_part(chunk))
             source_failed = True
+            limit.sent(len(chunk))
     except (DeadlineReached, asyncio.CancelledError) as error:
         # Told by `send`, or cancelled while it waits for a slow reader, who is still there: it takes some last bytes.
         await send(_part(chunks.throw(DeadlineReached("the function's time is nearly up"))))

@@ -7,9 +7,13 @@ exception is raised again so that the stream itself is marked as failed (DESIGN.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from deltaic.errors import DeltaicError
 from deltaic.protocol import json_bodies
+
+if TYPE_CHECKING:
+    from deltaic.sharing.answer import Weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class Stream:
     """Gives the last line to send if `chunks` raises, or if the time for the answer is up."""
     facts: Callable[[], Mapping[str, object]] = dict
     """Tells what the log shall remember of this answer; asked when `chunks` has ended."""
+    weight: "Callable[[], Weight] | None" = None
+    """Tells what the answer takes at the least; asked before `chunks`, where answers have a limit."""
 
 
 def json_response(body: bytes) -> Response:

@@ -5,7 +5,7 @@ ASGI HTTP, version 2.4: a lost reader is an OSError in `send`. What can happen t
     nothing was sent and the app raises       the exception goes on to the caller, who can still answer otherwise
     it raises amid the answer                 the stream is ended as failed; the bytes sent are untouched
     it raises after the answer                logged; the answer was good
-    the reader leaves or the connection dies  `send` raises OSError, at once and ever after
+    the reader leaves or stops reading        `send` raises OSError, at once and ever after
     the function's time is nearly up          `send` raises DeadlineReached once, or the app is cancelled where it
                                               waits; it may still send a last line, then the stream is ended as failed
 

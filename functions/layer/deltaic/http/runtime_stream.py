@@ -27,6 +27,16 @@ ERROR_TYPE = "Lambda-Runtime-Function-Error-Type"
 ERROR_BODY = "Lambda-Runtime-Function-Error-Body"
 STREAM_TYPE = "application/vnd.awslambda.http-integration-response"
 
+STALL_SECONDS = 30.0
+"""How long a reader may take no byte. The buffers in between move many times a second at Lambda's own pace of 2 MB/s,
+and every few seconds for a reader of 64 KB/s (decision 49)."""
+
+_BUFFERS = 10 << 20
+"""Bytes that have been written and may not have been read: Linux's largest buffers of both ends of the connection."""
+
+_SLOWEST = 64 << 10
+"""Bytes a second of the slowest reader whose last bytes are waited for."""
+
 _POSTS = ("post_invocation_result", "post_invocation_error")
 _WAIT = "wait_next_invocation"
 
@@ -35,24 +45,34 @@ class ResponseStream(Protocol):
     """One invocation's answer on its way out. A lost connection is an OSError, at once and ever after."""
 
     async def write(self, data: bytes, *, last: bool = False) -> None:
-        """Send bytes and wait until the reader keeps up; `last` ends the stream in order."""
+        """Send bytes and wait until the reader keeps up; `last` ends the stream in order.
+
+        A reader that has stopped counts as lost.
+        """
 
     async def fail(self, error_type: str) -> None:
         """End the stream as failed; the bytes sent so far stay as they are."""
 
     async def accepted(self) -> None:
-        """Return when the other side has taken everything; without a time limit of its own."""
+        """Return when the other side has taken everything, or has stopped."""
 
 
 class RuntimeApiStream:
     """A ResponseStream as one chunked POST to the Lambda Runtime API."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stall_seconds: float = STALL_SECONDS
+    ) -> None:
+        """Answer on a connection; `stall_seconds` is how long it may take no byte."""
         self._reader = reader
         self._writer = writer
+        self._stall_seconds = stall_seconds
+        self._written = 0
 
     @classmethod
-    async def open(cls, address: str, invoke_id: str, invocation_id: str | None) -> "RuntimeApiStream":
+    async def open(
+        cls, address: str, invoke_id: str, invocation_id: str | None, stall_seconds: float = STALL_SECONDS
+    ) -> "RuntimeApiStream":
         """Connect to the Runtime API at host:port and send the request's head; raises OSError."""
         host, _, port = address.rpartition(":")
         # asyncio sets TCP_NODELAY. Without it a small piece waits 40 ms for the acknowledgement of the one before.
@@ -68,7 +88,7 @@ class RuntimeApiStream:
         if invocation_id:
             head.append(f"Lambda-Runtime-Invocation-Id: {invocation_id}")
         writer.write(("\r\n".join(head) + "\r\n\r\n").encode("ascii"))
-        return cls(reader, writer)
+        return cls(reader, writer, stall_seconds)
 
     async def write(self, data: bytes, *, last: bool = False) -> None:
         """Send one chunk (none for no bytes); `last` adds the terminator."""
@@ -80,7 +100,24 @@ class RuntimeApiStream:
             parts.append(b"0\r\n\r\n")
         # Streams, not loop.sock_sendall: a cancelled drain leaves the framing whole, a cancelled sendall half a chunk.
         self._writer.writelines(parts)
-        await self._writer.drain()
+        self._written += len(data)
+        await self._drain()
+
+    async def _drain(self) -> None:
+        """Wait until the reader keeps up, for as long as it takes bytes at all; else break the connection off."""
+        transport = self._writer.transport
+        while True:
+            waiting = transport.get_write_buffer_size()
+            try:
+                async with asyncio.timeout(self._stall_seconds):
+                    await self._writer.drain()
+            except TimeoutError:
+                if transport.get_write_buffer_size() < waiting:
+                    continue
+                # Not in order, so that what has left cannot pass for the whole.
+                transport.abort()
+                raise ConnectionAbortedError("the reader has stopped") from None
+            return
 
     async def fail(self, error_type: str) -> None:
         """End the stream with the error trailers; only the error's type is told, for its message may hold secrets."""
@@ -89,13 +126,21 @@ class RuntimeApiStream:
         self._writer.write(f"0\r\n{ERROR_TYPE}: {error_type}\r\n{ERROR_BODY}: {encoded}\r\n\r\n".encode("ascii"))
 
     async def accepted(self) -> None:
-        """Wait for Lambda's 202: asking for the next invocation before it is 403 and ends the runtime."""
+        """Wait for Lambda's 202: asking for the next invocation before it is 403 and ends the runtime.
+
+        What is still to be read then is what the buffers hold, so a reader who needs longer has stopped. The runtime
+        may have to start anew after that, which is better than to wait out the function's time.
+        """
         try:
-            status = await self._reader.readline()
-            if b" 202 " not in status:
-                logger.warning("the Runtime API answered the stream with %r", status.decode("latin-1").strip())
-            while await self._reader.readline() not in {b"\r\n", b""}:
-                pass
+            async with asyncio.timeout(self._stall_seconds + min(self._written, _BUFFERS) / _SLOWEST):
+                status = await self._reader.readline()
+                if b" 202 " not in status:
+                    logger.warning("the Runtime API answered the stream with %r", status.decode("latin-1").strip())
+                while await self._reader.readline() not in {b"\r\n", b""}:
+                    pass
+        except TimeoutError:
+            self._writer.transport.abort()
+            raise ConnectionAbortedError("the reader has stopped") from None
         finally:
             self._writer.close()
 

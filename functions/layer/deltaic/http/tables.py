@@ -99,7 +99,7 @@ def _asked(request: Request) -> AskedHeaders:
 
 
 def _stream(answer: Answer) -> Stream:
-    return Stream(_headers(answer), answer.chunks, answer.failed, lambda: _facts(answer))
+    return Stream(_headers(answer), answer.chunks, answer.failed, lambda: _facts(answer), answer.weight)
 
 
 def _headers(answer: Answer) -> dict[str, str]:

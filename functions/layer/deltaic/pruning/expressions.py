@@ -1,4 +1,4 @@
-"""Decides what a query predicate is, whichever language it was written in: one tree of frozen nodes.
+"""A query predicate, whichever language it was written in: one tree of frozen nodes.
 
 `sql_hints` and `json_hints` parse into it; `skipper` asks of each file whether it may hold a row for which the tree is
 true. The meaning is SQL's three-valued logic, where only true selects a row. Type names are those

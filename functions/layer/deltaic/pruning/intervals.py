@@ -141,14 +141,14 @@ def _beside_double(text: str, type_: ColumnType, column: ColumnType) -> Interval
     value = double(text)
     if value is None or not (_number(text, type_) is not None or type_.name in {"float", "double", "string"}):
         return None
-    found = Interval(Axis.DOUBLE, value, value)
+    bounds = Interval(Axis.DOUBLE, value, value)
     if type_.name not in {"float", "double"} and not isinf(value) and exact(text) != Decimal(value):
-        found = _ulp(found)
+        bounds = _ulp(bounds)
     if "float" in {type_.name, column.name}:
         # Some engines compare as doubles, some as floats.
         rounded = single(value)
-        return None if rounded is None else Interval(Axis.DOUBLE, min(found.low, rounded), max(found.high, rounded))
-    return found
+        return None if rounded is None else Interval(Axis.DOUBLE, min(bounds.low, rounded), max(bounds.high, rounded))
+    return bounds
 
 
 def _ulp(found: Interval) -> Interval:

@@ -48,13 +48,13 @@ def from_structs(structs: pa.StructArray, columns: Sequence[TableColumn]) -> dic
     def leaf(part: str, *path: str) -> pa.Array | None:
         return pc.struct_field(structs, [part, *path]) if _has(structs.type, (part, *path)) else None
 
-    found = {}
+    facts = {}
     for column in columns:
         low, high = leaf(LOWER, *column.path), leaf(UPPER, *column.path)
         low = None if low is None else from_typed(low, column.type, upper=False)
         high = None if high is None else from_typed(high, column.type, upper=True)
-        found[column] = _facts(column, low, high, _whole(leaf(NULLS, *column.path)), _whole(leaf(ROWS)))
-    return found
+        facts[column] = _facts(column, low, high, _whole(leaf(NULLS, *column.path)), _whole(leaf(ROWS)))
+    return facts
 
 
 def _whole(array: pa.Array | None) -> pa.Array | None:

@@ -152,27 +152,27 @@ def from_typed(array: pa.Array, type_: ColumnType, *, upper: bool) -> pa.Array |
 
 
 def _typed(array: pa.Array, type_: ColumnType, *, upper: bool) -> pa.Array | None:
-    found = array.type
-    if type_.axis is Axis.TEXT and (pa.types.is_string(found) or pa.types.is_large_string(found)):
+    stored = array.type
+    if type_.axis is Axis.TEXT and (pa.types.is_string(stored) or pa.types.is_large_string(stored)):
         return _typed_texts(array.cast(pa.string())) if upper else array.cast(pa.string())
-    if type_.axis is Axis.DOUBLE and (pa.types.is_floating(found) or pa.types.is_integer(found)):
+    if type_.axis is Axis.DOUBLE and (pa.types.is_floating(stored) or pa.types.is_integer(stored)):
         numbers = array.cast(pa.float64(), safe=False)
         if type_.name == "float":
             numbers = numbers.cast(pa.float32(), safe=False).cast(pa.float64())
         return pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.float64()), numbers)
-    if type_.axis is Axis.DECIMAL and (pa.types.is_decimal(found) or pa.types.is_integer(found)):
+    if type_.axis is Axis.DECIMAL and (pa.types.is_decimal(stored) or pa.types.is_integer(stored)):
         return array.cast(pa.decimal128(MAX_PRECISION, type_.scale))
-    if type_.name == "boolean" and pa.types.is_boolean(found):
+    if type_.name == "boolean" and pa.types.is_boolean(stored):
         return array.cast(pa.int64())
-    if type_.name in {"byte", "short", "integer", "long"} and pa.types.is_integer(found):
+    if type_.name in {"byte", "short", "integer", "long"} and pa.types.is_integer(stored):
         return array.cast(pa.int64())
-    if type_.name == "date" and pa.types.is_date32(found):
+    if type_.name == "date" and pa.types.is_date32(stored):
         return _as_whole(array)
-    if type_.name == "timestamp_ntz" and pa.types.is_date32(found):
+    if type_.name == "timestamp_ntz" and pa.types.is_date32(stored):
         return _as_whole(array.cast(pa.timestamp("us")))
-    if type_.name in {"timestamp", "timestamp_ntz"} and pa.types.is_timestamp(found) and found.unit in {"us", "ms"}:
+    if type_.name in {"timestamp", "timestamp_ntz"} and pa.types.is_timestamp(stored) and stored.unit in {"us", "ms"}:
         # Nanoseconds may come from INT96, where far dates have wrapped around.
-        return _as_whole(array.cast(pa.timestamp("us", found.tz)))
+        return _as_whole(array.cast(pa.timestamp("us", stored.tz)))
     return None
 
 

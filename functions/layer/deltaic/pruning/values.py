@@ -131,13 +131,13 @@ def microseconds(text: str) -> tuple[int, bool] | None:
 
     Without an offset the number is that of the same wall clock in UTC. At most six digits of a second.
     """
-    found = _TIMESTAMP.fullmatch(text)
-    day = days(found[1]) if found else None
-    if found is None or day is None:
+    match = _TIMESTAMP.fullmatch(text)
+    day = days(match[1]) if match else None
+    if match is None or day is None:
         return None
-    seconds = int(found[2] or 0) * 3600 + int(found[3] or 0) * 60 + int(found[4] or 0)
-    instant = day * MICROSECONDS_A_DAY + seconds * 1_000_000 + int((found[5] or "0").ljust(6, "0"))
-    zone = found[6]
+    seconds = int(match[2] or 0) * 3600 + int(match[3] or 0) * 60 + int(match[4] or 0)
+    instant = day * MICROSECONDS_A_DAY + seconds * 1_000_000 + int((match[5] or "0").ljust(6, "0"))
+    zone = match[6]
     if zone is None or zone in {"Z", "UTC"}:
         return instant, zone is not None
     offset = (int(zone[1:3]) * 60 + int(zone[3:].lstrip(":") or 0)) * 60_000_000

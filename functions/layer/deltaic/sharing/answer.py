@@ -1,7 +1,8 @@
 """What an NDJSON answer consists of: what describes it, its lines, and how it ends if it breaks."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from deltaic.errors import DeltaicError
 from deltaic.protocol import lines
@@ -63,6 +64,13 @@ class Tally:
     """None where no files are counted, or not yet."""
 
 
+class Weight(NamedTuple):
+    """Bytes that an answer takes at the least."""
+
+    plain: int = 0
+    gzipped: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """Lines in chunks, and what describes them."""
@@ -79,6 +87,8 @@ class Answer:
     """`asyncquery=true` is echoed: a query was accepted, or its result goes to a client that said so again."""
     tally: Tally = field(default_factory=Tally)
     """Complete when `chunks` has ended."""
+    weight: Callable[[], Weight] = Weight
+    """Tells, before the first chunk has left, what the answer takes at the least."""
 
     def failed(self, error: Exception) -> bytes:
         """Return the last line if `chunks` raises: no reader can take what came before it for the whole.

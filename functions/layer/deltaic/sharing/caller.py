@@ -1,4 +1,4 @@
-"""Decides who asks and what for: the recipient behind a request and the table that it names."""
+"""Who asks and what for: the recipient behind a request and the table that it names."""
 
 from dataclasses import dataclass
 

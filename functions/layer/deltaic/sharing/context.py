@@ -1,4 +1,4 @@
-"""Decides what a use case has at hand: the catalog, the keys, the stores, the time."""
+"""What a use case has at hand: the catalog, the keys, the stores, the time."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Decides what is told of a table without its files: the protocol and metaData lines of one version."""
+"""What is told of a table without its files: the protocol and metaData lines of one version."""
 
 from deltaic.protocol.requests import MetadataRequest
 from deltaic.sharing.answer import Answer, AskedHeaders

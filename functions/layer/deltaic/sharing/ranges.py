@@ -23,6 +23,7 @@ from deltaic.sharing.first_version import Numbered, first_changes
 from deltaic.sharing.lines.change_lines import ChangeLines, RemovedFile, check_place, find_removed
 from deltaic.sharing.lines.head_lines import head_lines, wire_metadata
 from deltaic.sharing.snapshots import negotiate
+from deltaic.sharing.weight import weight_of
 from deltaic.storage.urls import TableUrls
 
 _KEPT_BYTES: Final = 8 << 20
@@ -81,7 +82,7 @@ class Range:
 
     def pin(self) -> PageClaims:
         """Return where the answer begins, for whoever asks for it later; what can be refused is refused now."""
-        live, _ = self._examine(self.log.commits(self.first, self.last))
+        live, _, _ = self._examine(self.log.commits(self.first, self.last))
         response_format = negotiate(live, self.options)
         return PageClaims(self.first, self.last, self.latest, response_format, self.head.metadata.id, ())
 
@@ -90,7 +91,7 @@ class Range:
         if self.page is not None:
             self.page.check_log(self.head.metadata.id)
         commits = self.log.commits(self._resumes_at[0], self.last)
-        live, kept = self._examine(commits)
+        live, kept, files = self._examine(commits)
         response_format = self.page.response_format if self.page else negotiate(live, self.options)
         version = self.head.version
         stamped = version if self.historical_protocol and response_format == "delta" else None
@@ -108,13 +109,14 @@ class Range:
             chunks=chain((opening,), self._lines(chain(kept, later), keys, tally)),
             negotiated_end=self.options.capabilities.include_end_stream_action,
             tally=tally,
+            weight=lambda: weight_of(files if self.max_files is None else min(files, self.max_files), urls),
         )
 
-    def _examine(self, commits: CommitRange) -> tuple[frozenset[str], list[_Commit]]:
+    def _examine(self, commits: CommitRange) -> tuple[frozenset[str], list[_Commit], int]:
         """Walk the range, so that nothing in it that must be refused is met after the 200 has begun.
 
-        Returns the features that are live in it, and the first commits. The first page walks all of it; a later one,
-        whose format is settled, no further than it reaches.
+        Returns the features that are live in it, the first commits, and how many files it names. The first page walks
+        all of it; a later one, whose format is settled, no further than it reaches.
         """
         protocol, metadata = self.head.protocol, self.head.metadata
         live = features.live_features(protocol, metadata)
@@ -125,7 +127,7 @@ class Range:
             self._check_recorded(metadata, self.first)
         kept: list[_Commit] = []
         room, files = _KEPT_BYTES, 0
-        for commit in commits:
+        for commit in commits.read(0, self._commits_at_once):
             if commit.protocol is not None:
                 protocol = commit.protocol
                 features.check_readable(protocol)
@@ -145,7 +147,7 @@ class Range:
             files += sum(isinstance(change, FileChange) for _, change in self._left(found))
             if self.page is not None and self.max_files is not None and files > self.max_files:
                 break
-        return live, kept
+        return live, kept, files
 
     def _counted(self, commit: CommitChanges) -> _Commit:
         changes = commit.change_data() if self.feed else commit.data()
@@ -161,6 +163,11 @@ class Range:
                 f"Error getting change data for range [{self.first}, {self.last}] as change data was not recorded for "
                 f"version [{version}]"
             )
+
+    @property
+    def _commits_at_once(self) -> int | None:
+        """How many commits are fetched at first: a later page may be full with as many as it has files."""
+        return None if self.page is None or self.max_files is None else self.max_files + 1
 
     @property
     def _resumes_at(self) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from deltaic.protocol.continuations import (
 from deltaic.protocol.requests import QueryRequest
 from deltaic.protocol.tokens import TokenSigner
 from deltaic.pruning import file_filter
-from deltaic.sharing.answer import Answer, ResponseOptions, Tally
+from deltaic.sharing.answer import Answer, ResponseOptions, Tally, Weight
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.lines.file_lines import file_lines
 from deltaic.sharing.lines.head_lines import head_lines
@@ -29,6 +29,7 @@ from deltaic.sharing.lines.line_cache import VersionLines
 from deltaic.sharing.lines.rendering import FileStyle
 from deltaic.sharing.page import Page, start_of
 from deltaic.sharing.snapshots import find, negotiate
+from deltaic.sharing.weight import weight_of_files
 from deltaic.storage.urls import TableUrls
 
 
@@ -89,6 +90,8 @@ class SnapshotQuery:
         body = self._lines(snapshot, files, style, tally)
         # The head and the first files are made before the 200 begins: what is wrong with a log shows up there.
         first = list(_take(body, 2))
+        # How many files a filter or a row limit leaves is known when they have been looked at.
+        countable = start is None and wanted is None and limit is None
         return Answer(
             version=snapshot.version,
             response_format=response_format,
@@ -96,6 +99,7 @@ class SnapshotQuery:
             chunks=chain(first, body),
             negotiated_end=self.options.capabilities.include_end_stream_action,
             tally=tally,
+            weight=(lambda: weight_of_files(snapshot, files.urls, max_files)) if countable else Weight,
         )
 
     def _resolve(self, claims: PageClaims | None, start: Position | None) -> tuple[Snapshot, ResponseFormat]:

@@ -50,7 +50,7 @@ class ObjectTableStore:
 
         root = self._locations.root
         folder = f"{root.key_prefix}{LOG}"
-        after, found = start_after, False
+        after, any_object = start_after, False
         while True:
             full, last = True, ""
             self._count(1)
@@ -64,7 +64,7 @@ class ObjectTableStore:
                     full = len(page) == _PAGE
                     for meta in page:
                         last = str(meta["path"])[len(folder) + 1 :]
-                        found = True
+                        any_object = True
                         if last and "/" not in last and last > start_after and not _is_folder(last, meta["size"]):
                             yield LogFile(
                                 last, meta["size"], _milliseconds(meta["last_modified"]), meta.get("e_tag") or ""
@@ -77,7 +77,7 @@ class ObjectTableStore:
                 break
             # In the middle of a large subfolder (sidecars): go on behind it instead of through it.
             after = f"{last.partition('/')[0]}/\U0010ffff"
-        if not found and not start_after:
+        if not any_object and not start_after:
             self._check_absent()
 
     def get(self, path: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Decides how the `add` rows of a checkpoint become batches of FILE_SCHEMA, whatever types their writer chose."""
+"""The `add` rows of a checkpoint as batches of FILE_SCHEMA, whatever types their writer chose."""
 
 from typing import Final, cast
 

@@ -39,6 +39,11 @@ class ParquetPart:
         return self._opened
 
     @property
+    def is_opened(self) -> bool:
+        """Tell whether the footer is at hand."""
+        return self._opened is not None
+
+    @property
     def has_deletion_vectors(self) -> bool:
         """Tell, by the footer alone, whether some row has a deletion vector; yes where the footer does not say."""
         leaf = self.file.columns.get("add.deletionVector.storageType")
@@ -76,7 +81,7 @@ class ParquetPart:
 
     def actions(self, *kinds: str) -> dict[str, list[dict[str, Any]]]:
         """Return all actions of these kinds as plain values; only for kinds that are few."""
-        found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
+        actions: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
         with reading(self.path):
             leaves = self.file.leaves(*kinds)
             groups = [
@@ -85,7 +90,7 @@ class ParquetPart:
                 if any(self.file.values(group, leaf) != 0 for leaf in leaves)
             ]
             if not groups:
-                return found
+                return actions
             cursor = Cursor(self.file, self.file.fetch(self.file.ranges(groups, leaves)))
             for group in groups:
                 for batch in cursor.batches(group, leaves):
@@ -94,8 +99,8 @@ class ParquetPart:
                         if column is not None and column.null_count < len(column):
                             if not pa.types.is_struct(column.type):
                                 raise ValueError(f"{kind} is no struct")
-                            found[kind] += column.drop_null().to_pylist()
-        return found
+                            actions[kind] += column.drop_null().to_pylist()
+        return actions
 
 
 @dataclass(frozen=True)

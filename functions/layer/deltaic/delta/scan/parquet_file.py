@@ -1,4 +1,4 @@
-"""Decides how a Parquet file of the log is fetched: its footer by one request, its column chunks by few ranges.
+"""A Parquet file of the log, as it is fetched: its footer by one request, its column chunks by few ranges.
 
 Built on pyarrow's reader class and not on `pyarrow.parquet`, which imports `pyarrow.fs` and with it 50 ms and every
 cloud's client. `pre_buffer` stays off: it keeps every range that was ever read.
@@ -150,7 +150,7 @@ class ParquetFile:
 
     def ranges(self, groups: Sequence[int], leaves: Sequence[int], *, whole: bool = True) -> list[tuple[int, int]]:
         """Return where the column chunks of these leaves lie; without large chunks unless `whole`."""
-        found = []
+        ranges = []
         for group in groups:
             row_group = self.footer.row_group(group)
             for leaf in leaves:
@@ -159,8 +159,8 @@ class ParquetFile:
                 if chunk.has_dictionary_page and 0 < (chunk.dictionary_page_offset or 0) < first:
                     first = chunk.dictionary_page_offset
                 if whole or chunk.total_compressed_size <= _PIECE:
-                    found.append((first, first + chunk.total_compressed_size))
-        return found
+                    ranges.append((first, first + chunk.total_compressed_size))
+        return ranges
 
     def fetch(self, ranges: Sequence[tuple[int, int]]) -> Blocks:
         """Return these ranges, by at most one call to the store; what is in memory already is not fetched."""

@@ -1,4 +1,4 @@
-"""Decides how Arrow columns become Python lists on the way to lines: by their buffers, and not cell by cell.
+"""Arrow columns as Python lists on the way to lines: by their buffers, and not cell by cell.
 
 `to_pylist` makes a scalar of every cell; for the columns of a file line that costs more than signing it.
 """

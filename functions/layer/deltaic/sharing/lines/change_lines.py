@@ -1,4 +1,4 @@
-"""Decides how one change of a commit reads on the wire: an add, remove or cdc action, signed, with version and time."""
+"""One change of a commit on the wire: an add, remove or cdc action, signed, with version and time."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -106,20 +106,20 @@ def find_removed(log: DeltaLog, version: int, changes: Iterable[Change]) -> dict
         for action in actions
         if isinstance(action, Remove) and (action.size is None or action.partition_values is None)
     }
-    found: dict[str, RemovedFile] = {}
+    removed: dict[str, RemovedFile] = {}
     if not wanted:
-        return found
+        return removed
     for files in log.snapshot(version - 1).files():
         for row, path in enumerate(files.column("path").to_pylist()):
             if (asked := wanted.get(canonical_path(path))) is not None:
                 values = files.column("partitionValues")[row].as_py() or []
-                found[asked] = dict(values), files.column("size")[row].as_py() or 0
-    if len(found) < len(wanted):
+                removed[asked] = dict(values), files.column("size")[row].as_py() or 0
+    if len(removed) < len(wanted):
         raise TableUnreadable(
             f"the table's log contradicts itself: version {version} removes a file that version {version - 1} does "
             "not have"
         )
-    return found
+    return removed
 
 
 def _time(action: Add | Remove | AddCdcFile, commit: CommitChanges) -> int:

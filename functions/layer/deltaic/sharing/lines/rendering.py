@@ -1,4 +1,4 @@
-"""Decides how file lines are made fast: Arrow batches of live files in, whole NDJSON chunks of signed lines out.
+"""File lines, made fast: Arrow batches of live files in, whole NDJSON chunks of signed lines out.
 
 What a line says is decided by `protocol.lines`, of which this is the fast equal (tests compare the two): everything
 that does not depend on the signature is prepared once, column by column, and may be kept (line_cache).

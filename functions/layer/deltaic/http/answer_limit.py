@@ -1,0 +1,64 @@
+"""Decides what happens to a streamed answer that would outgrow what the platform sends (Lambda: 200 MB).
+
+Lambda ends it there, in the middle of a line or, if it comes to that, at the end of one, where it could pass for whole.
+So what weighs too much at the least is refused before its first line, and what turns out to be too long is ended as
+failed while there is room for a last line (decision 48).
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from deltaic.errors import UnsupportedOperation
+
+if TYPE_CHECKING:
+    from deltaic.sharing.answer import Weight
+
+_PIECE_BYTES: Final = 1 << 20
+_RESERVE_BYTES: Final = 2 << 20
+"""Room for the piece under way, what the compressor holds back, and the last line."""
+
+
+class AnswerLimit:
+    """The limit of one answer: what may still leave of it, as it leaves; `most_bytes` 0 for none."""
+
+    def __init__(self, most_bytes: int, *, gzip: bool) -> None:
+        self.gzip = gzip
+        self._most_bytes = most_bytes
+        self._room = most_bytes - _RESERVE_BYTES if most_bytes else sys.maxsize
+
+    def check(self, weight: "Callable[[], Weight] | None") -> None:
+        """Refuse an answer that cannot fit; raises UnsupportedOperation with the remedy, or what asking raises."""
+        if self._most_bytes and weight is not None:
+            told = weight()
+            if (told.gzipped if self.gzip else told.plain) > self._room:
+                raise self._too_long()
+
+    def sent(self, nbytes: int) -> None:
+        """Count bytes that have left."""
+        self._room -= nbytes
+
+    def pieces(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the chunks, large ones cut at line ends; raises UnsupportedOperation instead of one too many."""
+        for piece in _cut(chunks) if self._most_bytes else chunks:
+            if self._room < 0:
+                raise self._too_long()
+            yield piece
+
+    def _too_long(self) -> UnsupportedOperation:
+        smaller = "" if self.gzip else "Let it be compressed (Accept-Encoding: gzip). "
+        return UnsupportedOperation(
+            f"The answer is larger than the {self._most_bytes // 1_000_000} MB that this server can send. {smaller}Ask "
+            "for it in pages (maxFiles, then pageToken) with a client that follows them, or for fewer files "
+            "(predicateHints, limitHint, a shorter range of versions), or ask the provider for directory access."
+        )
+
+
+def _cut(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    for chunk in chunks:
+        start = 0
+        while len(chunk) - start > _PIECE_BYTES:
+            end = chunk.rfind(b"\n", start, start + _PIECE_BYTES) + 1 or chunk.find(b"\n", start) + 1 or len(chunk)
+            yield chunk[start:end]
+            start = end
+        yield chunk[start:]

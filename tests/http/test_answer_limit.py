@@ -1,0 +1,87 @@
+"""An answer that would outgrow what the platform sends is refused before its first line, or ends as failed in time."""
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from random import Random
+
+import pytest
+from asgi_app import FAILED, answer_of, body_of
+from deltaic.errors import UnsupportedOperation
+from deltaic.http.edge import UseCase
+from deltaic.http.response import Stream
+from deltaic.sharing.answer import Weight
+
+LIMIT = 4_000_000
+REMEDIES = ["maxFiles", "predicateHints", "limitHint", "directory access"]
+
+
+def lines(count: int) -> Iterator[bytes]:
+    """Yield lines that gzip makes about half as long."""
+    random = Random(7)  # noqa: S311 -- the same at every run
+    for _ in range(count):
+        yield b"%b\n" % random.randbytes(500).hex().encode()
+
+
+def one_chunk(count: int) -> Iterator[bytes]:
+    yield b"".join(lines(count))
+
+
+def streaming(chunks: Iterator[bytes], weight: Weight | None = None) -> UseCase:
+    told = None if weight is None else lambda: weight
+    return lambda _: Stream(headers={}, chunks=chunks, failed=lambda _: FAILED, weight=told)
+
+
+@pytest.mark.parametrize(
+    ("weight", "accepted", "status"),
+    [
+        pytest.param(Weight(plain=LIMIT, gzipped=0), "identity", 400, id="plain, too much"),
+        pytest.param(Weight(plain=LIMIT // 4, gzipped=LIMIT), "identity", 200, id="plain, fits"),
+        pytest.param(Weight(plain=LIMIT, gzipped=0), "gzip", 200, id="gzipped, fits"),
+        pytest.param(Weight(plain=LIMIT * 9, gzipped=LIMIT), "gzip", 400, id="gzipped, too much"),
+        pytest.param(None, "identity", 200, id="nobody knows"),
+    ],
+)
+def test_what_weighs_too_much_is_refused_before_its_first_line(
+    weight: Weight | None, accepted: str, status: int
+) -> None:
+    asked = streaming(lines(1), weight)
+    sent, error = answer_of(asked, stream=True, most_bytes=LIMIT, accept_encoding=accepted)
+    assert (error, sent[0]["status"]) == (None, status)
+    if status == 400:
+        refusal = json.loads(body_of(sent))
+        assert refusal["errorCode"] == "UNSUPPORTED_OPERATION"
+        assert "larger than the 4 MB" in refusal["message"]
+        assert all(remedy in refusal["message"] for remedy in REMEDIES)
+        assert ("Accept-Encoding: gzip" in refusal["message"]) is (accepted != "gzip")
+
+
+@pytest.mark.parametrize("source", [lines, one_chunk])
+@pytest.mark.parametrize("accepted", ["identity", "gzip"])
+def test_what_turns_out_too_long_ends_as_failed_before_the_limit(
+    source: Callable[[int], Iterator[bytes]], accepted: str
+) -> None:
+    whole = b"".join(lines(10_000))
+    sent, error = answer_of(streaming(source(10_000)), stream=True, most_bytes=LIMIT, accept_encoding=accepted)
+    assert isinstance(error, UnsupportedOperation)
+    assert sent[-1]["more_body"] is True, "a stream that failed must not be ended in order by the app"
+    body = body_of(sent)
+    assert LIMIT // 4 < len(body) < LIMIT
+    told = gzip.decompress(body) if accepted == "gzip" else body
+    assert told.endswith(b"\n" + FAILED)
+    assert whole.startswith(told.removesuffix(FAILED))
+
+
+@pytest.mark.parametrize("source", [lines, one_chunk])
+@pytest.mark.parametrize("accepted", ["identity", "gzip"])
+def test_what_fits_is_whole(source: Callable[[int], Iterator[bytes]], accepted: str) -> None:
+    sent, error = answer_of(streaming(source(1_900)), stream=True, most_bytes=LIMIT, accept_encoding=accepted)
+    body = body_of(sent)
+    assert error is None
+    assert (gzip.decompress(body) if accepted == "gzip" else body) == b"".join(lines(1_900))
+    assert sent[-1].get("more_body", False) is False
+
+
+def test_without_a_limit_nothing_is_refused() -> None:
+    sent, error = answer_of(streaming(lines(10_000), Weight(10**12, 10**12)), stream=True)
+    assert (error, body_of(sent)) == (None, b"".join(lines(10_000)))
