@@ -61,6 +61,12 @@ def test_a_folder_that_nobody_serves_is_opened_for_the_command(deltaic: Deltaic,
     deltaic.told = ["--state", str(state)]
     assert [share["name"] for share in deltaic.json("share list")] == ["kept"]
     assert not (state / "aws.json").exists()
+    copy = max((state / "aws").glob("state-*.json"))
+    copy.write_bytes(b"{}")
+    refused = deltaic("share list")
+    assert refused.exit_code == 1
+    assert f"{copy} cannot be read" in refused.stderr
+    assert copy.read_bytes() == b"{}"
 
 
 def test_the_tables_of_a_deployed_stack_are_found_by_its_outputs(

@@ -127,13 +127,14 @@ def _started(state: Path, lock: int, parts: ExitStack) -> Mapping[str, str]:
     """Start the embedded AWS over what the folder keeps."""
     from deltaic_ops.deploy.template import load_template
     from deltaic_ops.local.embedded import EmbeddedAws
+    from deltaic_ops.local.private import StateUnusable
     from deltaic_ops.local.resources import PARAMETERS
 
     functions = load_template(parameters=PARAMETERS).environment
     tables = {name: functions[name] for name in ("CATALOG_TABLE", "TOKENS_TABLE") if name in functions}
     try:
         aws = parts.enter_context(EmbeddedAws(state, lock=lock))
-    except RuntimeError as error:
+    except (StateUnusable, RuntimeError) as error:
         raise Unavailable(str(error)) from error
     return {**aws.environment, **tables}
 

@@ -8,7 +8,6 @@ comes in, prints another one then, and ends when its standard input does. What i
 import argparse
 import json
 import logging
-import resource
 import socket
 import sys
 from contextlib import ExitStack, suppress
@@ -21,11 +20,9 @@ from deltaic_ops.local.environments import Environments
 from deltaic_ops.local.functions import Functions
 from deltaic_ops.local.gateway import Gateway
 from deltaic_ops.local.lifeline import wait_for_parent
+from deltaic_ops.local.open_files import allow_files
 
 logger = logging.getLogger(__name__)
-
-FILES = 8192
-"""How many files this process asks to have open, connections among them."""
 
 NOT_SHIPPED = ("numpy", "pandas")
 """What the layer has not and this environment has: pyarrow would import them, for 2 s and 60 MB of the first query."""
@@ -40,7 +37,7 @@ def main() -> int:
     parser.add_argument("--processes", action="store_true", help="run each function in processes of its own")
     said = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-    _allow_files()
+    allow_files()
     for name in NOT_SHIPPED:
         cast("dict[str, object]", sys.modules).setdefault(name, None)  # what stands for "there is none"
     sys.stdout, answers = sys.stderr, sys.stdout  # functions log to standard output; it must not mix with ours
@@ -70,13 +67,6 @@ def main() -> int:
         _answer(answers, endpoint=gateway.endpoint)
         wait_for_parent()
     return 0
-
-
-def _allow_files() -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    allowed = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < allowed:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
 def _answer(answers: IO[str], **said: str) -> None:

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs
 
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
 from ministack import app as ministack
 from ministack.core import persistence
 from ministack.core.responses import get_account_id, get_region, set_request_account_id, set_request_region
@@ -28,8 +30,12 @@ from deltaic_ops.local.embedded import UNUSABLE
 from deltaic_ops.local.guard import Guard
 from deltaic_ops.local.journal import Journal, StateDamaged
 from deltaic_ops.local.lifeline import wait_for_parent
+from deltaic_ops.local.open_files import allow_files
 
 logger = logging.getLogger(__name__)
+
+KEEP_ALIVE_SECONDS: Final = 15.0
+"""How long a connection may idle. Hypercorn also holds one that its client has closed for so long."""
 
 FORMAT: Final = 1
 JOURNAL_BYTES: Final = 4 * 1024 * 1024
@@ -218,6 +224,7 @@ def end_with_parent() -> None:
 
 def main(folder: Path) -> int:
     """Serve until the parent ends; returns the exit code."""
+    allow_files()
     keeper = Keeper(Journal(folder))
     try:
         asyncio.run(keeper.restore())
@@ -229,9 +236,12 @@ def main(folder: Path) -> int:
         return UNUSABLE
     keeper.hook()
     threading.Thread(target=end_with_parent, daemon=True).start()
-    ministack.app = Guard(ministack.app)
+    config = Config()
+    config.bind = [f"127.0.0.1:{os.environ['GATEWAY_PORT']}"]
+    config.keep_alive_timeout = KEEP_ALIVE_SECONDS
+    config.loglevel = "WARNING"
     try:
-        ministack.main()
+        asyncio.run(serve(Guard(ministack.app), config))  # type: ignore[arg-type]  # ours is the ASGI of asgiref
     finally:
         try:
             keeper.copy()
@@ -241,4 +251,4 @@ def main(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv.pop())))  # MiniStack reads arguments of its own
+    sys.exit(main(Path(sys.argv[1])))
