@@ -229,6 +229,13 @@ def test_a_packed_request_that_is_cut_is_400(client: httpx.Client, cut: int) -> 
     assert client.post("/echo/a", content=packed, headers={"Content-Encoding": "gzip"}).status_code == 400
 
 
+def test_a_request_of_very_many_packed_parts_is_answered(client: httpx.Client) -> None:
+    """Where each part costs a copy of all that follow, this takes minutes, and every other client waits with it."""
+    packed = gzip.compress(b"", mtime=0) * 250_000 + gzip.compress(b"{}")
+    answer = client.post("/echo/a", content=packed, headers={"Content-Encoding": "gzip"}, timeout=30)
+    assert answer.json()["event"]["body"] == "{}"
+
+
 def test_a_request_that_unpacks_to_more_than_10_mb_is_413_and_is_not_unpacked(client: httpx.Client) -> None:
     """A thousand members of 10 MB each, in 10 MB, are as little to unpack as one."""
     packed = gzip.compress(b"\0" * (10 * 1024 * 1024)) * 1000

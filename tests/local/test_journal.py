@@ -1,8 +1,9 @@
 """What a journal has acknowledged is read again, whatever ended the process; what is damaged is refused by name."""
 
+import os
 import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,25 @@ def full_disk(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+@contextmanager
+def files_left(free: int) -> Iterator[None]:
+    """Let this process open no more than so many files."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = [os.open("/dev/null", os.O_RDONLY)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(taken[0] + 50, 100), before[1]))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.open("/dev/null", os.O_RDONLY))
+        for _ in range(free):
+            os.close(taken.pop())
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        for file in taken:
+            os.close(file)
+
+
 def test_an_empty_folder_is_an_empty_state(tmp_path: Path) -> None:
     assert Journal(tmp_path / "new").read() == (None, [])
 
@@ -37,6 +57,11 @@ def test_an_empty_folder_is_an_empty_state(tmp_path: Path) -> None:
 def test_records_come_back_in_order(tmp_path: Path) -> None:
     written(tmp_path, b"a", b"b")
     assert Journal(tmp_path).read() == (None, [b"a", b"b"])
+
+
+def test_only_a_line_feed_ends_a_record(tmp_path: Path) -> None:
+    written(tmp_path, b"a\rb", b"c\x0b\x85")
+    assert Journal(tmp_path).read().records == [b"a\rb", b"c\x0b\x85"]
 
 
 def test_a_copy_stands_for_what_came_before_it(tmp_path: Path) -> None:
@@ -131,6 +156,27 @@ def test_a_full_disk_refuses_a_copy_and_keeps_what_was_there(tmp_path: Path) -> 
         journal.start_over(b"x" * 100)
     journal.append(b"later")
     assert Journal(tmp_path).read() == (None, [b"kept", b"later"])
+
+
+def test_a_copy_that_cannot_be_put_in_place_leaves_the_journal_the_newest(tmp_path: Path) -> None:
+    journal = written(tmp_path, b"kept")
+    (tmp_path / "state-1.json").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        journal.start_over(b"KEPT")
+    journal.append(b"later")
+    (tmp_path / "state-1.json").rmdir()
+    with (tmp_path / "journal-0.jsonl").open("ab") as file:
+        file.write(b"0badc0de an unfinished")
+    assert Journal(tmp_path).read() == (None, [b"kept", b"later"])
+
+
+@pytest.mark.parametrize("free", range(4))
+def test_a_copy_for_which_no_file_is_left_loses_nothing(tmp_path: Path, free: int) -> None:
+    journal = written(tmp_path, b"a")
+    with files_left(free), suppress(OSError):
+        journal.start_over(b"A")
+    journal.append(b"b")
+    assert Journal(tmp_path).read() in [(None, [b"a", b"b"]), (b"A", [b"b"])]
 
 
 @settings(deadline=None)

@@ -6,6 +6,7 @@ no copy 0). Every line is a checksum and a record. A record is on the disk, sync
 one before it and both journals tell the same.
 """
 
+import io
 import os
 import re
 import zlib
@@ -62,7 +63,7 @@ class Journal:
             if number not in known["journal"] and newest:
                 raise StateDamaged(f"{self.folder}: {_JOURNAL.format(number)} is missing; put it back from a backup")
             records += self._read_journal(number, last=number == newest)
-        self._open(newest)
+        self._write_to(newest, self._opened(newest))
         return Kept(copy, records)
 
     def append(self, record: bytes) -> None:
@@ -79,11 +80,12 @@ class Journal:
         self.size += len(line)
 
     def start_over(self, copy: bytes) -> None:
-        """Keep a copy of all state, and a new journal after it; raises OSError, and then all is as it was."""
+        """Keep a copy of all state, and a new journal after it; raises OSError, and then nothing is lost."""
         number = self._number + 1
         path = self.folder / _COPY.format(number)
         fresh = path.with_suffix(".new")
         line = _sealed(copy)
+        opened = -1
         try:
             file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
             try:
@@ -91,14 +93,18 @@ class Journal:
                 os.fsync(file)
             finally:
                 os.close(file)
-            self._create(number)
+            opened = self._opened(number, os.O_TRUNC)  # a copy without its journal would tell of one that is lost
+            fresh.replace(path)
         except OSError:
             fresh.unlink(missing_ok=True)
+            if opened >= 0:
+                os.close(opened)
+            (self.folder / _JOURNAL.format(number)).unlink(missing_ok=True)  # the older one is still the newest
             raise
-        fresh.replace(path)
-        self._sync_folder()
-        self._open(number)
+        # From here on the copy counts: whatever fails below, the next record belongs after it.
+        self._write_to(number, opened)
         self.copy_size = len(line)
+        self._sync_folder()
         for old in (_COPY.format(number - 2), _JOURNAL.format(number - 2)):
             (self.folder / old).unlink(missing_ok=True)
 
@@ -118,7 +124,7 @@ class Journal:
 
     def _read_journal(self, number: int, *, last: bool) -> list[bytes]:
         path = self.folder / _JOURNAL.format(number)
-        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+        lines = io.BytesIO(path.read_bytes() if path.exists() else b"").readlines()
         records: list[bytes] = []
         good = 0
         for place, line in enumerate(lines, 1):
@@ -135,20 +141,23 @@ class Journal:
             good += len(line)
         return records
 
-    def _create(self, number: int) -> None:
-        """Make an empty journal, which counts from when its copy is there."""
+    def _opened(self, number: int, flags: int = 0) -> int:
+        """Open a journal, which is in the folder for good then."""
         path = self.folder / _JOURNAL.format(number)
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600))
-        self._sync_folder()  # a copy without its journal would tell of a journal that is lost
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | flags, 0o600)
+        try:
+            self._sync_folder()
+        except OSError:
+            os.close(file)
+            raise
+        return file
 
-    def _open(self, number: int) -> None:
+    def _write_to(self, number: int, file: int) -> None:
         if self._file >= 0:
             os.close(self._file)
-        path = self.folder / _JOURNAL.format(number)
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        self._file = file
         self._number = number
-        self.size = os.fstat(self._file).st_size
-        self._sync_folder()
+        self.size = os.fstat(file).st_size
 
     def _sync_folder(self) -> None:
         folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -98,7 +98,7 @@ class Keeper:
             "account": get_account_id(),
             "region": get_region(),
             "target": target,
-            "body": body.decode("utf-8", "replace"),
+            "body": body.decode("utf-8", "surrogateescape"),
         })  # fmt: skip
         async with self._writing:  # carried out in the order of the journal
             try:
@@ -149,8 +149,11 @@ class Keeper:
         async def call() -> None:
             set_request_account_id(record["account"])
             set_request_region(record["region"])
-            # What was refused then is refused now.
-            await self._dynamodb("POST", "/", {"x-amz-target": record["target"]}, record["body"].encode(), {})
+            body = record["body"].encode("utf-8", "surrogateescape")
+            try:
+                await self._dynamodb("POST", "/", {"x-amz-target": record["target"]}, body, {})
+            except Exception as error:  # noqa: BLE001 -- what was refused or failed then does so now
+                logger.warning("a write that failed is in the journal, and fails again: %s", error)
 
         await asyncio.create_task(call(), context=contextvars.copy_context())
 

@@ -6,6 +6,8 @@ the deployed gateway, so a function cannot tell the two apart.
 
 import base64
 import binascii
+import gzip
+import io
 import json
 import time
 import uuid
@@ -193,19 +195,14 @@ def read_headers(answer: Mapping[str, Any], renamed: AbstractSet[str] = _REMAPPE
 
 def _unpacked(body: bytes) -> bytes:
     """Unpack gzip, of several members too, and no further than a body may be long."""
-    unpacked = bytearray()
-    while body:
-        member = zlib.decompressobj(wbits=31)
-        try:
-            unpacked += member.decompress(body, BODY_LIMIT + 1 - len(unpacked))
-        except zlib.error as error:
-            raise BadRequest from error
-        if len(unpacked) > BODY_LIMIT:
-            raise BodyTooLarge
-        if not member.eof:
-            raise BadRequest
-        body = member.unused_data.lstrip(b"\0")
-    return bytes(unpacked)
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
+            unpacked = file.read(BODY_LIMIT + 1)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise BadRequest from error
+    if len(unpacked) > BODY_LIMIT:
+        raise BodyTooLarge
+    return unpacked
 
 
 def _grouped(pairs: Sequence[Header]) -> dict[str, list[str]]:
