@@ -84,7 +84,7 @@ def test_the_last_two_copies_are_kept(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("tail", [b"", b"0", b"00000000 half\n", b"\0\0\0\0"])
+@pytest.mark.parametrize("tail", [b"", b"0", b"00000000 half", b"\0\0\0\0", b"00000000 \0\0lf\n"])
 def test_a_record_that_was_not_finished_is_cut_off_and_writing_goes_on(tmp_path: Path, tail: bytes) -> None:
     written(tmp_path, b"a")
     with (tmp_path / "journal-0.jsonl").open("ab") as file:
@@ -103,6 +103,33 @@ def test_a_damaged_record_in_the_middle_is_refused_by_file_and_line(tmp_path: Pa
     with pytest.raises(StateDamaged, match=f"line 2 of {path}"):
         Journal(tmp_path).read()
     assert path.read_bytes() == before
+
+
+def test_a_damaged_last_record_is_no_unfinished_one(tmp_path: Path) -> None:
+    written(tmp_path, b"first", b"second")
+    path = tmp_path / "journal-0.jsonl"
+    before = path.read_bytes().replace(b"second", b"sec0nd")
+    path.write_bytes(before)
+    with pytest.raises(StateDamaged, match=f"line 2 of {path}"):
+        Journal(tmp_path).read()
+    assert path.read_bytes() == before
+
+
+def test_a_journal_that_was_removed_keeps_nothing_more_until_a_copy_is_made(tmp_path: Path) -> None:
+    journal = written(tmp_path, b"a")
+    (tmp_path / "journal-0.jsonl").unlink()
+    with pytest.raises(FileNotFoundError, match="removed"):
+        journal.append(b"b")
+    journal.start_over(b"A")
+    journal.append(b"c")
+    assert Journal(tmp_path).read() == (b"A", [b"c"])
+
+
+def test_files_of_other_names_are_none_of_ours(tmp_path: Path) -> None:
+    written(tmp_path, b"a")
+    for name in ("state-1.jsonl", "journal-1.json", "state-01.json", "journal-2.jsonl~"):
+        (tmp_path / name).write_bytes(b"another's")
+    assert Journal(tmp_path).read() == (None, [b"a"])
 
 
 def test_a_damaged_copy_is_refused_and_the_one_before_it_tells_the_same(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -11,8 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from deltaic_ops.local.private import StateUnusable
-from deltaic_ops.local.state import RUNNING, StateInUse, announced, locked, running, served
+from deltaic_ops.local.private import StateUnusable, kept_secret
+from deltaic_ops.local.state import LOCK, RUNNING, StateInUse, announced, locked, running, served
 
 KNOWN = {"AWS_REGION": "us-east-1"}
 
@@ -29,6 +30,36 @@ def test_a_server_keeps_its_folder_and_tells_how_it_is_reached(tmp_path: Path) -
     assert refused.value.environment == KNOWN
     with locked(state):
         pass
+
+
+@pytest.mark.parametrize("said", [b"\xff\xfe starting", b"0 starting", b"-1"])
+def test_a_lock_that_names_no_process_is_told_as_such(tmp_path: Path, said: bytes) -> None:
+    with locked(tmp_path):
+        (tmp_path / LOCK).write_bytes(said)
+        with pytest.raises(StateInUse, match="what a process has left that has ended"), locked(tmp_path, seconds=0):
+            pass
+
+
+def test_a_secret_is_drawn_once_and_is_closed_to_others(tmp_path: Path) -> None:
+    path = tmp_path / "root-secret"
+    secret = kept_secret(path)
+    path.chmod(0o644)
+    assert kept_secret(path) == secret
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("held", [b"", b"\xff\xfe", b"two\nlines", b"zero\0"])
+def test_a_secret_that_is_none_is_refused_by_its_file(tmp_path: Path, held: bytes) -> None:
+    (tmp_path / "root-secret").write_bytes(held)
+    with pytest.raises(StateUnusable, match="root-secret holds no secret: remove it"):
+        kept_secret(tmp_path / "root-secret")
+
+
+def test_a_secret_behind_a_link_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_text("known")
+    (tmp_path / "root-secret").symlink_to(tmp_path / "theirs")
+    with pytest.raises(StateUnusable, match="cannot be used"):
+        kept_secret(tmp_path / "root-secret")
 
 
 def test_who_neither_serves_nor_ends_is_not_waited_for_without_end(tmp_path: Path) -> None:

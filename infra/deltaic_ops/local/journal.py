@@ -6,6 +6,7 @@ no copy 0). Every line is a checksum and a record. A record is on the disk, sync
 one before it and both journals tell the same.
 """
 
+import errno
 import io
 import os
 import re
@@ -16,7 +17,7 @@ from typing import Final, NamedTuple
 
 _COPY: Final = "state-{}.json"
 _JOURNAL: Final = "journal-{}.jsonl"
-_NAME: Final = re.compile(r"(state|journal)-(0|[1-9][0-9]*)\.jsonl?")
+_NAME: Final = re.compile(r"(state|journal)-(0|[1-9][0-9]*)\.json(l?)")
 
 
 class StateDamaged(Exception):
@@ -47,12 +48,13 @@ class Journal:
     def read(self) -> Kept:
         """Return what is kept and open the newest journal; raises StateDamaged, OSError.
 
-        A last line that is not whole was never acknowledged and is cut off.
+        A last line that was not written to its end was never acknowledged and is cut off.
         """
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         known: dict[str, set[int]] = {"state": set(), "journal": set()}
         for path in self.folder.iterdir():
-            if (match := _NAME.fullmatch(path.name)) is not None:
+            match = _NAME.fullmatch(path.name)
+            if match is not None and (match[1] == "journal") == bool(match[3]):
                 known[match[1]].add(int(match[2]))
         base = max(known["state"], default=0)
         newest = max(known["journal"] | {base})
@@ -69,6 +71,8 @@ class Journal:
     def append(self, record: bytes) -> None:
         """Keep a record, without a line feed in it; raises OSError (a full disk, say), and then it is not kept."""
         line = _sealed(record)
+        if not os.fstat(self._file).st_nlink:
+            raise FileNotFoundError(errno.ENOENT, "its journal was removed")
         try:
             os.ftruncate(self._file, self.size)  # of what an earlier call could neither write nor take back
             _write(self._file, line)
@@ -131,7 +135,7 @@ class Journal:
             try:
                 records.append(_unsealed(line))
             except ValueError as error:
-                if last and place == len(lines):
+                if last and place == len(lines) and _is_torn(line):
                     os.truncate(path, good)
                     break
                 raise StateDamaged(
@@ -177,6 +181,11 @@ def _unsealed(line: bytes) -> bytes:
     if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(record):
         raise ValueError("its checksum is another one")
     return record
+
+
+def _is_torn(line: bytes) -> bool:
+    """Tell whether a line was not written to its end: zeros are what a file system shows of bytes that never came."""
+    return not line.endswith(b"\n") or b"\0" in line
 
 
 def _write(file: int, data: bytes) -> None:

@@ -69,11 +69,15 @@ def write_private(path: Path, text: str) -> None:
 def kept_secret(path: Path) -> str:
     """Return the secret of a folder, drawn once; raises StateUnusable."""
     try:
-        if not path.exists():
+        if not os.path.lexists(path):
             write_private(path, secrets.token_urlsafe(32))
-        secret = path.read_text().strip()
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), encoding="ascii", errors="replace") as file:
+            if os.fstat(file.fileno()).st_uid != os.geteuid():
+                raise StateUnusable(f"{path} belongs to another user: remove it, and another secret is drawn")
+            os.fchmod(file.fileno(), 0o600)
+            secret = file.read().strip()
     except OSError as error:
         raise unusable(path.parent, error) from error
-    if not secret:
-        raise StateUnusable(f"{path} is empty: remove it, and another secret is drawn")
+    if not (secret.isascii() and secret.isprintable() and secret):
+        raise StateUnusable(f"{path} holds no secret: remove it, and another one is drawn")
     return secret

@@ -168,13 +168,14 @@ def _hold(state: Path, holder: str) -> None:
 
 def _holder(state: Path) -> _Holder:
     """Return who holds the folder; a server that was killed while it started is not starting any more."""
-    pid, _, said = (state / LOCK).read_text().partition(" ")
+    pid, _, said = (state / LOCK).read_text(errors="replace").partition(" ")
     return _Holder(pid, starting=said == STARTING) if _lives(pid) else _Holder("", starting=False)
 
 
 def _lives(pid: int | str) -> bool:
     try:
-        os.kill(int(pid), 0)
+        number = int(pid)
+        os.kill(number, 0)
     except (OSError, OverflowError, ValueError):
         return False
-    return True
+    return number > 0  # others are groups of processes, and no holder
