@@ -51,13 +51,13 @@ def stops(sock: socket.socket, done: threading.Event) -> None:
 
 def reads_slowly(sock: socket.socket, _: threading.Event) -> None:
     """Take longer than a reader gets who has stopped, a bit after the other."""
-    while not sock.recv(BUFFER).endswith(b"0\r\n\r\n"):
+    while (data := sock.recv(BUFFER)) and not data.endswith(b"0\r\n\r\n"):
         time.sleep(SECONDS / 100)
     sock.sendall(ACCEPTED)
 
 
 def accepts_nothing(sock: socket.socket, done: threading.Event) -> None:
-    while not sock.recv(BUFFER).endswith(b"0\r\n\r\n"):
+    while (data := sock.recv(BUFFER)) and not data.endswith(b"0\r\n\r\n"):
         pass
     done.wait()
 

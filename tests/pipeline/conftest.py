@@ -5,7 +5,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
@@ -50,8 +50,10 @@ def admin(dynamo: Dynamo) -> CatalogAdmin:
 
 
 @pytest.fixture(scope="session")
-def spark(embedded_aws: EmbeddedAws) -> Iterator["SparkSession"]:
+def spark(embedded_aws: EmbeddedAws, tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     started = session("tests", S3Access.from_environment(embedded_aws.environment), tests=True)
+    jvm: Any = started.sparkContext._jvm
+    jvm.java.lang.System.setProperty("derby.system.home", str(tmp_path_factory.mktemp("derby")))  # its log, too
     yield started
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # see `collected`

@@ -17,7 +17,8 @@ from deltaic_pipeline.register import Catalog, TableName
 from deltaic_pipeline.session import leave
 from deltaic_pipeline.sources import Source, read
 from deltaic_pipeline.steps import Step
-from deltaic_pipeline.writing import Target, write
+from deltaic_pipeline.target import Target
+from deltaic_pipeline.writing import write
 from pipeline.place import BUCKET, Place
 
 if TYPE_CHECKING:

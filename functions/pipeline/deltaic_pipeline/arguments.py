@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.failures import EXIT_CODES, PipelineError
 from deltaic_pipeline.register import TableName
 from deltaic_pipeline.sources import FORMATS, Source
-from deltaic_pipeline.writing import MODES, Target
+from deltaic_pipeline.target import MODES, Target
 
 LONGEST_WAIT_SECONDS = 86_400
 """A day: whoever waits longer for another writer has met one that will not end."""
@@ -58,7 +58,6 @@ EXAMPLES = """examples:
 
 AWS is found through AWS_ENDPOINT_URL, AWS_PROFILE, AWS_REGION and keys, as by any AWS tool. The first run fetches
 19 MB of jars into ~/.cache/deltaic (DELTAIC_CACHE; DEFAULT_ARTIFACT_REPOSITORY names a mirror of Maven Central).
-exit codes: 0 published, 1 refused or failed, 2 wrong arguments
 """
 
 
@@ -67,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
     line = argparse.ArgumentParser(
         prog="python -m deltaic_pipeline.publish",
         description="Publish files or a table as a shared Delta table.",
-        epilog=EXAMPLES,
+        epilog=EXAMPLES + EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     reading = line.add_argument_group("what to read")

@@ -60,6 +60,17 @@ DELTA = (
 )
 """Delta 4.2.0 for Spark 4.1: the pair that EMR puts on `spark.jars` too. Its other dependencies are never loaded."""
 
+AVRO = (
+    Jar(
+        "org.apache.spark",
+        "spark-avro_2.13",
+        "4.1.1",
+        92_354,
+        "6a19d90bc3b6e88d8db0fa36a19273aa10fea2dbd7a62bb60e4cedd73051b32d",
+    ),
+)
+"""Spark's reader of Avro files, which pyspark leaves out; what it needs it carries."""
+
 S3A = (
     Jar(
         "org.apache.hadoop",

@@ -22,7 +22,8 @@ from deltaic_pipeline.lease import hold, holder_name
 from deltaic_pipeline.register import Catalog, TableName
 from deltaic_pipeline.sources import catalog_location, spark_path
 from deltaic_pipeline.steps import Progress, silent, step
-from deltaic_pipeline.writing import Target, write
+from deltaic_pipeline.target import Target
+from deltaic_pipeline.writing import write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -2,17 +2,19 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.access import S3Access
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.jars import DELTA, S3A, ensure
+from deltaic_pipeline.jars import AVRO, DELTA, S3A, ensure
 from deltaic_pipeline.java import bundled_runtime, find_java
 from deltaic_pipeline.machine import Machine, machine, write_once
 
@@ -68,32 +70,37 @@ MUSL = Path("/lib/ld-musl-x86_64.so.1")
 """Where this file exists snappy-java takes the machine for a musl one, loads the wrong library and fails."""
 
 
-def session(
+def session(  # noqa: PLR0913 -- what differs between jobs
     app: str,
     s3: S3Access | None = None,
     *,
     tests: bool = False,
     brief: bool = False,
+    memory: str = "",
+    jars: Sequence[Path] = (),
     report: Callable[[str], None] = lambda _: None,
 ) -> "SparkSession":
     """Return the Spark session of a job, started if this process has none yet.
 
     Without a cluster it finds Java, fetches the jars on the first use and runs in this process; in a driver that
     `spark-submit` started it adds only Delta's settings and leaves master, memory, class path and credentials alone.
-    `brief` trades speed on large data for an earlier end of a small job, `tests` even more for many tiny tables. The
-    JVM's memory, class path and options are fixed once it runs: a second call in the same process returns the first
-    session, pointed at `s3`.
+    `brief` trades speed on large data for an earlier end of a small job, `tests` even more for many tiny tables.
+    `memory` bounds the heap (`4g`; 1g if empty), beside which Spark takes some 500 MB; what does not fit goes to
+    SPARK_LOCAL_DIRS. `jars` are put on the class path, such as drivers of databases. The JVM's memory, class path and
+    options are fixed once it runs: a second call in the same process returns the first session, pointed at `s3`.
     Raises `PipelineError` with one line when Java, the jars or the session cannot be had.
     """
     here = machine()
     from pyspark.errors import PySparkRuntimeError
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(app)
     if here.launched_by_spark:
         settings = EVERYWHERE
     else:
-        settings = EVERYWHERE | LOCAL | (TESTS if tests else {}) | _jvm(here, brief=brief or tests, report=report)
+        settings = EVERYWHERE | LOCAL | (TESTS if tests else {}) | ({"spark.driver.memory": memory} if memory else {})
+        settings |= _jvm(here, brief=brief or tests, more=jars, report=report)
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
@@ -108,6 +115,9 @@ def session(
         hadoop = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001 -- pyspark has no public way in
         for name, value in s3.hadoop().items():
             hadoop.set(name, value)
+    # What Spark refuses reaches the caller as one error; pyspark would log it beside that, with a stack trace.
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
     _require_delta(spark)
     return spark
 
@@ -118,6 +128,22 @@ def leave(spark: "SparkSession") -> None:
     connection = client.get_thread_connection()
     if connection is not None:
         connection.close()
+
+
+def end_callbacks(spark: "SparkSession") -> None:
+    """Close what the JVM calls Python through (`foreachBatch`), once no stream runs; a later stream opens it again.
+
+    A process that leaves it open does not end: closing a stream waits for the thread that reads from it.
+    """
+    gateway = _gateway(spark)
+    server = gateway.__dict__.get("_callback_server")
+    if server is None:
+        return
+    for connection in list(server.connections):
+        with suppress(OSError, AttributeError):  # it may close by itself at this moment
+            connection.socket.shutdown(socket.SHUT_RDWR)  # whoever reads from it reads its end
+    gateway.shutdown_callback_server()
+    gateway._callback_server = None  # noqa: SLF001 -- what pyspark asks before it opens one
 
 
 def stop(spark: "SparkSession") -> None:
@@ -150,14 +176,14 @@ def _gateway(spark: "SparkSession") -> Any:
     return spark.sparkContext._gateway  # noqa: SLF001 -- pyspark has no public way in
 
 
-def _jvm(here: Machine, *, brief: bool, report: Callable[[str], None]) -> dict[str, str]:
+def _jvm(here: Machine, *, brief: bool, more: Sequence[Path], report: Callable[[str], None]) -> dict[str, str]:
     """Prepare what has to be right before a JVM exists, and return the settings that name it."""
     from pyspark import SparkContext
 
     if SparkContext._active_spark_context is not None:  # noqa: SLF001 -- the only way to ask without starting one
         return {}
     java = find_java(here, bundled_runtime())
-    jars = ensure((*DELTA, *S3A), here, report)
+    jars = ensure((*DELTA, *AVRO, *S3A), here, report)
     # pyspark starts the JVM and the Python workers from these variables; no setting replaces them.
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -170,7 +196,7 @@ def _jvm(here: Machine, *, brief: bool, report: Callable[[str], None]) -> dict[s
         ]
     return {
         # The class path, not `spark.jars`: no copy into a temporary folder and no second class loader.
-        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in jars),
+        "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in (*jars, *more)),
         "spark.driver.extraJavaOptions": " ".join(options),
         "spark.sql.warehouse.dir": tempfile.mkdtemp(prefix="deltaic-warehouse-"),
     }

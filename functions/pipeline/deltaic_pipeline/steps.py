@@ -1,16 +1,18 @@
 """The steps of a job as it shows them: named steps with their time, and the tasks of Spark that are done meanwhile."""
 
+import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.session import leave
 
 if TYPE_CHECKING:
+    from pyspark import SparkStageInfo
     from pyspark.sql import SparkSession
 
 TASK_POLL_SECONDS = 0.5
@@ -58,9 +60,11 @@ def step(progress: Progress, text: str) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def tasks_shown(spark: "SparkSession", group: str, tell: Callable[[str], None]) -> Iterator[None]:
-    """Tell, while the block runs, how many tasks of the job group's running stages are done."""
+    """Tell, while the block runs, how far the job group's running stages are: tasks, rows read and rows a second."""
     done = threading.Event()
     tracker = spark.sparkContext.statusTracker()
+    store: Any = spark.sparkContext._jsc.sc().statusStore()  # noqa: SLF001 -- the tracker knows no rows
+    began: dict[int, float] = {}
 
     def watch() -> None:
         while not done.wait(TASK_POLL_SECONDS):
@@ -68,7 +72,7 @@ def tasks_shown(spark: "SparkSession", group: str, tell: Callable[[str], None]) 
             running = [stage for job in jobs if job and job.status == "RUNNING" for stage in job.stageIds]
             stages = [stage for stage in map(tracker.getStageInfo, running) if stage and stage.numActiveTasks]
             if stages and not done.is_set():
-                tell(f"{sum(s.numCompletedTasks for s in stages)} of {sum(s.numTasks for s in stages)} tasks")
+                tell(_shown(store, stages, began))
         leave(spark)
 
     thread = threading.Thread(target=watch, name="spark-tasks", daemon=True)
@@ -78,6 +82,29 @@ def tasks_shown(spark: "SparkSession", group: str, tell: Callable[[str], None]) 
     finally:
         done.set()
         thread.join()
+
+
+def _shown(store: Any, stages: Sequence["SparkStageInfo"], began: dict[int, float]) -> str:
+    rows, rate = 0, 0.0
+    for stage in stages:
+        since = began.setdefault(stage.stageId, time.monotonic())
+        attempt = store.lastStageAttempt(stage.stageId)
+        read = attempt.inputRecords() + attempt.shuffleReadRecords()
+        rows += read
+        rate += read / max(time.monotonic() - since, TASK_POLL_SECONDS)
+    tasks = f"{sum(s.numCompletedTasks for s in stages)} of {sum(s.numTasks for s in stages)} tasks"
+    return f"{tasks}, {rows:,} rows, {rate:,.0f} rows/s" if rows else tasks
+
+
+def lines() -> Progress:
+    """Return a progress for programs: a JSON object on stdout for every step that ended."""
+
+    def show(now: Step) -> None:
+        if now.seconds is not None:
+            event = {"event": "step", "step": now.text, "detail": now.detail, "seconds": round(now.seconds, 3)}
+            print(json.dumps({**event, "failed": now.failed}), flush=True)
+
+    return show
 
 
 def terminal() -> Progress:

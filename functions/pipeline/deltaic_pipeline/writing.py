@@ -1,58 +1,49 @@
-"""Rows on their way into a Delta table as one version: overwrite, append or merge, at most once per run."""
+"""Rows on their way into a Delta table as one version, at most once per run or batch."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from deltaic_pipeline.describing import check_properties
 from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.merging import Validity, keep_states, merge, refuse_undecided, states
 from deltaic_pipeline.sources import spark_path
+from deltaic_pipeline.target import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Mode = Literal["overwrite", "append", "merge"]
-MODES: tuple[str, ...] = get_args(Mode)
-
-CHANGE_DATA_FEED = "delta.enableChangeDataFeed"
-APPLICATION = "deltaic-publish/"
-RUN_VERSION = 1
 RECENT_COMMITS = 20
-INCOMPARABLE = frozenset({"map", "variant", "interval", "geometry", "geography"})
-"""Types that SQL cannot compare: a row that has one counts as changed in a merge."""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """The Delta table to write."""
+class Transaction:
+    """Who writes: Delta commits a version of an application once (Delta protocol, "Transaction Identifiers")."""
 
-    location: str
-    mode: Mode = "overwrite"
-    partition_by: Sequence[str] = ()
-    """Used when the table is created, or rewritten with `evolve_schema`."""
+    application: str
+    version: int
+    mark: Mapping[str, str | int]
+    """Stands in `commitInfo`, by which the commit is found again."""
 
-    keys: Sequence[str] = ()
-    """Columns that identify a row (merge only)."""
+    @classmethod
+    def of_run(cls, run_id: str) -> "Transaction":
+        """Name the one commit of a run."""
+        return cls(f"deltaic-publish/{run_id}", 1, {"run": run_id})
 
-    change_data_feed: bool = True
-    """Turned on for new and existing tables; False leaves an existing table as it is."""
-
-    properties: Mapping[str, str] = field(default_factory=dict)
-    """Further table properties, such as `delta.deletedFileRetentionDuration`."""
-
-    evolve_schema: bool = False
-    """Accept new columns (append, merge) or another schema and partitioning (overwrite)."""
-
-    def check(self) -> None:
-        """Raise `PipelineError` when the fields contradict each other."""
-        if (self.mode == "merge") != bool(self.keys):
-            raise PipelineError("mode merge and keys belong together: name the columns that identify a row.")
+    @classmethod
+    def of_batch(cls, stream: str, batch: int) -> "Transaction":
+        """Name the commit of one batch of a stream, which its checkpoint gave a name."""
+        return cls(f"deltaic-stream/{stream}", batch, {"stream": stream, "batch": batch})
 
     @property
-    def wanted_properties(self) -> dict[str, str]:
-        """Every property that the table shall have."""
-        return {**({CHANGE_DATA_FEED: "true"} if self.change_data_feed else {}), **self.properties}
+    def user_metadata(self) -> str:
+        """The mark as it stands in the log."""
+        return json.dumps(dict(self.mark))
+
+    def __str__(self) -> str:
+        return " ".join(f"{name} {value}" for name, value in self.mark.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,102 +60,103 @@ class Written:
     """Delta's operation metrics of that version (`numOutputRows`, `numFiles`, ...)."""
 
 
-def write(spark: "SparkSession", rows: "DataFrame", target: Target, run_id: str) -> Written:
+def write(spark: "SparkSession", rows: "DataFrame", target: Target, run: str | Transaction) -> Written:
     """Write the rows as one version of the table and return what was committed, read back from the log.
 
-    A second call with the same `run_id` commits nothing (Delta protocol, "Transaction Identifiers"). The caller holds
-    the table's lease, and calls `set_properties` afterwards: a new table is made with its properties, an existing one
-    takes none in the transaction that writes rows. They are checked here, so whatever is refused, rows or properties,
-    is refused before the log has anything of this run. Raises `PipelineError` if the commit is not in the log
-    afterwards.
+    A second call with the same run commits nothing. The caller holds the table's lease, and calls `describe`
+    afterwards: a new table is made with its properties, an existing one takes none in the transaction that writes
+    rows. They are checked here, so whatever is refused, rows or properties, is refused before the log has anything of
+    this run. Raises `PipelineError` if the commit is not in the log afterwards.
     """
-    from delta.tables import DeltaTable
-
     target.check()
+    transaction = Transaction.of_run(run) if isinstance(run, str) else run
     _refuse_void_columns(rows)
     location = spark_path(target.location)
-    exists = DeltaTable.isDeltaTable(spark, location)
-    before = _latest(spark, location, run_id) if exists else None
+    there = exists(spark, target)
+    before = _latest(spark, location, transaction) if there else None
     if before is not None and before.commit is not None:
         return Written(before.commit, repeated=True, metrics=before.metrics)
     unchanged = -1 if before is None else before.version
-    if exists:
-        _check_properties(spark, location, _lacking(spark, location, target.wanted_properties))
-    if target.mode == "merge":
-        _refuse_repeated_keys(rows, target.keys)
-    with _transaction(spark, run_id):
-        if target.mode == "merge" and exists:
-            _merge(spark, rows, target, location)
+    if there:
+        check_properties(spark, target)
+        _check_partitions(spark, target, location)
+    if target.keys:
+        refuse_undecided(rows, target.keys)
+    with _marked(spark, transaction):
+        if target.mode == "merge" and there:
+            merge(spark, rows, target.keys, location, evolve=target.evolve_schema)
+        elif target.mode == "scd2":
+            _keep_states(spark, rows, target, location, exists=there)
         else:
-            _save(rows, target, location, exists=exists)
-    after = _latest(spark, location, run_id)
+            _save(rows, target, location, exists=there)
+    after = _latest(spark, location, transaction)
     if after.commit is not None:
         return Written(after.commit, repeated=False, metrics=after.metrics)
     if after.version == unchanged:
         # The log's `txn` action says that the run has committed, longer ago than the latest commits.
         return Written(after.version, repeated=True, metrics={})
     raise PipelineError(
-        f"the commit of run {run_id} is not in the log of {target.location}: "
+        f"the commit of {transaction} is not in the log of {target.location}: "
         "another writer that does not take the table's lease has overwritten it. Run the job again."
     )
 
 
-def set_properties(spark: "SparkSession", target: Target) -> bool:
-    """Set what an existing table lacks, as a version of its own, and tell whether there was anything to set.
+def exists(spark: "SparkSession", target: Target) -> bool:
+    """Tell whether there is a table at the target's location."""
+    from delta.tables import DeltaTable
 
-    Safe to repeat: a run that was ended between its rows and its properties sets them when it is started again.
-    """
-    location = spark_path(target.location)
-    lacking = _lacking(spark, location, target.wanted_properties)
-    if lacking:
-        spark.sql(_alter(location, lacking))
-    return bool(lacking)
+    return DeltaTable.isDeltaTable(spark, spark_path(target.location))
+
+
+def committed(spark: "SparkSession", target: Target, transaction: Transaction) -> Written | None:
+    """Return what this run has committed already, if that is among the latest commits; else None."""
+    if not exists(spark, target):
+        return None
+    latest = _latest(spark, spark_path(target.location), transaction)
+    return None if latest.commit is None else Written(latest.commit, repeated=True, metrics=latest.metrics)
 
 
 def _save(rows: "DataFrame", target: Target, location: str, *, exists: bool) -> None:
-    writer = rows.write.format("delta").mode("append" if target.mode == "append" else "overwrite")
+    adds = target.mode == "append" or (target.mode == "scd2" and not exists)
+    writer = rows.write.format("delta").mode("append" if adds else "overwrite")
     if target.partition_by and (not exists or target.evolve_schema):
         writer = writer.partitionBy(*target.partition_by)
     if not exists:
         writer = writer.options(**target.wanted_properties)
+    if target.mode == "overwrite_partitions" and exists:
+        whole = {"replaceWhere": target.where} if target.where else {"partitionOverwriteMode": "dynamic"}
+        writer = writer.options(**whole)
     if target.evolve_schema:
         writer = writer.option("overwriteSchema" if target.mode == "overwrite" else "mergeSchema", "true")
     writer.save(location)
 
 
-def _merge(spark: "SparkSession", rows: "DataFrame", target: Target, location: str) -> None:
-    """Insert new keys and update known ones; a row that says what the table already says is left alone.
+def _keep_states(spark: "SparkSession", rows: "DataFrame", target: Target, location: str, *, exists: bool) -> None:
+    validity = target.validity or Validity()
+    held = states(rows, validity)
+    if exists:
+        keep_states(spark, held, target.keys, validity, location, evolve=target.evolve_schema)
+    else:
+        _save(held, target, location, exists=False)
 
-    So the change feed, and with it every recipient's incremental read, holds the real changes only.
-    """
+
+def _check_partitions(spark: "SparkSession", target: Target, location: str) -> None:
+    """Refuse what Delta would take for something else: other partitions than the table's, or none to overwrite."""
     from delta.tables import DeltaTable
 
-    same_key = " AND ".join(f"old.{_quoted(key)} <=> new.{_quoted(key)}" for key in target.keys)
-    table = DeltaTable.forPath(spark, location)
-    known = {name.lower() for name in table.toDF().columns}
-    others = [field for field in rows.schema.fields if field.name not in target.keys]
-    comparable = all(not any(name in field.dataType.simpleString() for name in INCOMPARABLE) for field in others)
-    changed = None
-    if comparable and all(field.name.lower() in known for field in others):
-        pairs = [f"old.{_quoted(field.name)} <=> new.{_quoted(field.name)}" for field in others]
-        changed = f"NOT ({' AND '.join(pairs)})" if pairs else "false"
-    merge = table.alias("old").merge(rows.alias("new"), same_key)
-    if target.evolve_schema:
-        merge = merge.withSchemaEvolution()
-    merge.whenMatchedUpdateAll(condition=changed).whenNotMatchedInsertAll().execute()
-
-
-def _refuse_repeated_keys(rows: "DataFrame", keys: Sequence[str]) -> None:
-    from pyspark.sql import functions
-
-    missing = [key for key in keys if key.lower() not in {name.lower() for name in rows.columns}]
-    if missing:
-        raise PipelineError(f"the key column {missing[0]} is not among the rows' columns: {', '.join(rows.columns)}.")
-    quoted = [_quoted(key) for key in keys]
-    repeated = rows.groupBy(*quoted).agg(functions.count("*").alias("rows")).where("rows > 1").select(*quoted).first()
-    if repeated is not None:
-        named = ", ".join(f"{key} = {value!r}" for key, value in zip(keys, repeated, strict=True))
-        raise PipelineError(f"several rows to merge have the same key ({named}): reduce them to one in the SQL.")
+    if not target.partition_by and target.mode != "overwrite_partitions":
+        return
+    detail: Any = DeltaTable.forPath(spark, location).detail().select("partitionColumns").first()
+    partitions = list(detail["partitionColumns"])
+    if target.mode == "overwrite_partitions" and not target.where and not partitions:
+        # Delta would overwrite the whole table.
+        raise PipelineError(f"{target.location} is not partitioned: say with `where` which rows are overwritten.")
+    rewritten = target.mode == "overwrite" and target.evolve_schema
+    if target.partition_by and not rewritten and partitions != list(target.partition_by):
+        raise PipelineError(
+            f"{target.location} is partitioned by {', '.join(partitions) or 'nothing'}, and not by "
+            f"{', '.join(target.partition_by)}: overwrite it with another schema allowed, or give what it has."
+        )
 
 
 def _refuse_void_columns(rows: "DataFrame") -> None:
@@ -192,51 +184,13 @@ def _refuse_void_columns(rows: "DataFrame") -> None:
         )
 
 
-def _lacking(spark: "SparkSession", location: str, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Return the wanted properties that the table has not, or has with another value."""
-    shown: list[Any] = spark.sql(f"SHOW TBLPROPERTIES delta.{_quoted(location)}").collect() if wanted else []
-    present = {row["key"]: row["value"] for row in shown}
-    return {name: value for name, value in wanted.items() if present.get(name) != value}
-
-
-def _alter(location: str, properties: Mapping[str, str]) -> str:
-    pairs = ", ".join(f"{_literal(name)} = {_literal(value)}" for name, value in sorted(properties.items()))
-    return f"ALTER TABLE delta.{_quoted(location)} SET TBLPROPERTIES ({pairs})"
-
-
-def _check_properties(spark: "SparkSession", location: str, properties: Mapping[str, str]) -> None:
-    """Have Spark and Delta refuse what they will not set on this table: in a transaction that is never committed."""
-    if not properties:
-        return
-    constraints = [name for name in properties if name.lower().startswith("delta.constraints.")]
-    if constraints:
-        raise PipelineError(f"{constraints[0]} is a constraint: add it with ALTER TABLE ... ADD CONSTRAINT.")
-    spark.sql(f"EXPLAIN {_alter(location, properties)}")  # names that Spark keeps for itself, such as `provider`
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- Delta has no public way to try without committing
-    delta = jvm.org.apache.spark.sql.delta
-    transaction = delta.DeltaLog.forTable(spark._jsparkSession, location).startTransaction()  # noqa: SLF001
-    given = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(dict(properties))
-    metadata = transaction.metadata()
-    proposed = metadata.copy(
-        metadata.id(),
-        metadata.name(),
-        metadata.description(),
-        metadata.format(),
-        metadata.schemaString(),
-        metadata.partitionColumns(),
-        metadata.configuration().concat(delta.DeltaConfigs.validateConfigurations(given)),
-        metadata.createdTime(),
-    )
-    transaction.updateMetadata(proposed, False)  # noqa: FBT003 -- Scala's, by position
-
-
 @contextmanager
-def _transaction(spark: "SparkSession", run_id: str) -> Iterator[None]:
-    """Mark the commits of this session with the run, in the log's `txn` action and in `commitInfo`."""
+def _marked(spark: "SparkSession", transaction: Transaction) -> Iterator[None]:
+    """Mark the commits of this session with who writes, in the log's `txn` action and in `commitInfo`."""
     settings = {
-        "spark.databricks.delta.write.txnAppId": APPLICATION + run_id,
-        "spark.databricks.delta.write.txnVersion": str(RUN_VERSION),
-        "spark.databricks.delta.commitInfo.userMetadata": _user_metadata(run_id),
+        "spark.databricks.delta.write.txnAppId": transaction.application,
+        "spark.databricks.delta.write.txnVersion": str(transaction.version),
+        "spark.databricks.delta.commitInfo.userMetadata": transaction.user_metadata,
         # Few large files are few signed URLs.
         "spark.databricks.delta.optimizeWrite.enabled": "true",
     }
@@ -258,23 +212,11 @@ class _Latest:
     metrics: Mapping[str, str]
 
 
-def _latest(spark: "SparkSession", location: str, run_id: str) -> _Latest:
+def _latest(spark: "SparkSession", location: str, transaction: Transaction) -> _Latest:
     from delta.tables import DeltaTable
 
     recent: list[Any] = DeltaTable.forPath(spark, location).history(RECENT_COMMITS).collect()
-    mine = next((commit for commit in recent if commit["userMetadata"] == _user_metadata(run_id)), None)
+    mine = next((commit for commit in recent if commit["userMetadata"] == transaction.user_metadata), None)
     if mine is None:
         return _Latest(recent[0]["version"], None, {})
     return _Latest(recent[0]["version"], mine["version"], dict(mine["operationMetrics"] or {}))
-
-
-def _user_metadata(run_id: str) -> str:
-    return json.dumps({"run": run_id})
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

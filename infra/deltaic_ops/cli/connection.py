@@ -65,6 +65,18 @@ class Connection:
         told = self._variables.get("DELTAIC_ENDPOINT")
         return told or (self._outputs.endpoint if self._outputs else "")
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables by which another program reaches the same AWS and the same tables."""
+        told = {
+            "AWS_ENDPOINT_URL": self._wishes.endpoint_url,
+            "AWS_PROFILE": self._wishes.profile,
+            "AWS_REGION": self._session.region_name,
+            "CATALOG_TABLE": self.catalog_table,
+            "TOKENS_TABLE": self.tokens_table,
+        }
+        return {**self._variables, **{name: value for name, value in told.items() if value}}
+
     def client(self, service: Any) -> Any:
         """Return a client for one service."""
         endpoint_url = self._wishes.endpoint_url or self._variables.get("AWS_ENDPOINT_URL") or None

@@ -99,7 +99,8 @@ class RuntimeApiStream:
         if last:
             parts.append(b"0\r\n\r\n")
         # Streams, not loop.sock_sendall: a cancelled drain leaves the framing whole, a cancelled sendall half a chunk.
-        self._writer.writelines(parts)
+        # Not writelines: from Python 3.12.0 to 3.13.1 drain does not wait after it (gh-127655).
+        self._writer.write(b"".join(parts))
         self._written += len(data)
         await self._drain()
 

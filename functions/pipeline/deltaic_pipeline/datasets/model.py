@@ -1,0 +1,403 @@
+"""What a dataset file may say: sources, SQL steps, a target, how it is written, what is expected of the rows, when."""
+
+import re
+from datetime import date, datetime, timedelta
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Literal, TypeAlias
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from deltaic.errors import DeltaicError
+from deltaic.protocol.names import check_schema_name, check_share_name, check_table_name, split_table_name
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from deltaic_pipeline.datasets.schedule import check_schedule
+
+_DURATION = re.compile(r"([1-9]\d*) (second|minute|hour|day)s?")
+_PASSWORD_IN_URL = re.compile(r"(?i)(password|passwd|pwd)=|//[^/@]+:[^/@]+@")
+
+
+def duration(text: str) -> timedelta:
+    """Read `5 minutes`; raises ValueError."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise ValueError("write a whole number and seconds, minutes, hours or days, such as '5 minutes'")
+    return timedelta(**{f"{found[2]}s": int(found[1])})
+
+
+def _duration(text: str) -> str:
+    duration(text)
+    return text
+
+
+def _trigger(text: str) -> str:
+    return text if text == "available_now" else _duration(text)
+
+
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"'{name}' is not a time zone: write a name such as Europe/Berlin") from None
+    return name
+
+
+def _share(name: str) -> str:
+    try:
+        share, schema, table = split_table_name(name)
+        return f"{check_share_name(share)}.{check_schema_name(schema)}.{check_table_name(table)}"
+    except DeltaicError as refusal:
+        raise ValueError(refusal.message) from None
+
+
+def _location(text: str) -> str:
+    """Take `s3://bucket/folder` and absolute paths: a relative one would be another folder for every caller."""
+    scheme, separator, rest = text.partition("://")
+    named = separator and scheme in {"s3", "s3a", "file"} and "/" in rest.strip("/") + ("/" if scheme == "file" else "")
+    if not named and not PurePosixPath(text).is_absolute():
+        raise ValueError("write s3://bucket/folder")
+    return text.rstrip("/")
+
+
+def _jdbc_url(url: str) -> str:
+    if not url.startswith("jdbc:"):
+        raise ValueError("a JDBC address begins with jdbc:, such as jdbc:postgresql://host/database")
+    if _PASSWORD_IN_URL.search(url):
+        raise ValueError("a password does not belong into the file: give user and password of the source instead")
+    return url
+
+
+def _scalar(value: Any) -> Any:
+    """Write YAML's plain scalars as Spark's options are written."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return str(value)
+        case _:
+            return value
+
+
+def _without_password(options: dict[str, str]) -> dict[str, str]:
+    for name in options:
+        if name.lower() in {"user", "password", "url"}:
+            raise ValueError(f"'{name}' is not an option: it is a field of the source")
+    return options
+
+
+Word = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]
+"""A name that SQL takes without quotes."""
+
+Column = Annotated[str, Field(min_length=1, max_length=255)]
+Columns = Annotated[list[Column], Field(min_length=1)]
+Duration = Annotated[str, AfterValidator(_duration)]
+Options = dict[str, Annotated[str, BeforeValidator(_scalar)]]
+Location = Annotated[str, AfterValidator(_location)]
+Ddl = Annotated[str, Field(min_length=1, description="Columns in Spark's DDL: id BIGINT NOT NULL, day DATE.")]
+
+
+class Part(BaseModel):
+    """A part of the file: unknown fields are refused, and nothing is converted silently."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+
+
+class FileSource(Part):
+    """Files found by globs; a broken file, or one with other columns than the schema's, ends the run."""
+
+    format: Literal["csv", "json", "parquet", "avro"]
+    paths: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
+    """Files, folders or globs."""
+
+    ddl: Ddl | None = Field(default=None, alias="schema")
+    """What the files hold; NOT NULL is enforced. Without it columns and types are found out by reading the files."""
+
+    options: Options = {}
+    """Options of Spark's reader, such as `sep`."""
+
+
+class DeltaSource(Part):
+    """A Delta table, as it is now or at a version."""
+
+    format: Literal["delta"]
+    path: Location
+    options: Options = {}
+    """Options of Delta's reader, such as `versionAsOf`."""
+
+
+class Password(Part):
+    """Where a password is: never in this file."""
+
+    environment: str | None = None
+    """The name of an environment variable."""
+
+    secret: str | None = None
+    """The name or ARN of a secret in Secrets Manager."""
+
+    field: str | None = None
+    """The secret is a JSON object, and the password this field of it."""
+
+
+class Partitions(Part):
+    """How a JDBC source is read in parallel: by ranges of a numeric, date or timestamp column."""
+
+    column: Column
+    lower: int | date | datetime
+    upper: int | date | datetime
+    """Bounds of the ranges, not of the rows: rows beyond them are read too."""
+
+    count: Annotated[int, Field(ge=1, le=10_000)]
+
+
+class JdbcSource(Part):
+    """A table or query of a database."""
+
+    format: Literal["jdbc"]
+    url: Annotated[str, AfterValidator(_jdbc_url)]
+    table: str | None = None
+    query: str | None = None
+    user: str | None = None
+    password: Password | None = None
+    driver: str | None = None
+    """The driver's Java class; its jar is given to the job with --jar."""
+
+    partitions: Partitions | None = None
+    fetch_size: Annotated[int, Field(ge=1)] = 10_000
+    """Rows per round trip, which bounds what a task holds."""
+
+    options: Annotated[Options, AfterValidator(_without_password)] = {}
+
+
+Source: TypeAlias = Annotated[FileSource | DeltaSource | JdbcSource, Field(discriminator="format")]
+
+
+class Step(Part):
+    """A query over the sources and earlier steps, whose answer later steps see as a view."""
+
+    view: Word
+    sql: Annotated[str, Field(min_length=1)]
+
+
+class Target(Part):
+    """The Delta table that is written, and the name under which it is shared."""
+
+    location: Location
+    share: Annotated[str, AfterValidator(_share)] | None = None
+    """SHARE.SCHEMA.TABLE; without it nothing is shared."""
+
+    storage: str = ""
+    """The catalog's storage that the location lies in; AWS S3 if none is named."""
+
+    history: bool = True
+    """Recipients may read earlier versions and the change feed."""
+
+    comment: str | None = None
+    columns: dict[Column, str] = {}
+    """Comments on columns."""
+
+    partition_by: list[Column] = []
+    cluster_by: Annotated[list[Column], Field(max_length=4)] = []
+    """Liquid clustering; Delta takes four columns at most."""
+
+    properties: Options = {}
+    """Table properties, such as `delta.deletedFileRetentionDuration`."""
+
+    change_data_feed: bool = True
+    evolve_schema: bool = False
+    """Accept new columns (with mode overwrite any other schema)."""
+
+
+class Overwrite(Part):
+    """The rows become the whole table."""
+
+    mode: Literal["overwrite"]
+
+
+class OverwritePartitions(Part):
+    """The rows replace the partitions that they fall into, or all rows that a condition names."""
+
+    mode: Literal["overwrite_partitions"]
+    where: str | None = None
+    """Rows of the table for which this holds are replaced; new rows must all satisfy it."""
+
+
+class Append(Part):
+    """The rows are added."""
+
+    mode: Literal["append"]
+
+
+class Merge(Part):
+    """New keys are inserted, known ones updated where something changed."""
+
+    mode: Literal["merge"]
+    keys: Columns
+
+
+class Scd2(Part):
+    """Every state of a key is kept with the time for which it held (slowly changing dimension, type 2)."""
+
+    mode: Literal["scd2"]
+    keys: Columns
+    at: Column | None = None
+    """The column that says since when a row holds; without it a row holds since the run."""
+
+    valid_from: Column = "valid_from"
+    valid_to: Column = "valid_to"
+    current: Column = "is_current"
+
+
+Write: TypeAlias = Annotated[Overwrite | OverwritePartitions | Append | Merge | Scd2, Field(discriminator="mode")]
+
+
+class Stream(Part):
+    """One source is followed: every batch of it goes through the steps and is written exactly once."""
+
+    source: Word
+    checkpoint: Location
+    """The folder that remembers what was read. It belongs to this dataset alone."""
+
+    trigger: Annotated[str, AfterValidator(_trigger)] = "available_now"
+    """`available_now`: what is there, then the end; or an interval such as `5 minutes`, until the job is stopped."""
+
+
+Action = Literal["fail", "drop", "quarantine"]
+Bound: TypeAlias = int | float | date | datetime | str
+
+
+class Expectation(Part):
+    """What is expected of the rows. A null satisfies everything but `not_null`, as in a CHECK constraint."""
+
+    name: Word | None = None
+    action: Action = "fail"
+    """fail: nothing is written. drop: the row is left out. quarantine: it goes to the side table, with the reason."""
+
+    @property
+    def title(self) -> str:
+        """The name, or what it expects of which columns."""
+        return self.name or "_".join([self.expect, *self.about])  # type: ignore[attr-defined]
+
+    @property
+    def about(self) -> list[str]:
+        """The columns that it speaks of."""
+        return list(getattr(self, "columns", ())) or [column for column in (getattr(self, "column", ""),) if column]
+
+
+class NotNull(Expectation):
+    """No column is null."""
+
+    expect: Literal["not_null"]
+    columns: Columns
+
+
+class Unique(Expectation):
+    """No two rows of this run have the same values; with drop or quarantine all rows that share them go."""
+
+    expect: Literal["unique"]
+    columns: Columns
+
+
+class Range(Expectation):
+    """The value is neither below `min` nor above `max`."""
+
+    expect: Literal["range"]
+    column: Column
+    min: Bound | None = None
+    max: Bound | None = None
+
+
+class AcceptedValues(Expectation):
+    """The value is one of these."""
+
+    expect: Literal["accepted_values"]
+    column: Column
+    values: Annotated[list[str | int | float | bool | date], Field(min_length=1)]
+
+
+class Reference(Expectation):
+    """The values are found in another source or step."""
+
+    expect: Literal["reference"]
+    columns: Columns
+    to: Word
+    """A source or step."""
+
+    to_columns: list[Column] = []
+    """Its columns, in the same order; the same names if none are given."""
+
+
+class Condition(Expectation):
+    """A condition in SQL holds for every row."""
+
+    expect: Literal["sql"]
+    condition: Annotated[str, Field(min_length=1)]
+
+
+class RowCount(Expectation):
+    """The run has so many rows."""
+
+    expect: Literal["row_count"]
+    min: Annotated[int, Field(ge=0)] | None = None
+    max: Annotated[int, Field(ge=0)] | None = None
+    action: Literal["fail"] = "fail"
+
+
+class Freshness(Expectation):
+    """The latest value of a time column is not older than this."""
+
+    expect: Literal["freshness"]
+    column: Column
+    within: Duration
+    action: Literal["fail"] = "fail"
+
+
+AnyExpectation: TypeAlias = Annotated[
+    NotNull | Unique | Range | AcceptedValues | Reference | Condition | RowCount | Freshness,
+    Field(discriminator="expect"),
+]
+
+
+class Schedule(Part):
+    """When the dataset is built, in the words of EventBridge Scheduler."""
+
+    expression: Annotated[str, AfterValidator(check_schedule)]
+    timezone: Annotated[str, AfterValidator(_zone)] = "UTC"
+
+
+class Dataset(Part):
+    """A dataset: where its rows come from, what they become, and what must be true of them."""
+
+    name: Word
+    sources: Annotated[dict[Word, Source], Field(min_length=1)]
+    """By name; steps see each as a view."""
+
+    steps: list[Step] = []
+    """Queries in order; the last one's answer is written. Without steps the only source is."""
+
+    target: Target
+    write: Write
+    stream: Stream | None = None
+    expectations: list[AnyExpectation] = []
+    quarantine: Location | None = None
+    """The side table of quarantined rows; the target's location with `_quarantine` if none is named."""
+
+    schedule: Schedule | None = None
+
+    @property
+    def quarantine_location(self) -> str:
+        """Where quarantined rows go."""
+        return self.quarantine or f"{self.target.location}_quarantine"
+
+    @property
+    def quarantines(self) -> bool:
+        """Whether rows may go to the side table."""
+        return any(one.action == "quarantine" for one in self.expectations)
+
+    @property
+    def last_view(self) -> str:
+        """The view whose rows are written."""
+        return self.steps[-1].view if self.steps else next(iter(self.sources))
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a dataset file, by which editors complete and check it."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Dataset.model_json_schema()}

@@ -1,0 +1,179 @@
+"""Rows by key into an existing table: update what changed and insert what is new, or keep every state with its time."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.quoting import literal, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+INCOMPARABLE = frozenset({"map", "variant", "interval", "geometry", "geography"})
+"""Types that SQL cannot compare: in a merge a row that has one counts as changed."""
+
+MATCH = "__key_"
+"""What the keys are called that a merge of states is matched by, beside the rows' own columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """The columns that say when a state of a key held (slowly changing dimension, type 2)."""
+
+    at: str | None = None
+    """The rows' column that says since when they hold; None: since this run."""
+
+    valid_from: str = "valid_from"
+    valid_to: str = "valid_to"
+    """Null while the state holds; else the `valid_from` of the next one."""
+
+    current: str = "is_current"
+
+    @property
+    def columns(self) -> tuple[str, str, str]:
+        """What the table has beside the rows' columns."""
+        return self.valid_from, self.valid_to, self.current
+
+
+def merge(spark: "SparkSession", rows: "DataFrame", keys: Sequence[str], location: str, *, evolve: bool) -> None:
+    """Insert new keys and update known ones; a row that says what the table already says is left alone.
+
+    So the change feed, and with it every recipient's incremental read, holds the real changes only.
+    """
+    from delta.tables import DeltaTable
+
+    table = DeltaTable.forPath(spark, location)
+    known = {name.lower() for name in table.toDF().columns}
+    others = _others(rows, keys)
+    changed = None
+    if not _incomparable(rows, others) and all(name.lower() in known for name in others):
+        changed = _differ(others)
+    merging = table.alias("old").merge(rows.alias("new"), _same(keys))
+    if evolve:
+        merging = merging.withSchemaEvolution()
+    merging.whenMatchedUpdateAll(condition=changed).whenNotMatchedInsertAll().execute()
+
+
+def states(rows: "DataFrame", validity: Validity) -> "DataFrame":
+    """Return the rows with the columns that say since when they hold."""
+    from pyspark.sql import functions
+
+    taken = [name for name in rows.columns if name.lower() in {column.lower() for column in validity.columns}]
+    if taken:
+        raise PipelineError(f"the rows have a column {taken[0]} already: name another in write, or leave it out.")
+    if validity.at is not None and validity.at.lower() not in {name.lower() for name in rows.columns}:
+        raise PipelineError(f"the column {validity.at} (write.at) is not among the rows': {', '.join(rows.columns)}.")
+    since = functions.col(quoted(validity.at)) if validity.at else functions.lit(datetime.now(UTC))
+    return rows.withColumns({
+        validity.valid_from: since.cast("timestamp"),
+        validity.valid_to: functions.lit(None).cast("timestamp"),
+        validity.current: functions.lit(True),  # noqa: FBT003 -- a value
+    })  # fmt: skip
+
+
+def keep_states(  # noqa: PLR0913 -- what a merge is made of
+    spark: "SparkSession",
+    rows: "DataFrame",
+    keys: Sequence[str],
+    validity: Validity,
+    location: str,
+    *,
+    evolve: bool,
+) -> None:
+    """End the current state of keys whose row changed, and add the new state; all in one commit.
+
+    `rows` are `states`. A changed row that does not hold since later than the current state is an error: it has no
+    place in the sequence. A row with the current state's values changes nothing, so days may be delivered twice.
+    """
+    from delta.tables import DeltaTable
+
+    table = DeltaTable.forPath(spark, location)
+    compared = _others(rows, [*keys, *validity.columns, *([validity.at] if validity.at else [])])
+    if wrong := _incomparable(rows, compared):
+        raise PipelineError(f"the column {wrong[0]} has a type that cannot be compared, which states of a key must be.")
+    known = {name.lower() for name in table.toDF().columns}
+    added = [f"new.{quoted(name)} IS NOT NULL" for name in compared if name.lower() not in known]
+    changed = " OR ".join([*added, _differ([name for name in compared if name.lower() in known])])
+    since, current = quoted(validity.valid_from), quoted(validity.current)
+    late = literal("a changed row holds since no later than the current state of its key: states come in their order")
+    follows = f"CASE WHEN new.{since} > old.{since} THEN true ELSE raise_error({late}) END"
+    current_states = table.toDF().where(current).alias("old")
+    following = rows.alias("new").join(current_states, on=_condition(_same(keys)), how="inner")
+    following = following.where(f"CASE WHEN {changed} THEN {follows} ELSE false END").select("new.*")
+    # Once with its keys, to end the state or to find nobody, and if there is a state to end once more without, to be
+    # inserted: MERGE does one thing for each row.
+    matches = [quoted(f"{MATCH}{number}") for number in range(len(keys))]
+    staged = rows.selectExpr("*", *(f"{quoted(key)} AS {name}" for key, name in zip(keys, matches, strict=True)))
+    nobody = [f"nullif({quoted(key)}, {quoted(key)}) AS {name}" for key, name in zip(keys, matches, strict=True)]
+    staged = staged.unionByName(following.selectExpr("*", *nobody))
+    same = " AND ".join(f"old.{quoted(key)} = new.{name}" for key, name in zip(keys, matches, strict=True))
+    merging = table.alias("old").merge(staged.alias("new"), f"old.{current} AND {same}")
+    if evolve:
+        merging = merging.withSchemaEvolution()
+    ended: dict[str, str | Column] = {quoted(validity.valid_to): f"new.{since}", current: "false"}
+    inserted: dict[str, str | Column] = {quoted(name): f"new.{quoted(name)}" for name in rows.columns}
+    merging.whenMatchedUpdate(condition=changed, set=ended).whenNotMatchedInsert(values=inserted).execute()
+
+
+def refuse_undecided(rows: "DataFrame", keys: Sequence[str]) -> None:
+    """Raise `PipelineError` when a key is missing, null or given twice: nothing would say which row to keep."""
+    from pyspark.sql import functions
+
+    missing = [key for key in keys if key.lower() not in {name.lower() for name in rows.columns}]
+    if missing:
+        raise PipelineError(f"the key column {missing[0]} is not among the rows' columns: {', '.join(rows.columns)}.")
+    names = [quoted(key) for key in keys]
+    counted = rows.groupBy(*names).agg(functions.count("*").alias("rows"))
+    absent = " OR ".join(f"{name} IS NULL" for name in names)
+    wrong = counted.where(f"rows > 1 OR {absent}").select(*names).first()
+    if wrong is None:
+        return
+    named = ", ".join(f"{key} = {value!r}" for key, value in zip(keys, wrong, strict=True))
+    if None in tuple(wrong):
+        raise PipelineError(f"a row to merge has no key ({named}): leave such rows out in the SQL.")
+    raise PipelineError(f"several rows to merge have the same key ({named}): reduce them to one in the SQL.")
+
+
+def keyed(rows: "DataFrame", table: "DataFrame", keys: Sequence[str], ignored: Iterable[str] = ()) -> dict[str, int]:
+    """Count the keys of rows that are new to a table, changed, and as they are there."""
+    from pyspark.sql import functions
+
+    refuse_undecided(rows, keys)
+    known = {name.lower() for name in table.columns}
+    compared = [name for name in _others(rows, [*keys, *ignored]) if name.lower() in known]
+    compared = [name for name in compared if name not in _incomparable(rows, compared)]
+    there = table.withColumn(f"{MATCH}there", functions.lit(True)).alias("old")  # noqa: FBT003 -- a value
+    joined = rows.alias("new").join(there, on=_condition(_same(keys)), how="left")
+    absent = f"old.{MATCH}there IS NULL"
+    counted: Any = joined.selectExpr(
+        f"count_if({absent}) AS new",
+        f"count_if(NOT {absent} AND {_differ(compared)}) AS changed",
+        f"count_if(NOT {absent} AND NOT ({_differ(compared)})) AS unchanged",
+    ).first()
+    return {name: int(count) for name, count in counted.asDict().items()}
+
+
+def _others(rows: "DataFrame", keys: Iterable[str]) -> list[str]:
+    lowered = {key.lower() for key in keys}
+    return [name for name in rows.columns if name.lower() not in lowered]
+
+
+def _incomparable(rows: "DataFrame", names: Sequence[str]) -> list[str]:
+    return [name for name in names if any(kind in rows.schema[name].dataType.simpleString() for kind in INCOMPARABLE)]
+
+
+def _same(keys: Sequence[str]) -> str:
+    return " AND ".join(f"old.{quoted(key)} = new.{quoted(key)}" for key in keys)
+
+
+def _differ(names: Sequence[str]) -> str:
+    pairs = " AND ".join(f"old.{quoted(name)} <=> new.{quoted(name)}" for name in names)
+    return f"NOT ({pairs})" if pairs else "false"
+
+
+def _condition(text: str) -> "Column":
+    from pyspark.sql import functions
+
+    return functions.expr(text)

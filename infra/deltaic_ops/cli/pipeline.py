@@ -1,0 +1,89 @@
+"""Decides what `deltaic pipeline` does: what a dataset file may say, what is wrong with one, and its run."""
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from deltaic_pipeline.datasets.checking import check as findings_of
+from deltaic_pipeline.datasets.model import json_schema
+from deltaic_pipeline.failures import PipelineError
+
+from deltaic_ops.cli.operator import AsJson, operator
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+
+File = Annotated[str, typer.Argument(metavar="FILE", help="The dataset file.")]
+
+
+@app.command()
+def schema() -> None:
+    r"""Print the JSON Schema of dataset files, by which editors complete and check them.
+
+    \b
+    deltaic pipeline schema > dataset.schema.json
+    """
+    typer.echo(json.dumps(json_schema(), indent=2))
+
+
+@app.command()
+def check(ctx: typer.Context, file: File, as_json: AsJson = False) -> None:
+    r"""Name every mistake of a dataset file with its line and field; reads nothing else and starts no Spark.
+
+    What begins with `perhaps` is SQL that only Spark can judge, and refuses nothing.
+
+    \b
+    deltaic pipeline check patients.yaml
+    """
+    out = operator(ctx, as_json)
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as failure:
+        raise PipelineError(f"{file} cannot be read: {failure}") from None
+    checked = findings_of(text)
+    if as_json:
+        told = [asdict(found) for found in checked.findings]
+        out.json([{"file": file, **found, "mistake": not found.pop("doubtful")} for found in told])
+    else:
+        for found in checked.findings:
+            typer.echo(f"{file}:{found.line}: {found}")
+    if checked.mistakes:
+        raise typer.Exit(1)
+    out.note(f"{file} is a dataset; `deltaic pipeline run {file} --dry-run` reads its sources")
+
+
+@app.command()
+def run(  # noqa: PLR0913, PLR0917 -- the job's own arguments
+    ctx: typer.Context,
+    file: File,
+    run_id: Annotated[
+        str, typer.Option(metavar="NAME", help="Name of this run: repeated with it, nothing is written twice.")
+    ] = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show plan, differences and counts; change nothing.")
+    ] = False,
+    wait: Annotated[float, typer.Option(metavar="SECONDS", help="Wait for another writer of the table.")] = 0.0,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Spark's heap, such as 4g.")] = "1g",
+    jar: Annotated[list[str] | None, typer.Option(metavar="PATH", help="A database's driver. Can be repeated.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    r"""Build a dataset on this machine, as `python -m deltaic_pipeline.run` does anywhere.
+
+    Exit codes: 0 done (or done before by the same run), 1 refused or failed, 2 wrong arguments, 3 an expectation
+    failed and nothing was written, 4 another writer has the table or took it: run again.
+
+    \b
+    deltaic pipeline run patients.yaml --dry-run
+    deltaic pipeline run patients.yaml --run-id 2026-11-22 --memory 4g
+    """
+    from deltaic_pipeline.run import main
+
+    out = operator(ctx, as_json)
+    # The job reaches AWS as any tool does: by the ordinary variables.
+    os.environ.update(out.connection.environment)
+    arguments = [file, f"--run-id={run_id}", f"--wait={wait}", f"--memory={memory}"]
+    arguments += [f"--catalog={out.connection.catalog_table}", *(f"--jar={each}" for each in jar or ())]
+    arguments += ["--dry-run"] * dry_run + ["--json"] * as_json
+    raise typer.Exit(main(arguments))

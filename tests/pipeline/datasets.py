@@ -1,0 +1,31 @@
+"""Dataset files for tests: the smallest one that is right, and what differs from it."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from deltaic_pipeline.datasets.checking import dataset_of
+from deltaic_pipeline.runs import Run
+
+
+def dataset(location: str, **parts: Any) -> dict[str, Any]:
+    """Return a dataset of one source `source`; parts whose value is None are left out."""
+    target = {"location": location, **parts.pop("target", {})}
+    whole = {"name": "tried", "target": target, "write": {"mode": "append"}, **parts}
+    return {name: value for name, value in whole.items() if value is not None}
+
+
+def run_of(content: Mapping[str, Any], run_id: str = "run") -> Run:
+    """Return a run of a dataset that was written down and read again."""
+    return Run(dataset_of(yaml.safe_dump(dict(content)), "dataset.yaml")[0], run_id)
+
+
+def json_source(
+    folder: Path, name: str, rows: Iterable[Mapping[str, Any]], schema: str | None = None
+) -> dict[str, Any]:
+    """Write rows to a file of JSON lines and return the source that reads it."""
+    file = folder / f"{name}.json"
+    file.write_text("".join(json.dumps(row, default=str) + "\n" for row in rows), encoding="utf-8")
+    return {"format": "json", "paths": [str(file)], **({"schema": schema} if schema else {})}

@@ -1,0 +1,253 @@
+"""What is wrong with sources, rows or rights ends a run with one clear message, and the table stays as it was."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+from deltaic.errors import Conflict, DeltaicError
+from deltaic_pipeline.building import build
+from deltaic_pipeline.failures import ExpectationFailed, PipelineError, exit_code
+from deltaic_pipeline.lease import TIME_TO_LIVE
+from deltaic_pipeline.register import Catalog
+from deltaic_pipeline.steps import silent
+from pipeline.datasets import dataset, json_source, run_of
+from pipeline.place import BUCKET, Place
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+SCHEMA = "id INT NOT NULL, name STRING"
+TABLE = f"s3://{BUCKET}/bad-input"
+
+
+@pytest.fixture(scope="module")
+def table(
+    spark: "SparkSession", catalog: Catalog, s3: "S3Client", tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[], list[str]]:
+    """Make a table and return what tells whether it, or its side table, has changed since."""
+    source = json_source(tmp_path_factory.mktemp("first"), "s", [{"id": 1, "name": "a"}], SCHEMA)
+    build(spark, run_of(dataset(TABLE, sources={"s": source}), "first"), catalog, silent)
+
+    def log() -> list[str]:
+        listed = s3.list_objects_v2(Bucket=BUCKET, Prefix="bad-input")["Contents"]
+        return [f"{item['Key']} {item['ETag']}" for item in listed if "/_delta_log/0" in item["Key"]]
+
+    assert len(log()) == 1
+    return log
+
+
+def files(source_format: str, path: Path, schema: str | None = SCHEMA, **options: str) -> dict[str, Any]:
+    declared = {"schema": schema} if schema else {}
+    return {"format": source_format, "paths": [str(path)], "options": options, **declared}
+
+
+def text(folder: Path, name: str, content: str) -> Path:
+    (folder / name).write_text(content)
+    return folder / name
+
+
+def half_a_parquet_file(spark: "SparkSession", folder: Path) -> dict[str, Any]:
+    rows = spark.sql("SELECT 1 AS id, 'x' AS name")
+    rows.coalesce(1).write.parquet(str(folder / "p"))
+    [file] = (folder / "p").glob("*.parquet")
+    file.write_bytes(file.read_bytes()[:-20])
+    (folder / "p" / f".{file.name}.crc").unlink()
+    return files("parquet", folder / "p")
+
+
+def parquet_without_a_column(spark: "SparkSession", folder: Path) -> dict[str, Any]:
+    spark.sql("SELECT 1 AS id, 2 AS more").write.parquet(str(folder / "p"))
+    return files("parquet", folder / "p")
+
+
+def parquet_of_two_types(spark: "SparkSession", folder: Path) -> dict[str, Any]:
+    spark.sql("SELECT 1 AS id, 'x' AS name").write.parquet(str(folder / "p"))
+    spark.sql("SELECT 'one' AS id, 'x' AS name").write.mode("append").parquet(str(folder / "p"))
+    return files("parquet", folder / "p", None)
+
+
+def avro_with_another_column(spark: "SparkSession", folder: Path) -> dict[str, Any]:
+    spark.sql("SELECT 1 AS id, 'x' AS nam").write.format("avro").save(str(folder / "a"))
+    return files("avro", folder / "a")
+
+
+def half_a_gzip(_: "SparkSession", folder: Path) -> dict[str, Any]:
+    whole = gzip.compress("".join(f'{{"id": {n}, "name": "{n * n}"}}\n' for n in range(5000)).encode())
+    (folder / "half.json.gz").write_bytes(whole[: len(whole) // 2])
+    return files("json", folder / "half.json.gz")
+
+
+def of(name: str, content: str, schema: str | None = SCHEMA) -> Callable[["SparkSession", Path], dict[str, Any]]:
+    return lambda _, folder: files(name.rpartition(".")[2], text(folder, name, content), schema)
+
+
+SOURCES: dict[str, tuple[Callable[["SparkSession", Path], dict[str, Any]], str]] = {
+    "missing source": (lambda _, folder: files("csv", folder / "none*.csv"), "PATH_NOT_FOUND"),
+    "empty glob": (lambda _, folder: files("json", folder / "*.json"), "PATH_NOT_FOUND"),
+    "half a CSV line": (of("a.csv", "id,name\n1,a\n2"), "MALFORMED_RECORD|alformed"),
+    "CSV line too long": (of("a.csv", "id,name\n1,a,b\n"), "MALFORMED_RECORD|alformed"),
+    "CSV with another header": (of("a.csv", "id,nom\n1,a\n"), "header"),
+    "CSV with another type": (of("a.csv", "id,name\none,a\n"), r"a\.csv.*\"one\""),
+    "half a JSON line": (of("a.json", '{"id": 1, "name": "a"}\n{"id": 2, "na'), "Unexpected end-of-input"),
+    "JSON with another type": (of("a.json", '{"id": "one", "name": "a"}\n'), "'id' and the value one"),
+    "JSON with another field": (of("a.json", '{"id": 1, "name": "a", "more": 1}\n'), "more"),
+    "JSON with a field in capitals": (of("a.json", '{"id": 1, "NAME": "a"}\n'), "NAME"),
+    "JSON without a field": (of("a.json", '{"name": "a"}\n'), "id is null or missing"),
+    "half a gzip file": (half_a_gzip, "end of|EOF|Unexpected"),
+    "half a Parquet file": (half_a_parquet_file, "footer|Parquet"),
+    "Parquet with other columns": (parquet_without_a_column, "missing: name"),
+    "Parquet of two types": (parquet_of_two_types, "CANNOT_MERGE|merge"),
+    "Avro with other columns": (avro_with_another_column, "nam; missing: name"),
+    "schema that is none": (of("a.csv", "id\n1\n", "id NUMMER("), "sources.s"),
+    "table that is none": (lambda _, folder: {"format": "delta", "path": str(folder)}, "not a Delta table|DELTA_"),
+    "database that is none": (
+        lambda *_: {
+            "format": "jdbc",
+            "url": "jdbc:derby:memory:nothing",
+            "table": "t",
+            "driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver",
+        },
+        "sources.s: .*not found",
+    ),
+    "password that is not set": (
+        lambda *_: {
+            "format": "jdbc",
+            "url": "jdbc:derby:memory:x",
+            "table": "t",
+            "password": {"environment": "NOT_SET"},
+        },
+        "NOT_SET",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SOURCES)
+def test_a_broken_source_leaves_the_table_as_it_was(
+    spark: "SparkSession", catalog: Catalog, tmp_path: Path, table: Callable[[], list[str]], case: str
+) -> None:
+    source, message = SOURCES[case]
+    refused(spark, catalog, table, dataset(TABLE, sources={"s": source(spark, tmp_path)}), message)
+
+
+def step(sql: str) -> dict[str, Any]:
+    return {"steps": [{"view": "v", "sql": sql}]}
+
+
+ROWS: dict[str, tuple[dict[str, Any], str]] = {
+    "SQL with an unknown column": (step("SELECT nothing FROM s"), r"steps.0.sql.*nothing"),
+    "SQL that is none": (step("SELECT id a b FROM s"), r"steps.0.sql"),
+    "row that fails": (step("SELECT id, raise_error('row 7') AS name FROM s"), "row 7|void"),
+    "missing column": (step("SELECT id FROM s"), r"schema drift: name \(string\) is missing"),
+    "new column": (step("SELECT *, 1 AS more FROM s"), r"schema drift: more \(int\) is not in the table"),
+    "other type": (step("SELECT id, array(name) AS name FROM s"), "name"),
+    "other partitions": ({"target": {"partition_by": ["name"]}}, "partitioned by nothing"),
+    "no partitions to overwrite": (
+        {"write": {"mode": "overwrite_partitions"}, "target": {"partition_by": ["id"]}},
+        "not partitioned",
+    ),
+    "rows outside the condition": (
+        {"write": {"mode": "overwrite_partitions", "where": "id < 5"}},
+        "replaceWhere|REPLACE_WHERE|does not conform",
+    ),
+    "null key": (
+        {"write": {"mode": "merge", "keys": ["id"]}, **step("SELECT nullif(id, 7) AS id, name FROM s")},
+        r"no key \(id = None\)",
+    ),
+    "key given twice": (
+        {"write": {"mode": "merge", "keys": ["id"]}, **step("SELECT * FROM s UNION ALL SELECT * FROM s")},
+        r"same key \(id = 7\)",
+    ),
+    "unknown key": ({"write": {"mode": "merge", "keys": ["nr"]}}, "key column nr"),
+    "column of states": (
+        {"write": {"mode": "scd2", "keys": ["id"], "valid_from": "name"}},
+        "schema drift: name",
+    ),
+    "unknown property": ({"target": {"properties": {"delta.nonsense": 1}}}, "delta.nonsense"),
+    "expectation of no column": ({"expectations": [{"expect": "not_null", "columns": ["nr"]}]}, "column nr"),
+    "condition that is none": (
+        {"expectations": [{"expect": "sql", "name": "x", "condition": "id >"}]},
+        "the expectation x: .*yntax",
+    ),
+    "reference to no column": (
+        {"expectations": [{"expect": "reference", "columns": ["id"], "to": "s", "to_columns": ["nr"]}]},
+        "column nr, which s does not have",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ROWS)
+def test_rows_that_do_not_fit_leave_the_table_as_it_was(
+    spark: "SparkSession", catalog: Catalog, tmp_path: Path, table: Callable[[], list[str]], case: str
+) -> None:
+    parts, message = ROWS[case]
+    source = json_source(tmp_path, "s", [{"id": 7, "name": "a"}], SCHEMA)
+    refused(spark, catalog, table, dataset(TABLE, sources={"s": source}, **parts), message)
+
+
+FAIL: dict[str, tuple[dict[str, Any], str]] = {
+    "not null": ({"expect": "not_null", "columns": ["name"]}, r"not_null_name \(1 of 3 rows\)"),
+    "range": ({"expect": "range", "column": "id", "max": 2}, r"range_id \(1 of 3 rows\)"),
+    "unique": ({"expect": "unique", "columns": ["name"]}, r"unique_name \(2 of 3 rows\)"),
+    "row count": ({"expect": "row_count", "min": 4}, r"3 rows, expected 4 to any"),
+}
+
+
+@pytest.mark.parametrize("case", FAIL)
+def test_a_failed_expectation_leaves_the_table_as_it_was(
+    spark: "SparkSession", catalog: Catalog, tmp_path: Path, table: Callable[[], list[str]], case: str
+) -> None:
+    expectation, message = FAIL[case]
+    rows: list[dict[str, Any]] = [{"id": 1, "name": "x"}, {"id": 2, "name": "x"}, {"id": 3}]
+    aside = {"expect": "accepted_values", "column": "id", "values": [2, 3], "action": "quarantine"}
+    content = dataset(TABLE, sources={"s": json_source(tmp_path, "s", rows, SCHEMA)}, expectations=[aside, expectation])
+    failure = refused(spark, catalog, table, content, message)
+    assert isinstance(failure, ExpectationFailed)
+    assert exit_code(failure) == 3
+
+
+def test_a_bucket_that_may_not_be_written_leaves_nothing(
+    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client"
+) -> None:
+    s3.create_bucket(Bucket="closed")
+    hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
+    hadoop.set("fs.s3a.bucket.closed.access.key", "nobody")
+    hadoop.set("fs.s3a.bucket.closed.secret.key", "nothing")
+    source = json_source(place.folder, "s", [{"id": 1}])
+    with pytest.raises(PipelineError, match=r"403|Forbidden|AccessDenied|not permitted") as refusal:
+        build(spark, run_of(dataset("s3://closed/t", sources={"s": source})), catalog, silent)
+    assert "\n" not in refusal.value.message
+    assert s3.list_objects_v2(Bucket="closed")["KeyCount"] == 0
+
+
+def test_a_table_that_somebody_else_writes_is_left_alone(
+    spark: "SparkSession", catalog: Catalog, tmp_path: Path, table: Callable[[], list[str]]
+) -> None:
+    catalog.leases.acquire(TABLE, "somebody", TIME_TO_LIVE)
+    try:
+        content = dataset(TABLE, sources={"s": json_source(tmp_path, "s", [{"id": 1, "name": "x"}], SCHEMA)})
+        failure = refused(spark, catalog, table, content, "being written by somebody")
+    finally:
+        catalog.leases.release(TABLE, "somebody")
+    assert isinstance(failure, Conflict)
+    assert exit_code(failure) == 4
+
+
+def refused(
+    spark: "SparkSession", catalog: Catalog, table: Callable[[], list[str]], content: dict[str, Any], message: str
+) -> DeltaicError:
+    before = table()
+    with pytest.raises(DeltaicError, match=message) as refusal:
+        build(spark, run_of(content, uuid4().hex), catalog, silent)
+    assert "\n" not in refusal.value.message
+    assert "Exception" not in refusal.value.message
+    assert table() == before
+    return refusal.value

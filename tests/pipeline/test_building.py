@@ -1,0 +1,370 @@
+"""Building datasets: every mode against plain Python, once a run, and nothing written where something is wrong."""
+
+import os
+import random
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic_pipeline.building import build
+from deltaic_pipeline.failures import ExpectationFailed, PipelineError
+from deltaic_pipeline.planning import plan
+from deltaic_pipeline.register import Catalog
+from deltaic_pipeline.runs import Run, target_of
+from deltaic_pipeline.steps import Step, silent
+from deltaic_pipeline.writing import write
+from pipeline.datasets import dataset, json_source, run_of
+from pipeline.place import BUCKET, Place
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+
+def rows_of(spark: "SparkSession", location: str, *columns: str) -> list[tuple[Any, ...]]:
+    table = spark.read.format("delta").load(location.replace("s3://", "s3a://", 1))
+    return sorted((tuple(row) for row in table.select(*columns).collect()), key=repr)
+
+
+def test_a_file_says_all_of_a_table(spark: "SparkSession", catalog: Catalog, place: Place, admin: CatalogAdmin) -> None:
+    content = dataset(
+        place.location,
+        sources={
+            "doses": json_source(
+                place.folder,
+                "doses",
+                [{"id": n, "site": "ABX"[n % 3], "dose": n % 6} for n in range(12)],
+                "id INT NOT NULL, site STRING, dose INT",
+            ),
+            "sites": json_source(place.folder, "sites", [{"name": "A"}, {"name": "B"}], "name STRING"),
+        },
+        steps=[
+            {"view": "few", "sql": "SELECT * FROM doses WHERE id < 11"},
+            {"view": "more", "sql": "SELECT *, id * 10 AS ten FROM few"},
+        ],
+        target={
+            "share": "building.s.doses",
+            "comment": "Doses, one row each",
+            "columns": {"dose": "Which dose it was", "TEN": "it's ten"},
+            "cluster_by": ["site"],
+            "properties": {"delta.deletedFileRetentionDuration": "interval 30 days"},
+        },
+        expectations=[
+            {"expect": "range", "column": "dose", "max": 4, "action": "quarantine"},
+            {"expect": "reference", "columns": ["site"], "to": "sites", "to_columns": ["name"], "action": "drop"},
+            {"expect": "row_count", "min": 11, "max": 11},
+        ],
+    )
+    summary = build(spark, run_of(content, "first"), catalog, silent)
+    expected = [(n, n * 10) for n in range(11) if n % 6 <= 4 and n % 3 != 2]
+    assert rows_of(spark, place.location, "id", "ten") == sorted(expected, key=repr)
+    aside = rows_of(spark, f"{place.location}_quarantine", "id", "_reasons", "_run")
+    assert aside == [(5, ["range_dose"], "first")]
+    assert (summary.rows, summary.quarantined, summary.version) == (11, 1, 0)
+    detail: Any = spark.sql(f"DESCRIBE DETAIL delta.`{place.spark_location}`").first()
+    assert detail["description"] == "Doses, one row each"
+    assert detail["clusteringColumns"] == ["site"]
+    assert detail["properties"]["delta.deletedFileRetentionDuration"] == "interval 30 days"
+    table = spark.read.format("delta").load(place.spark_location)
+    assert {field.name: field.metadata.get("comment") for field in table.schema.fields} == {
+        "id": None,
+        "site": None,
+        "dose": "Which dose it was",
+        "ten": "it's ten",
+    }
+    assert admin.tables.get("building", "s", "doses").location == place.location
+    latest: Any = spark.sql(f"DESCRIBE HISTORY delta.`{place.spark_location}` LIMIT 1").first()
+    again = build(spark, run_of(content, "first"), catalog, silent)
+    assert (again.version, again.repeated) == (0, True)
+    repeated: Any = spark.sql(f"DESCRIBE HISTORY delta.`{place.spark_location}` LIMIT 1").first()
+    assert repeated["version"] == latest["version"]
+
+
+def test_rows_are_counted_in_the_pass_that_writes_them(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+    source = json_source(place.folder, "s", [{"id": n} for n in range(10)], "id INT")
+    expected = [
+        {"expect": "range", "column": "id", "max": 7, "action": "drop"},
+        {"expect": "sql", "name": "no_three", "condition": "id <> 3", "action": "quarantine"},
+        {"expect": "not_null", "columns": ["id"]},
+    ]
+
+    def content(*more: dict[str, Any]) -> dict[str, Any]:
+        return dataset(place.location, sources={"s": source}, expectations=[*expected, *more])
+
+    summary = build(spark, run_of(content(), "one"), catalog, silent)
+    written = [(n,) for n in range(8) if n != 3]
+    assert rows_of(spark, place.location, "id") == written
+    assert rows_of(spark, f"{place.location}_quarantine", "id", "_reasons") == [(3, ["no_three"])]
+    assert {one.name: one.failing for one in summary.verdicts} == {"range_id": 2, "no_three": 1, "not_null_id": 0}
+    fatal = {"expect": "range", "name": "at_least_five", "column": "id", "min": 5}
+    with pytest.raises(ExpectationFailed, match=r"at_least_five \(5 of 10 rows\)"):
+        build(spark, run_of(content(fatal), "two"), catalog, silent)
+    assert rows_of(spark, place.location, "id") == written
+    assert len(rows_of(spark, f"{place.location}_quarantine", "id")) == 1
+
+
+def test_a_run_that_was_killed_before_its_side_table_writes_it_when_repeated(
+    spark: "SparkSession", catalog: Catalog, place: Place
+) -> None:
+    def content(*more: dict[str, Any]) -> Run:
+        aside = {"expect": "range", "column": "id", "max": 2, "action": "quarantine"}
+        source = json_source(place.folder, "s", [{"id": n} for n in range(4)], "id INT")
+        write = {"mode": "merge", "keys": ["id"]}
+        return run_of(
+            dataset(place.location, sources={"s": source}, write=write, expectations=[aside, *more]), "killed"
+        )
+
+    # What the run had done when it ended: its rows, and nothing else.
+    write(spark, spark.range(3).selectExpr("int(id) AS id"), target_of(content().dataset), "killed")
+    # It was judged before its commit; what is old by now does not undo that.
+    summary = build(spark, content({"expect": "row_count", "min": 99}), catalog, silent)
+    assert (summary.version, summary.repeated, summary.quarantined) == (0, True, 1)
+    assert rows_of(spark, f"{place.location}_quarantine", "id") == [(3,)]
+    assert build(spark, content(), catalog, silent).quarantined == 0
+    assert rows_of(spark, place.location, "id") == [(0,), (1,), (2,)]
+    assert rows_of(spark, f"{place.location}_quarantine", "id") == [(3,)]
+
+
+def test_a_stream_writes_every_batch_once(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+    inbox = place.folder / "inbox"
+    inbox.mkdir()
+
+    def arrive(name: str, *rows: tuple[int, str]) -> None:
+        json_source(inbox, name, [{"id": number, "name": text} for number, text in rows])
+
+    source = {
+        "format": "json",
+        "paths": [str(inbox)],
+        "schema": "id INT NOT NULL, name STRING",
+        "options": {"maxFilesPerTrigger": 1},
+    }
+    content = dataset(
+        place.location,
+        sources={"arrivals": source},
+        steps=[{"view": "named", "sql": "SELECT id, upper(name) AS name FROM arrivals"}],
+        stream={"source": "arrivals", "checkpoint": f"{place.location}_checkpoint"},
+        write={"mode": "merge", "keys": ["id"]},
+        expectations=[{"expect": "range", "column": "id", "max": 99, "action": "drop"}],
+    )
+    arrive("1", (1, "a"), (2, "b"))
+    arrive("2", (2, "B2"), (100, "x"))
+    summary = build(spark, run_of(content, "one"), catalog, silent)
+    assert (summary.batches, summary.rows) == (2, 4)
+    arrive("3", (3, "c"))
+    assert build(spark, run_of(content, "two"), catalog, silent).rows == 1
+    assert build(spark, run_of(content, "three"), catalog, silent).rows == 0
+    found = dict(rows_of(spark, place.location, "id", "name"))
+    assert found.keys() == {1, 2, 3}
+    assert found[2] in {"B", "B2"}  # which file came first is the file system's to say
+    transactions = spark.read.json(f"{place.spark_location}/_delta_log/0*.json").where("txn IS NOT NULL")
+    assert sorted(row["version"] for row in transactions.select("txn.version").collect()) == [0, 1, 2]
+    arrive("4", (4, "d"))
+    (inbox / "5.json").write_text('{"id": 5, "name')
+    with pytest.raises(PipelineError, match="alformed"):
+        build(spark, run_of(content, "four"), catalog, silent)
+    assert {4, 3, 2, 1} >= dict(rows_of(spark, place.location, "id", "name")).keys() >= {1, 2, 3}
+
+
+def test_a_stream_with_an_interval_runs_until_it_is_told_to_stop(
+    spark: "SparkSession", catalog: Catalog, place: Place
+) -> None:
+    inbox = place.folder / "inbox"
+    inbox.mkdir()
+    json_source(inbox, "one", [{"id": 1}])
+    content = dataset(
+        place.location,
+        sources={"s": {"format": "json", "paths": [str(inbox)], "schema": "id INT"}},
+        stream={"source": "s", "checkpoint": f"{place.location}_checkpoint", "trigger": "1 second"},
+    )
+
+    def show(now: Step) -> None:
+        ended = now.seconds is not None
+        if ended and now.text.startswith("Writing batch 0"):
+            json_source(inbox, "two", [{"id": 2}])
+        if ended and now.text.startswith("Writing batch 1"):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    summary = build(spark, run_of(content), catalog, show)
+    assert (summary.batches, summary.rows, summary.version) == (2, 2, summary.version)
+    assert rows_of(spark, place.location, "id") == [(1,), (2,)]
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_every_kind_of_source_is_read(
+    spark: "SparkSession", catalog: Catalog, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, driver = "jdbc:derby:memory:registry", "org.apache.derby.iapi.jdbc.AutoloadedDriver"
+    rows = spark.range(10).selectExpr("id", "concat('row ', id) AS name")
+    rows.write.format("jdbc").options(url=f"{url};create=true", dbtable="people", user="me", driver=driver).save()
+    for name in ("avro", "parquet", "delta"):
+        rows.where(f"id % 2 = {int(name == 'avro')}").write.format(name).save(str(place.folder / name))
+    (place.folder / "rows.csv").write_text("id;name\n7;row 7\n")
+    monkeypatch.setenv("REGISTRY_PASSWORD", "not in any log")
+    database = {
+        "format": "jdbc",
+        "url": url,
+        "driver": driver,
+        "user": "me",
+        "password": {"environment": "REGISTRY_PASSWORD"},
+    }
+    ranges = {"column": "id", "lower": 0, "upper": 10, "count": 3}
+    schema = "id BIGINT NOT NULL, name STRING"
+    sources = {
+        "a": {"format": "avro", "paths": [f"{place.folder}/av*"], "schema": schema},
+        "p": {"format": "parquet", "paths": [str(place.folder / "parquet")], "schema": schema},
+        "d": {"format": "delta", "path": str(place.folder / "delta"), "options": {"versionAsOf": 0}},
+        "c": {"format": "csv", "paths": [f"{place.folder}/*.csv"], "schema": schema, "options": {"sep": ";"}},
+        "t": {**database, "table": "people", "partitions": ranges},
+        "q": {**database, "query": 'SELECT "id", "name" FROM people WHERE "id" > 8'},
+    }
+    union = " UNION ALL ".join(f"(FROM {name} SELECT '{name}' AS source, id, name)" for name in sources)
+    run = run_of(dataset(place.location, sources=sources, steps=[{"view": "everything", "sql": union}]))
+    assert "not in any log" not in plan(spark, run).spark_plan
+    build(spark, run, catalog, silent)
+    found = rows_of(spark, place.location, "source", "id", "name")
+    odd, even = range(1, 10, 2), range(0, 10, 2)
+    expected = {"a": odd, "p": even, "d": even, "c": [7], "t": range(10), "q": [9]}
+    assert found == sorted(((name, n, f"row {n}") for name, ids in expected.items() for n in ids), key=repr)
+
+
+def test_a_dry_run_tells_what_would_happen_and_changes_nothing(
+    spark: "SparkSession", catalog: Catalog, place: Place, s3: Any
+) -> None:
+    def content(rows: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
+        source = json_source(place.folder, f"rows{len(rows)}", rows)
+        return dataset(place.location, sources={"s": source}, write={"mode": "merge", "keys": ["id"]}, **more)
+
+    first = content([{"id": 1, "name": "a"}, {"id": 2, "name": "b"}])
+    told = plan(spark, run_of(first))
+    assert (told.new, told.rows, told.effect) == (True, 2, {})
+    build(spark, run_of(first), catalog, silent)
+
+    def keys() -> list[str]:
+        listed = s3.list_objects_v2(Bucket=BUCKET, Prefix=place.prefix)["Contents"]
+        return [f"{item['Key']} {item['ETag']}" for item in listed]
+
+    before = keys()
+    more = [{"id": 1, "name": "a", "age": 3}, {"id": 2, "name": "B", "age": 4}, {"id": 3, "name": "c", "age": -1}]
+    told = plan(
+        spark,
+        run_of(
+            content(
+                more,
+                target={"comment": "People"},
+                expectations=[{"expect": "range", "column": "age", "min": 0, "action": "quarantine"}],
+            )
+        ),
+    )
+    assert [str(one) for one in told.differences] == ["age (bigint) is not in the table"]
+    assert (told.rows, told.written) == (3, 2)
+    assert told.effect == {"new": 0, "changed": 1, "unchanged": 1}
+    assert any("COMMENT ON TABLE" in one for one in told.pending)
+    assert any("range_age (quarantine): 1 of 3 rows" in line for line in told.lines())
+    assert keys() == before
+    catalog.leases.acquire(place.location, "anyone", timedelta(seconds=1))  # none was taken
+    catalog.leases.release(place.location, "anyone")
+
+
+BASE = datetime(2026, 1, 1, tzinfo=UTC)
+State = tuple[Any, ...]
+
+
+def overwrite_partitions(table: list[State], rows: list[State]) -> list[State]:
+    days = {day for _, day, _ in rows}
+    return [row for row in table if row[1] not in days] + rows
+
+
+def merged(table: list[State], rows: list[State]) -> list[State]:
+    return list(({row[0]: row for row in table} | {row[0]: row for row in rows}).values())
+
+
+def appended(table: list[State], rows: list[State]) -> list[State]:
+    return table + rows
+
+
+ORACLES: dict[str, tuple[dict[str, Any], Callable[[list[State], list[State]], list[State]]]] = {
+    "append": ({"mode": "append"}, appended),
+    "overwrite": ({"mode": "overwrite"}, lambda _, rows: rows),
+    "overwrite_partitions": ({"mode": "overwrite_partitions"}, overwrite_partitions),
+    "overwrite_partitions where": (
+        {"mode": "overwrite_partitions", "where": "day = 1"},
+        lambda table, rows: [row for row in table if row[1] != 1] + rows,
+    ),
+    "merge": ({"mode": "merge", "keys": ["id"]}, merged),
+}
+
+
+@pytest.mark.parametrize("mode", ORACLES)
+def test_modes_do_what_plain_python_does(spark: "SparkSession", catalog: Catalog, place: Place, mode: str) -> None:
+    write, oracle = ORACLES[mode]
+    draw = random.Random(mode)  # noqa: S311 -- the same rows every time
+    expected: list[State] = []
+    for number in range(2):
+        days = [1] if "where" in write else [draw.randrange(4) for _ in range(2)]
+        rows = [
+            (key, draw.choice(days), draw.choice([None, "x", "y", "ü'`"]))
+            for key in draw.sample(range(12), draw.randrange(1, 8))
+        ]
+        source = json_source(
+            place.folder,
+            f"{number}",
+            [dict(zip(("id", "day", "name"), row, strict=True)) for row in rows],
+            "id INT, day INT, name STRING",
+        )
+        partitions = {} if write["mode"] == "merge" else {"partition_by": ["day"]}
+        content = dataset(place.location, sources={"s": source}, write=write, target=partitions)
+        build(spark, run_of(content, f"{number}"), catalog, silent)
+        expected = oracle(expected, rows)
+        assert rows_of(spark, place.location, "id", "day", "name") == sorted(expected, key=repr)
+
+
+def with_states(table: list[State], rows: list[State]) -> list[State]:
+    """Slowly changing dimension, type 2, over (key, name, since, until, current): the oracle."""
+    for key, name, since in rows:
+        old = next((row for row in table if row[0] == key and row[4]), None)
+        if old is not None and old[1] == name:
+            continue
+        if old is not None:
+            table.remove(old)
+            table.append((*old[:3], since, False))
+        table.append((key, name, since, None, True))
+    return table
+
+
+def test_every_state_is_kept_with_its_time(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+    draw = random.Random(2)  # noqa: S311 -- the same rows every time
+    expected: list[State] = []
+
+    def content(name: str, rows: list[State]) -> dict[str, Any]:
+        lines = [{"id": key, "name": text, "changed": f"{since:%Y-%m-%dT%H:%M:%SZ}"} for key, text, since in rows]
+        source = json_source(place.folder, name, lines, "id INT, name STRING, changed TIMESTAMP")
+        write = {"mode": "scd2", "keys": ["id"], "at": "changed"}
+        return dataset(place.location, sources={"s": source}, write=write)
+
+    def found() -> list[tuple[Any, ...]]:
+        columns = [f"unix_seconds({name}) AS {name}" for name in ("valid_from", "valid_to")]
+        table = spark.read.format("delta").load(place.spark_location)
+        rows = table.selectExpr("id", "name", *columns, "is_current").collect()
+        return sorted((tuple(row) for row in rows), key=repr)
+
+    def seconds(moment: datetime | None) -> int | None:
+        return None if moment is None else int(moment.timestamp())
+
+    for number in range(3):
+        since = BASE + timedelta(days=number)
+        rows = [(key, draw.choice([None, "x", "y"]), since) for key in draw.sample(range(8), 5)]
+        build(spark, run_of(content(f"{number}", rows), f"{number}"), catalog, silent)
+        expected = with_states(expected, rows)
+        assert found() == sorted(((*row[:2], seconds(row[2]), seconds(row[3]), row[4]) for row in expected), key=repr)
+    current = next(row for row in expected if row[4])
+    late = [(current[0], "late", BASE - timedelta(days=1))]
+    with pytest.raises(PipelineError, match="states come in their order"):
+        build(spark, run_of(content("late", late), "late"), catalog, silent)
+    assert len(found()) == len(expected)

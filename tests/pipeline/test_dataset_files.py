@@ -1,0 +1,327 @@
+"""Dataset files: what is right, and for everything that is wrong the line, the field and what to do."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from deltaic_pipeline.datasets.checking import WrongFile, check, dataset_of
+from deltaic_pipeline.datasets.document import Document, Unreadable
+from deltaic_pipeline.datasets.model import json_schema
+from deltaic_pipeline.datasets.schedule import check_schedule
+from hypothesis import given
+from hypothesis import strategies as st
+
+ROOT = Path(__file__).parent.parent.parent
+
+RIGHT = """\
+name: doses
+sources:
+  inbox:
+    format: csv
+    paths: [s3://inbox/*.csv]
+    schema: id BIGINT NOT NULL, day DATE, dose INT
+    options: {sep: ";", header: true}
+  people:
+    format: jdbc
+    url: jdbc:postgresql://host/db
+    table: public.people
+    user: reader
+    password: {secret: people, field: password}
+    partitions: {column: id, lower: 1, upper: 1000, count: 4}
+steps:
+  - view: few
+    sql: |
+      SELECT inbox.*
+      FROM inbox JOIN people USING (id)
+target:
+  location: s3://lake/doses
+  share: vaccines.acme.doses
+write: {mode: merge, keys: [id]}
+expectations:
+  - {expect: not_null, columns: [id]}
+  - {expect: freshness, column: day, within: 2 days}
+schedule: {expression: "cron(0 6 * * ? *)", timezone: Europe/Berlin}
+"""
+
+
+def test_a_file_that_is_right_has_no_findings() -> None:
+    assert check(RIGHT).findings == []
+    dataset, _ = dataset_of(RIGHT, "doses.yaml")
+    assert dataset.last_view == "few"
+    assert dataset.quarantine_location == "s3://lake/doses_quarantine"
+
+
+SQL_LINE = RIGHT[: RIGHT.index("FROM inbox JOIN")].count("\n") + 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line", "field", "message"),
+    [
+        pytest.param("name: doses", "nam: doses", 1, "nam", "did you mean name", id="unknown field"),
+        pytest.param("name: doses\n", "", 1, "name", "is required", id="missing field"),
+        pytest.param("format: csv", "format: xml", 3, "sources.inbox", "one of csv, json", id="unknown format"),
+        pytest.param("paths: [s3://inbox/*.csv]", "paths: s3://x", 5, "sources.inbox.paths", "is a list", id="no list"),
+        pytest.param("[s3://inbox/*.csv]", "[]", 5, "sources.inbox.paths", "empty", id="empty list"),
+        pytest.param("header: true", "header: [1]", 7, "sources.inbox.options.header", "is text", id="option"),
+        pytest.param("//host/db", "//me:pw@host/db", 10, "sources.people.url", "password", id="password in the URL"),
+        pytest.param(
+            "//host/db", "//host/db?password=x", 10, "sources.people.url", "password", id="password at its end"
+        ),
+        pytest.param(
+            "table: public.people", "query: x\n    table: y", 8, "sources.people", "table or query", id="both"
+        ),
+        pytest.param(
+            "{secret: people, field: password}",
+            "{field: x}",
+            13,
+            "sources.people.password",
+            "environment or secret",
+            id="password from nowhere",
+        ),
+        pytest.param(
+            "password: {secret", "password: hunter2 #", 13, "sources.people.password", "mapping", id="in clear"
+        ),
+        pytest.param("count: 4", "count: 0", 14, "sources.people.partitions.count", "greater", id="number"),
+        pytest.param("view: few", "view: inbox", 16, "steps[0].view", "earlier step", id="view twice"),
+        pytest.param("view: few", "view: a few", 16, "steps[0].view", "letters, digits", id="view is a word"),
+        pytest.param(
+            "FROM inbox JOIN", "FROM inbx JOIN", SQL_LINE, "steps[0].sql", "did you mean inbox", id="unknown view"
+        ),
+        pytest.param("SELECT inbox.*", "DELETE", 17, "steps[0].sql", "nothing that writes", id="no query"),
+        pytest.param("s3://lake/doses", "lake/doses", 21, "target.location", "s3://bucket", id="location"),
+        pytest.param("vaccines.acme.doses", "doses", 22, "target.share", "SHARE.SCHEMA.TABLE", id="share"),
+        pytest.param(
+            "  share:",
+            "  partition_by: [day]\n  cluster_by: [id]\n  share:",
+            23,
+            "target.cluster_by",
+            "not both",
+            id="both",
+        ),
+        pytest.param("mode: merge", "mode: upsert", 23, "write", "overwrite_partitions", id="mode"),
+        pytest.param(", keys: [id]", "", 23, "write.keys", "is required", id="merge without keys"),
+        pytest.param(
+            "{mode: merge, keys: [id]}", "{mode: append, keys: [id]}", 23, "write.keys", "not a field", id="keys"
+        ),
+        pytest.param(
+            "{mode: merge, keys: [id]}", "{mode: overwrite_partitions}", 23, "write.where", "required", id="partitions"
+        ),
+        pytest.param(
+            "keys: [id]}", "keys: [id]}\nquarantine: s3://lake/doses/bad", 24, "quarantine", "outside", id="quarantine"
+        ),
+        pytest.param(
+            "keys: [id]}",
+            "keys: [id]}\nstream: {source: people, checkpoint: s3://lake/cp}",
+            24,
+            "stream.source",
+            "database",
+            id="stream of a database",
+        ),
+        pytest.param(
+            "{mode: merge, keys: [id]}",
+            "{mode: overwrite}\nstream: {source: inbox, checkpoint: s3://lake/cp}",
+            23,
+            "write.mode",
+            "every batch",
+            id="stream that overwrites",
+        ),
+        pytest.param(
+            "keys: [id]}",
+            "keys: [id]}\nstream: {source: inbox, checkpoint: s3://lake/cp, trigger: often}",
+            24,
+            "stream.trigger",
+            "such as '5 minutes'",
+            id="trigger",
+        ),
+        pytest.param(
+            RIGHT[RIGHT.index("    paths:") : RIGHT.index("target:")],
+            "    paths: [s3://a/1, s3://a/2]\nstream: {source: inbox, checkpoint: s3://lake/cp}\n",
+            5,
+            "sources.inbox.paths",
+            "give a glob",
+            id="stream of two paths",
+        ),
+        pytest.param("expect: not_null", "expect: notnull", 25, "expectations[0]", "one of not_null", id="expectation"),
+        pytest.param(
+            "{expect: not_null, columns: [id]}",
+            "{expect: range, column: id}",
+            25,
+            "expectations[0]",
+            "min, max",
+            id="range",
+        ),
+        pytest.param(
+            "{expect: not_null, columns: [id]}",
+            "{expect: reference, columns: [id], to: nobody}",
+            25,
+            "expectations[0].to",
+            "neither a source nor a step",
+            id="reference",
+        ),
+        pytest.param(
+            "columns: [id]}",
+            "columns: [id], action: warn}",
+            25,
+            "expectations[0].action",
+            "write fail, drop",
+            id="action",
+        ),
+        pytest.param(
+            "within: 2 days",
+            "within: 2 days, action: drop",
+            26,
+            "expectations[1].action",
+            "write fail",
+            id="freshness drops",
+        ),
+        pytest.param("within: 2 days", "within: soon", 26, "expectations[1].within", "'5 minutes'", id="duration"),
+        pytest.param("? *)", "* *)", 27, "schedule.expression", "exactly one", id="schedule"),
+        pytest.param("Europe/Berlin", "Berlin", 27, "schedule.timezone", "Europe/Berlin", id="time zone"),
+        pytest.param(
+            "target:\n", "target: &t\n  location: s3://a/b\n", 22, "target.location", "written twice", id="twice"
+        ),
+        pytest.param("keys: [id]}", "keys: [id}", 23, "", "not YAML", id="no YAML"),
+        pytest.param("name: doses", "name: doses\n\tx: 1", 2, "", "not YAML", id="tabs"),
+        pytest.param(RIGHT, "", 1, "", "schema", id="empty file"),
+        pytest.param(RIGHT, "- 1", 1, "", "mapping", id="a list"),
+    ],
+)
+def test_a_mistake_is_named_with_its_line_and_field(
+    before: str, after: str, line: int, field: str, message: str
+) -> None:
+    assert before in RIGHT
+    found = check(RIGHT.replace(before, after, 1))
+    assert found.dataset is None
+    assert (line, field) in {(mistake.line, mistake.field) for mistake in found.mistakes}, found.findings
+    assert any(message in mistake.message for mistake in found.mistakes), found.findings
+    with pytest.raises(WrongFile, match=rf"(?m)^a\.yaml:{line}: {re.escape(field)}"):
+        dataset_of(RIGHT.replace(before, after, 1), "a.yaml")
+
+
+def test_all_mistakes_are_named_at_once_in_the_order_of_their_lines() -> None:
+    text = (
+        RIGHT.replace("name: doses", "nam: doses").replace("FROM inbox", "FROM inbx").replace("mode: merge", "mode: x")
+    )
+    text = text.replace("2 days", "soon").replace("Europe/Berlin", "Mars")
+    lines = [mistake.line for mistake in check(text).mistakes]
+    assert lines == sorted(lines)
+    assert {1, SQL_LINE, 23, 26, 27} <= set(lines)
+
+
+def test_sql_that_only_spark_can_judge_refuses_nothing() -> None:
+    found = check(RIGHT.replace("SELECT inbox.*", "SELECT id:a.b[0]::int"))
+    assert [(one.line, one.field, one.doubtful) for one in found.findings] == [(18, "steps[0].sql", True)]
+    assert found.dataset is not None
+
+
+def test_no_secret_of_a_file_is_told() -> None:
+    text = RIGHT.replace("//host/db", "//me:hunter2@host/db").replace("{secret: people", "hunter2 #")
+    assert "hunter2" not in " ".join(map(str, check(text).findings))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "rate(5 minutes)",
+        "rate(1 hour)",
+        "at(2026-12-31T06:00:00)",
+        "cron(0 6 * * ? *)",
+        "cron(0/15 8-18 ? * MON-FRI *)",
+        "cron(0 0 L * ? *)",
+        "cron(0 0 15W JAN,JUL ? 2026-2030)",
+        "cron(0 0 ? * 6L *)",
+        "cron(0 0 ? * TUE#2 *)",
+    ],
+)
+def test_schedules_of_the_service_are_taken(expression: str) -> None:
+    # Examples from the user guide of EventBridge Scheduler, "Schedule types".
+    assert check_schedule(expression) == expression
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("0 6 * * *", "cron"),
+        ("cron(0 6 * * *)", "six fields"),
+        ("cron(60 6 * * ? *)", "minutes field has '60'"),
+        ("cron(0 24 * * ? *)", "hours"),
+        ("cron(0 6 * * * *)", "exactly one"),
+        ("cron(0 6 ? * ? *)", "exactly one"),
+        ("cron(0 6 * 13 ? *)", "month"),
+        ("cron(0 6 ? * 8 *)", "day of week"),
+        ("cron(0 9-6 * * ? *)", "ends before"),
+        ("cron(0/0 6 * * ? *)", "step"),
+        ("cron(0 6 * * ? 1900)", "year"),
+        ("rate(0 minutes)", "whole number"),
+        ("rate(5 minute)", "5 minutes"),
+        ("rate(5 weeks)", "minutes, hours or days"),
+        ("at(2026-02-30T06:00:00)", "yyyy-mm-dd"),
+    ],
+)
+def test_other_schedules_are_refused(expression: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check_schedule(expression)
+
+
+NAMES = st.text("abc xyz:#'\"-0", min_size=1, max_size=8)
+TREES = st.recursive(
+    st.integers() | st.text("ab: #'\n-", max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(NAMES, TREES, min_size=1, max_size=4), st.booleans())
+def test_every_value_is_found_on_the_line_that_holds_it(tree: dict[str, Any], flow: bool) -> None:
+    text = yaml.safe_dump(tree, default_flow_style=flow, sort_keys=False)
+    document = Document.read(text)
+    assert document.value == tree
+    lines = text.split("\n")
+    for name in tree:
+        place = document.place((name,))
+        assert place.field == name
+        assert 1 <= place.line <= len(lines)
+        # Reading the text up to the line before never gives the value's whole content.
+        above = "\n".join(lines[: place.line - 1])
+        try:
+            assert name not in (yaml.safe_load(above) or {})
+        except yaml.YAMLError:
+            assert flow or place.line > 1
+
+
+@given(st.text("ab:-{}[]#'\"\n\t ,&*!|>%@`0", max_size=40))
+def test_whatever_the_text_is_it_is_read_or_refused_with_a_line(text: str) -> None:
+    try:
+        document = Document.read(text)
+        found = [document.place(()).line, *(finding.line for finding in check(text).findings)]
+    except Unreadable as refused:
+        found = [mistake.line for mistake in refused.mistakes]
+    assert found
+    assert all(1 <= line <= text.count("\n") + 1 for line in found)
+
+
+def test_the_schema_names_every_field_and_refuses_others() -> None:
+    schema = json_schema()
+    assert set(schema["properties"]) == {
+        *("name", "sources", "steps", "target", "write", "stream", "expectations", "quarantine", "schedule"),
+    }
+    assert schema["additionalProperties"] is False
+    assert json.loads(json.dumps(schema)) == schema
+    assert "schema" in schema["$defs"]["FileSource"]["properties"]
+
+
+def test_the_readme_s_dataset_is_right() -> None:
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    [example] = [block for block in blocks if "expectations:" in block]
+    assert check(example).findings == []
+
+
+def test_a_file_is_checked_without_spark() -> None:
+    script = "import sys; import deltaic_pipeline.datasets.checking; print('pyspark' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,136 @@
+"""Each expectation by example: which rows fail it, which are written, and what is said of it."""
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from deltaic_pipeline.datasets.checking import dataset_of
+from deltaic_pipeline.expectations import Expectations, refuse_failed
+from deltaic_pipeline.failures import ExpectationFailed
+from deltaic_pipeline.judging import measured
+from pipeline.datasets import dataset
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+ROWS = """
+SELECT * FROM VALUES
+  (1, 'a', DATE'2026-01-01', 1.5D),
+  (2, 'a', DATE'2026-01-02', 2.5D),
+  (3, 'b', NULL, NULL),
+  (4, NULL, DATE'2026-01-04', double('NaN')),
+  (5, "it's", DATE'2026-01-05', -1.0D)
+AS t(id, name, day, weight)
+"""
+
+
+def of(*expectations: dict[str, Any]) -> Expectations:
+    content = dataset("s3://b/t", sources={"s": {"format": "csv", "paths": ["s3://b/s"]}}, expectations=[*expectations])
+    return Expectations(dataset_of(yaml.safe_dump(content), "d.yaml")[0].expectations)
+
+
+def ids(rows: "DataFrame") -> list[int]:
+    return sorted(row["id"] for row in rows.select("id").collect())
+
+
+@pytest.mark.parametrize(
+    ("expectation", "failing"),
+    [
+        pytest.param({"expect": "not_null", "columns": ["id"]}, [], id="no null"),
+        pytest.param({"expect": "not_null", "columns": ["name", "day"]}, [3, 4], id="null in one of two"),
+        pytest.param({"expect": "range", "column": "id", "min": 2}, [1], id="minimum is allowed"),
+        pytest.param({"expect": "range", "column": "id", "max": 4}, [5], id="maximum is allowed"),
+        pytest.param({"expect": "range", "column": "id", "min": 2, "max": 3}, [1, 4, 5], id="both"),
+        pytest.param({"expect": "range", "column": "weight", "max": 2.5}, [4], id="NaN is above all, null passes"),
+        pytest.param(
+            {"expect": "range", "column": "day", "min": datetime(2026, 1, 2, tzinfo=UTC).date()}, [1], id="dates"
+        ),
+        pytest.param(
+            {"expect": "accepted_values", "column": "name", "values": ["a", "it's"]}, [3], id="texts, null passes"
+        ),
+        pytest.param({"expect": "accepted_values", "column": "id", "values": [1, 2, 3, 4]}, [5], id="numbers"),
+        pytest.param({"expect": "unique", "columns": ["name"]}, [1, 2], id="all that share a value, nulls pass"),
+        pytest.param({"expect": "unique", "columns": ["name", "id"]}, [], id="pairs"),
+        pytest.param({"expect": "sql", "name": "x", "condition": "day > '2026-01-03'"}, [1, 2], id="null passes"),
+        pytest.param(
+            {"expect": "reference", "columns": ["name"], "to": "s", "to_columns": ["known"]},
+            [5],
+            id="reference, null passes",
+        ),
+    ],
+)
+def test_rows_that_fail_go(spark: "SparkSession", expectation: dict[str, Any], failing: list[int]) -> None:
+    session = spark.newSession()
+    session.sql("SELECT * FROM VALUES ('a'), ('b'), ('a'), (NULL) AS t(known)").createOrReplaceTempView("s")
+    rows = session.sql(ROWS)
+    for action in ("drop", "quarantine"):
+        expectations = of({**expectation, "action": action})
+        flagged = expectations.flagged(rows)
+        [verdict], count = measured(flagged, expectations)
+        assert (verdict.failing, count) == (len(failing), 5)
+        assert expectations.kept(flagged).columns == rows.columns
+        assert ids(expectations.kept(flagged)) == [number for number in range(1, 6) if number not in failing]
+    aside = expectations.quarantined(flagged, "r1")
+    assert ids(aside) == failing
+    assert all(row["_reasons"] == [verdict.name] and row["_run"] == "r1" for row in aside.collect())
+    fatal = of(expectation)
+    verdicts, _ = measured(fatal.flagged(rows), fatal)
+    assert [one.failing for one in verdicts] == [len(failing)]
+    if failing:
+        with pytest.raises(ExpectationFailed, match=rf"{verdicts[0].name} \({len(failing)} of 5 rows\)"):
+            refuse_failed(verdicts)
+    else:
+        refuse_failed(verdicts)
+
+
+@pytest.mark.parametrize(
+    ("expectation", "fails", "said"),
+    [
+        pytest.param({"expect": "row_count", "min": 5, "max": 5}, False, "5 rows, expected 5 to 5", id="enough"),
+        pytest.param({"expect": "row_count", "min": 6}, True, "5 rows, expected 6 to any", id="too few"),
+        pytest.param({"expect": "row_count", "max": 4}, True, "5 rows, expected any to 4", id="too many"),
+        pytest.param(
+            {"expect": "freshness", "column": "day", "within": "5 days"}, False, "2026-01-05T00:00:00Z", id="fresh"
+        ),
+        pytest.param(
+            {"expect": "freshness", "column": "day", "within": "4 days"}, True, "2026-01-05T00:00:00Z", id="old"
+        ),
+    ],
+)
+def test_what_all_rows_together_show(
+    spark: "SparkSession", expectation: dict[str, Any], fails: bool, said: str
+) -> None:
+    expectations = of(expectation)
+    found: Any = expectations.flagged(spark.sql(ROWS)).agg(*expectations.measures()).first()
+    now = datetime(2026, 1, 5, tzinfo=UTC) + timedelta(days=4, hours=12)
+    [verdict] = expectations.verdicts(found.asDict(), now)
+    assert verdict.failed == fails
+    assert said in verdict.said
+
+
+def test_without_rows_nothing_is_fresh(spark: "SparkSession") -> None:
+    expectations = of(
+        {"expect": "freshness", "column": "day", "within": "5 days"}, {"expect": "not_null", "columns": ["id"]}
+    )
+    verdicts, count = measured(expectations.flagged(spark.sql(f"{ROWS} WHERE id > 9")), expectations)
+    assert count == 0
+    assert [(one.failed, one.failing) for one in verdicts] == [(True, 1), (False, 0)]
+
+
+def test_a_row_has_all_its_reasons(spark: "SparkSession") -> None:
+    expectations = of(
+        {"expect": "range", "column": "id", "max": 3, "action": "quarantine"},
+        {"expect": "not_null", "columns": ["name"], "action": "quarantine"},
+        {"expect": "sql", "name": "even", "condition": "id % 2 = 0", "action": "drop"},
+    )
+    aside = expectations.quarantined(expectations.flagged(spark.sql(ROWS)), "r")
+    assert {row["id"]: row["_reasons"] for row in aside.collect()} == {
+        4: ["range_id", "not_null_name"],
+        5: ["range_id"],
+    }
