@@ -303,7 +303,7 @@ def test_a_failed_connection_is_tried_again_by_the_next_call() -> None:
         return client("http://127.0.0.1:9")
 
     lazy = Dynamo(connect)
-    with pytest.raises(ValueError, match="no"):
+    with pytest.raises(InvalidParameter, match="cannot be asked this way: no"):
         _ = lazy.client
     assert lazy.client is lazy.client
 
