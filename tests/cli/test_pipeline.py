@@ -61,3 +61,12 @@ def test_a_wrong_file_is_not_run(deltaic: Deltaic, tmp_path: Path) -> None:
     result = deltaic(f"pipeline run {tmp_path}/doses.yaml")
     assert result.exit_code == 1
     assert f"error: {tmp_path}/doses.yaml:4: target.location" in result.stderr
+
+
+def test_a_table_is_looked_at_before_it_is_maintained(deltaic: Deltaic) -> None:
+    result = deltaic("pipeline maintain s3://no-such-lake/table --dry-run --zorder-by id --keep 30")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1].startswith("error: ")
+    assert deltaic("pipeline maintain table").exit_code == 1
+    assert deltaic("pipeline maintain s3://lake/table --checkpoint-after 0 --no-vacuum").exit_code == 1
+    assert deltaic("pipeline maintain s3://lake/table --checkpoint-after none").exit_code == 2

@@ -1,4 +1,4 @@
-"""Decides what `deltaic pipeline` does: what a dataset file may say, what is wrong with one, and its run."""
+"""Decides what `deltaic pipeline` does: what a dataset file may say, what is wrong with one, its run, and upkeep."""
 
 import json
 import os
@@ -10,6 +10,7 @@ import typer
 from deltaic_pipeline.datasets.checking import check as findings_of
 from deltaic_pipeline.datasets.model import json_schema
 from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.maintenance import CHECKPOINT_AFTER
 
 from deltaic_ops.cli.operator import AsJson, operator
 
@@ -86,4 +87,56 @@ def run(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     arguments = [file, f"--run-id={run_id}", f"--wait={wait}", f"--memory={memory}"]
     arguments += [f"--catalog={out.connection.catalog_table}", *(f"--jar={each}" for each in jar or ())]
     arguments += ["--dry-run"] * dry_run + ["--json"] * as_json
+    raise typer.Exit(main(arguments))
+
+
+@app.command("maintain")
+def maintain_table(  # noqa: PLR0913, PLR0917 -- the job's own arguments
+    ctx: typer.Context,
+    location: Annotated[str, typer.Argument(metavar="S3_URL", help="Location of the Delta table.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be done and what is kept; change nothing.")
+    ] = False,
+    optimize: Annotated[bool, typer.Option("--optimize/--no-optimize", help="Join small files.")] = True,
+    zorder_by: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Not for clustered tables. Can be repeated.")
+    ] = None,
+    checkpoint: Annotated[bool, typer.Option("--checkpoint/--no-checkpoint", help="Write one where it is due.")] = True,
+    checkpoint_after: Annotated[int, typer.Option(metavar="N", help="Commits after the last one.")] = CHECKPOINT_AFTER,
+    vacuum: Annotated[bool, typer.Option("--vacuum/--no-vacuum", help="Delete what nobody needs.")] = True,
+    keep: Annotated[float | None, typer.Option(metavar="DAYS", help="Versions stay readable at least as long.")] = None,
+    url_ttl: Annotated[
+        int | None,
+        typer.Option(metavar="SECONDS", help="Life of the server's URLs (default: URL_TTL_SECONDS, or 3600)."),
+    ] = None,
+    stream_checkpoint: Annotated[
+        list[str] | None, typer.Option(metavar="PATH", help="Of a stream that reads the table. Can be repeated.")
+    ] = None,
+    run_id: Annotated[
+        str, typer.Option(metavar="NAME", help="Name of this run: repeated with it, nothing is joined twice.")
+    ] = "",
+    wait: Annotated[float, typer.Option(metavar="SECONDS", help="Wait for another writer of the table.")] = 0.0,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Spark's heap, such as 4g.")] = "1g",
+    as_json: AsJson = False,
+) -> None:
+    r"""Keep a table cheap to read on this machine, as `python -m deltaic_pipeline.maintain` does anywhere.
+
+    Deletes no file of a version that somebody may read: the latest, those of the last days, history that is shared.
+    Exit codes: 0 done, 1 refused or failed, 2 wrong arguments, 4 another writer has the table or took it: run again.
+
+    \b
+    deltaic pipeline maintain s3://deltaic-lake/patients --dry-run
+    deltaic pipeline maintain s3://deltaic-lake/patients --zorder-by patient_id --keep 30
+    """
+    from deltaic_pipeline.maintain import main
+
+    out = operator(ctx, as_json)
+    os.environ.update(out.connection.environment)
+    arguments = [location, f"--run-id={run_id}", f"--wait={wait}", f"--memory={memory}"]
+    arguments += [f"--catalog={out.connection.catalog_table}", f"--checkpoint-after={checkpoint_after}"]
+    arguments += [f"--zorder-by={column}" for column in zorder_by or ()]
+    arguments += [f"--stream-checkpoint={path}" for path in stream_checkpoint or ()]
+    arguments += [f"--keep={keep}"] * (keep is not None) + [f"--url-ttl={url_ttl}"] * (url_ttl is not None)
+    arguments += ["--no-optimize"] * (not optimize) + ["--no-checkpoint"] * (not checkpoint)
+    arguments += ["--no-vacuum"] * (not vacuum) + ["--dry-run"] * dry_run + ["--json"] * as_json
     raise typer.Exit(main(arguments))

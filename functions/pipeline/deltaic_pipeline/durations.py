@@ -1,0 +1,32 @@
+"""The intervals that Delta's table properties hold: `interval 7 days`, `1 week 12 hours`."""
+
+import re
+from datetime import timedelta
+
+from deltaic_pipeline.failures import PipelineError
+
+UNITS = {
+    "week": timedelta(weeks=1),
+    "day": timedelta(days=1),
+    "hour": timedelta(hours=1),
+    "minute": timedelta(minutes=1),
+    "second": timedelta(seconds=1),
+    "millisecond": timedelta(milliseconds=1),
+    "microsecond": timedelta(microseconds=1),
+}
+PART = r"(\d+)\s+(week|day|hour|minute|second|millisecond|microsecond)s?"
+WHOLE = re.compile(rf"(?:interval\s+)?{PART}(?:\s+{PART})*", re.IGNORECASE)
+
+
+def said(text: str | None, unsaid: timedelta) -> timedelta:
+    """Return what a property says, or `unsaid` where there is none; raises `PipelineError` for what Delta refuses."""
+    if text is None:
+        return unsaid
+    if not WHOLE.fullmatch(text.strip()):
+        raise PipelineError(f"the table property '{text}' is no interval: write it as 'interval 7 days'.")
+    return sum((int(count) * UNITS[unit.lower()] for count, unit in re.findall(PART, text, re.IGNORECASE)), timedelta())
+
+
+def written(duration: timedelta) -> str:
+    """Return an interval as Delta takes it, rounded up to whole hours."""
+    return f"interval {-(-duration // timedelta(hours=1))} hours"

@@ -1,0 +1,190 @@
+"""The job that keeps a table cheap to read: OPTIMIZE, a checkpoint, and the deletion of what nobody needs any more."""
+
+import argparse
+import json
+import sys
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from datetime import timedelta
+
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.errors import DeltaicError
+from deltaic.settings import settings
+
+from deltaic_pipeline.access import S3Access
+from deltaic_pipeline.failures import EXIT_CODES, PipelineError, exit_code
+from deltaic_pipeline.folder import S3Folder
+from deltaic_pipeline.maintenance import CHECKPOINT_AFTER, Job, Means, Summary, counted, days, maintain, plan
+from deltaic_pipeline.positions import position
+from deltaic_pipeline.readers import entries_of
+from deltaic_pipeline.register import connect
+from deltaic_pipeline.session import session
+from deltaic_pipeline.sources import catalog_location
+from deltaic_pipeline.steps import Progress, lines, step, terminal
+
+EXAMPLES = """examples:
+  # what would be done, and what is kept for whom
+  python -m deltaic_pipeline.maintain s3://bucket/vaccine/patients --dry-run
+
+  # every day
+  python -m deltaic_pipeline.maintain s3://bucket/vaccine/patients --run-id 2026-11-22 --wait 600
+
+  # rows that are read together lie together; nothing is deleted
+  python -m deltaic_pipeline.maintain s3://bucket/vaccine/patients --zorder-by patient_id --no-vacuum
+
+A file is deleted when no version that somebody may read has it: not the latest one, not one that was the latest within
+the window (delta.deletedFileRetentionDuration, and at least as long as page tokens and their URLs live), none of a
+history that is shared, none that a stream named by --stream-checkpoint has yet to read. Commits are never deleted.
+AWS is found through AWS_ENDPOINT_URL, AWS_PROFILE, AWS_REGION and keys, as by any AWS tool. A run that was killed is
+started again, and goes on.
+"""
+
+Tell = Callable[[Sequence[str], dict[str, object]], None]
+"""Says one thing, to people in lines or to programs as an event."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command line of the job."""
+    line = argparse.ArgumentParser(
+        prog="python -m deltaic_pipeline.maintain",
+        description="Keep a table cheap to read: join files, write a checkpoint, delete what nobody needs.",
+        epilog=EXAMPLES + EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    line.add_argument("location", metavar="S3_URL", help="location of the Delta table")
+    line.add_argument("--dry-run", action="store_true", help="show what would be done and what is kept; change nothing")
+    line.add_argument("--no-optimize", action="store_true", help="join no files")
+    line.add_argument(
+        "--zorder-by", action="append", default=[], metavar="COLUMN", help="not for clustered tables, which say it"
+    )
+    line.add_argument("--no-checkpoint", action="store_true", help="write no checkpoint")
+    line.add_argument(
+        "--checkpoint-after", type=int, default=CHECKPOINT_AFTER, metavar="N", help="commits after the last one (10)"
+    )
+    line.add_argument("--no-vacuum", action="store_true", help="delete nothing")
+    line.add_argument("--keep", type=float, metavar="DAYS", help="versions stay readable at least as long")
+    line.add_argument(
+        "--url-ttl", type=int, metavar="SECONDS", help="life of the server's URLs (default: URL_TTL_SECONDS, or 3600)"
+    )
+    line.add_argument(
+        "--stream-checkpoint", action="append", default=[], metavar="PATH", help="of a stream that reads the table"
+    )
+    line.add_argument("--run-id", default="", help="name of this run: a repetition joins nothing twice")
+    line.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="wait for another writer of the table")
+    line.add_argument("--catalog", metavar="NAME", help="DynamoDB table of the catalog (default: CATALOG_TABLE)")
+    line.add_argument("--memory", default="", metavar="SIZE", help="Spark's heap on this machine, such as 4g (1g)")
+    line.add_argument("--json", action="store_true", help="a JSON object a line on stdout instead of text")
+    return line
+
+
+def job_of(given: argparse.Namespace) -> Job:
+    """Return the job that a command line describes."""
+    if given.checkpoint_after < 1:
+        raise PipelineError("--checkpoint-after is 1 or more; --no-checkpoint writes none.")
+    return Job(
+        location=catalog_location(given.location),
+        run_id=given.run_id or uuid.uuid4().hex,
+        checkpoint_after=None if given.no_checkpoint else given.checkpoint_after,
+        optimize=not given.no_optimize,
+        zorder_by=tuple(given.zorder_by),
+        vacuum=not given.no_vacuum,
+        keep=None if given.keep is None else timedelta(days=given.keep),
+        url_ttl=settings().url_ttl if given.url_ttl is None else timedelta(seconds=given.url_ttl),
+        streams=tuple(given.stream_checkpoint),
+        wait=timedelta(seconds=given.wait),
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the job that the command line describes and return the exit code."""
+    given = parser().parse_args(arguments)
+    progress = lines() if given.json else terminal()
+    try:
+        _run(given, progress, _programs if given.json else _people)
+    except DeltaicError as refusal:
+        code = exit_code(refusal)
+        if given.json:
+            failed = {"event": "failed", "code": refusal.code, "message": refusal.message, "exitCode": code}
+            print(json.dumps(failed), flush=True)
+        print(f"error: {refusal.message}", file=sys.stderr)
+        return code
+    return 0
+
+
+def _run(given: argparse.Namespace, progress: Progress, tell: Tell) -> None:
+    job, access = job_of(given), S3Access.from_environment()
+    names, dynamo = (given.catalog or settings().catalog_table, settings().tokens_table), Dynamo()
+    admin = CatalogAdmin(*names, dynamo)
+    means = Means(
+        lambda: entries_of(admin, job.location),
+        S3Folder(job.location, access),
+        lambda checkpoint, table_id: position(checkpoint, table_id, access),
+    )
+    if given.dry_run:
+        with step(progress, "Reading the log, the catalog and the folder"):
+            found = plan(job, means)
+        tell(list(_planned(found, job)), {"event": "plan", **asdict(found)})
+        return
+    with step(progress, "Starting Spark") as said:
+        spark = session("deltaic maintain", access, memory=given.memory, report=said)
+    summary = maintain(spark, job, connect(*names, dynamo), means, progress)
+    tell(list(_table(summary)), {"event": "done", **asdict(summary)})
+
+
+def _planned(found: Summary, job: Job) -> Iterator[str]:
+    """Say to people what would be done."""
+    now = found.before
+    yield f"{found.location}: version {now.version}, {counted(now.files)}"
+    for name, value in found.retention.protection.items():
+        yield f"property: {name} = {value}, so that no writer deletes commits that are needed"
+    if job.optimize:
+        if job.zorder_by or now.clustered:
+            order = f"Z-order by {', '.join(job.zorder_by)}" if job.zorder_by else "the table's clustering"
+            yield f"optimize: at most {counted(now.files)}, by {order}"
+        else:
+            yield f"optimize: at most {counted(now.small)}"
+    if job.checkpoint_after is not None:
+        last = "the log has none" if now.checkpoint is None else f"the last one is of version {now.checkpoint}"
+        due = "written" if now.commits >= job.checkpoint_after else "not due"
+        yield f"checkpoint: {due}, {last}, {now.commits:,} commits since"
+    yield from _vacuumed(found, "would be deleted")
+
+
+def _table(summary: Summary) -> Iterator[str]:
+    """Return the summary for people."""
+    before, after = summary.before, summary.after
+    yield f"run          {summary.run_id}"
+    yield f"table        {summary.location}"
+    yield f"version      {after.version} (was {before.version})"
+    yield f"files        {counted(after.files)} (was {counted(before.files)})"
+    yield f"log          {after.commits:,} commits after the checkpoint (was {before.commits:,})"
+    listed = f"{after.log_objects:,} objects listed (was {before.requests:,}, {before.log_objects:,})"
+    yield f"to read all  {after.requests:,} requests, {listed}"
+    if summary.optimized is not None:
+        done = summary.optimized
+        yield f"optimize     {done.skipped or f'{done.removed:,} files became {done.added:,}'}"
+    yield from _vacuumed(summary, "deleted")
+    yield f"time         {summary.seconds:.1f} s"
+
+
+def _vacuumed(summary: Summary, word: str) -> Iterator[str]:
+    yield from summary.retention.lines()
+    if summary.files is not None:
+        yield f"{word}: {counted(summary.files.unneeded)}"
+        yield f"kept for readers of older versions and changes: {counted(summary.files.kept)}"
+        yield f"kept because they are younger than {days(summary.retention.window)}: {counted(summary.files.young)}"
+
+
+def _people(said: Sequence[str], _: dict[str, object]) -> None:
+    for line in said:
+        print(line, flush=True)
+
+
+def _programs(_: Sequence[str], event: dict[str, object]) -> None:
+    print(json.dumps(event, default=str), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

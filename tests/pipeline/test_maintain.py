@@ -1,0 +1,279 @@
+"""Maintenance by Spark: a query needs fewer files and requests afterwards, and every version that is shared stays."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.leases import Leases
+from deltaic.delta.log import DeltaLog
+from deltaic.errors import Conflict
+from deltaic_ops.local.embedded import EmbeddedAws
+from deltaic_pipeline.access import S3Access
+from deltaic_pipeline.folder import S3Folder
+from deltaic_pipeline.maintenance import Job, Means, Summary, maintain, plan
+from deltaic_pipeline.positions import StreamPosition
+from deltaic_pipeline.readers import entries_of
+from deltaic_pipeline.register import Catalog
+from deltaic_pipeline.steps import Step, silent
+from pipeline.conftest import CATALOG
+from pipeline.place import BUCKET, Place
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "tables"
+APPENDS = 12
+LATER = timedelta(days=40).total_seconds()
+
+
+@dataclass
+class Kept:
+    """One table, and the job on it as if it ran some days from now."""
+
+    spark: "SparkSession"
+    s3: "S3Client"
+    catalog: Catalog
+    admin: CatalogAdmin
+    access: S3Access
+    place: Place
+
+    @property
+    def means(self) -> Means:
+        def entries() -> Any:
+            return entries_of(self.admin, self.place.location)
+
+        folder = S3Folder(self.place.location, self.access)
+        return Means(entries, folder, lambda path, _: StreamPosition(path, 0), lambda: time.time() + LATER)
+
+    def maintain(self, run_id: str, **more: Any) -> Summary:
+        return maintain(self.spark, Job(self.place.location, run_id, **more), self.catalog, self.means, silent)
+
+    def plan(self, **more: Any) -> Summary:
+        return plan(Job(self.place.location, "planned", **more), self.means)
+
+    def objects(self) -> dict[str, str]:
+        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"{self.place.prefix}/")
+        return {item["Key"]: item["ETag"] for page in pages for item in page.get("Contents", [])}
+
+    def data(self) -> set[str]:
+        return {key for key in self.objects() if "/_delta_log/" not in key}
+
+    def requests(self) -> tuple[int, int]:
+        """Return how many files a query of the whole table gets, and how many requests the log took."""
+        store = S3Folder(self.place.location, self.access).store
+        assert store.requests_made == 0
+        snapshot = DeltaLog(store).snapshot()
+        files = sum(batch.num_rows for batch in snapshot.files())
+        return files, store.requests_made
+
+    def rows(self, version: int) -> list[str]:
+        table = self.spark.read.format("delta").option("versionAsOf", version).load(self.place.spark_location)
+        return sorted(map(str, table.collect()))
+
+    def changes(self) -> list[str]:
+        feed = self.spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 0)
+        return sorted(map(str, feed.load(self.place.spark_location).drop("_commit_timestamp").collect()))
+
+
+@pytest.fixture
+def kept(  # noqa: PLR0917 -- pytest passes by name
+    spark: "SparkSession",
+    s3: "S3Client",
+    catalog: Catalog,
+    admin: CatalogAdmin,
+    embedded_aws: EmbeddedAws,
+    place: Place,
+) -> Kept:
+    return Kept(spark, s3, catalog, admin, S3Access.from_environment(embedded_aws.environment), place)
+
+
+def append_by_delta_rs(kept: Kept) -> dict[str, str]:
+    """Append as another writer does, who leaves no checkpoint."""
+    access = kept.access
+    options = {
+        "AWS_ENDPOINT_URL": access.endpoint or "",
+        "AWS_REGION": access.region,
+        "AWS_ACCESS_KEY_ID": access.access_key_id or "",
+        "AWS_SECRET_ACCESS_KEY": access.secret_access_key or "",
+        "AWS_ALLOW_HTTP": "true",
+    }
+    for number in range(APPENDS):
+        rows = pa.table({"id": [number, number + 100], "name": ["a", "b"]})
+        deltalake.write_deltalake(kept.place.location, rows, mode="append", storage_options=options)
+    return options
+
+
+def test_a_table_of_another_writer_needs_fewer_files_and_requests(kept: Kept) -> None:
+    options = append_by_delta_rs(kept)
+    before, files_before = kept.objects(), kept.data()
+    planned = kept.plan()
+    assert kept.objects() == before
+    assert (planned.before.files.files, planned.before.small.files) == (APPENDS, APPENDS)
+    assert (planned.before.checkpoint, planned.before.commits) == (None, APPENDS)
+    files, requests = kept.requests()
+    assert files == APPENDS
+    assert requests >= APPENDS
+
+    done = kept.maintain("first")
+    assert done.optimized is not None
+    assert (done.optimized.removed, done.optimized.added) == (APPENDS, 1)
+    assert done.checkpointed
+    # A reader had version 11 open 40 days from now less a week: only OPTIMIZE's own version was current since.
+    [left] = kept.data()
+    assert left not in files_before
+    assert done.files is not None
+    assert done.files.unneeded.files == APPENDS
+    files, requests = kept.requests()
+    assert files == 1
+    assert requests <= 4
+    assert (done.before.requests, done.after.requests) == (2 + 2 * APPENDS, 2 + 1 + 0 + 1)
+    table = deltalake.DeltaTable(kept.place.location, storage_options=options)
+    assert sorted(table.to_pyarrow_table()["id"].to_pylist()) == sorted(
+        [*range(APPENDS), *(number + 100 for number in range(APPENDS))]
+    )
+
+    again = kept.maintain("first")
+    assert again.optimized is not None
+    assert (again.after.version, again.checkpointed) == (done.after.version, False)
+    assert "this run's already" in again.optimized.skipped
+    ordered = kept.maintain("second", zorder_by=["id"])
+    other = kept.maintain("third", zorder_by=["id"])
+    assert ordered.after.version == done.after.version + 1
+    assert other.optimized is not None
+    assert other.optimized.skipped == f"no rows have come since version {ordered.after.version}"
+    assert other.after.version == ordered.after.version
+
+
+def test_shared_history_reads_as_before(kept: Kept) -> None:
+    golden = GOLDEN / "change_feed" / "delta"
+    for path in sorted(path for path in golden.rglob("*") if path.is_file()):
+        kept.s3.upload_file(str(path), BUCKET, f"{kept.place.prefix}/{path.relative_to(golden).as_posix()}")
+    kept.admin.shares.create("kept")
+    kept.admin.schemas.create("kept", "s")
+    kept.admin.tables.create("kept", "s", "t", kept.place.location, history=True)
+    objects, latest = kept.objects(), kept.plan().before.version
+    rows, changes = [kept.rows(version) for version in (2, latest)], kept.changes()
+    done = kept.maintain("run", checkpoint_after=1)
+    assert objects.items() <= kept.objects().items()
+    assert [kept.rows(version) for version in (2, latest)] == rows
+    assert kept.rows(done.after.version) == rows[-1]
+    assert kept.changes() == changes
+    assert done.after.configuration["delta.enableExpiredLogCleanup"] == "false"
+    assert "kept: the history is shared from version 0 on as kept.s.t" in list(done.retention.lines())
+
+
+def test_another_writer_is_waited_for_or_named(kept: Kept) -> None:
+    kept.spark.range(3).write.format("delta").save(kept.place.spark_location)
+    before = kept.objects()
+    kept.catalog.leases.acquire(kept.place.location, "somebody", timedelta(seconds=60))
+    with pytest.raises(Conflict, match="somebody"):
+        kept.maintain("run")
+    assert kept.objects() == before
+    kept.catalog.leases.release(kept.place.location, "somebody")
+    steps: list[Step] = []
+    maintain(kept.spark, Job(kept.place.location, "run"), kept.catalog, kept.means, steps.append)
+    shown = [step.text for step in steps if step.seconds is not None]
+    assert shown[1:] == [
+        "Reading the log",
+        "Joining small files",
+        "Looking for files that nobody needs",
+        "Deleting files that nobody needs",
+    ]
+
+
+def test_a_run_that_is_killed_anywhere_is_finished_by_its_repetition(
+    kept: Kept, dynamo: Dynamo, job_environment: Mapping[str, str]
+) -> None:
+    options = append_by_delta_rs(kept)
+    command = [sys.executable, "-m", "deltaic_pipeline.maintain", kept.place.location, "--run-id=killed", "--json"]
+    process = subprocess.Popen(
+        command,
+        env={**job_environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if json.loads(line).get("step") == "Reading the log":
+            break
+    pause = random.uniform(0, 10)  # noqa: S311 -- any point will do
+    time.sleep(pause)
+    os.killpg(process.pid, signal.SIGKILL)  # Python and its JVM
+    process.communicate()
+    leases = Leases(CATALOG, dynamo)
+    lease = leases.find(kept.place.location)
+    if lease is not None:  # or one waits until it ends
+        leases.release(kept.place.location, lease.holder)
+    done = kept.maintain("killed")
+    table = deltalake.DeltaTable(kept.place.location, storage_options=options)
+    operations = [commit["operation"] for commit in table.history()]
+    assert operations.count("OPTIMIZE") == 1, pause
+    assert (done.after.files.files, done.after.checkpoint) == (1, done.after.version), pause
+    assert len(kept.data()) == 1, pause
+    assert table.to_pyarrow_table().num_rows == 2 * APPENDS, pause
+
+
+def run(environment: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "deltaic_pipeline.maintain", *arguments]
+    return subprocess.run(command, env={**environment}, capture_output=True, text=True, check=False)
+
+
+def test_a_dry_run_starts_no_spark_and_changes_nothing(kept: Kept, job_environment: Mapping[str, str]) -> None:
+    append_by_delta_rs(kept)
+    before = kept.objects()
+    environment = {**job_environment, "PATH": ""}  # no Java
+    told = run(environment, kept.place.location, "--dry-run", "--keep", "30")
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.splitlines()[1:] == [
+        f"optimize: at most {APPENDS} files ({kept.plan().before.files.bytes:,} bytes)",
+        f"checkpoint: written, the log has none, {APPENDS} commits since",
+        "window: 30 days (--keep)",
+        "kept: version 0, the oldest that was current in the last 30 days",
+        "would be deleted: 0 files (0 bytes)",
+        "kept for readers of older versions and changes: 0 files (0 bytes)",
+        "kept because they are younger than 30 days: 0 files (0 bytes)",
+    ]
+    planned = json.loads(run(environment, kept.place.location, "--dry-run", "--json").stdout.splitlines()[-1])
+    assert (planned["event"], planned["before"]["small"]["files"]) == ("plan", APPENDS)
+    assert kept.objects() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["s3://pipeline/nothing-here", "--dry-run"], "error: table files missing"),
+        (["pipeline/t"], "is not a table location"),
+        (["s3://pipeline/t", "--checkpoint-after", "0"], "--checkpoint-after is 1 or more"),
+        (["s3://no-such-bucket-here/t", "--dry-run"], "error: "),
+    ],
+)
+def test_what_cannot_be_maintained_is_told_in_a_line(
+    s3: "S3Client", job_environment: Mapping[str, str], arguments: list[str], message: str
+) -> None:
+    assert s3.head_bucket(Bucket=BUCKET)
+    done = run(job_environment, *arguments)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,377 @@
+"""What maintenance deletes: all that nobody needs, and nothing that somebody may still read."""
+
+import json
+import shutil
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from delta_tables.handmade import State, add, protocol
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.errors import DeltaicError
+from deltaic_pipeline.access import S3Access
+from deltaic_pipeline.durations import said, written
+from deltaic_pipeline.failures import LeaseLost, PipelineError
+from deltaic_pipeline.maintenance import Job, plan
+from deltaic_pipeline.positions import position
+from deltaic_pipeline.readers import Reader, entries_of
+from deltaic_pipeline.tending import protection
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pipeline.kept_table import DAY, LOCATION, KeptTable, entry, named
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "tables"
+DAYS = 7.0
+"""Delta's default for files that were deleted; longer than page tokens (3 days) and URLs (an hour) live."""
+
+COMMITS = st.tuples(
+    st.sampled_from(["write", "overwrite", "optimize", "rewrite", "mark", "restore", "checkpoint", "stray"]),
+    st.integers(1, 3),
+)
+READERS = st.tuples(st.sampled_from(["share", "stream", "unshare", "as before"]), st.integers(0, 9))
+ROUNDS = st.tuples(
+    st.lists(COMMITS, min_size=1, max_size=5),
+    READERS,
+    st.sampled_from([0.01, 3.0, 6.99, 7.01, 15.0, 31.0]),
+    st.sampled_from([None, 0.0, 20.0]),
+)
+"""What writers do, who reads from then on, days that pass, and a vacuum that keeps so many days at least, or none."""
+
+
+def act(table: KeptTable, action: str, which: int) -> None:
+    match action:
+        case "write":
+            table.write(which)
+        case "rewrite" | "mark" if table.live:
+            getattr(table, action)(which)
+        case "overwrite" | "optimize":
+            getattr(table, action)()
+        case "restore":
+            table.restore(which % (table.latest + 1))
+        case "checkpoint":
+            table.log.classic(table.latest)
+        case "stray":
+            table.new()
+        case "share":
+            table.history_from = [min(which, table.latest + 1)]
+        case "stream":
+            table.streams_at = [max(table.latest - which, 0)]
+        case "unshare":
+            table.history_from, table.streams_at = [], []
+
+
+def vacuum(table: KeptTable, keep: float) -> None:
+    before, wanted = table.names(), table.wanted(max(DAYS, keep))
+    kept = timedelta(days=keep) if keep else None
+    _, found = table.vacuum(keep=kept, streams=[str(at) for at in table.streams_at])
+    assert table.names() == before & wanted
+    assert found is not None
+    assert found.unneeded.files == len(before - wanted)
+
+
+@given(st.lists(ROUNDS, min_size=1, max_size=5))
+@settings(max_examples=100, deadline=None)
+def test_whatever_happens_to_a_table_exactly_what_nobody_needs_is_deleted(rounds: list[Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        table = KeptTable.made(Path(folder))
+        table.write(2)
+        for commits, reader, days, keep in rounds:
+            for action, which in [*commits, reader]:
+                table.now += 1
+                act(table, action, which)
+            table.now += days * DAY
+            if keep is not None:
+                vacuum(table, keep)
+
+
+class Grown:
+    """A table whose versions came on days 0, 2, 4 and 6: files a and b, file c, a rewritten, all joined."""
+
+    def __init__(self, root: Path, configuration: dict[str, str] | None = None) -> None:
+        self.table = table = KeptTable.made(root, configuration)
+        self.begun = table.now
+        self.names: dict[str, str] = {}
+        self._named(lambda: table.write(2), "a", "b")
+        self.day(2)
+        self._named(lambda: table.write(1), "c")
+        self.day(4)
+        old = [action["path"] for action in table.live].index(self.names["a"])
+        self._named(lambda: table.rewrite(old), "_change_data", "A")
+        self.day(6)
+        self._named(table.optimize, "all")
+
+    def day(self, day: float) -> None:
+        self.table.now = self.begun + day * DAY
+
+    def left(self) -> set[str]:
+        found = self.table.names()
+        return {short for short, name in self.names.items() if name in found}
+
+    def _named(self, write: Any, *names: str) -> None:
+        before = self.table.names()
+        write()
+        self.names |= dict(zip(names, sorted(self.table.names() - before), strict=True))
+
+
+ALL = {"a", "b", "c", "A", "_change_data", "all"}
+
+
+@pytest.mark.parametrize(
+    ("day", "who", "gone"),
+    [
+        pytest.param(10.9, {}, set(), id="version 2 was current within the week"),
+        pytest.param(11.5, {}, {"a", "_change_data"}, id="version 3 was current within the week"),
+        pytest.param(14, {}, ALL - {"all"}, id="only the latest was"),
+        pytest.param(14, {"keep": timedelta(days=20)}, set(), id="the provider keeps more"),
+        pytest.param(14, {"url_ttl": timedelta(days=7)}, set(), id="pages of 3 days, then URLs of 7"),
+        pytest.param(400, {"history": 0}, set(), id="all history is shared"),
+        pytest.param(400, {"history": 2}, set(), id="history from version 2, whose change to 3 is shared"),
+        pytest.param(400, {"history": 3}, {"a", "_change_data"}, id="history from version 3"),
+        pytest.param(400, {"history": 9}, ALL - {"all"}, id="history from a version to come"),
+        pytest.param(400, {"stream": 3}, set(), id="a stream before commit 3"),
+        pytest.param(400, {"stream": 4}, {"a", "_change_data"}, id="a stream before commit 4"),
+        pytest.param(400, {"stream": 4, "history": 2}, set(), id="the one that reaches back furthest counts"),
+        pytest.param(9.0, {"said": "interval 1 hours"}, {"a", "_change_data"}, id="page tokens outlive the property"),
+        pytest.param(9.2, {"said": "interval 1 hours"}, ALL - {"all"}, id="three days, and two hours"),
+        pytest.param(14, {"said": "interval 2 weeks"}, set(), id="the property says more"),
+        pytest.param(400, {"clone": True}, set(), id="another table's log may name these files"),
+    ],
+)
+def test_what_is_deleted_on_a_day(tmp_path: Path, day: float, who: dict[str, Any], gone: set[str]) -> None:
+    retention = {"delta.deletedFileRetentionDuration": who["said"]} if "said" in who else {}
+    grown = Grown(tmp_path, retention)
+    table = grown.table
+    table.history_from = [who["history"]] if "history" in who else []
+    table.clones = [entry(auxiliary_locations=(LOCATION,))] if "clone" in who else []
+    grown.day(day)
+    more: dict[str, Any] = {name: who[name] for name in ("keep", "url_ttl") if name in who}
+    more["streams"] = [str(who["stream"])] if "stream" in who else []
+    planned = plan(Job(LOCATION, "run", **more), table.means)
+    assert grown.left() == ALL
+    kept, found = table.vacuum(**more)
+    assert grown.left() == ALL - gone
+    if "clone" in who:
+        assert (planned.files, found) == (None, None)
+        assert "nothing is deleted: kept.s.t may read files of this folder" in list(kept.lines())
+    else:
+        assert planned.files == found
+        assert found is not None
+        assert found.unneeded.files == len(gone)
+        assert found.kept.files + found.young.files == len(ALL - gone) - 1
+
+
+def test_it_says_what_is_kept_and_for_whom(tmp_path: Path) -> None:
+    grown = Grown(tmp_path)
+    grown.table.history_from = [2]
+    grown.day(30)
+    kept, _ = grown.table.vacuum(streams=["3"])
+    assert list(kept.lines()) == [
+        "window: 7 days (delta.deletedFileRetentionDuration)",
+        "kept: version 4, the oldest that was current in the last 7 days",
+        "kept: the history is shared from version 2 on as kept.s.t",
+        "kept: the stream of 3 goes on at version 3",
+    ]
+
+
+def test_what_is_not_the_tables_stays(tmp_path: Path) -> None:
+    grown = Grown(tmp_path)
+    others = {
+        "readme.txt",
+        "nested/part-1.parquet",
+        "nested/_delta_log/00000000000000000000.json",
+        "nested/a=1/part-2.parquet",
+        "_spark_metadata/0.parquet",
+        ".hidden/part-1.parquet",
+        "p=a/_temporary.parquet/notes.csv",
+    }
+    for name in others:
+        grown.table.file(name)
+    for name in ("p=a/part-7.parquet", "_p=a/part-8.parquet", "neste/part-9.parquet"):
+        grown.table.file(name)
+    grown.day(100)
+    _, found = grown.table.vacuum()
+    assert grown.table.names() == others | {grown.names["all"]}
+    assert found is not None
+    assert found.unneeded.files == len(ALL) - 1 + 3
+
+
+def test_paths_are_compared_as_objects_and_not_as_they_are_spelled(tmp_path: Path) -> None:
+    table = KeptTable.made(tmp_path)
+    for name in ("p=a b/100%.parquet", "p=ü/x.parquet", "absolute.parquet", "p=a%20b/100%25.parquet"):
+        table.file(name)
+    table.commit(
+        add("p=a%20b/100%25.parquet"), add("p=ü/./x.parquet"), add(f"{LOCATION.replace('s3', 's3a')}/absolute.parquet")
+    )
+    table.now += 100 * DAY
+    table.vacuum()
+    assert table.names() == {"p=a b/100%.parquet", "p=ü/x.parquet", "absolute.parquet"}
+
+
+def test_a_run_that_is_killed_while_it_deletes_is_finished_by_the_next(tmp_path: Path) -> None:
+    grown = Grown(tmp_path)
+    grown.day(100)
+    grown.table.folder.requests_left = 2
+    with pytest.raises(KeyboardInterrupt):
+        grown.table.vacuum()
+    assert len(grown.left()) == len(ALL) - 2
+    grown.table.folder.requests_left = None
+    grown.table.vacuum()
+    assert grown.left() == {"all"}
+
+
+def test_nothing_is_deleted_without_the_lease(tmp_path: Path) -> None:
+    grown = Grown(tmp_path)
+    grown.day(100)
+
+    def lost() -> None:
+        raise LeaseLost("it is somebody else's")
+
+    with pytest.raises(LeaseLost):
+        grown.table.vacuum(confirm=lost)
+    assert grown.left() == ALL
+
+
+@pytest.mark.parametrize("damage", ["gap", "torn", "unknown feature"])
+def test_nothing_is_deleted_where_the_log_cannot_be_read(tmp_path: Path, damage: str) -> None:
+    grown = Grown(tmp_path)
+    table = grown.table
+    table.history_from = [2]
+    match damage:
+        case "gap":
+            table.log.forget(3)
+        case "torn":
+            (tmp_path / f"_delta_log/{3:020d}.json").write_text('{"add":{"path"')
+        case "unknown feature":
+            table.commit(protocol(3, 7, "catalogManaged"))
+    grown.day(100)
+    with pytest.raises(DeltaicError):
+        table.vacuum()
+    assert grown.left() == ALL
+
+
+def test_a_log_whose_first_commits_are_gone_keeps_what_can_still_be_made(tmp_path: Path) -> None:
+    grown = Grown(tmp_path)
+    grown.table.log.classic(3)
+    grown.table.log.forget(0, 1, 2)
+    grown.table.history_from = [0]
+    grown.day(100)
+    grown.table.vacuum()
+    # Version 3 can be made by its checkpoint, and commit 3, which names a and the change data, can be followed.
+    assert grown.left() == ALL
+    grown.table.history_from = []
+    grown.table.vacuum()
+    assert grown.left() == {"all"}
+
+
+def golden_tables() -> list[str]:
+    """Name the tables whose logs can be replayed plainly: from the first commit on, with no file elsewhere."""
+    logs = sorted(GOLDEN.glob(f"*/delta/_delta_log/{0:020d}.json"))
+    return [log.parts[-4] for log in logs if "clone" not in log.parts[-4]]
+
+
+@pytest.mark.parametrize("name", golden_tables())
+def test_tables_of_spark_keep_what_is_live_and_what_is_shared(tmp_path: Path, name: str) -> None:
+    shutil.copytree(GOLDEN / name / "delta", tmp_path / "t")
+    commits = sorted((tmp_path / "t" / "_delta_log").glob("0*[0-9].json"))
+    log = [[json.loads(line) for line in commit.read_text("utf-8").split("\n") if line] for commit in commits]
+    state = State()
+    for actions in log:
+        state.apply(actions)
+    live = {file for action in state.files.values() for file in named(action)}
+    all_named = {file for actions in log for line in actions for action in line.values() for file in named(action)}
+    table = KeptTable(tmp_path / "t", now=4_000_000_000.0)
+    before = table.names()
+    table.history_from = [0]
+    table.vacuum()
+    assert before & all_named <= table.names()
+    table.history_from = []
+    table.vacuum()
+    assert {file for file in table.names() if file.endswith((".parquet", ".bin"))} == live
+
+
+WINDOW = Reader(3, changes=False, lasting=False, why="")
+HISTORY = Reader(0, changes=True, lasting=True, why="")
+
+
+@pytest.mark.parametrize(
+    ("configuration", "readers", "lacking"),
+    [
+        pytest.param({}, [WINDOW], {}, id="30 days are enough"),
+        pytest.param({}, [WINDOW, HISTORY], {"delta.enableExpiredLogCleanup": "false"}, id="history"),
+        pytest.param({"delta.enableExpiredLogCleanup": "false"}, [WINDOW, HISTORY], {}, id="said already"),
+        pytest.param(
+            {"delta.logRetentionDuration": "interval 1 day"},
+            [WINDOW],
+            {"delta.logRetentionDuration": "interval 169 hours"},
+            id="shorter than the window",
+        ),
+    ],
+)
+def test_commits_are_kept_for_their_readers(
+    configuration: dict[str, str], readers: list[Reader], lacking: dict[str, str]
+) -> None:
+    assert protection(configuration, readers, timedelta(days=7, minutes=1)) == lacking
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("interval 7 days", timedelta(days=7)),
+        ("INTERVAL 1 week 12 hours", timedelta(days=7, hours=12)),
+        ("90 minutes", timedelta(minutes=90)),
+        (None, timedelta(days=5)),
+    ],
+)
+def test_intervals_are_read_as_delta_reads_them(text: str | None, meant: timedelta) -> None:
+    assert said(text, timedelta(days=5)) == meant
+    assert said(written(meant), timedelta(0)) >= meant
+
+
+def test_an_interval_that_is_none_is_refused() -> None:
+    with pytest.raises(PipelineError, match="interval 7 days"):
+        said("seven days", timedelta(0))
+
+
+def test_a_table_is_found_in_the_whole_catalog(admin: CatalogAdmin) -> None:
+    for share in ("needed_one", "needed_two"):
+        admin.shares.create(share)
+        admin.schemas.create(share, "s")
+    admin.tables.create("needed_one", "s", "same", "s3://needed/t", history=True, start_version=4)
+    admin.tables.create("needed_two", "s", "Same", "s3a://needed/t/", history=False)
+    admin.tables.create("needed_two", "s", "sibling", "s3://needed/t2", history=True)
+    admin.tables.create("needed_two", "s", "clone", "s3://needed/c", auxiliary_locations=["s3://needed"])
+    admin.tables.create("needed_two", "s", "other", "s3://needed/o", auxiliary_locations=["s3://needed/t2"])
+    found = entries_of(admin, "s3://needed/t")
+    assert [(table.share, table.name) for table in found.shared] == [("needed_one", "same"), ("needed_two", "Same")]
+    assert [table.name for table in found.clones] == ["clone"]
+
+
+def checkpoint(root: Path, offsets: dict[int, int], commits: list[int]) -> str:
+    for folder in ("offsets", "commits"):
+        (root / folder).mkdir(parents=True)
+    for number, version in offsets.items():
+        source = {"sourceVersion": 1, "reservoirId": "mine", "reservoirVersion": version, "index": -1}
+        (root / "offsets" / str(number)).write_text(f'v1\n{{"batchWatermarkMs":0}}\n{json.dumps(source)}')
+        (root / "offsets" / f".{number}.crc").write_bytes(b"crc")
+    for number in commits:
+        (root / "commits" / str(number)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+    return str(root)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "commits", "version"),
+    [
+        pytest.param({0: 3, 1: 7}, [0, 1], 7, id="all done"),
+        pytest.param({9: 30, 10: 40}, [9], 30, id="the last batch is to be done again"),
+        pytest.param({0: 3}, [], 0, id="nothing done yet"),
+    ],
+)
+def test_a_streams_position(tmp_path: Path, offsets: dict[int, int], commits: list[int], version: int) -> None:
+    place = checkpoint(tmp_path / "stream", offsets, commits)
+    assert position(place, "mine", S3Access()).version == version
+    with pytest.raises(PipelineError, match="does not read this table"):
+        position(place, "another's", S3Access())
+    with pytest.raises(PipelineError, match="no checkpoint of a stream"):
+        position(str(tmp_path), "mine", S3Access())
