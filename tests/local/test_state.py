@@ -1,5 +1,6 @@
 """A state folder has one user at a time, who is waited for, and tells only of an AWS that runs."""
 
+import io
 import json
 import os
 import signal
@@ -8,7 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stderr
 from pathlib import Path
 
 import pytest
@@ -92,23 +93,23 @@ def test_a_server_that_starts_is_waited_for(tmp_path: Path) -> None:
             assert found.result(30) == KNOWN
 
 
-def test_the_end_of_a_start_is_told_except_to_another_server(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_end_of_a_start_is_told_except_to_another_server(tmp_path: Path) -> None:
     def serve() -> bool:
         with locked(tmp_path, to_serve=True):
             return True
 
-    said = ""
-    with ThreadPoolExecutor(2) as pool:
+    said = io.StringIO()  # what is captured may lose what is written while it is read
+    with redirect_stderr(said), ThreadPoolExecutor(2) as pool:
         with ExitStack() as start:
             start.enter_context(locked(tmp_path, to_serve=True))
             found, other = pool.submit(served, tmp_path), pool.submit(serve)
             deadline = time.monotonic() + 30
-            while said.count("\n") < 2 and time.monotonic() < deadline:
-                said += capfd.readouterr().err
+            while said.getvalue().count("\n") < 2 and time.monotonic() < deadline:
+                time.sleep(0.02)
         with pytest.raises(StateUnusable, match="has ended before it served: start it again with `deltaic serve"):
             found.result(30)
         assert other.result(30)
-    assert said == f"waiting for the server that is starting in {tmp_path} (process {os.getpid()})\n" * 2
+    assert said.getvalue() == f"waiting for the server that is starting in {tmp_path} (process {os.getpid()})\n" * 2
 
 
 def test_a_killed_server_frees_the_folder_once_its_processes_have_ended(tmp_path: Path) -> None:

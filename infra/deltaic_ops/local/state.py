@@ -98,7 +98,7 @@ def running(state: Path) -> Mapping[str, str] | None:
         known: dict[str, Any] = json.loads((state / RUNNING).read_text())
         environment = {str(name): str(value) for name, value in known["environment"].items()}
         return environment if _lives(known["pid"]) else None
-    except (OSError, AttributeError, KeyError, TypeError, ValueError):
+    except (OSError, AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
 
 
