@@ -38,7 +38,7 @@ ONLY_OF = {"catalog": {"protocol.names", "storage.locations"}, "storage": {"delt
 
 @pytest.mark.parametrize(
     "command",
-    [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]],
+    [["ruff", "check", "."], ["ruff", "format", "--check", "."], pytest.param(["mypy"], marks=pytest.mark.slow)],
     ids=["lint", "format", "types"],
 )
 def test_the_tree_passes(command: list[str]) -> None:

@@ -22,6 +22,7 @@ from client.provider import Provider
 from golden.library import names
 
 pytestmark = [
+    pytest.mark.slow,
     # The client leaves its temporary folder to the garbage collector where a table is empty or cannot be read.
     pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning"),
     # In parquet format it joins frames of which some lack a column.

@@ -4,10 +4,13 @@ import json
 from typing import Any
 from urllib.parse import quote
 
+import pytest
 from contract.recipient import JSON, NDJSON, Recipient, Reply
 from contract.tables import ENTRIES
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+
+pytestmark = pytest.mark.slow
 
 TEXTS = st.one_of(
     st.sampled_from(["", "0", "1", "-1", "5", "99999999999999999999", "1e3", "NaN", "null", "true", "True", "false"]),

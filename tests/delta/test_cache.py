@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pytest
 from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import HandmadeLog, add, expected_files, found_files, metadata, protocol, remove, vector
 from deltaic.delta.cache import SnapshotCache
@@ -116,6 +117,7 @@ def large(root: Path) -> tuple[HandmadeLog, FolderStore, int]:
     return log, FolderStore(root), sum(path.stat().st_size for path in log.log.glob("*.parquet"))
 
 
+@pytest.mark.slow
 def test_rows_are_kept_when_they_are_read_a_second_time(tmp_path: Path) -> None:
     log, store, size = large(tmp_path)
     cache = SnapshotCache(16 * size)
@@ -132,6 +134,7 @@ def test_a_checkpoint_that_does_not_fit_is_not_kept_in_part(tmp_path: Path) -> N
     assert len(set(asked[1:])) == 1
 
 
+@pytest.mark.slow
 def test_a_table_that_is_read_once_pushes_nothing_out(tmp_path: Path) -> None:
     log, store, size = large(tmp_path / "often")
     cache = SnapshotCache(8 * size)
