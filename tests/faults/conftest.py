@@ -36,7 +36,7 @@ def outcome(
     asked: set[Any] = {
         (item.callspec.params["fault"], item.callspec.params["call"])
         for item in request.session.items
-        if isinstance(item, pytest.Function) and "fault" in getattr(getattr(item, "callspec", None), "params", {})
+        if isinstance(item, pytest.Function) and "outcome" in item.fixturenames
     }
     ordered = sorted(asked, key=lambda case: (case[0].play not in LONGEST, FAULTS.index(case[0]), case[1]))
     with ThreadPoolExecutor(AT_ONCE) as pool:
