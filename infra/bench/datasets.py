@@ -26,6 +26,8 @@ from deltaic_pipeline.sample import patients
 from deltaic_pipeline.session import session, stop
 from deltaic_pipeline.steps import silent
 
+from bench.process import peak
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -100,7 +102,7 @@ def _measured(rows: int, memory: str, state: Path) -> dict[str, Any]:
     found: dict[str, Any] = {"plain": {"rows": rows, "seconds": seconds, "bytes": written}}
     found["built"] = _part(_built(spark, state, "all"))
     found["merged"] = _part(_built(spark, state, "changed"))
-    found["peak"] = _peak(os.getpid()) + _peak(spark.sparkContext._gateway.proc.pid)  # type: ignore[union-attr]  # noqa: SLF001 -- the JVM
+    found["peak"] = peak(os.getpid()) + peak(spark.sparkContext._gateway.proc.pid)  # type: ignore[union-attr]  # noqa: SLF001 -- the JVM
     stop(spark)
     shutil.rmtree(state)
     return found
@@ -134,13 +136,6 @@ def _timed(action: Callable[[], object]) -> float:
     began = time.monotonic()
     action()
     return time.monotonic() - began
-
-
-def _peak(pid: int) -> float:
-    """Return the most memory that a process has had, in MB."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    [line] = [line for line in status.splitlines() if line.startswith("VmHWM")]
-    return int(line.split()[1]) * 1024 / MEGABYTE
 
 
 if __name__ == "__main__":

@@ -1,20 +1,19 @@
 """The job that keeps a table cheap to read: OPTIMIZE, a checkpoint, and the deletion of what nobody needs any more."""
 
 import argparse
-import json
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
-from deltaic.errors import DeltaicError
 from deltaic.settings import settings
 
 from deltaic_pipeline.access import S3Access
-from deltaic_pipeline.failures import EXIT_CODES, PipelineError, exit_code
+from deltaic_pipeline.command import Tell, conduct
+from deltaic_pipeline.failures import EXIT_CODES, PipelineError
 from deltaic_pipeline.folder import S3Folder
 from deltaic_pipeline.maintenance import CHECKPOINT_AFTER, Job, Means, Summary, counted, days, maintain, plan
 from deltaic_pipeline.positions import position
@@ -22,7 +21,7 @@ from deltaic_pipeline.readers import entries_of
 from deltaic_pipeline.register import connect
 from deltaic_pipeline.session import session
 from deltaic_pipeline.sources import catalog_location
-from deltaic_pipeline.steps import Progress, lines, step, terminal
+from deltaic_pipeline.steps import Progress, step
 
 EXAMPLES = """examples:
   # what would be done, and what is kept for whom
@@ -40,9 +39,6 @@ history that is shared, none that a stream named by --stream-checkpoint has yet 
 AWS is found through AWS_ENDPOINT_URL, AWS_PROFILE, AWS_REGION and keys, as by any AWS tool. A run that was killed is
 started again, and goes on.
 """
-
-Tell = Callable[[Sequence[str], dict[str, object]], None]
-"""Says one thing, to people in lines or to programs as an event."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -100,17 +96,11 @@ def job_of(given: argparse.Namespace) -> Job:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the command line describes and return the exit code."""
     given = parser().parse_args(arguments)
-    progress = lines() if given.json else terminal()
-    try:
-        _run(given, progress, _programs if given.json else _people)
-    except DeltaicError as refusal:
-        code = exit_code(refusal)
-        if given.json:
-            failed = {"event": "failed", "code": refusal.code, "message": refusal.message, "exitCode": code}
-            print(json.dumps(failed), flush=True)
-        print(f"error: {refusal.message}", file=sys.stderr)
-        return code
-    return 0
+    return conduct(
+        lambda progress, tell: _run(given, progress, tell),
+        as_json=given.json,
+        stopped="what was done stays done, and the same command goes on",
+    )
 
 
 def _run(given: argparse.Namespace, progress: Progress, tell: Tell) -> None:
@@ -175,15 +165,6 @@ def _vacuumed(summary: Summary, word: str) -> Iterator[str]:
         yield f"{word}: {counted(summary.files.unneeded)}"
         yield f"kept for readers of older versions and changes: {counted(summary.files.kept)}"
         yield f"kept because they are younger than {days(summary.retention.window)}: {counted(summary.files.young)}"
-
-
-def _people(said: Sequence[str], _: dict[str, object]) -> None:
-    for line in said:
-        print(line, flush=True)
-
-
-def _programs(_: Sequence[str], event: dict[str, object]) -> None:
-    print(json.dumps(event, default=str), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """The job that builds a dataset as its file says: `python -m deltaic_pipeline.run FILE`, here and by spark-submit."""
 
 import argparse
-import json
 import sys
 import uuid
 from collections.abc import Callable, Sequence
@@ -10,19 +9,20 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deltaic.errors import DeltaicError, NotFound
+from deltaic.errors import NotFound
 from deltaic.settings import settings
 
 from deltaic_pipeline.access import S3Access
 from deltaic_pipeline.attempt import refusals
 from deltaic_pipeline.building import build
+from deltaic_pipeline.command import Tell, conduct
 from deltaic_pipeline.datasets.checking import dataset_of
-from deltaic_pipeline.failures import EXIT_CODES, PipelineError, exit_code
+from deltaic_pipeline.failures import EXIT_CODES, PipelineError
 from deltaic_pipeline.planning import plan
 from deltaic_pipeline.register import connect
 from deltaic_pipeline.runs import Run, Summary
 from deltaic_pipeline.session import session
-from deltaic_pipeline.steps import Progress, lines, step, terminal
+from deltaic_pipeline.steps import Progress, step
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,12 +35,6 @@ EXAMPLES = """examples:
 AWS is found through AWS_ENDPOINT_URL, AWS_PROFILE, AWS_REGION and keys, as by any AWS tool. A run that was killed is
 started again with its --run-id: what it had written is not written twice.
 """
-
-INTERRUPTED = 130
-"""The exit code of what Ctrl-C has ended (128 + SIGINT)."""
-
-Tell = Callable[[Sequence[str], dict[str, object]], None]
-"""Says one thing, to people in lines or to programs as an event."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -71,20 +65,11 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the command line describes and return the exit code."""
     given = parser().parse_args(arguments)
-    progress = lines() if given.json else terminal()
-    try:
-        _job(given, progress, _programs if given.json else _people)
-    except DeltaicError as refusal:
-        code = exit_code(refusal)
-        if given.json:
-            failed = {"event": "failed", "code": refusal.code, "message": refusal.message, "exitCode": code}
-            print(json.dumps(failed), flush=True)
-        print("\n".join(f"error: {line}" for line in refusal.message.split("\n")), file=sys.stderr)
-        return code
-    except KeyboardInterrupt:
-        print("stopped: what was not committed is not in the table", file=sys.stderr)
-        return INTERRUPTED
-    return 0
+    return conduct(
+        lambda progress, tell: _job(given, progress, tell),
+        as_json=given.json,
+        stopped="what was not committed is not in the table",
+    )
 
 
 def _job(given: argparse.Namespace, progress: Progress, tell: Tell) -> None:
@@ -169,15 +154,6 @@ SHOWN = (
     "numTargetBytesAdded",
 )
 """What of Delta's own counts the summary shows."""
-
-
-def _people(said: Sequence[str], _: dict[str, object]) -> None:
-    for line in said:
-        print(line, flush=True)
-
-
-def _programs(_: Sequence[str], event: dict[str, object]) -> None:
-    print(json.dumps(event, default=str), flush=True)
 
 
 if __name__ == "__main__":
