@@ -9,6 +9,9 @@ import pytest
 from deltaic_ops.local.embedded import EmbeddedAws
 from xdist.scheduler import LoadScopeScheduling
 
+pytest_plugins = ["pipeline.fixtures"]
+"""Spark's, which two folders share; what a folder starts is its worker's own."""
+
 
 class ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Gives each folder of tests to one worker: what a folder starts (a server, Spark) is then started once."""

@@ -1,9 +1,10 @@
-"""Where one test publishes to."""
+"""Where the jobs' tests find their bucket and catalog, and where one of them writes to."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 BUCKET = "pipeline"
+CATALOG, TOKENS = "pipeline-catalog", "pipeline-tokens"
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,7 @@ from deltaic_pipeline.positions import StreamPosition
 from deltaic_pipeline.readers import entries_of
 from deltaic_pipeline.register import Catalog
 from deltaic_pipeline.steps import Step, silent
-from pipeline.conftest import CATALOG
-from pipeline.place import BUCKET, Place
+from pipeline.place import BUCKET, CATALOG, Place
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from datasets.files import dataset
 from deltaic_pipeline.datasets.checking import dataset_of
 from deltaic_pipeline.expectations import Expectations, refuse_failed
 from deltaic_pipeline.failures import ExpectationFailed
 from deltaic_pipeline.judging import measured
-from pipeline.datasets import dataset
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

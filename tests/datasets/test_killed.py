@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from datasets.files import dataset, json_source, run_of
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic_pipeline.building import build
 from deltaic_pipeline.register import Catalog
 from deltaic_pipeline.steps import silent
-from pipeline.conftest import CATALOG
-from pipeline.datasets import dataset, json_source, run_of
-from pipeline.place import BUCKET, Place
+from pipeline.place import BUCKET, CATALOG, Place
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

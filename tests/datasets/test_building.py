@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from datasets.files import dataset, json_source, run_of
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic_pipeline.building import build
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError
@@ -16,7 +17,6 @@ from deltaic_pipeline.register import Catalog
 from deltaic_pipeline.runs import Run, target_of
 from deltaic_pipeline.steps import Step, silent
 from deltaic_pipeline.writing import write
-from pipeline.datasets import dataset, json_source, run_of
 from pipeline.place import BUCKET, Place
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
+from datasets.files import dataset, json_source, run_of
 from deltaic.errors import Conflict, DeltaicError
 from deltaic_pipeline.building import build
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError, exit_code
 from deltaic_pipeline.lease import TIME_TO_LIVE
 from deltaic_pipeline.register import Catalog
 from deltaic_pipeline.steps import silent
-from pipeline.datasets import dataset, json_source, run_of
 from pipeline.place import BUCKET, Place
 
 if TYPE_CHECKING:

@@ -1,0 +1,73 @@
+"""Fixtures of the jobs' tests in whichever folder: one Spark session over the embedded AWS, and places in it."""
+
+import gc
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from deltaic.catalog import schema
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.dynamo import Dynamo
+from deltaic_ops.local.embedded import EmbeddedAws
+from deltaic_pipeline.access import S3Access
+from deltaic_pipeline.register import Catalog, connect
+from deltaic_pipeline.session import session, stop
+from pipeline.place import BUCKET, CATALOG, TOKENS, Place
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def s3(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> "S3Client":
+    client = aws_session.client("s3", endpoint_url=embedded_aws.endpoint)
+    client.create_bucket(Bucket=BUCKET)
+    return client
+
+
+@pytest.fixture(scope="session")
+def dynamo(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Dynamo:
+    client = aws_session.client("dynamodb", endpoint_url=embedded_aws.endpoint)
+    schema.create(client, CATALOG, TOKENS)
+    return Dynamo(lambda: client)
+
+
+@pytest.fixture(scope="session")
+def catalog(dynamo: Dynamo) -> Catalog:
+    return connect(CATALOG, TOKENS, dynamo)
+
+
+@pytest.fixture(scope="session")
+def admin(dynamo: Dynamo) -> CatalogAdmin:
+    return CatalogAdmin(CATALOG, TOKENS, dynamo)
+
+
+@pytest.fixture(scope="session")
+def spark(embedded_aws: EmbeddedAws, tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    started = session("tests", S3Access.from_environment(embedded_aws.environment), tests=True)
+    jvm: Any = started.sparkContext._jvm
+    jvm.java.lang.System.setProperty("derby.system.home", str(tmp_path_factory.mktemp("derby")))  # its log, too
+    yield started
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # as in `collected`: sockets that rows came over
+        stop(started)
+        gc.collect()
+
+
+@pytest.fixture
+def place(s3: "S3Client", request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    assert s3.head_bucket(Bucket=BUCKET)
+    prefix = "".join(character if character.isalnum() else "-" for character in request.node.name)
+    return Place(f"s3://{BUCKET}/{prefix}", prefix, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def job_environment(embedded_aws: EmbeddedAws) -> dict[str, str]:
+    """Return the environment of a job in a process of its own: the embedded AWS, and no Java of the machine's."""
+    kept = {name: os.environ[name] for name in ("HOME", "DELTAIC_CACHE", "TMPDIR") if name in os.environ}
+    return {**kept, **embedded_aws.environment, "CATALOG_TABLE": CATALOG, "TOKENS_TABLE": TOKENS}
