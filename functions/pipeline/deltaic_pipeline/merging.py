@@ -127,7 +127,11 @@ def refuse_undecided(rows: "DataFrame", keys: Sequence[str]) -> None:
     names = [quoted(key) for key in keys]
     counted = rows.groupBy(*names).agg(functions.count("*").alias("rows"))
     absent = " OR ".join(f"{name} IS NULL" for name in names)
-    wrong = counted.where(f"rows > 1 OR {absent}").select(*names).first()
+    # An aggregate and no `first`, which would look at one part of the keys after the other.
+    found: Any = (
+        counted.where(f"rows > 1 OR {absent}").agg(functions.first(functions.struct(*names)).alias("key")).first()
+    )
+    wrong = found["key"]
     if wrong is None:
         return
     named = ", ".join(f"{key} = {value!r}" for key, value in zip(keys, wrong, strict=True))

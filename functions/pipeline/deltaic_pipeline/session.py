@@ -30,6 +30,8 @@ EVERYWHERE = {
     # zstd is smaller than snappy, and needs no native library that musl's presence can spoil.
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.sources.partitionOverwriteMode": "static",
+    # Rows that are kept on disk are compressed as whole blocks; trying every scheme on every column costs more.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
 """What holds on a laptop and on EMR alike."""
 

@@ -1,13 +1,14 @@
 """Rows on their way into a Delta table as one version, at most once per run or batch."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.describing import check_properties
 from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.filling import few_files, one_machine
 from deltaic_pipeline.merging import Validity, keep_states, merge, refuse_undecided, states
 from deltaic_pipeline.sources import spark_path
 from deltaic_pipeline.target import Target
@@ -73,22 +74,24 @@ def write(spark: "SparkSession", rows: "DataFrame", target: Target, run: str | T
     _refuse_void_columns(rows)
     location = spark_path(target.location)
     there = exists(spark, target)
+    partitions = _partitions(spark, location) if there else []
     before = _latest(spark, location, transaction) if there else None
     if before is not None and before.commit is not None:
         return Written(before.commit, repeated=True, metrics=before.metrics)
     unchanged = -1 if before is None else before.version
     if there:
         check_properties(spark, target)
-        _check_partitions(spark, target, location)
+        _check_partitions(target, partitions)
     if target.keys:
         refuse_undecided(rows, target.keys)
-    with _marked(spark, transaction):
+    here = not partitions and not target.partition_by and one_machine(spark)
+    with _marked(spark, transaction, spread=not here):
         if target.mode == "merge" and there:
             merge(spark, rows, target.keys, location, evolve=target.evolve_schema)
         elif target.mode == "scd2":
-            _keep_states(spark, rows, target, location, exists=there)
+            _keep_states(spark, few_files(rows) if here and not there else rows, target, location, exists=there)
         else:
-            _save(rows, target, location, exists=there)
+            _save(few_files(rows) if here else rows, target, location, exists=there)
     after = _latest(spark, location, transaction)
     if after.commit is not None:
         return Written(after.commit, repeated=False, metrics=after.metrics)
@@ -140,19 +143,23 @@ def _keep_states(spark: "SparkSession", rows: "DataFrame", target: Target, locat
         _save(held, target, location, exists=False)
 
 
-def _check_partitions(spark: "SparkSession", target: Target, location: str) -> None:
-    """Refuse what Delta would take for something else: other partitions than the table's, or none to overwrite."""
+def _partitions(spark: "SparkSession", location: str) -> list[str]:
+    """Return the columns by which an existing table is partitioned."""
     from delta.tables import DeltaTable
 
+    detail: Any = DeltaTable.forPath(spark, location).detail().select("partitionColumns").first()
+    return list(detail["partitionColumns"])
+
+
+def _check_partitions(target: Target, partitions: Sequence[str]) -> None:
+    """Refuse what Delta would take for something else: other partitions than the table's, or none to overwrite."""
     if not target.partition_by and target.mode != "overwrite_partitions":
         return
-    detail: Any = DeltaTable.forPath(spark, location).detail().select("partitionColumns").first()
-    partitions = list(detail["partitionColumns"])
     if target.mode == "overwrite_partitions" and not target.where and not partitions:
         # Delta would overwrite the whole table.
         raise PipelineError(f"{target.location} is not partitioned: say with `where` which rows are overwritten.")
     rewritten = target.mode == "overwrite" and target.evolve_schema
-    if target.partition_by and not rewritten and partitions != list(target.partition_by):
+    if target.partition_by and not rewritten and list(partitions) != list(target.partition_by):
         raise PipelineError(
             f"{target.location} is partitioned by {', '.join(partitions) or 'nothing'}, and not by "
             f"{', '.join(target.partition_by)}: overwrite it with another schema allowed, or give what it has."
@@ -185,14 +192,16 @@ def _refuse_void_columns(rows: "DataFrame") -> None:
 
 
 @contextmanager
-def _marked(spark: "SparkSession", transaction: Transaction) -> Iterator[None]:
-    """Mark the commits of this session with who writes, in the log's `txn` action and in `commitInfo`."""
+def _marked(spark: "SparkSession", transaction: Transaction, *, spread: bool) -> Iterator[None]:
+    """Mark the commits of this session with who writes, in the log's `txn` action and in `commitInfo`.
+
+    `spread`: Delta shuffles the rows before it writes them, so that there are few files for each partition.
+    """
     settings = {
         "spark.databricks.delta.write.txnAppId": transaction.application,
         "spark.databricks.delta.write.txnVersion": str(transaction.version),
         "spark.databricks.delta.commitInfo.userMetadata": transaction.user_metadata,
-        # Few large files are few signed URLs.
-        "spark.databricks.delta.optimizeWrite.enabled": "true",
+        "spark.databricks.delta.optimizeWrite.enabled": str(spread).lower(),
     }
     for name, value in settings.items():
         spark.conf.set(name, value)
