@@ -1,8 +1,9 @@
 """Measures a dataset's runs beside Spark's plain write of the same rows: `uv run python -m bench.datasets`.
 
 For each size, in a process of its own: the rows are made as Parquet files, written once by Spark alone, then built as a
-dataset with expectations and clustering by merge into a new table, and a tenth of them, changed, merged into it. Files
-are on the local disk, so that Spark is measured and no store.
+dataset with expectations by merge into a new table; a tenth of them, changed, is merged into it, and the table is
+clustered. Files are on the local disk, so that Spark is measured and no store. `datasets.json` is written, which the
+report takes up.
 """
 
 import argparse
@@ -12,8 +13,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,21 +22,29 @@ import yaml
 from deltaic_pipeline.building import build
 from deltaic_pipeline.datasets.checking import dataset_of
 from deltaic_pipeline.register import Catalog, TableName
-from deltaic_pipeline.runs import Run, Summary
+from deltaic_pipeline.runs import Run
 from deltaic_pipeline.sample import patients
 from deltaic_pipeline.session import session, stop
 from deltaic_pipeline.steps import silent
+from deltaic_pipeline.tending import optimize
 
-from bench.process import peak
+from bench.process import cpu_seconds, peak
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+NAME = "datasets.json"
 SIZES = "1000000,5000000,20000000"
 CHANGED = 10
 """Every tenth row is changed."""
 
 MEGABYTE = 1_000_000
+PARTS = {
+    "plain": "plain write",
+    "built": "built by merge into a new table",
+    "merged": "a tenth merged",
+    "clustered": "clustered",
+}
 
 
 class Alone:
@@ -58,57 +67,115 @@ class Alone:
 
 
 def main() -> int:
-    """Measure every size and print a table."""
+    """Measure every size, print, write."""
     parser = argparse.ArgumentParser(prog="bench.datasets", description=__doc__)
     parser.add_argument("--rows", default=SIZES, help=f"numbers of rows, separated by commas ({SIZES})")
     parser.add_argument("--memory", default="4g", help="Spark's heap (4g)")
     parser.add_argument("--state", type=Path, default=Path(".deltaic/bench/datasets"), help="where files are written")
+    parser.add_argument("--report", type=Path, default=Path(__file__).parent, help="where datasets.json is written")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     said = parser.parse_args()
     if said.one:
         print(json.dumps(_measured(said.one, said.memory, said.state.resolve())))
         return 0
-    print("| rows | plain write | built | of plain | a tenth merged | peak memory |\n|---|---|---|---|---|---|")
+    sizes: list[dict[str, Any]] = []
+    told = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "cores": os.cpu_count(), "memory": said.memory, "sizes": sizes}
     for rows in map(int, said.rows.split(",")):
         command = [sys.executable, "-m", "bench.datasets", "--one", str(rows)]
         command += ["--memory", said.memory, "--state", str(said.state)]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-        print(_row(json.loads(done.stdout.splitlines()[-1])), flush=True)
+        sizes.append(json.loads(done.stdout.splitlines()[-1]))
+        sizes.sort(key=lambda found: int(found["plain"]["rows"]))
+        (said.report / NAME).write_text(json.dumps(told, indent=1) + "\n")
+    print("\n".join(section(told)))
     return 0
 
 
-def _row(found: dict[str, Any]) -> str:
-    def told(part: dict[str, Any]) -> str:
-        return f"{part['rows'] / part['seconds']:,.0f} rows/s, {part['bytes'] / MEGABYTE:,.0f} MB"
+def section(told: Mapping[str, Any]) -> list[str]:
+    """Return the report's section."""
+    loads = [load for found in told["sizes"] for load in found["load"]]
+    busy = f"load per core {min(loads):.1f} to {max(loads):.1f} (other work ran beside it)"
+    return [
+        "`uv run python -m bench.datasets`: rows in Parquet files are written as Parquet by Spark alone (plain), built",
+        "as a dataset with four expectations by merge into a new table, a tenth of them, changed, is merged into it,",
+        f"and `OPTIMIZE` clusters it by two columns. A Spark of {told['memory']} heap for each size, files on the local",
+        "disk. Seconds depend on what else runs; the ratios are of processor time, Java's compiler included, in one",
+        "process, whose first work is the plain write. Peak memory is that of Java and Python together.",
+        "",
+        f"Machine: date {told['date']}, cores {told['cores']}, {busy}.",
+        "",
+        "| rows | | rows/s | seconds | CPU seconds | CPU of plain | MB written | peak memory |",
+        "|---|---|---|---|---|---|---|---|",
+        *(line for found in told["sizes"] for line in _lines(found)),
+    ]
 
-    plain, built = found["plain"], found["built"]
-    ratio = f"{built['seconds'] / plain['seconds']:.1f}x time, {built['bytes'] / plain['bytes']:.2f}x bytes"
-    cells = [f"{plain['rows']:,}", told(plain), told(built), ratio, told(found["merged"]), f"{found['peak']:,.0f} MB"]
-    return f"| {' | '.join(cells)} |"
+
+def _lines(found: Mapping[str, Any]) -> Iterator[str]:
+    plain = found["plain"]
+    for name, shown in PARTS.items():
+        part, last = found[name], name == "clustered"
+        cells = [
+            f"{plain['rows']:,}" if name == "plain" else "",
+            shown,
+            f"{part['rows'] / part['seconds']:,.0f}",
+            f"{part['seconds']:,.0f}",
+            f"{part['cpu']:,.0f}",
+            f"{part['cpu'] / plain['cpu']:.1f}",
+            f"{part['bytes'] / MEGABYTE:,.0f}",
+            f"{found['peak']:,.0f} MB" if last else "",
+        ]
+        yield f"| {' | '.join(cells)} |"
 
 
 def _measured(rows: int, memory: str, state: Path) -> dict[str, Any]:
     shutil.rmtree(state, ignore_errors=True)
     state.mkdir(parents=True)
     os.environ.setdefault("SPARK_LOCAL_DIRS", str(state / "spill"))
+    busy = _load()
     spark = session("bench", memory=memory)
+    java = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]  # noqa: SLF001 -- the JVM
     made = patients(spark, 0, rows)
     made.write.parquet(str(state / "all"))
     changed = made.where(f"patient_id % {CHANGED} = 0").selectExpr("* EXCEPT (dose)", "dose % 3 + 1 AS dose")
     changed.select(*made.columns).write.parquet(str(state / "changed"))
-    plain = state / "plain"
-    seconds = _timed(lambda: spark.read.parquet(str(state / "all")).write.parquet(str(plain)))
-    written = sum(file.stat().st_size for file in plain.glob("*.parquet"))
-    found: dict[str, Any] = {"plain": {"rows": rows, "seconds": seconds, "bytes": written}}
-    found["built"] = _part(_built(spark, state, "all"))
-    found["merged"] = _part(_built(spark, state, "changed"))
-    found["peak"] = peak(os.getpid()) + peak(spark.sparkContext._gateway.proc.pid)  # type: ignore[union-attr]  # noqa: SLF001 -- the JVM
+
+    def timed(action: Callable[[], tuple[int, int]]) -> dict[str, float]:
+        began, cpu = time.monotonic(), cpu_seconds(java)
+        count, written = action()
+        return {
+            "rows": count,
+            "bytes": written,
+            "seconds": time.monotonic() - began,
+            "cpu": cpu_seconds(java) - cpu,
+        }
+
+    def plain() -> tuple[int, int]:
+        folder = state / "plain"
+        spark.read.parquet(str(state / "all")).write.parquet(str(folder))
+        return rows, sum(file.stat().st_size for file in folder.glob("*.parquet"))
+
+    def clustered() -> tuple[int, int]:
+        return rows, optimize(spark, str(state / "table"), (), "bench").added_bytes
+
+    found: dict[str, Any] = {
+        "plain": timed(plain),
+        "built": timed(lambda: _built(spark, state, "all")),
+        "merged": timed(lambda: _built(spark, state, "changed")),
+        "clustered": timed(clustered),
+        "peak": peak(os.getpid()) + peak(java),
+        "load": [busy, _load()],
+    }
     stop(spark)
     shutil.rmtree(state)
     return found
 
 
-def _built(spark: "SparkSession", state: Path, source: str) -> Summary:
+def _load() -> float:
+    return os.getloadavg()[0] / (os.cpu_count() or 1)
+
+
+def _built(spark: "SparkSession", state: Path, source: str) -> tuple[int, int]:
+    """Build the dataset; return how many rows it read and how many bytes it wrote."""
     content = {
         "name": "patients",
         "sources": {"arrivals": {"format": "parquet", "paths": [str(state / source)]}},
@@ -123,19 +190,9 @@ def _built(spark: "SparkSession", state: Path, source: str) -> Summary:
     }
     alone = Alone()
     run = Run(dataset_of(yaml.safe_dump(content), "patients.yaml")[0], source)
-    return build(spark, run, Catalog(alone, alone), silent)
-
-
-def _part(summary: Summary) -> dict[str, float]:
+    summary = build(spark, run, Catalog(alone, alone), silent)
     metrics = summary.metrics
-    written = metrics.get("numOutputBytes") or metrics.get("numTargetBytesAdded") or 0
-    return {"rows": summary.rows, "seconds": summary.seconds, "bytes": written}
-
-
-def _timed(action: Callable[[], object]) -> float:
-    began = time.monotonic()
-    action()
-    return time.monotonic() - began
+    return summary.rows, metrics.get("numTargetBytesAdded") or metrics.get("numOutputBytes") or 0
 
 
 if __name__ == "__main__":

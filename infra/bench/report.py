@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import soak
+from bench import datasets, soak
 from bench.beside import SUBJECT
 from bench.figures import Figure, amount, of
 from bench.plots import Bar, bars
@@ -34,7 +34,7 @@ def write(figures: Sequence[Figure], folder: Path, machine: Mapping[str, object]
     (folder / "plots").mkdir(exist_ok=True)
     for name, (_, svg) in plots.items():
         (folder / "plots" / f"{name}.svg").write_text(svg)
-    page = [*_page(figures, plots, machine), *_soaked(folder / soak.NAME)]
+    page = [*_page(figures, plots, machine), *_soaked(folder / soak.NAME), *_built(folder / datasets.NAME)]
     (folder / "report.md").write_text("\n".join(page) + "\n")
 
 
@@ -97,6 +97,13 @@ def _soaked(path: Path) -> list[str]:
     if not path.exists():
         return []
     return ["", "## For as long as it runs", "", *soak.section(json.loads(path.read_text()))]
+
+
+def _built(path: Path) -> list[str]:
+    """Return what the last run of datasets found, if there was one."""
+    if not path.exists():
+        return []
+    return ["", "## What a dataset's run costs", "", *datasets.section(json.loads(path.read_text()))]
 
 
 def _promises(figures: Sequence[Figure]) -> list[str]:

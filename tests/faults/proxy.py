@@ -20,6 +20,10 @@ class Request:
     body: bytes
 
     @property
+    def method(self) -> str:
+        return self.head.split(b" ", 1)[0].decode("latin-1")
+
+    @property
     def target(self) -> str:
         return self.head.split(b" ", 2)[1].decode("latin-1")
 
@@ -160,7 +164,9 @@ class Proxy:
         if told.get("transfer-encoding") == "chunked":
             rest = _unchunked(rest)
         kept = {name: value for name, value in told.items() if name not in _FRAMING}
-        return Answer(int(head.split(b" ", 2)[1]), kept, rest)
+        # An answer to HEAD tells the length of a body that does not follow.
+        length = int(told.get("content-length", 0)) if request.method == "HEAD" else None
+        return Answer(int(head.split(b" ", 2)[1]), kept, rest, length)
 
 
 _FRAMING = {"connection", "content-length", "transfer-encoding", "keep-alive"}

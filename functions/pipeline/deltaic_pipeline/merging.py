@@ -125,12 +125,13 @@ def refuse_undecided(rows: "DataFrame", keys: Sequence[str]) -> None:
     if missing:
         raise PipelineError(f"the key column {missing[0]} is not among the rows' columns: {', '.join(rows.columns)}.")
     names = [quoted(key) for key in keys]
-    counted = rows.groupBy(*names).agg(functions.count("*").alias("rows"))
+    # Sorted and numbered: half the work of counting every key, of which there are as many as rows.
+    number, listed = f"{MATCH}number", ", ".join(names)
+    numbered = rows.selectExpr(*names, f"row_number() OVER (PARTITION BY {listed} ORDER BY {listed}) AS {number}")
     absent = " OR ".join(f"{name} IS NULL" for name in names)
-    # An aggregate and no `first`, which would look at one part of the keys after the other.
-    found: Any = (
-        counted.where(f"rows > 1 OR {absent}").agg(functions.first(functions.struct(*names)).alias("key")).first()
-    )
+    one = functions.first(functions.struct(*names)).alias("key")
+    # An aggregate: `first` by itself would look at one part of the keys after the other.
+    found: Any = numbered.where(f"{number} = 2 OR {absent}").agg(one).first()
     wrong = found["key"]
     if wrong is None:
         return
