@@ -98,9 +98,9 @@ def section(told: Mapping[str, Any]) -> list[str]:
     return [
         "`uv run python -m bench.datasets`: rows in Parquet files are written as Parquet by Spark alone (plain), built",
         "as a dataset with four expectations by merge into a new table, a tenth of them, changed, is merged into it,",
-        f"and `OPTIMIZE` clusters it by two columns. A Spark of {told['memory']} heap for each size, files on the local",
-        "disk. Seconds depend on what else runs; the ratios are of processor time, Java's compiler included, in one",
-        "process, whose first work is the plain write. Peak memory is that of Java and Python together.",
+        f"and `OPTIMIZE` clusters it by two columns. A Spark of {told['memory']} heap for each size; files on disk.",
+        "Seconds depend on what else runs; the ratios are of processor time, Java's compiler included, in one process,",
+        "whose first work is the plain write. Peak memory is that of Java and Python together.",
         "",
         f"Machine: date {told['date']}, cores {told['cores']}, {busy}.",
         "",

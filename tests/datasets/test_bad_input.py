@@ -64,6 +64,13 @@ def half_a_parquet_file(spark: "SparkSession", folder: Path) -> dict[str, Any]:
     return files("parquet", folder / "p")
 
 
+def a_file_of_somebody_else(spark: "SparkSession", _: Path) -> dict[str, Any]:
+    hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
+    hadoop.set("fs.s3a.bucket.of-others.access.key", "nobody")
+    hadoop.set("fs.s3a.bucket.of-others.secret.key", "nothing")
+    return {"format": "json", "paths": ["s3://of-others/a.json"], "schema": SCHEMA}
+
+
 def parquet_without_a_column(spark: "SparkSession", folder: Path) -> dict[str, Any]:
     spark.sql("SELECT 1 AS id, 2 AS more").write.parquet(str(folder / "p"))
     return files("parquet", folder / "p")
@@ -107,6 +114,7 @@ SOURCES: dict[str, tuple[Callable[["SparkSession", Path], dict[str, Any]], str]]
     "Parquet with other columns": (parquet_without_a_column, "missing: name"),
     "Parquet of two types": (parquet_of_two_types, "CANNOT_MERGE|merge"),
     "Avro with other columns": (avro_with_another_column, "nam; missing: name"),
+    "files that may not be read": (a_file_of_somebody_else, "sources.s: .*(403|Forbidden|AccessDenied|not permitted)"),
     "schema that is none": (of("a.csv", "id\n1\n", "id NUMMER("), "sources.s"),
     "table that is none": (lambda _, folder: {"format": "delta", "path": str(folder)}, "not a Delta table|DELTA_"),
     "database that is none": (
@@ -135,7 +143,8 @@ def test_a_broken_source_leaves_the_table_as_it_was(
     spark: "SparkSession", catalog: Catalog, tmp_path: Path, table: Callable[[], list[str]], case: str
 ) -> None:
     source, message = SOURCES[case]
-    refused(spark, catalog, table, dataset(TABLE, sources={"s": source(spark, tmp_path)}), message)
+    failure = refused(spark, catalog, table, dataset(TABLE, sources={"s": source(spark, tmp_path)}), message)
+    assert exit_code(failure) == 1
 
 
 def step(sql: str) -> dict[str, Any]:

@@ -4,6 +4,8 @@ import os
 import random
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +17,13 @@ from deltaic_pipeline.failures import ExpectationFailed, PipelineError
 from deltaic_pipeline.planning import plan
 from deltaic_pipeline.register import Catalog
 from deltaic_pipeline.runs import Run, target_of
+from deltaic_pipeline.session import leave
 from deltaic_pipeline.steps import Step, silent
 from deltaic_pipeline.writing import write
 from pipeline.place import BUCKET, Place
 
 if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
     from pyspark.sql import SparkSession
 
 pytestmark = [
@@ -270,6 +274,31 @@ def test_a_dry_run_tells_what_would_happen_and_changes_nothing(
     assert keys() == before
     catalog.leases.acquire(place.location, "anyone", timedelta(seconds=1))  # none was taken
     catalog.leases.release(place.location, "anyone")
+
+
+def test_two_writers_of_one_table_lose_nothing(
+    spark: "SparkSession", catalog: Catalog, place: Place, s3: "S3Client"
+) -> None:
+    def write(name: str, mode: Mapping[str, Any], first: int) -> list[int | None]:
+        versions = []
+        for number in range(3):
+            rows = [{"id": first + 5 * number + n, "name": name} for n in range(5)]
+            source = json_source(place.folder, f"{name}{number}", rows, "id INT, name STRING")
+            run = run_of(dataset(place.location, sources={"s": source}, write=mode), f"{name}-{number}")
+            versions.append(build(spark, replace(run, wait=timedelta(minutes=9)), catalog, silent).version)
+        leave(spark)
+        return versions
+
+    with ThreadPoolExecutor(2) as pool:
+        appending = pool.submit(write, "append", {"mode": "append"}, 0)
+        merging = pool.submit(write, "merge", {"mode": "merge", "keys": ["id"]}, 100)
+        acknowledged = appending.result() + merging.result()
+    written = [(n, "append") for n in range(15)] + [(n, "merge") for n in range(100, 115)]
+    assert rows_of(spark, place.location, "id", "name") == sorted(written, key=repr)
+    listed = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"{place.prefix}/_delta_log/0")["Contents"]
+    commits = {int(item["Key"].rpartition("/")[2].split(".")[0]) for item in listed}
+    assert len(set(acknowledged)) == 6
+    assert set(acknowledged) <= commits
 
 
 BASE = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,8 +8,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 import yaml
@@ -33,7 +33,10 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 
-KILLS = 2
+KILLS = int(os.environ.get("DELTAIC_KILLS", "2"))
+"""How often the job is killed; each is a start of Spark. `test_dying` has more points, and exact ones."""
+
+SEED = os.environ.get("DELTAIC_SEED") or uuid4().hex
 FIRST = [{"id": n, "name": "old"} for n in range(50)]
 SECOND = [{"id": n, "name": None if n % 10 == 9 else "new"} for n in range(25, 75)]
 EXPECTED = dict.fromkeys(range(50), "old") | {n: "new" for n in range(25, 75) if n % 10 != 9}
@@ -62,8 +65,8 @@ def test_a_run_that_is_killed_anywhere_ends_with_the_same_tables_and_one_commit(
     spark: "SparkSession", catalog: Catalog, place: Place, dynamo: Dynamo, job_environment: Mapping[str, str]
 ) -> None:
     build(spark, run_of(content(place, "first", FIRST), "first"), catalog, silent)
-    draw, leases = random.Random(), Leases(CATALOG, dynamo)  # noqa: S311 -- any point will do
-    killed = []
+    draw, leases = random.Random(SEED), Leases(CATALOG, dynamo)  # noqa: S311 -- any point will do
+    killed: list[tuple[Any, ...]] = [("seed", SEED)]
     for _ in range(KILLS):
         process = start(place, job_environment, content(place, "second", SECOND))
         assert process.stdout is not None
@@ -81,7 +84,7 @@ def test_a_run_that_is_killed_anywhere_ends_with_the_same_tables_and_one_commit(
             lease = leases.find(location)
             if lease is not None:  # or one waits until it ends
                 leases.release(location, lease.holder)
-    assert -signal.SIGKILL in {status for _, status in killed}, killed
+    assert -signal.SIGKILL in {status for _, status in killed[1:]}, killed
     build(spark, run_of(content(place, "second", SECOND), "second"), catalog, silent)
     again = build(spark, run_of(content(place, "second", SECOND), "second"), catalog, silent)
     assert again.repeated, killed
@@ -123,14 +126,31 @@ def test_a_full_disk_ends_a_run_with_a_message_and_the_table_as_it_was(
     assert log() == before
 
 
-def test_a_wrong_file_ends_a_run_before_spark_starts(tmp_path: Path, job_environment: Mapping[str, str]) -> None:
-    file = tmp_path / "wrong.yaml"
-    file.write_text("name: a\nwrite: {mode: append}\nsources: {}\n")
-    command = [sys.executable, "-m", "deltaic_pipeline.run", str(file)]
-    done = subprocess.run(command, env={**job_environment, "PATH": ""}, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.splitlines() == [
+def refused(file: str, environment: Mapping[str, str]) -> list[str]:
+    """Return what a run of a file that is wrong says; there is no Java, so it ends before Spark starts."""
+    command = [sys.executable, "-m", "deltaic_pipeline.run", file]
+    done = subprocess.run(command, env={**environment, "PATH": ""}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    return done.stderr.splitlines()
+
+
+@pytest.mark.parametrize("where", ["disk", "S3"])
+def test_a_wrong_file_ends_a_run_before_spark_starts(
+    place: Place, job_environment: Mapping[str, str], s3: "S3Client", where: str
+) -> None:
+    wrong = "name: a\nwrite: {mode: append}\nsources: {}\n"
+    (place.folder / "wrong.yaml").write_text(wrong)
+    s3.put_object(Bucket=BUCKET, Key=f"{place.prefix}/wrong.yaml", Body=wrong.encode())
+    file = f"{place.location if where == 'S3' else place.folder}/wrong.yaml"
+    assert refused(file, job_environment) == [
         f"error: {file}:1: target: is required",
         f"error: {file}:3: sources: is empty: name at least one",
     ]
-    assert done.stdout == ""
+
+
+def test_a_file_that_cannot_be_read_is_told_by_its_name(place: Place, job_environment: Mapping[str, str]) -> None:
+    file = f"{place.location}/none.yaml"
+    assert refused(file, job_environment) == [f"error: {file} cannot be read: NoSuchKey."]
+    closed = {**job_environment, "AWS_ACCESS_KEY_ID": "nobody"}
+    [told] = refused(file, closed)
+    assert told.startswith(f"error: {file} cannot be read: ")

@@ -4,6 +4,8 @@ import json
 import os
 from typing import TYPE_CHECKING
 
+from deltaic.settings import settings
+
 from deltaic_pipeline.datasets.model import JdbcSource, Password
 from deltaic_pipeline.failures import PipelineError
 
@@ -42,8 +44,10 @@ def password(where: Password) -> str:
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
 
+    session = boto3.Session()
+    client = session.client("secretsmanager", region_name=session.region_name or settings().region)
     try:
-        secret = str(boto3.client("secretsmanager").get_secret_value(SecretId=str(where.secret))["SecretString"])
+        secret = str(client.get_secret_value(SecretId=str(where.secret))["SecretString"])
     except ClientError as refusal:
         code = refusal.response["Error"]["Code"]
         raise PipelineError(f"the secret {where.secret} cannot be read: {code}.") from None
