@@ -1,0 +1,55 @@
+"""Into how many files one machine writes: one of what is small, a core's share of the rest, none of many gigabytes."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+from datasets.files import dataset, json_source, run_of
+from deltaic_pipeline.building import build
+from deltaic_pipeline.filling import BELIEVED, LARGE, SMALL, tasks_for
+from deltaic_pipeline.register import Catalog
+from deltaic_pipeline.steps import silent
+from pipeline.place import Place
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.parametrize(
+    ("size", "cores", "tasks"),
+    [
+        (0, 8, 1),
+        (SMALL, 8, 1),
+        (SMALL + 1, 8, 2),
+        (8 * SMALL, 8, 8),
+        (100 * SMALL, 8, 13),
+        (LARGE, 2, 2),
+        (9 * LARGE, 2, 9),
+        (9 * LARGE + 1, 2, 10),
+        (BELIEVED + 1, 2, 2),
+        (2**63 - 1, 4, 4),
+    ],
+)
+def test_files_are_few_and_not_too_large(size: int, cores: int, tasks: int) -> None:
+    assert tasks_for(size, cores) == tasks
+
+
+@pytest.mark.spark
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.parametrize("write", [{"mode": "append"}, {"mode": "merge", "keys": ["id"]}], ids=["append", "merge"])
+def test_many_small_files_become_one(
+    spark: "SparkSession", catalog: Catalog, place: Place, write: dict[str, object]
+) -> None:
+    for number in range(5):
+        json_source(place.folder, f"{number}", [{"id": number}])
+    source = {"format": "json", "paths": [f"{place.folder}/*.json"], "schema": "id INT"}
+    many = {"spark.sql.files.openCostInBytes": str(1 << 30)}  # a task for each file
+    for name, value in many.items():
+        spark.conf.set(name, value)
+    try:
+        build(spark, run_of(dataset(place.location, sources={"s": source}, write=write)), catalog, silent)
+    finally:
+        for name in many:
+            spark.conf.unset(name)
+    table = spark.read.format("delta").load(place.spark_location)
+    assert sorted(row["id"] for row in table.collect()) == list(range(5))
+    assert len(table.inputFiles()) == 1
