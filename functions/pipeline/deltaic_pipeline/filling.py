@@ -18,7 +18,7 @@ BELIEVED = 1 << 40
 
 def one_machine(spark: "SparkSession") -> bool:
     """Tell whether all tasks run in this one process."""
-    return spark.sparkContext.master.startswith("local")
+    return (spark.sparkContext.master or "").startswith("local")
 
 
 def few_files(rows: "DataFrame") -> "DataFrame":

@@ -145,10 +145,11 @@ def _keep_states(spark: "SparkSession", rows: "DataFrame", target: Target, locat
 
 def _partitions(spark: "SparkSession", location: str) -> list[str]:
     """Return the columns by which an existing table is partitioned."""
-    from delta.tables import DeltaTable
-
-    detail: Any = DeltaTable.forPath(spark, location).detail().select("partitionColumns").first()
-    return list(detail["partitionColumns"])
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- the public way, DESCRIBE DETAIL, reads all of the log's state
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, location)  # noqa: SLF001
+    nothing = jvm.scala.Option.empty()
+    columns = log.update(False, nothing, nothing).metadata().partitionColumns()  # noqa: FBT003 -- Scala's, by position
+    return [str(columns.apply(number)) for number in range(columns.size())]
 
 
 def _check_partitions(target: Target, partitions: Sequence[str]) -> None:
