@@ -63,9 +63,6 @@ ASIDE = [{"expect": "not_null", "columns": ["name"], "action": "quarantine"}]
 PASSING = {"_run", "_quarantined_at"}
 LATER = timedelta(days=40).total_seconds()
 
-State = tuple[list[str], list[str], Any]
-"""A table's rows, its side table's, and what it says of itself."""
-
 
 def rows(first: int, count: int, name: str) -> list[dict[str, Any]]:
     since = f"2026-01-{1 if name == 'old' else 2:02}T00:00:00Z"
