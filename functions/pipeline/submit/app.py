@@ -16,7 +16,6 @@ from pydantic.alias_generators import to_camel
 
 if TYPE_CHECKING:
     from mypy_boto3_emr_serverless import EMRServerlessClient
-    from mypy_boto3_emr_serverless.type_defs import CloudWatchLoggingConfigurationUnionTypeDef
     from mypy_boto3_s3 import S3Client
 
 PYTHON = "./environment/bin/python"
@@ -121,7 +120,7 @@ def start(client: "EMRServerlessClient", where: JobSettings, folder: str, reques
         **{f"spark.emr-serverless.driverEnv.{name}": value for name, value in told.items()},
         "spark.executorEnv.PYSPARK_PYTHON": PYTHON,
     }
-    logs: "CloudWatchLoggingConfigurationUnionTypeDef" = {
+    logs: Any = {
         "enabled": True,
         "logGroupName": where.log_group,
         "logStreamNamePrefix": "jobs",

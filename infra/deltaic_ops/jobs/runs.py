@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from deltaic import errors
-from deltaic.errors import DeltaicError, NotFound, Unavailable
+from deltaic.errors import DeltaicError, InvalidParameter, NotFound, Unavailable
 
 from deltaic_ops.deploy.outputs import JobsOutputs
 from deltaic_ops.jobs.asking import asking
@@ -24,6 +23,7 @@ POLL_SECONDS = 5.0
 STREAMS = "jobs"
 """What the names of a job's log streams begin with (functions/pipeline/submit)."""
 
+_REFUSALS: dict[str, type[DeltaicError]] = {"InvalidParameter": InvalidParameter, "NotFound": NotFound}
 _EXIT_CODE = re.compile(r"[Ee]xit ?[Cc]ode:? *(\d{1,3})")
 
 
@@ -71,10 +71,9 @@ class JobRuns:
         with asking("the function that starts jobs"):
             answer = self._lambda.invoke(FunctionName=self._where.submit_arn, Payload=json.dumps(request))
             said = json.loads(answer["Payload"].read())
-        if "FunctionError" in answer:
-            kind = getattr(errors, str(said.get("errorType")), Unavailable)
+        if answer.get("FunctionError"):
             message = str(said.get("errorMessage") or "the function that starts jobs failed: see its log")
-            raise (kind if isinstance(kind, type) and issubclass(kind, DeltaicError) else Unavailable)(message)
+            raise _REFUSALS.get(str(said.get("errorType")), Unavailable)(message)
         return str(said["jobRunId"])
 
     def get(self, job_run_id: str) -> JobRun:
