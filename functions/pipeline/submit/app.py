@@ -22,9 +22,6 @@ PYTHON = "./environment/bin/python"
 DELTA_JARS = ("/usr/share/aws/delta/lib/delta-spark.jar", "/usr/share/aws/delta/lib/delta-storage.jar")
 """Where that release keeps Delta; it is not on the class path by itself."""
 
-ATTEMPTS = 2
-"""What fails once may be the machine's fault; a repeated attempt commits nothing twice, since it has the run's id."""
-
 CURRENT = "jobs/current"
 """The object that names the folder of the package that jobs run with."""
 
@@ -60,6 +57,9 @@ class JobRequest(BaseModel):
         list[Annotated[str, StringConstraints(pattern=r"^s3://[^\s,\x00-\x1f]{3,1000}$")]], Field(max_length=20)
     ] = []
     """Drivers of databases, put on the class path."""
+
+    attempts: Annotated[int, Field(ge=1, le=5)] = 1
+    """How often EMR tries at most; a repeated attempt commits nothing twice, since it has the run's id."""
 
     timeout_minutes: Annotated[int, Field(ge=1, le=1440)] = 120
 
@@ -114,6 +114,7 @@ def start(client: "EMRServerlessClient", where: JobSettings, folder: str, reques
         "PYSPARK_PYTHON": PYTHON,
     }
     settings = {
+        "spark.log.level": "ERROR",  # what the job says is not to be looked for among Spark's own lines
         **request.spark,
         "spark.jars": ",".join([*DELTA_JARS, f"{folder}/spark-avro.jar", *request.jars]),
         "spark.archives": f"{folder}/environment.tar.gz#environment",
@@ -140,7 +141,7 @@ def start(client: "EMRServerlessClient", where: JobSettings, folder: str, reques
         },
         configurationOverrides={"monitoringConfiguration": {"cloudWatchLoggingConfiguration": logs}},
         executionTimeoutMinutes=request.timeout_minutes,
-        retryPolicy={"maxAttempts": ATTEMPTS},
+        retryPolicy={"maxAttempts": request.attempts},
     )
     return {"applicationId": answer["applicationId"], "jobRunId": answer["jobRunId"], "runId": request.run_id}
 

@@ -95,7 +95,9 @@ class Connection:
         if endpoint_url is not None:
             # botocore's refusals of what is no endpoint are of many kinds and name no remedy.
             web_address(endpoint_url)
-        return self._session.client(service, endpoint_url=endpoint_url, config=client_config())
+        # The catalog answers in a moment or not at all; to start a job or to take a package may last.
+        config = client_config() if service in {"dynamodb", "secretsmanager"} else None
+        return self._session.client(service, endpoint_url=endpoint_url, config=config)
 
     def dynamo(self) -> Dynamo:
         """Return the catalog's way to DynamoDB, over this connection."""

@@ -167,7 +167,9 @@ def schedule(
     read, url = files.dataset(out.connection.client("s3"), where.bucket, file)
     if read.schedule is None:
         raise InvalidParameter(f"{file} declares no schedule: add `schedule: {{expression: cron(0 6 * * ? *)}}`")
-    new = schedules.put(read.name, read.schedule, request("run", read.name, [url, "--wait=600", "--json"]))
+    # Nobody looks when it fails, and the first time it may be the machine's fault: once more, then the alarm.
+    asked = {**request("run", read.name, [url, "--wait=600", "--json"]), "attempts": 2}
+    new = schedules.put(read.name, read.schedule, asked)
     done = f"{read.name} is built by {read.schedule.expression} in {read.schedule.timezone}"
     if as_json:
         out.json({"dataset": read.name, "expression": read.schedule.expression, "file": url, "new": new})

@@ -119,8 +119,12 @@ class JobRuns:
                 with asking(f"the log group {self._where.log_group}"):
                     answer = self._logs.filter_log_events(**page)
                 for event in answer["events"]:
-                    if event["eventId"] not in seen:
-                        seen.add(event["eventId"])
+                    # Emulators leave the id out, and the prefix aside.
+                    event_id = (
+                        event.get("eventId") or f"{event['logStreamName']} {event['timestamp']} {event['message']}"
+                    )
+                    if event_id not in seen and event["logStreamName"].startswith(prefix):
+                        seen.add(event_id)
                         latest = max(latest, event["timestamp"])
                         yield event["message"].rstrip("\n")
                 if not answer.get("nextToken"):
