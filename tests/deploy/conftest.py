@@ -29,7 +29,7 @@ def lake(embedded_aws: EmbeddedAws, aws_session: boto3.Session) -> str:
 def alarm_topic(embedded_aws: EmbeddedAws, aws_session: boto3.Session) -> str:
     """Return the ARN of the topic that alarms notify."""
     topics = aws_session.client("sns", endpoint_url=embedded_aws.endpoint)
-    return topics.create_topic(Name="deploytest-alarms")["TopicArn"]
+    return str(topics.create_topic(Name="deploytest-alarms")["TopicArn"])
 
 
 @pytest.fixture(scope="session")

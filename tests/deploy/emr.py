@@ -303,7 +303,7 @@ def violations(request: Mapping[str, Any]) -> list[str]:
     model = (
         botocore.session.get_session().get_service_model("emr-serverless").operation_model("StartJobRun").input_shape
     )
-    report = ParamValidator().validate(request, model)
+    report = ParamValidator().validate(request, service.operation_model("StartJobRun").input_shape)
     found = [report.generate_report()] if report.has_errors() else []
 
     def walk(value: Any, shape: str, path: str) -> None:

@@ -16,7 +16,7 @@ from deltaic_pipeline import entry
 from deltaic_pipeline.arguments import job_of, parser
 
 APP = Path(__file__).parents[2] / "functions" / "pipeline" / "submit" / "app.py"
-EVENT = {
+EVENT: dict[str, Any] = {
     "job": "run",
     "name": "patients",
     "runId": "2026-11-22T06:00:00Z",
