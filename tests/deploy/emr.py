@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-import botocore
 import botocore.session
 import pyspark
 from botocore.validate import ParamValidator
@@ -298,12 +297,10 @@ def unpack(s3: Any, archive: str, folder: Path) -> None:
 
 def violations(request: Mapping[str, Any]) -> list[str]:
     """Return what of a StartJobRun is not as AWS's model of it says: kinds, names, lengths and patterns."""
-    loader = botocore.session.get_session().get_component("data_loader")
-    raw = loader.load_service_model("emr-serverless", "service-2")["shapes"]
-    model = (
-        botocore.session.get_session().get_service_model("emr-serverless").operation_model("StartJobRun").input_shape
-    )
-    report = ParamValidator().validate(request, service.operation_model("StartJobRun").input_shape)
+    session: Any = botocore.session.get_session()
+    raw = session.get_component("data_loader").load_service_model("emr-serverless", "service-2")["shapes"]
+    operation = session.get_service_model("emr-serverless").operation_model("StartJobRun")
+    report = ParamValidator().validate(request, operation.input_shape)
     found = [report.generate_report()] if report.has_errors() else []
 
     def walk(value: Any, shape: str, path: str) -> None:
