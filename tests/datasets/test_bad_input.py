@@ -64,13 +64,6 @@ def half_a_parquet_file(spark: "SparkSession", folder: Path) -> dict[str, Any]:
     return files("parquet", folder / "p")
 
 
-def a_file_of_somebody_else(spark: "SparkSession", _: Path) -> dict[str, Any]:
-    hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
-    hadoop.set("fs.s3a.bucket.of-others.access.key", "nobody")
-    hadoop.set("fs.s3a.bucket.of-others.secret.key", "nothing")
-    return {"format": "json", "paths": ["s3://of-others/a.json"], "schema": SCHEMA}
-
-
 def parquet_without_a_column(spark: "SparkSession", folder: Path) -> dict[str, Any]:
     spark.sql("SELECT 1 AS id, 2 AS more").write.parquet(str(folder / "p"))
     return files("parquet", folder / "p")
@@ -114,7 +107,6 @@ SOURCES: dict[str, tuple[Callable[["SparkSession", Path], dict[str, Any]], str]]
     "Parquet with other columns": (parquet_without_a_column, "missing: name"),
     "Parquet of two types": (parquet_of_two_types, "CANNOT_MERGE|merge"),
     "Avro with other columns": (avro_with_another_column, "nam; missing: name"),
-    "files that may not be read": (a_file_of_somebody_else, "sources.s: .*(403|Forbidden|AccessDenied|not permitted)"),
     "schema that is none": (of("a.csv", "id\n1\n", "id NUMMER("), "sources.s"),
     "table that is none": (lambda _, folder: {"format": "delta", "path": str(folder)}, "not a Delta table|DELTA_"),
     "database that is none": (
@@ -235,6 +227,20 @@ def test_a_bucket_that_may_not_be_written_leaves_nothing(
         build(spark, run_of(dataset("s3://closed/t", sources={"s": source})), catalog, silent)
     assert "\n" not in refusal.value.message
     assert s3.list_objects_v2(Bucket="closed")["KeyCount"] == 0
+
+
+def test_files_that_may_not_be_read_leave_the_table_as_it_was(
+    spark: "SparkSession", catalog: Catalog, table: Callable[[], list[str]], s3: "S3Client"
+) -> None:
+    s3.create_bucket(Bucket="of-others")
+    s3.put_object(Bucket="of-others", Key="a.json", Body=b'{"id": 1, "name": "a"}')
+    hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
+    hadoop.set("fs.s3a.bucket.of-others.access.key", "nobody")
+    hadoop.set("fs.s3a.bucket.of-others.secret.key", "nothing")
+    source = {"format": "json", "paths": ["s3://of-others/a.json"], "schema": SCHEMA}
+    content = dataset(TABLE, sources={"s": source})
+    failure = refused(spark, catalog, table, content, r"sources\.s: .*(403|Forbidden|AccessDenied|not permitted)")
+    assert exit_code(failure) == 1
 
 
 def test_a_table_that_somebody_else_writes_is_left_alone(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 GENERIC = re.compile(r"TASK_WRITE_FAILED|^Job aborted|Exception thrown in awaitResult|^\[?FAILED_EXECUTE")
 """Messages that say no more than that something failed."""
 
-NOISE = re.compile(r"^([\w$]+\.)+[\w$]*(Exception|Error|Throwable): |\s*SQLSTATE: \w+|:null$")
+NOISE = re.compile(r"(^|(?<=: ))([\w$]+\.)+[\w$]*(Exception|Error|Throwable): |\s*SQLSTATE: \w+|:null$")
 MOST_CAUSES = 2
 DISK_FULL = ("No space left on device", "File too large", "EntityTooLarge", "XMinioStorageFull", "Disk quota exceeded")
 
