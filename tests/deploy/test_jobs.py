@@ -22,7 +22,7 @@ from typer.testing import CliRunner, Result
 
 pytestmark = [pytest.mark.deploy, pytest.mark.spark]
 
-ENOUGH_SECONDS = 240
+ENOUGH_SECONDS = 600
 DATASET = """
 name: {name}
 sources:
@@ -106,7 +106,7 @@ def awaited(jobs: Jobs, name: str) -> dict[str, Any]:
             if name in run["name"].split() and run["state"] in {"SUCCESS", "FAILED", "CANCELLED"}:
                 return dict(run)
         time.sleep(1)
-    raise AssertionError(f"no run of {name} ended")
+    raise AssertionError(f"no run of {name} ended: {jobs.deltaic('logs', name).output}")
 
 
 def test_a_schedule_fires_and_the_table_is_shared(jobs: Jobs) -> None:
