@@ -452,6 +452,7 @@ CHANGED = {
     "StreamingConcurrency": "100",
     "DeletionProtection": "disabled",
     "AccessLog": "disabled",
+    "Checkpoints": "enabled",
 }
 
 
