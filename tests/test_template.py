@@ -503,11 +503,87 @@ def test_the_prefix_is_the_protocols_and_ends_the_endpoint() -> None:
     assert template.outputs["Endpoint"].endswith("/open")
 
 
-def test_the_layers_requirements_are_those_of_the_lock_file() -> None:
+CHECKPOINTS = {**BUCKETS, "Checkpoints": "enabled"}
+LOG_WRITES = ["_delta_log/*.checkpoint.parquet", "_delta_log/_last_checkpoint"]
+
+
+def test_without_checkpoints_nothing_of_them_is_made(resources: dict[str, dict[str, Any]]) -> None:
+    made = transformed(parameters=CHECKPOINTS)
+    # A deployment of the API is a new one each time (AlwaysDeploy).
+    more = {name for name in made.keys() - resources.keys() if not name.startswith("ApiDeployment")}
+    assert all(made[name] == said for name, said in resources.items() if said["Type"] == "AWS::Lambda::Function")
+    assert sorted(made[name]["Type"].rpartition("::")[2] for name in more) == [
+        "Alarm", "Alarm", "Alias", "Function", "LayerVersion", "LogGroup", "Role", "Role", "Schedule", "Version",
+    ]  # fmt: skip
+
+
+def test_what_writes_checkpoints_writes_nothing_else_and_deletes_nothing() -> None:
+    made = transformed(parameters=CHECKPOINTS)
+    grants = granted(made, "CheckpointTables")
+    assert {grant for grant in grants if grant[0].startswith("s3:")} == {
+        ("s3:ListBucket", "arn:aws:s3:::lake"),
+        ("s3:ListBucket", "arn:aws:s3:::raw"),
+        *(("s3:GetObject", objects) for objects in LOG_OBJECTS),
+        *(("s3:PutObject", f"arn:aws:s3:::{bucket}/*{name}") for bucket in ("lake", "raw") for name in LOG_WRITES),
+    }
+    assert {resource for action, resource in grants if action.startswith("dynamodb:")} == {"${Catalog.Arn}"}
+    assert keys(made, "CheckpointTables") == {
+        "dynamodb:Query": ["shares", "share/*"],
+        "dynamodb:BatchGetItem": ["checkpoint/*"],
+        "dynamodb:GetItem": ["storages", "lease/*"],
+        "dynamodb:UpdateItem": ["checkpoint/*", "lease/*"],
+    }
+    assert {resource for action, resource in grants if action.startswith("secretsmanager:")} == {STORAGE_SECRETS}
+    assert not [action for action, _ in grants if "*" in action or action.startswith(("sts:", "kms:"))]
+    keyed = transformed(parameters={**CHECKPOINTS, "DataKeys": "arn:aws:kms:us-east-1:000000000000:key/1"})
+    assert {action for action, _ in granted(keyed, "CheckpointTables") if action.startswith("kms:")} == {
+        "kms:Decrypt",
+        "kms:GenerateDataKey",
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "written"),
+    [
+        pytest.param("a/_delta_log/00000000000000000009.checkpoint.parquet", True, id="checkpoint"),
+        pytest.param("_delta_log/_last_checkpoint", True, id="hint_of_a_table_that_is_the_bucket"),
+        pytest.param("a/_delta_log/00000000000000000009.json", False, id="commit"),
+        pytest.param("a/_delta_log/_sidecars/x.parquet", False, id="sidecar"),
+        pytest.param("a/part-00000.parquet", False, id="data"),
+    ],
+)
+def test_of_a_log_only_checkpoints_are_written(key: str, written: bool) -> None:
+    assert any(fnmatchcase(f"lake/{key}", f"lake/*{name}") for name in LOG_WRITES) is written
+
+
+def test_the_schedule_invokes_the_published_function_which_has_both_layers() -> None:
+    made = transformed(parameters=CHECKPOINTS)
+    (schedule,) = [said["Properties"] for said in made.values() if said["Type"] == "AWS::Scheduler::Schedule"]
+    assert schedule["ScheduleExpression"] == "rate(1 hour)"
+    assert schedule["Target"]["Arn"] == "${CheckpointTablesAliaslive}"
+    role = made[schedule["Target"]["RoleArn"][2:].partition(".")[0]]["Properties"]
+    (policy,) = [policy["PolicyDocument"]["Statement"] for policy in role["Policies"]]
+    assert [(said["Action"], said["Resource"]) for said in policy] == [
+        ("lambda:InvokeFunction", "${CheckpointTablesAliaslive}")
+    ]
+    layers = made["CheckpointTables"]["Properties"]["Layers"]
+    assert [re.sub(r"[0-9a-f]{10}\}", "}", layer) for layer in layers] == ["${DeltaicLayer}", "${DeltalakeLayer}"]
+    assert set(layers) <= {f"${{{name}}}" for name in made}
+
+
+@pytest.mark.parametrize("layer", ["functions/layer", "functions/maintenance/layer"])
+def test_the_layers_requirements_are_those_of_the_lock_file(layer: str) -> None:
     lock = (ROOT / "uv.lock").read_text()
-    locked = dict(re.findall(r'^name = "([^"]+)"\nversion = "([^"]+)"', lock, re.MULTILINE))
-    pinned = re.findall(
-        r"^([a-z0-9-]+)==([^ ]+)", (ROOT / "functions/layer/requirements.txt").read_text(), re.MULTILINE
-    )
+    locked = set(re.findall(r'^name = "([^"]+)"\nversion = "([^"]+)"', lock, re.MULTILINE))
+    pinned = re.findall(r"^([a-z0-9-]+)==([^ ]+)", (ROOT / layer / "requirements.txt").read_text(), re.MULTILINE)
     assert pinned
-    assert {name: locked[name] for name, _ in pinned} == dict(pinned)
+    assert set(pinned) <= locked
+
+
+def test_the_layer_of_deltalake_repeats_nothing_that_the_shared_one_has() -> None:
+    ours, shared = (
+        set(re.findall(r"^([a-z0-9-]+)==", (ROOT / layer / "requirements.txt").read_text(), re.MULTILINE))
+        for layer in ("functions/maintenance/layer", "functions/layer")
+    )
+    assert "deltalake" in ours
+    assert ours & shared <= {"typing-extensions"}  # pinned for Python before 3.12 only
