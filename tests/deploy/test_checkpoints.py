@@ -35,7 +35,7 @@ def catalog(deployment: Deployment, lake: str, embedded_aws: EmbeddedAws, client
     admin.shares.create(SHARE)
     admin.schemas.create(SHARE, "s")
     keys = AccessKeys(told["AWS_ACCESS_KEY_ID"], told["AWS_SECRET_ACCESS_KEY"])
-    admin.storages.create("keyed", endpoint=embedded_aws.endpoint, path_style=True, keys=keys)
+    admin.storages.create("keyed", endpoint=embedded_aws.endpoint, path_style=True, access_keys=keys)
     options = {**told, "AWS_ALLOW_HTTP": "true"}
     for name, bucket, storage in (("home", lake, ""), ("keyed", ELSEWHERE, "keyed"), ("strange", ELSEWHERE, "")):
         location = f"s3://{bucket}/checkpoints/{name}"
@@ -84,7 +84,7 @@ def test_the_function_writes_what_is_missing_and_says_what_it_did(
     lines = logged(client, began)
     failures = [line for line in lines if line.get("level") == "ERROR"]
     assert failures
-    assert {line["location"] for line in failures} == {f"s3://{ELSEWHERE}/checkpoints/strange"}
+    assert {line["table"] for line in failures} == {f"s3://{ELSEWHERE}/checkpoints/strange"}
     metrics = [line for line in lines if "_aws" in line]
     assert [(line["CheckpointsWritten"], line["CheckpointFailures"]) for line in metrics] == [
         ([2.0], [1.0]),

@@ -170,17 +170,25 @@ def test_a_log_that_changes_meanwhile_is_left_for_the_next_round(tables: "Tables
     # A writer that takes no lease and overwrites what it finds: what was compared is not what is there any more.
     tables.write("orders", COMMITS)
     tables.share("orders")
-    other = {"Bucket": "maintenance", "Key": f"{tables.folder}/orders/_delta_log/{name}"}
-    tables.go_round(log=interrupted(tables, lambda: tables.s3.put_object(**other, Body=b"{}\n") and None))
+    key = f"{tables.folder}/orders/_delta_log/{name}"
+
+    def overwrite() -> None:
+        tables.s3.put_object(Bucket="maintenance", Key=key, Body=b"{}\n")
+
+    tables.go_round(log=interrupted(tables, overwrite))
     assert tables.came_of("orders").did == "held"
-    assert tables.s3.get_object(**other)["Body"].read() == b"{}\n"
+    assert tables.s3.get_object(Bucket="maintenance", Key=key)["Body"].read() == b"{}\n"
     assert "_last_checkpoint" not in tables.objects("orders")
 
 
 def test_commits_that_come_meanwhile_do_no_harm(tables: "Tables") -> None:
     tables.write("orders", COMMITS)
     tables.share("orders")
-    tables.go_round(log=interrupted(tables, lambda: tables.write("orders", 2) and None))
+
+    def append() -> None:
+        tables.write("orders", 2)
+
+    tables.go_round(log=interrupted(tables, append))
     assert (tables.came_of("orders").did, tables.came_of("orders").version) == ("written", COMMITS - 1)
     assert len(read(tables, "orders")[3]) == COMMITS + 2
 

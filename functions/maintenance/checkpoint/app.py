@@ -47,7 +47,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ARG
 
 
 def _report(outcome: Outcome) -> None:
-    line = {"location": outcome.location, "did": outcome.did, "version": outcome.version, "commits": outcome.commits}
+    line = {"table": outcome.location, "did": outcome.did, "version": outcome.version, "commits": outcome.commits}
     if outcome.why:
         line["why"] = outcome.why
     if outcome.error is not None:
