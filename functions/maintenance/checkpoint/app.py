@@ -7,6 +7,7 @@ from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from deltaic.catalog.checkpointing import Checkpointing, Place
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
+from deltaic.errors import DeltaicError
 from deltaic.http.observability import NAMESPACE, facts_of, logger, stack_of
 from deltaic.settings import settings
 from deltaic.sharing.context import storage_config
@@ -50,7 +51,9 @@ def _report(outcome: Outcome) -> None:
     line = {"table": outcome.location, "did": outcome.did, "version": outcome.version, "commits": outcome.commits}
     if outcome.why:
         line["why"] = outcome.why
-    if outcome.error is not None:
+    if isinstance(outcome.error, DeltaicError):
+        logger().error("checkpoint", extra={**line, **facts_of(outcome.error)})
+    elif outcome.error is not None:
         logger().error("checkpoint", extra={**line, **facts_of(outcome.error), "stack": stack_of(outcome.error)})
     elif outcome.did == "refused":
         logger().warning("checkpoint", extra=line)

@@ -12,21 +12,28 @@ from typing import Final
 
 ARCHIVE: Final = "deltalake.zip"
 
-_unpacked: list[tempfile.TemporaryDirectory[str]] = []
-"""Kept until the process ends: its libraries are loaded from there."""
-
 
 @cache
 def provide() -> None:
-    """Make `import deltalake` work; raises ModuleNotFoundError where neither it nor its archive is."""
+    """Make `import deltalake` work; raises ModuleNotFoundError where neither it nor its archive is.
+
+    What was unpacked is deleted as soon as it is loaded: the disk has it back when this process ends, however it ends.
+    """
     try:
-        import deltalake  # noqa: F401 -- asked whether it is there
+        _load()
     except ModuleNotFoundError:
         archive = next((path for folder in sys.path if (path := Path(folder) / ARCHIVE).is_file()), None)
         if archive is None:
             raise
-        folder = tempfile.TemporaryDirectory(prefix="deltalake-", ignore_cleanup_errors=True)
-        _unpacked.append(folder)
-        with zipfile.ZipFile(archive) as packed:
-            packed.extractall(folder.name)
-        sys.path.append(folder.name)
+        with tempfile.TemporaryDirectory(prefix="deltalake-") as folder:
+            with zipfile.ZipFile(archive) as packed:
+                packed.extractall(folder)
+            sys.path.append(folder)
+            _load()
+            sys.path.remove(folder)
+
+
+def _load() -> None:
+    """Import all that is used."""
+    import deltalake
+    import deltalake.exceptions  # noqa: F401 -- loaded for whoever imports it later
