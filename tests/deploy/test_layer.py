@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -43,9 +44,27 @@ def unzipped(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("architecture", ["arm64", "x86_64"])
-def test_the_layer_for_aws_fits_and_is_trimmed(architecture: str, tmp_path: Path) -> None:
-    layer = build(tmp_path, architecture, "3.13")
+@dataclass(frozen=True)
+class Layers:
+    """Both layers, built for AWS and one processor."""
+
+    architecture: str
+    shared: Path
+    packed: Path
+
+
+@pytest.fixture(scope="module", params=["arm64", "x86_64"])
+def layers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Layers:
+    target, architecture = tmp_path_factory.mktemp("layers"), str(request.param)
+    return Layers(
+        architecture,
+        build(target / "shared", architecture, "3.13"),
+        build(target / "packed", architecture, "3.13", "DeltalakeLayer"),
+    )
+
+
+def test_the_layer_for_aws_fits_and_is_trimmed(layers: Layers) -> None:
+    layer, architecture = layers.shared, layers.architecture
     assert unzipped(layer) + FUNCTION_ALLOWANCE < LIMIT
     # Room for a second layer (an extension, a firewall's agent) that a provider adds.
     assert unzipped(layer) < 0.6 * LIMIT
@@ -57,10 +76,8 @@ def test_the_layer_for_aws_fits_and_is_trimmed(architecture: str, tmp_path: Path
     assert not [name for name in compiled if f"cpython-313-{machine}" not in name]
 
 
-@pytest.mark.parametrize("architecture", ["arm64", "x86_64"])
-def test_both_layers_fit_together_because_one_is_packed(architecture: str, tmp_path: Path) -> None:
-    shared = build(tmp_path / "shared", architecture, "3.13")
-    packed = build(tmp_path / "packed", architecture, "3.13", "DeltalakeLayer")
+def test_both_layers_fit_together_because_one_is_packed(layers: Layers) -> None:
+    architecture, shared, packed = layers.architecture, layers.shared, layers.packed
     assert [path.name for path in packed.iterdir()] == ["deltalake.zip"]
     assert unzipped(shared) + unzipped(packed) + FUNCTION_ALLOWANCE < LIMIT
     with zipfile.ZipFile(packed / "deltalake.zip") as archive:
