@@ -15,11 +15,9 @@ from deltaic import errors
 from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.template import ROOT, TEMPLATE, load_template
 from deltaic_ops.deploy.transform import transformed
+from template_rights import BUCKETS, CHANGED, OBJECTS, configured, granted, keys, published
 
 TOLD = load_template()
-LOGS = "arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"
-BUCKETS = {"DataBuckets": "arn:aws:s3:::lake,arn:aws:s3:::raw"}
-OBJECTS = ["arn:aws:s3:::lake/*", "arn:aws:s3:::raw/*"]
 LOG_OBJECTS = ["arn:aws:s3:::lake/*_delta_log/*", "arn:aws:s3:::raw/*_delta_log/*"]
 LISTINGS = ["ListShares", "GetShare", "ListSchemas", "ListTables", "ListAllTables"]
 READERS = ["GetTableVersion", "GetTableMetadata", "QueryTable", "GetQuery", "ListTableChanges"]
@@ -38,53 +36,13 @@ def resources() -> dict[str, dict[str, Any]]:
     return transformed(parameters=BUCKETS)
 
 
-def several(value: str | list[str]) -> list[str]:
-    return [value] if isinstance(value, str) else value
-
-
-def statements(resources: dict[str, dict[str, Any]], function: str) -> Iterator[dict[str, Any]]:
-    """Yield what a function's role may do, from every place that says so; its log lines aside."""
-    role = resources[function]["Properties"]["Role"].removeprefix("${").removesuffix(".Arn}")
-    said = resources[role]["Properties"]
-    documents = [policy["PolicyDocument"] for policy in said.get("Policies", [])]
-    documents += [
-        resources[arn[2:-1]]["Properties"]["PolicyDocument"] for arn in said["ManagedPolicyArns"] if arn != LOGS
-    ]
-    documents += [
-        other["Properties"]["PolicyDocument"]
-        for other in resources.values()
-        if other["Type"] == "AWS::IAM::Policy" and f"${{{role}}}" in other["Properties"]["Roles"]
-    ]
-    for document in documents:
-        yield from document["Statement"]
-
-
-def granted(resources: dict[str, dict[str, Any]], function: str) -> set[tuple[str, str]]:
-    return {
-        (action, resource)
-        for statement in statements(resources, function)
-        for action in several(statement["Action"])
-        for resource in several(statement["Resource"])
-    }
-
-
-def keys(resources: dict[str, dict[str, Any]], function: str) -> dict[str, list[str]]:
-    """Return the partition keys that each DynamoDB action is bound to."""
-    return {
-        action: statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
-        for statement in statements(resources, function)
-        for action in several(statement["Action"])
-        if action.startswith("dynamodb:")
-    }
-
-
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 @pytest.mark.slow
 def test_sam_and_cfn_lint_accept_the_template(mode: str, tmp_path: Path) -> None:
     # `sam validate` knows only the defaults of parameters.
     text = TEMPLATE.read_text()
     switches = [
-        name for name, said in read(TEMPLATE)["Parameters"].items() if "enabled" in said.get("AllowedValues", ())
+        name for name, said in read(TEMPLATE)["Parameters"].items() if said.get("Default") in {"enabled", "disabled"}
     ]
     assert len(re.findall("    Default: (?:enabled|disabled)\n", text)) == len(switches)
     copy = tmp_path / "template.yaml"
@@ -400,15 +358,6 @@ def test_streaming_functions_get_no_new_runtime_by_surprise(resources: dict[str,
         assert resources[function]["Properties"]["RuntimeManagementConfig"] == {"UpdateRuntimeOn": "FunctionUpdate"}
 
 
-def published(resources: dict[str, dict[str, Any]]) -> dict[str, tuple[str, str]]:
-    """Return what a function's version is to CloudFormation, by function: another one is published if this changes."""
-    return {
-        said["Properties"]["FunctionName"][2:-1]: (logical_id, said["Properties"]["Description"])
-        for logical_id, said in resources.items()
-        if said["Type"] == "AWS::Lambda::Version"
-    }
-
-
 def test_every_function_is_published_and_its_old_version_deleted(resources: dict[str, dict[str, Any]]) -> None:
     versions = published(resources)
     assert sorted(versions) == sorted(FUNCTIONS)
@@ -432,35 +381,6 @@ def test_nothing_invokes_a_function_but_by_its_alias(mode: str) -> None:
     assert len(permitted) == len(invoked) == len(TOLD.routes) + 1  # the authorizer
     assert set(permitted) == set(invoked) == aliases
     assert {function.arn.rpartition(":")[2] for function in TOLD.functions.values()} == {"live"}
-
-
-CHANGED = {
-    "Prefix": "open",
-    "UrlTtlSeconds": "1900",
-    "DataBuckets": "arn:aws:s3:::other",
-    "DataKeys": "arn:aws:kms:us-east-1:000000000000:key/1",
-    "StorageRoles": "arn:aws:iam::111111111111:role/lake",
-    "ResponseStreaming": "disabled",
-    "Architecture": "x86_64",
-    "SnapStart": "enabled",
-    "LogLevel": "DEBUG",
-    "LogRetentionDays": "1",
-    "AlarmTopic": "arn:aws:sns:us-east-1:000000000000:alarms",
-    "RequestsPerSecond": "7",
-    "RequestsBurst": "9",
-    "AuthorizerConcurrency": "50",
-    "StreamingConcurrency": "100",
-    "DeletionProtection": "disabled",
-    "AccessLog": "disabled",
-    "Checkpoints": "enabled",
-}
-
-
-def configured(resources: dict[str, dict[str, Any]], function: str) -> dict[str, Any]:
-    """Return what a published version of a function holds; concurrency is of the function and all its versions."""
-    return {
-        name: said for name, said in resources[function]["Properties"].items() if name != "ReservedConcurrentExecutions"
-    }
 
 
 @pytest.mark.parametrize("parameter", CHANGED)
@@ -501,74 +421,6 @@ def test_the_prefix_is_the_protocols_and_ends_the_endpoint() -> None:
     template = load_template(parameters={"Prefix": "open"})
     assert template.prefix == "open"
     assert template.outputs["Endpoint"].endswith("/open")
-
-
-CHECKPOINTS = {**BUCKETS, "Checkpoints": "enabled"}
-LOG_WRITES = ["_delta_log/*.checkpoint.parquet", "_delta_log/_last_checkpoint"]
-
-
-def test_without_checkpoints_nothing_of_them_is_made(resources: dict[str, dict[str, Any]]) -> None:
-    made = transformed(parameters=CHECKPOINTS)
-    # A deployment of the API is a new one each time (AlwaysDeploy).
-    more = {name for name in made.keys() - resources.keys() if not name.startswith("ApiDeployment")}
-    assert all(made[name] == said for name, said in resources.items() if said["Type"] == "AWS::Lambda::Function")
-    assert sorted(made[name]["Type"].rpartition("::")[2] for name in more) == [
-        "Alarm", "Alarm", "Alias", "Function", "LayerVersion", "LogGroup", "Role", "Role", "Schedule", "Version",
-    ]  # fmt: skip
-
-
-def test_what_writes_checkpoints_writes_nothing_else_and_deletes_nothing() -> None:
-    made = transformed(parameters=CHECKPOINTS)
-    grants = granted(made, "CheckpointTables")
-    assert {grant for grant in grants if grant[0].startswith("s3:")} == {
-        ("s3:ListBucket", "arn:aws:s3:::lake"),
-        ("s3:ListBucket", "arn:aws:s3:::raw"),
-        *(("s3:GetObject", objects) for objects in LOG_OBJECTS),
-        *(("s3:PutObject", f"arn:aws:s3:::{bucket}/*{name}") for bucket in ("lake", "raw") for name in LOG_WRITES),
-    }
-    assert {resource for action, resource in grants if action.startswith("dynamodb:")} == {"${Catalog.Arn}"}
-    assert keys(made, "CheckpointTables") == {
-        "dynamodb:Query": ["shares", "share/*"],
-        "dynamodb:BatchGetItem": ["checkpoint/*"],
-        "dynamodb:GetItem": ["storages", "lease/*"],
-        "dynamodb:UpdateItem": ["checkpoint/*", "lease/*"],
-    }
-    assert {resource for action, resource in grants if action.startswith("secretsmanager:")} == {STORAGE_SECRETS}
-    assert not [action for action, _ in grants if "*" in action or action.startswith(("sts:", "kms:"))]
-    keyed = transformed(parameters={**CHECKPOINTS, "DataKeys": "arn:aws:kms:us-east-1:000000000000:key/1"})
-    assert {action for action, _ in granted(keyed, "CheckpointTables") if action.startswith("kms:")} == {
-        "kms:Decrypt",
-        "kms:GenerateDataKey",
-    }
-
-
-@pytest.mark.parametrize(
-    ("key", "written"),
-    [
-        pytest.param("a/_delta_log/00000000000000000009.checkpoint.parquet", True, id="checkpoint"),
-        pytest.param("_delta_log/_last_checkpoint", True, id="hint_of_a_table_that_is_the_bucket"),
-        pytest.param("a/_delta_log/00000000000000000009.json", False, id="commit"),
-        pytest.param("a/_delta_log/_sidecars/x.parquet", False, id="sidecar"),
-        pytest.param("a/part-00000.parquet", False, id="data"),
-    ],
-)
-def test_of_a_log_only_checkpoints_are_written(key: str, written: bool) -> None:
-    assert any(fnmatchcase(f"lake/{key}", f"lake/*{name}") for name in LOG_WRITES) is written
-
-
-def test_the_schedule_invokes_the_published_function_which_has_both_layers() -> None:
-    made = transformed(parameters=CHECKPOINTS)
-    (schedule,) = [said["Properties"] for said in made.values() if said["Type"] == "AWS::Scheduler::Schedule"]
-    assert schedule["ScheduleExpression"] == "rate(1 hour)"
-    assert schedule["Target"]["Arn"] == "${CheckpointTablesAliaslive}"
-    role = made[schedule["Target"]["RoleArn"][2:].partition(".")[0]]["Properties"]
-    (policy,) = [policy["PolicyDocument"]["Statement"] for policy in role["Policies"]]
-    assert [(said["Action"], said["Resource"]) for said in policy] == [
-        ("lambda:InvokeFunction", "${CheckpointTablesAliaslive}")
-    ]
-    layers = made["CheckpointTables"]["Properties"]["Layers"]
-    assert [re.sub(r"[0-9a-f]{10}\}", "}", layer) for layer in layers] == ["${DeltaicLayer}", "${DeltalakeLayer}"]
-    assert set(layers) <= {f"${{{name}}}" for name in made}
 
 
 @pytest.mark.parametrize("layer", ["functions/layer", "functions/maintenance/layer"])

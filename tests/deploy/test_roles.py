@@ -126,7 +126,7 @@ def calls(deployment: Deployment, lake: str, client: Callable[[Any], Any]) -> Ca
 
 
 SHARED = {"read entries"}
-MAY = {
+MAY: dict[str, set[str]] = {
     "Authorizer": {"read a token"},
     "ListShares": SHARED | {"list entries", "read the token key"},
     "GetShare": SHARED,
@@ -147,6 +147,7 @@ MAY = {
     "CheckpointTables": SHARED
     | {"read an entry", "list entries", "update an entry", "read storage keys", "read a log", "list the lake"}
     | {"write a checkpoint", "write the hint"},
+    "SubmitJob": set(),
 }
 
 
