@@ -22,7 +22,7 @@ from typer.testing import CliRunner, Result
 
 pytestmark = [pytest.mark.deploy, pytest.mark.spark]
 
-ENOUGH_SECONDS = 240
+ENOUGH_SECONDS = 600
 DATASET = """
 name: {name}
 sources:
@@ -106,7 +106,7 @@ def awaited(jobs: Jobs, name: str) -> dict[str, Any]:
             if name in run["name"].split() and run["state"] in {"SUCCESS", "FAILED", "CANCELLED"}:
                 return dict(run)
         time.sleep(1)
-    raise AssertionError(f"no run of {name} ended")
+    raise AssertionError(f"no run of {name} ended: {jobs.deltaic('logs', name).output}")
 
 
 def test_a_schedule_fires_and_the_table_is_shared(jobs: Jobs) -> None:
@@ -143,6 +143,9 @@ def test_the_same_run_id_is_the_same_run(jobs: Jobs) -> None:
 def test_a_failing_job_raises_the_alarm_and_leaves_everything_as_it_was(jobs: Jobs, alarm_topic: str) -> None:
     queue = jobs.client("sqs").create_queue(QueueName="deploytest-alarms")["QueueUrl"]
     arn = jobs.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    allowed = {"Effect": "Allow", "Principal": {"Service": "sns.amazonaws.com"}, "Action": "sqs:SendMessage"}
+    policy = {"Version": "2012-10-17", "Statement": [{**allowed, "Resource": arn}]}
+    jobs.client("sqs").set_queue_attributes(QueueUrl=queue, Attributes={"Policy": json.dumps(policy)})
     jobs.client("sns").subscribe(TopicArn=alarm_topic, Protocol="sqs", Endpoint=arn)
     file = jobs.dataset("refused", most=2)
     ran = jobs.deltaic("run", file, "--on", "emr", "--run-id", "r1")
