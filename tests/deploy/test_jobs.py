@@ -82,7 +82,9 @@ def jobs(  # noqa: PLR0917 -- fixtures are arguments
     functions, name = client("lambda"), "deltaic-deploytest-submit-job"
     known = functions.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
     functions.update_function_configuration(FunctionName=name, Environment={"Variables": {**known, **at}})
+    functions.get_waiter("function_updated_v2").wait(FunctionName=name)
     version = functions.publish_version(FunctionName=name)["Version"]
+    functions.get_waiter("published_version_active").wait(FunctionName=name, Qualifier=version)
     functions.update_alias(FunctionName=name, Name="live", FunctionVersion=version)
     client("s3").put_object(Bucket=lake, Key="inbox/1.csv", Body=b"id,dose\n1,2\n2,3\n3,4\n")
     outputs = deployment.outputs

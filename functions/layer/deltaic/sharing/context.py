@@ -48,7 +48,7 @@ class Sharing:
     def table(self, caller: Caller, name: TableName) -> "SharedTable":
         """Return the granted table; raises NotFound for one that does not exist or is not granted."""
         entry = self.catalog.get_table(caller.recipient_id, name.share, name.schema, name.table)
-        storage = _config(self.catalog.get_storage(entry.storage)) if entry.storage else self.home
+        storage = storage_config(self.catalog.get_storage(entry.storage)) if entry.storage else self.home
         return SharedTable(
             caller=caller,
             entry=entry,
@@ -113,7 +113,8 @@ def _locations(entry: Table) -> TableLocations:
         ) from wrong
 
 
-def _config(storage: Storage) -> StorageConfig:
+def storage_config(storage: Storage) -> StorageConfig:
+    """Return where a storage of the catalog is, and who reads it."""
     return StorageConfig(
         region=storage.region,
         endpoint=storage.endpoint,
