@@ -2,8 +2,8 @@
 
 A URL is signed in a recipient's session and says when: recipient, moment and folder name the request, or the few that
 were answered within one second. Credentials for directory access do not say when they were given: what was fetched by
-them is led back to the request for the only ones that were valid then. What no request explains keeps what is known: the
-recipient by the session's name, the table by its place in the catalog (decision 60).
+them is led back to the request for the only ones that were valid then. What no request explains keeps what is known:
+the recipient by the session's name, the table by its place in the catalog (decision 60).
 """
 
 from typing import TYPE_CHECKING, Final
@@ -96,13 +96,16 @@ def of_recipients(fetches: "DataFrame", recipients: "DataFrame", roles: list[str
     )
 
 
-def transform(requests: "DataFrame", fetches: "DataFrame", tables: "DataFrame") -> "DataFrame":
+def transform(
+    requests: "DataFrame", known_requests: "DataFrame", fetches: "DataFrame", tables: "DataFrame"
+) -> "DataFrame":
     """Return the usage table's rows for some requests and fetches, whose ids are unique.
 
-    `fetches` are those of recipients; `tables` is the catalog: `location`, `share`, `schema`, `table`, `table_id`.
+    `known_requests` are those that may explain a fetch: these, and such as the table has already. `fetches` are those
+    of recipients; `tables` is the catalog: `location`, `share`, `schema`, `table`, `table_id`.
     """
     asked = _complete(requests.selectExpr("*", "'request' AS kind"))
-    return asked.unionByName(_traced(requests, fetches, tables))
+    return asked.unionByName(_traced(known_requests, fetches, tables))
 
 
 def _traced(requests: "DataFrame", fetches: "DataFrame", tables: "DataFrame") -> "DataFrame":
@@ -152,17 +155,21 @@ def _only(by: str, pairs: "DataFrame", names: tuple[str, ...]) -> "DataFrame":
     from pyspark.sql import functions
 
     agreed = [
-        functions.expr(f"CASE WHEN count(DISTINCT `{name}`) = 1 THEN max(`{name}`) END").alias(name) for name in names
+        functions.expr(f"CASE WHEN min(`{name}`) = max(`{name}`) THEN max(`{name}`) END").alias(name) for name in names
     ]
-    count = functions.expr("CAST(count(DISTINCT request_id) AS INT)").alias("explained_by")
+    count = functions.expr("size(collect_set(request_id))").alias("explained_by")
     return pairs.groupBy(by).agg(count, *agreed)
 
 
 def _complete(rows: "DataFrame") -> "DataFrame":
-    there = set(rows.columns)
-    return rows.selectExpr(*(
-        "CAST(time AS DATE) AS day" if name == "day"
-        else f"CAST(`{name}` AS {kind}) AS `{name}`" if name in there
-        else f"CAST(NULL AS {kind}) AS `{name}`"
+    """Return the table's columns, with what they mean."""
+    from pyspark.sql import functions
+
+    there = {*rows.columns, "day"}
+    rows = rows.withColumn("day", functions.expr("CAST(time AS DATE)"))
+    return rows.select(*(
+        (functions.col(name) if name in there else functions.lit(None))
+        .cast(kind)
+        .alias(name, metadata={"comment": COMMENTS[name]} if name in COMMENTS else {})
         for name, kind in COLUMNS.items()
     ))  # fmt: skip

@@ -5,6 +5,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ from deltaic_pipeline.session import session
 from deltaic_pipeline.sources import catalog_location, spark_path
 from deltaic_pipeline.steps import Progress, step, tasks_shown
 from deltaic_pipeline.target import Target
-from deltaic_pipeline.tracing import COLUMNS, COMMENTS, of_recipients, transform
+from deltaic_pipeline.tracing import COLUMNS, of_recipients, transform
 from deltaic_pipeline.writing import Transaction, committed, exists, write
 
 if TYPE_CHECKING:
@@ -78,7 +79,6 @@ class Job:
             keys=("day", "id"),
             partition_by=("day",),
             comment="Who asked for what, and what was fetched: a row for each request and each fetch",
-            column_comments=COMMENTS,
         )
 
 
@@ -161,18 +161,15 @@ def collect(  # noqa: PLR0913, PLR0917 -- as `publish`, and what the catalog kno
 
 
 def _merge(held: Attempt, job: Job, facts: Known, progress: Progress) -> Summary:
-    from pyspark import StorageLevel
-
     spark = held.spark
-    with step(progress, "Reading the logs") as tell, held.refusals(), tasks_shown(spark, held.group, tell):
-        asked, fetched = requests(spark, job.requests), fetches(spark, job.fetches)
-        request_lines, fetch_lines = lines_of(asked), lines_of(fetched)
-    since = min((lines.first for lines in (request_lines, fetch_lines) if lines.first), default="")
-    with step(progress, "Leading fetches back to requests") as tell, held.refusals():
-        rows = _rows(spark, job, facts, understood(asked), understood(fetched), since)
-        rows = rows.persist(StorageLevel.DISK_ONLY)
-        try:
+    with ExitStack() as stack, held.refusals():
+        with step(progress, "Reading the logs") as tell, tasks_shown(spark, held.group, tell):
+            request_lines, asked = _read(stack, requests(spark, job.requests))
+            fetch_lines, fetched = _read(stack, fetches(spark, job.fetches))
+        since = min((lines.first for lines in (request_lines, fetch_lines) if lines.first), default="")
+        with step(progress, "Leading fetches back to requests") as tell:
             with tasks_shown(spark, held.group, tell):
+                rows = _kept(stack, _rows(stack, spark, job, facts, (asked, fetched), since))
                 counted: Any = rows.selectExpr(
                     "count_if(kind = 'request') AS requests",
                     "count_if(kind = 'fetch') AS fetches",
@@ -182,11 +179,11 @@ def _merge(held: Attempt, job: Job, facts: Known, progress: Progress) -> Summary
                     "count(DISTINCT recipient_id) AS recipients",
                 ).first()
             tell(f"{counted['requests']:,} requests, {counted['fetches']:,} fetches")
-            with step(progress, f"Merging into {job.target}") as said, tasks_shown(spark, held.group, said):
+        with step(progress, f"Merging into {job.target}") as tell:
+            with tasks_shown(spark, held.group, tell):
                 written = write(spark, rows, job.table, job.run_id)
-                held.confirm()
-        finally:
-            rows.unpersist()
+            held.confirm()
+            tell(f"version {written.version}")
     metrics = {name: int(value) for name, value in written.metrics.items() if value.isdigit()}
     return Summary(
         job.run_id,
@@ -200,25 +197,44 @@ def _merge(held: Attempt, job: Job, facts: Known, progress: Progress) -> Summary
     )
 
 
+def _read(stack: ExitStack, rows: "DataFrame") -> tuple[Lines, "DataFrame"]:
+    """Read a log once, onto the disk; return what its lines are, and the rows of those that could be read."""
+    kept = _kept(stack, rows)
+    return lines_of(kept), understood(kept)
+
+
+def _kept(stack: ExitStack, rows: "DataFrame") -> "DataFrame":
+    """Have rows that are used several times kept on the disk, until the stack ends."""
+    from pyspark import StorageLevel
+
+    kept = rows.persist(StorageLevel.DISK_ONLY)
+    stack.callback(kept.unpersist)
+    return kept
+
+
 def _rows(  # noqa: PLR0913, PLR0917 -- the parts of one join
-    spark: "SparkSession", job: Job, facts: Known, asked: "DataFrame", fetched: "DataFrame", since: str
+    stack: ExitStack,
+    spark: "SparkSession",
+    job: Job,
+    facts: Known,
+    logs: tuple["DataFrame", "DataFrame"],
+    since: str,
 ) -> "DataFrame":
     """Return the rows to merge: those of the logs, and the table's fetches that a request may explain now."""
     from pyspark.sql import functions
 
+    asked, fetched = logs
     recipients = spark.createDataFrame(list(facts.recipients), "session STRING, recipient_id STRING, recipient STRING")
     tables = spark.createDataFrame(
         list(facts.tables), "location STRING, share STRING, schema STRING, table STRING, table_id STRING"
     )
-    earlier = None
+    earlier, everything = None, asked
     if since and exists(spark, job.table):
         table = spark.read.format("delta").load(spark_path(job.target))
         earlier = table.where(functions.expr(f"day >= DATE'{since}' - {EARLIER_DAYS}")).select(*COLUMNS)
-    known_requests = asked
-    if earlier is not None:
         stored = earlier.where("kind = 'request'").join(asked.select("id"), "id", "left_anti")
-        known_requests = asked.unionByName(stored.select(*asked.columns))
-    named = known_requests.where("session IS NOT NULL").select(*recipients.columns).unionByName(recipients)
+        everything = asked.unionByName(stored.select(*asked.columns))
+    named = everything.where("session IS NOT NULL").select(*recipients.columns).unionByName(recipients)
     sessions = named.groupBy("session").agg(
         functions.max("recipient_id").alias("recipient_id"), functions.max("recipient").alias("recipient")
     )
@@ -226,11 +242,7 @@ def _rows(  # noqa: PLR0913, PLR0917 -- the parts of one join
     if earlier is not None:
         open_ones = earlier.where("kind = 'fetch' AND request_id IS NULL").join(found.select("id"), "id", "left_anti")
         found = found.unionByName(open_ones.select(*found.columns))
-    rows = transform(known_requests, found, tables)
-    if earlier is None:
-        return rows
-    # Requests that only the table has are there already.
-    return rows.join(stored.select("id"), "id", "left_anti").select(*COLUMNS)
+    return transform(asked, _kept(stack, everything), _kept(stack, found), tables)
 
 
 def _fields(summary: Summary) -> dict[str, Any]:
