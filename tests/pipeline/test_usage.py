@@ -91,7 +91,8 @@ CASES = [
 def read(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """All cases by their ids, read at once."""
     log = tmp_path_factory.mktemp("fetches") / "log"
-    log.write_text("".join(line(id=f"R{number}", **case.values[0]) + "\n" for number, case in enumerate(CASES)))
+    changes: list[Any] = [case.values[0] for case in CASES]
+    log.write_text("".join(line(id=f"R{number}", **changed) + "\n" for number, changed in enumerate(changes)))
     rows = [row.asDict() for row in fetches(spark, [str(log)]).collect()]
     return {row["id"].split("/")[1]: row for row in rows if row["verdict"] == "understood"}
 
