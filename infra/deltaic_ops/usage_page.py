@@ -71,7 +71,8 @@ def by_day(report: Report, today: date) -> str:
                 )
         if number % max(1, -(-len(days) // 10)) == 0:
             parts.append(_text(left + step / 2, bottom + 18, f"{day:%m-%d}", "middle", _FAINT))
-    return _svg("Bytes sent, by day", bottom + 30 + 20 * -(-len(most) // 3), [*parts, *_legend(most, bottom + 44)])
+    named = [*zip(COLOURS, most, strict=False), (OTHERS, "others")]
+    return _svg("Bytes sent, by day", bottom + 40 + 20 * -(-len(named) // 3), [*parts, *_legend(named, bottom + 44)])
 
 
 def bars(title: str, shown: Sequence[tuple[str, int]]) -> str:
@@ -108,11 +109,11 @@ def _axis(bottom: int, highest: int) -> str:
     return "".join(lines)
 
 
-def _legend(names: Sequence[str], top: int) -> list[str]:
+def _legend(named: Sequence[tuple[str, str]], top: int) -> list[str]:
     parts = []
-    for place, name in enumerate(names):
+    for place, (colour, name) in enumerate(named):
         x, y = _LEFT + place % 3 * 250, top + place // 3 * 20
-        parts.append(f'<rect x="{x}" y="{y - 10}" width="12" height="12" fill="{COLOURS[place]}"/>')
+        parts.append(f'<rect x="{x}" y="{y - 10}" width="12" height="12" fill="{colour}"/>')
         parts.append(_text(x + 18, y, _short(name), "start", _TEXT))
     return parts
 

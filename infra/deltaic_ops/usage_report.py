@@ -105,8 +105,9 @@ def _rows(location: str, since: date, environment: Mapping[str, str]) -> Iterato
     sums = ["refused", "unexplained", "files_signed", "bytes_signed", "bytes_sent"]
     try:
         table = DeltaTable(location, storage_options=storage_options(environment))
-        recent = table.to_pyarrow_dataset(partitions=[("day", ">=", since.isoformat())])
-        for batch in recent.to_batches(columns=list(COLUMNS)):
+        # By the folders of the days, so that the files of earlier ones are not opened.
+        recent = pc.field("day") >= pa.scalar(since, pa.date32())
+        for batch in table.to_pyarrow_dataset().to_batches(columns=list(COLUMNS), filter=recent):
             rows: Any = pa.Table.from_batches([batch])
             refused = pc.greater_equal(rows["status"], _ERROR).cast(pa.int64())
             unexplained = pc.equal(rows["explained_by"], 0).cast(pa.int64())

@@ -80,10 +80,13 @@ def lines(
     known = kept.of(("t", response_format), snapshot) if kept is not None else None
     style = FileStyle(response_format, response_format)
     if known is not None and keeps is None and max_files is None:
-        if (blocks := known.whole()) is not None:
-            return b"".join(render_kept(blocks, urls(), style, Tally())).splitlines()
-        found = [chunk for batch in snapshot.scan() for chunk in render(batch, urls(), style, Tally(), known)]
-        known.keep_whole()
+        tally, blocks = Tally(), known.whole()
+        if blocks is not None:
+            found = list(render_kept(blocks, urls(), style, tally))
+        else:
+            found = [chunk for batch in snapshot.scan() for chunk in render(batch, urls(), style, tally, known)]
+            known.keep_whole()
+        assert (tally.files or 0, tally.bytes) == snapshot.totals()
         return b"".join(found).splitlines()
     page = Page(snapshot.scan(keeps, batch_rows=7), limit=None, max_files=max_files)
     return b"".join(chunk for batch in page for chunk in render(batch, urls(), style, Tally(), known)).splitlines()

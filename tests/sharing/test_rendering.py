@@ -148,11 +148,18 @@ def plainly(row: Row, style: FileStyle) -> bytes:
 
 
 def check(batch: FileBatch, rows: list[Row], style: FileStyle) -> None:
-    chunks = list(render(batch, urls(), style, Tally()))
+    tally = Tally()
+    chunks = list(render(batch, urls(), style, tally))
     assert all(chunk.isascii() and chunk.endswith(b"\n") for chunk in chunks)
     assert all(chunk.count(b"\n") <= BLOCK_ROWS for chunk in chunks)
     found = b"".join(chunks).splitlines()
     assert found == b"".join(chunks).split(b"\n")[:-1]
+    vectors = [row["deletionVector"] for row in rows if row.get("deletionVector") and style.response_format == "delta"]
+    assert (tally.files or 0, tally.bytes, tally.deletion_vectors) == (
+        len(rows),
+        sum(row["size"] for row in rows),
+        sum(vector_path(vector) is not None for vector in vectors),
+    )
     assert [json.loads(line) for line in found] == [json.loads(plainly(row, style)) for row in rows]
 
 

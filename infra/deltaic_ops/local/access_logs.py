@@ -8,13 +8,17 @@ and bounded: the oldest lines go when a log has had `FILES` files of `FILE_BYTES
 import logging
 import re
 import secrets
+import sys
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, quote, unquote
+
+logger = logging.getLogger(__name__)
 
 FOLDER: Final = "logs"
 """Below the state folder."""
@@ -46,24 +50,36 @@ _NOT_PROVEN: Final = frozenset({
 
 def request_log(folder: Path) -> logging.Handler:
     """Return what keeps the functions' events of requests, and nothing else that they log."""
-    handler = _rotating(folder / REQUESTS)
+    handler = _Log(folder / REQUESTS)
     handler.addFilter(lambda record: hasattr(record, "endpoint") and hasattr(record, "requestId"))
     return handler
 
 
-def fetch_log(folder: Path) -> Callable[[str], None]:
-    """Return what writes a line of the store's access log."""
-    handler = _rotating(folder / FETCHES)
+@contextmanager
+def fetch_log(folder: Path) -> Iterator[Callable[[str], None]]:
+    """Give what writes a line of the store's access log."""
+    with closing(_Log(folder / FETCHES)) as handler:
 
-    def write(line: str) -> None:
-        handler.handle(logging.LogRecord(FETCHES, logging.INFO, "", 0, line, None, None))
+        def write(line: str) -> None:
+            handler.handle(logging.LogRecord(FETCHES, logging.INFO, "", 0, line, None, None))
 
-    return write
+        yield write
 
 
-def _rotating(path: Path) -> RotatingFileHandler:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return RotatingFileHandler(path, maxBytes=FILE_BYTES, backupCount=FILES - 1, encoding="utf-8")
+class _Log(RotatingFileHandler):
+    """A bounded file, without which requests are answered all the same."""
+
+    def __init__(self, path: Path) -> None:
+        with suppress(OSError):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        super().__init__(path, maxBytes=FILE_BYTES, backupCount=FILES - 1, encoding="utf-8", delay=True)
+        self._told = False
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802 -- logging's
+        """Say once that lines are lost (a full disk, say)."""
+        if not self._told:
+            self._told = True
+            logger.warning("%s cannot be written: lines of it are lost (%s)", self.baseFilename, sys.exc_info()[1])
 
 
 class LoggedStore:

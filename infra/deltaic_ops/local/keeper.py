@@ -254,9 +254,9 @@ def main(folder: Path) -> int:
     config.bind = [f"127.0.0.1:{os.environ['GATEWAY_PORT']}"]
     config.keep_alive_timeout = KEEP_ALIVE_SECONDS
     config.loglevel = "WARNING"
-    app = LoggedStore(ministack.app, s3_caller, fetch_log(folder.parent / FOLDER))
     try:
-        asyncio.run(serve(Guard(app), config))  # type: ignore[arg-type]  # ours is the ASGI of asgiref
+        with fetch_log(folder.parent / FOLDER) as write:
+            asyncio.run(serve(Guard(LoggedStore(ministack.app, s3_caller, write)), config))  # type: ignore[arg-type]  # ours is the ASGI of asgiref
     finally:
         try:
             keeper.copy()

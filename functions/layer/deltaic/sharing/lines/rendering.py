@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deltaic.delta import deletion_vectors
 from deltaic.delta.scan.file_batches import FileBatch
@@ -119,7 +118,7 @@ def _passing(files: pa.RecordBatch, prefix: bytes, urls: TableUrls, style: FileS
 
 
 def _size(files: pa.RecordBatch) -> int:
-    return pc.sum(files.column("size")).as_py() or 0
+    return sum(integers(files.column("size")))
 
 
 def _one_by_one(files: pa.RecordBatch, prefix: bytes, suffixes: list[bytes], urls: TableUrls) -> bytes:
