@@ -15,11 +15,9 @@ from deltaic import errors
 from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.template import ROOT, TEMPLATE, load_template
 from deltaic_ops.deploy.transform import transformed
+from template_rights import BUCKETS, CHANGED, OBJECTS, configured, granted, keys, published
 
 TOLD = load_template()
-LOGS = "arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"
-BUCKETS = {"DataBuckets": "arn:aws:s3:::lake,arn:aws:s3:::raw"}
-OBJECTS = ["arn:aws:s3:::lake/*", "arn:aws:s3:::raw/*"]
 LOG_OBJECTS = ["arn:aws:s3:::lake/*_delta_log/*", "arn:aws:s3:::raw/*_delta_log/*"]
 LISTINGS = ["ListShares", "GetShare", "ListSchemas", "ListTables", "ListAllTables"]
 READERS = ["GetTableVersion", "GetTableMetadata", "QueryTable", "GetQuery", "ListTableChanges"]
@@ -38,53 +36,13 @@ def resources() -> dict[str, dict[str, Any]]:
     return transformed(parameters=BUCKETS)
 
 
-def several(value: str | list[str]) -> list[str]:
-    return [value] if isinstance(value, str) else value
-
-
-def statements(resources: dict[str, dict[str, Any]], function: str) -> Iterator[dict[str, Any]]:
-    """Yield what a function's role may do, from every place that says so; its log lines aside."""
-    role = resources[function]["Properties"]["Role"].removeprefix("${").removesuffix(".Arn}")
-    said = resources[role]["Properties"]
-    documents = [policy["PolicyDocument"] for policy in said.get("Policies", [])]
-    documents += [
-        resources[arn[2:-1]]["Properties"]["PolicyDocument"] for arn in said["ManagedPolicyArns"] if arn != LOGS
-    ]
-    documents += [
-        other["Properties"]["PolicyDocument"]
-        for other in resources.values()
-        if other["Type"] == "AWS::IAM::Policy" and f"${{{role}}}" in other["Properties"]["Roles"]
-    ]
-    for document in documents:
-        yield from document["Statement"]
-
-
-def granted(resources: dict[str, dict[str, Any]], function: str) -> set[tuple[str, str]]:
-    return {
-        (action, resource)
-        for statement in statements(resources, function)
-        for action in several(statement["Action"])
-        for resource in several(statement["Resource"])
-    }
-
-
-def keys(resources: dict[str, dict[str, Any]], function: str) -> dict[str, list[str]]:
-    """Return the partition keys that each DynamoDB action is bound to."""
-    return {
-        action: statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
-        for statement in statements(resources, function)
-        for action in several(statement["Action"])
-        if action.startswith("dynamodb:")
-    }
-
-
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 @pytest.mark.slow
 def test_sam_and_cfn_lint_accept_the_template(mode: str, tmp_path: Path) -> None:
     # `sam validate` knows only the defaults of parameters.
     text = TEMPLATE.read_text()
     switches = [
-        name for name, said in read(TEMPLATE)["Parameters"].items() if "enabled" in said.get("AllowedValues", ())
+        name for name, said in read(TEMPLATE)["Parameters"].items() if said.get("Default") in {"enabled", "disabled"}
     ]
     assert len(re.findall("    Default: (?:enabled|disabled)\n", text)) == len(switches)
     copy = tmp_path / "template.yaml"
@@ -400,15 +358,6 @@ def test_streaming_functions_get_no_new_runtime_by_surprise(resources: dict[str,
         assert resources[function]["Properties"]["RuntimeManagementConfig"] == {"UpdateRuntimeOn": "FunctionUpdate"}
 
 
-def published(resources: dict[str, dict[str, Any]]) -> dict[str, tuple[str, str]]:
-    """Return what a function's version is to CloudFormation, by function: another one is published if this changes."""
-    return {
-        said["Properties"]["FunctionName"][2:-1]: (logical_id, said["Properties"]["Description"])
-        for logical_id, said in resources.items()
-        if said["Type"] == "AWS::Lambda::Version"
-    }
-
-
 def test_every_function_is_published_and_its_old_version_deleted(resources: dict[str, dict[str, Any]]) -> None:
     versions = published(resources)
     assert sorted(versions) == sorted(FUNCTIONS)
@@ -432,34 +381,6 @@ def test_nothing_invokes_a_function_but_by_its_alias(mode: str) -> None:
     assert len(permitted) == len(invoked) == len(TOLD.routes) + 1  # the authorizer
     assert set(permitted) == set(invoked) == aliases
     assert {function.arn.rpartition(":")[2] for function in TOLD.functions.values()} == {"live"}
-
-
-CHANGED = {
-    "Prefix": "open",
-    "UrlTtlSeconds": "1900",
-    "DataBuckets": "arn:aws:s3:::other",
-    "DataKeys": "arn:aws:kms:us-east-1:000000000000:key/1",
-    "StorageRoles": "arn:aws:iam::111111111111:role/lake",
-    "ResponseStreaming": "disabled",
-    "Architecture": "x86_64",
-    "SnapStart": "enabled",
-    "LogLevel": "DEBUG",
-    "LogRetentionDays": "1",
-    "AlarmTopic": "arn:aws:sns:us-east-1:000000000000:alarms",
-    "RequestsPerSecond": "7",
-    "RequestsBurst": "9",
-    "AuthorizerConcurrency": "50",
-    "StreamingConcurrency": "100",
-    "DeletionProtection": "disabled",
-    "AccessLog": "disabled",
-}
-
-
-def configured(resources: dict[str, dict[str, Any]], function: str) -> dict[str, Any]:
-    """Return what a published version of a function holds; concurrency is of the function and all its versions."""
-    return {
-        name: said for name, said in resources[function]["Properties"].items() if name != "ReservedConcurrentExecutions"
-    }
 
 
 @pytest.mark.parametrize("parameter", CHANGED)

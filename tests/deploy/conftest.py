@@ -9,6 +9,7 @@ import boto3
 import pytest
 from deltaic_ops.deploy.sam import Deployment, Target, build, deploy
 from deltaic_ops.local.embedded import EmbeddedAws
+from deploy.emr import APPLICATION
 
 
 @pytest.fixture(scope="session")
@@ -25,8 +26,15 @@ def lake(embedded_aws: EmbeddedAws, aws_session: boto3.Session) -> str:
 
 
 @pytest.fixture(scope="session")
+def alarm_topic(embedded_aws: EmbeddedAws, aws_session: boto3.Session) -> str:
+    """Return the ARN of the topic that alarms notify."""
+    topics = aws_session.client("sns", endpoint_url=embedded_aws.endpoint)
+    return str(topics.create_topic(Name="deploytest-alarms")["TopicArn"])
+
+
+@pytest.fixture(scope="session")
 def deploy_with(
-    built: Path, lake: str, embedded_aws: EmbeddedAws, aws_session: boto3.Session
+    built: Path, lake: str, alarm_topic: str, embedded_aws: EmbeddedAws, aws_session: boto3.Session
 ) -> Callable[..., Deployment]:
     """Return what deploys the stack, anew or once more, with some of the template's parameters."""
 
@@ -37,6 +45,8 @@ def deploy_with(
             "ResponseStreaming": "disabled",
             "DeletionProtection": "disabled",
             "DataBuckets": f"arn:aws:s3:::{lake}",
+            "SparkJobs": APPLICATION,
+            "AlarmTopic": alarm_topic,
             **parameters,
         }
         return deploy(built, "deltaic-deploytest", told, aws_session, embedded_aws.environment)

@@ -112,7 +112,7 @@ def calls(deployment: Deployment, lake: str, client: Callable[[Any], Any]) -> Ca
 
 
 SHARED = {"read entries"}
-MAY = {
+MAY: dict[str, set[str]] = {
     "Authorizer": {"read a token"},
     "ListShares": SHARED | {"list entries", "read the token key"},
     "GetShare": SHARED,
@@ -130,6 +130,7 @@ MAY = {
     "ListTableChanges": SHARED
     | {"read an entry", "read storage keys", "read a log", "list the lake", "read the token key", "sign for alice"},
     "CreateTableCredentials": SHARED | {"read an entry", "sign for alice"},
+    "SubmitJob": set(),
 }
 
 

@@ -1,77 +1,77 @@
-"""The start of a publication on EMR Serverless: a validated request becomes one StartJobRun, once a run id.
+"""The start of a job on EMR Serverless: a validated request becomes one StartJobRun, once a run id.
 
-The application is created with the release label `emr-spark-8.1.0` (Spark 4.1.1, Delta 4.2.0, Scala 2.13, Java 17:
-what the pipeline pins). The job's Python is a packed virtual environment that holds `deltaic_pipeline`.
+The application has the release `emr-spark-8.1.0` (Spark 4.1.1, Delta 4.2.0, Scala 2.13, Java 17: what the pipeline
+pins). The job's own Python packages, and the script that it enters by, are what `deltaic pipeline package` put in S3.
 """  # noqa: INP001 -- Lambda loads it by its file
 
 import os
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from hashlib import sha256
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from deltaic.errors import InvalidParameter
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from deltaic.errors import InvalidParameter, NotFound
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic.alias_generators import to_camel
 
 if TYPE_CHECKING:
     from mypy_boto3_emr_serverless import EMRServerlessClient
+    from mypy_boto3_s3 import S3Client
 
-RELEASE_LABEL = "emr-spark-8.1.0"
 PYTHON = "./environment/bin/python"
-DELTA_JARS = "/usr/share/aws/delta/lib/delta-spark.jar,/usr/share/aws/delta/lib/delta-storage.jar"
+DELTA_JARS = ("/usr/share/aws/delta/lib/delta-spark.jar", "/usr/share/aws/delta/lib/delta-storage.jar")
 """Where that release keeps Delta; it is not on the class path by itself."""
 
-ATTEMPTS = 3
-"""A repeated attempt commits nothing twice: the job's writes carry its run id."""
+CURRENT = "jobs/current"
+"""The object that names the folder of the package that jobs run with."""
 
-S3Url = Annotated[str, StringConstraints(pattern=r"^s3://[a-z0-9.-]{3,63}(/[^\x00-\x1f]*)?$", max_length=1024)]
-Name = Annotated[str, StringConstraints(min_length=1, max_length=255)]
-Pairs = Annotated[dict[Name, str], Field(max_length=50)]
+UNFILLED = re.compile(r"<aws\.scheduler\.[a-z-]+>")
+"""What EventBridge Scheduler replaces in a schedule's input, and emulators of it do not."""
+
+Text = Annotated[str, StringConstraints(max_length=10_000, pattern=r"^[^\x00-\x08\x0b-\x1f]*$")]
+RunId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9:._-]{0,63}$")]
+Setting = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
 
 
-class PublishRequest(BaseModel):
-    """What to publish (`deltaic_pipeline.publish` has the same words on its command line)."""
+class JobRequest(BaseModel):
+    """One run of a job, with the arguments that its command line takes anywhere."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
-    run_id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+    job: Literal["run", "maintain", "publish", "usage"]
+    """The module of `deltaic_pipeline`."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f]{1,128}$")]
+    """What is built or kept: with the run's id it names the run to people."""
+
+    run_id: RunId
     """Names the run: the same one again starts no second job and makes no second version."""
 
-    source: Annotated[list[S3Url | Name], Field(min_length=1, max_length=100)]
-    format: Literal["csv", "json", "parquet", "delta", "table"]
-    location: S3Url
-    table: Annotated[str, StringConstraints(pattern=r"^.+\..+\..+$", max_length=767)]
-    mode: Literal["overwrite", "append", "merge"] = "overwrite"
-    keys: list[Name] = []
-    partition_by: list[Name] = []
-    options: Pairs = {}
-    properties: Pairs = {}
-    sql: Annotated[str, StringConstraints(max_length=10_000)] | None = None
-    history: bool = True
-    wait_seconds: Annotated[int, Field(ge=0, le=3600)] = 600
+    arguments: Annotated[list[Text], Field(max_length=100)]
+    """All but the run's id."""
+
+    spark: dict[Annotated[str, StringConstraints(pattern=r"^spark\.[A-Za-z0-9.-]{1,200}$")], Setting] = {}
+    """Sizes of driver and executors, such as spark.driver.memory; no value has a space."""
+
+    jars: Annotated[
+        list[Annotated[str, StringConstraints(pattern=r"^s3://[^\s,\x00-\x1f]{3,1000}$")]], Field(max_length=20)
+    ] = []
+    """Drivers of databases, put on the class path."""
+
+    attempts: Annotated[int, Field(ge=1, le=5)] = 1
+    """How often EMR tries at most; a repeated attempt commits nothing twice, since it has the run's id."""
+
     timeout_minutes: Annotated[int, Field(ge=1, le=1440)] = 120
 
-    @model_validator(mode="after")
-    def _agrees(self) -> Self:
-        if (self.mode == "merge") != bool(self.keys):
-            raise ValueError("mode merge and keys belong together")
-        if self.format != "table" and not all(re.match(r"s3://", path) for path in self.source):
-            raise ValueError("source: a job on EMR reads s3:// locations, or one table of the metastore")
-        if any(path.startswith("-") for path in self.source):
-            raise ValueError("source: a name does not begin with a dash")
-        return self
+    @property
+    def title(self) -> str:
+        """The name of the job run: job, what it is about, the run's id."""
+        return f"{self.job} {self.name} {self.run_id}"
 
-    def arguments(self, catalog_table: str) -> list[str]:
-        """Return the command line of `deltaic_pipeline.publish`; no value can be taken for an option."""
-        line = ["--from", *self.source, f"--format={self.format}", f"--to={self.location}"]
-        line += [f"--table={self.table}", f"--mode={self.mode}", f"--run-id={self.run_id}"]
-        line += [f"--wait={self.wait_seconds}", f"--catalog={catalog_table}"]
-        line += [f"--key={key}" for key in self.keys]
-        line += [f"--partition-by={column}" for column in self.partition_by]
-        line += [f"--option={name}={value}" for name, value in self.options.items()]
-        line += [f"--property={name}={value}" for name, value in self.properties.items()]
-        line += [f"--sql={self.sql}"] if self.sql else []
-        return [*line, *([] if self.history else ["--no-history"])]
+    @property
+    def client_token(self) -> str:
+        """What EMR knows a repetition by. Two jobs may have one run id, as those of one schedule's time."""
+        return sha256(self.title.encode()).hexdigest()
 
 
 class JobSettings(BaseModel):
@@ -79,61 +79,95 @@ class JobSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    application_id: str = Field(alias="EMR_APPLICATION_ID")
-    job_role_arn: str = Field(alias="EMR_JOB_ROLE_ARN")
-    entry_point: S3Url = Field(alias="EMR_ENTRY_POINT")
-    """`publish.py` of the pipeline, in S3."""
-
-    environment: S3Url = Field(alias="EMR_ENVIRONMENT")
-    """The packed virtual environment (`venv-pack`), in S3."""
-
+    application_id: str = Field(alias="JOBS_APPLICATION")
+    job_role_arn: str = Field(alias="JOB_ROLE_ARN")
+    bucket: str = Field(alias="JOBS_BUCKET")
+    log_group: str = Field(alias="JOBS_LOG_GROUP")
+    region: str = Field(alias="AWS_REGION")
     catalog_table: str = Field(alias="CATALOG_TABLE")
+    tokens_table: str = Field(alias="TOKENS_TABLE")
+    url_ttl_seconds: str = Field(alias="URL_TTL_SECONDS")
 
 
-def start(client: "EMRServerlessClient", where: JobSettings, request: PublishRequest) -> dict[str, str]:
+def package(client: "S3Client", where: JobSettings) -> str:
+    """Return the URL of the package's folder; raises NotFound when there is none yet."""
+    try:
+        digest = client.get_object(Bucket=where.bucket, Key=CURRENT)["Body"].read().decode().strip()
+    except (client.exceptions.NoSuchKey, client.exceptions.ClientError) as error:
+        if error.response["Error"]["Code"] not in {
+            "NoSuchKey",
+            "AccessDenied",
+        }:  # without ListBucket S3 says the latter
+            raise
+        raise NotFound("the jobs have no code yet: run `deltaic pipeline package`") from error
+    return f"s3://{where.bucket}/jobs/{digest}"
+
+
+def start(client: "EMRServerlessClient", where: JobSettings, folder: str, request: JobRequest) -> dict[str, str]:
     """Start the job and return its ids; EMR answers a repeated run id with the job that it already has."""
-    submit = {
-        "spark.jars": DELTA_JARS,
-        "spark.archives": f"{where.environment}#environment",
-        "spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON": PYTHON,
-        "spark.emr-serverless.driverEnv.PYSPARK_PYTHON": PYTHON,
+    told = {
+        "CATALOG_TABLE": where.catalog_table,
+        "TOKENS_TABLE": where.tokens_table,
+        "URL_TTL_SECONDS": where.url_ttl_seconds,
+        "AWS_REGION": where.region,
+        "PYSPARK_DRIVER_PYTHON": PYTHON,
+        "PYSPARK_PYTHON": PYTHON,
+    }
+    settings = {
+        "spark.log.level": "ERROR",  # what the job says is not to be looked for among Spark's own lines
+        **request.spark,
+        "spark.jars": ",".join([*DELTA_JARS, f"{folder}/spark-avro.jar", *request.jars]),
+        "spark.archives": f"{folder}/environment.tar.gz#environment",
+        **{f"spark.emr-serverless.driverEnv.{name}": value for name, value in told.items()},
         "spark.executorEnv.PYSPARK_PYTHON": PYTHON,
+    }
+    logs: Any = {
+        "enabled": True,
+        "logGroupName": where.log_group,
+        "logStreamNamePrefix": "jobs",
+        "logTypes": {"SPARK_DRIVER": ["STDOUT", "STDERR"]},
     }
     answer = client.start_job_run(
         applicationId=where.application_id,
         executionRoleArn=where.job_role_arn,
-        clientToken=request.run_id,
-        name=f"publish {request.table}"[:256],
+        clientToken=request.client_token,
+        name=request.title,
         jobDriver={
             "sparkSubmit": {
-                "entryPoint": where.entry_point,
-                "entryPointArguments": request.arguments(where.catalog_table),
-                "sparkSubmitParameters": " ".join(f"--conf {name}={value}" for name, value in submit.items()),
+                "entryPoint": f"{folder}/job.py",
+                "entryPointArguments": [request.job, *request.arguments, f"--run-id={request.run_id}"],
+                "sparkSubmitParameters": " ".join(f"--conf {name}={value}" for name, value in settings.items()),
             }
         },
+        configurationOverrides={"monitoringConfiguration": {"cloudWatchLoggingConfiguration": logs}},
         executionTimeoutMinutes=request.timeout_minutes,
-        retryPolicy={"maxAttempts": ATTEMPTS},
+        retryPolicy={"maxAttempts": request.attempts},
     )
     return {"applicationId": answer["applicationId"], "jobRunId": answer["jobRunId"], "runId": request.run_id}
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, str]:
-    """Validate the event, start the job and answer `{applicationId, jobRunId, runId}`; raises `InvalidParameter`.
+    """Validate the event, start the job and answer `{applicationId, jobRunId, runId}`.
 
-    Without `runId` the invocation's own id names the run, so that Lambda's retries of it start no second job.
+    Without `runId` the invocation's own id names the run, so that Lambda's retries of it start no second job. Raises
+    InvalidParameter, which says everything that is wrong with the event, and NotFound.
     """
+    given = {"runId": context.aws_request_id, **event}
+    if UNFILLED.fullmatch(str(given["runId"])):
+        given["runId"] = context.aws_request_id
     try:
-        request = PublishRequest.model_validate({"runId": context.aws_request_id, **event})
+        request = JobRequest.model_validate(given)
     except ValidationError as refusal:
         problems = [
             f"{'.'.join(str(part) for part in error['loc']) or 'request'}: {error['msg']}" for error in refusal.errors()
         ]
         raise InvalidParameter("; ".join(problems)) from None
-    return start(_client(), JobSettings.model_validate(dict(os.environ)), request)
+    where = JobSettings.model_validate(dict(os.environ))
+    return start(_client("emr-serverless"), where, package(_client("s3"), where), request)
 
 
 @cache
-def _client() -> "EMRServerlessClient":
+def _client(service: Any) -> Any:
     import boto3
 
-    return boto3.client("emr-serverless")
+    return boto3.client(service)

@@ -14,7 +14,7 @@ from deltaic.catalog.dynamo import Dynamo, client_config
 from deltaic.errors import Conflict, NotFound, Unavailable
 from deltaic.settings import Settings
 
-from deltaic_ops.deploy.outputs import StackOutputs, stack_outputs
+from deltaic_ops.deploy.outputs import JobsOutputs, StackOutputs, stack_outputs
 
 if TYPE_CHECKING:
     import boto3
@@ -65,6 +65,16 @@ class Connection:
         told = self._variables.get("DELTAIC_ENDPOINT")
         return told or (self._outputs.endpoint if self._outputs else "")
 
+    @cached_property
+    def jobs(self) -> JobsOutputs:
+        """Where the stack runs Spark jobs; raises NotFound, which says how it comes to."""
+        if self._outputs is None or self._outputs.jobs is None:
+            raise NotFound(
+                f"no stack '{self._wishes.stack}' that runs Spark jobs is found: deploy it with SparkJobs=enabled, "
+                "or name another by --stack"
+            )
+        return self._outputs.jobs
+
     @property
     def environment(self) -> dict[str, str]:
         """The variables by which another program reaches the same AWS and the same tables."""
@@ -79,11 +89,15 @@ class Connection:
 
     def client(self, service: Any) -> Any:
         """Return a client for one service."""
-        endpoint_url = self._wishes.endpoint_url or self._variables.get("AWS_ENDPOINT_URL") or None
+        own = f"AWS_ENDPOINT_URL_{str(service).upper().replace('-', '_')}"
+        told = self._variables.get(own) or self._variables.get("AWS_ENDPOINT_URL")
+        endpoint_url = self._wishes.endpoint_url or told or None
         if endpoint_url is not None:
             # botocore's refusals of what is no endpoint are of many kinds and name no remedy.
             web_address(endpoint_url)
-        return self._session.client(service, endpoint_url=endpoint_url, config=client_config())
+        # The catalog answers in a moment or not at all; to start a job or to take a package may last.
+        config = client_config() if service in {"dynamodb", "secretsmanager"} else None
+        return self._session.client(service, endpoint_url=endpoint_url, config=config)
 
     def dynamo(self) -> Dynamo:
         """Return the catalog's way to DynamoDB, over this connection."""

@@ -29,7 +29,14 @@ Column = tuple[str, Callable[[Any], object]]
 """A heading, and what stands below it for an item."""
 
 _WORDS = {"schema_name": "schema"}
-_STYLES = {"live": "green", "expired": "dim", "revoked": "red"}
+_STYLES = {
+    "live": "green",
+    "expired": "dim",
+    "revoked": "red",
+    "SUCCESS": "green",
+    "FAILED": "red",
+    "CANCELLED": "yellow",
+}
 _WIDE = 1000  # where nobody looks, nothing is folded: a line is a row for grep
 
 
@@ -69,9 +76,13 @@ class Operator:
         if self.as_json:
             self.json([wire(item) for item in listed])
             return
-        if not listed:
+        if listed:
+            self.table(listed, columns)
+        else:
             self.note(nothing)
-            return
+
+    def table(self, listed: Iterable[object], columns: Sequence[Column]) -> None:
+        """Show people a table."""
         table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
         for heading, _ in columns:
             table.add_column(heading, overflow="fold")

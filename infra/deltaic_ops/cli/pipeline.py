@@ -5,6 +5,7 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 from deltaic_pipeline.datasets.checking import check as findings_of
@@ -12,7 +13,10 @@ from deltaic_pipeline.datasets.model import json_schema
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.maintenance import CHECKPOINT_AFTER
 
+from deltaic_ops.cli.jobs import Detach, On, request, run_on_emr
+from deltaic_ops.cli.jobs import app as jobs
 from deltaic_ops.cli.operator import AsJson, operator
+from deltaic_ops.jobs import files
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -66,11 +70,15 @@ def run(  # noqa: PLR0913, PLR0917 -- the job's own arguments
         bool, typer.Option("--dry-run", help="Show plan, differences and counts; change nothing.")
     ] = False,
     wait: Annotated[float, typer.Option(metavar="SECONDS", help="Wait for another writer of the table.")] = 0.0,
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="Spark's heap, such as 4g.")] = "1g",
+    memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="Spark's heap, such as 4g (default: 1g here, EMR's own there).")
+    ] = "",
     jar: Annotated[list[str] | None, typer.Option(metavar="PATH", help="A database's driver. Can be repeated.")] = None,
+    on: On = "local",
+    detach: Detach = False,
     as_json: AsJson = False,
 ) -> None:
-    r"""Build a dataset on this machine, as `python -m deltaic_pipeline.run` does anywhere.
+    r"""Build a dataset, on this machine or on EMR Serverless: the same job with the same arguments.
 
     Exit codes: 0 done (or done before by the same run), 1 refused or failed, 2 wrong arguments, 3 an expectation
     failed and nothing was written, 4 another writer has the table or took it: run again.
@@ -78,16 +86,22 @@ def run(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     \b
     deltaic pipeline run patients.yaml --dry-run
     deltaic pipeline run patients.yaml --run-id 2026-11-22 --memory 4g
+    deltaic pipeline run patients.yaml --on emr
     """
+    out = operator(ctx, as_json)
+    given = [f"--wait={wait}", *["--dry-run"] * dry_run, *["--json"] * as_json]
+    if on == "emr":
+        s3, bucket = out.connection.client("s3"), out.connection.jobs.bucket
+        dataset, url = files.dataset(s3, bucket, file)
+        drivers = [files.jar(s3, bucket, each) for each in jar or ()]
+        asked = request("run", dataset.name, [url, *given], run_id=run_id, memory=memory, jars=drivers)
+        raise typer.Exit(run_on_emr(out, asked, detach=detach))
     from deltaic_pipeline.run import main
 
-    out = operator(ctx, as_json)
     # The job reaches AWS as any tool does: by the ordinary variables.
     os.environ.update(out.connection.environment)
-    arguments = [file, f"--run-id={run_id}", f"--wait={wait}", f"--memory={memory}"]
-    arguments += [f"--catalog={out.connection.catalog_table}", *(f"--jar={each}" for each in jar or ())]
-    arguments += ["--dry-run"] * dry_run + ["--json"] * as_json
-    raise typer.Exit(main(arguments))
+    here = [f"--run-id={run_id}", f"--memory={memory}", f"--catalog={out.connection.catalog_table}"]
+    raise typer.Exit(main([file, *given, *here, *(f"--jar={each}" for each in jar or ())]))
 
 
 @app.command("maintain")
@@ -116,10 +130,14 @@ def maintain_table(  # noqa: PLR0913, PLR0917 -- the job's own arguments
         str, typer.Option(metavar="NAME", help="Name of this run: repeated with it, nothing is joined twice.")
     ] = "",
     wait: Annotated[float, typer.Option(metavar="SECONDS", help="Wait for another writer of the table.")] = 0.0,
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="Spark's heap, such as 4g.")] = "1g",
+    memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="Spark's heap, such as 4g (default: 1g here, EMR's own there).")
+    ] = "",
+    on: On = "local",
+    detach: Detach = False,
     as_json: AsJson = False,
 ) -> None:
-    r"""Keep a table cheap to read on this machine, as `python -m deltaic_pipeline.maintain` does anywhere.
+    r"""Keep a table cheap to read, on this machine or on EMR Serverless: the same job with the same arguments.
 
     Deletes no file of a version that somebody may read: the latest, those of the last days, history that is shared.
     Exit codes: 0 done, 1 refused or failed, 2 wrong arguments, 4 another writer has the table or took it: run again.
@@ -128,15 +146,21 @@ def maintain_table(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     deltaic pipeline maintain s3://deltaic-lake/patients --dry-run
     deltaic pipeline maintain s3://deltaic-lake/patients --zorder-by patient_id --keep 30
     """
+    out = operator(ctx, as_json)
+    given = [location, f"--wait={wait}", f"--checkpoint-after={checkpoint_after}"]
+    given += [f"--zorder-by={column}" for column in zorder_by or ()]
+    given += [f"--stream-checkpoint={path}" for path in stream_checkpoint or ()]
+    given += [f"--keep={keep}"] * (keep is not None) + [f"--url-ttl={url_ttl}"] * (url_ttl is not None)
+    given += ["--no-optimize"] * (not optimize) + ["--no-checkpoint"] * (not checkpoint)
+    given += ["--no-vacuum"] * (not vacuum) + ["--dry-run"] * dry_run + ["--json"] * as_json
+    if on == "emr":
+        asked = request("maintain", quote(location, safe=":/")[-128:], given, run_id=run_id, memory=memory)
+        raise typer.Exit(run_on_emr(out, asked, detach=detach))
     from deltaic_pipeline.maintain import main
 
-    out = operator(ctx, as_json)
     os.environ.update(out.connection.environment)
-    arguments = [location, f"--run-id={run_id}", f"--wait={wait}", f"--memory={memory}"]
-    arguments += [f"--catalog={out.connection.catalog_table}", f"--checkpoint-after={checkpoint_after}"]
-    arguments += [f"--zorder-by={column}" for column in zorder_by or ()]
-    arguments += [f"--stream-checkpoint={path}" for path in stream_checkpoint or ()]
-    arguments += [f"--keep={keep}"] * (keep is not None) + [f"--url-ttl={url_ttl}"] * (url_ttl is not None)
-    arguments += ["--no-optimize"] * (not optimize) + ["--no-checkpoint"] * (not checkpoint)
-    arguments += ["--no-vacuum"] * (not vacuum) + ["--dry-run"] * dry_run + ["--json"] * as_json
-    raise typer.Exit(main(arguments))
+    here = [f"--run-id={run_id}", f"--memory={memory}", f"--catalog={out.connection.catalog_table}"]
+    raise typer.Exit(main([*given, *here]))
+
+
+app.registered_commands.extend(jobs.registered_commands)

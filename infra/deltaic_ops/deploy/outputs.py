@@ -21,6 +21,21 @@ class StackOutputs:
     tokens_table: str
     signing_role_arn: str
     token_key_secret: str
+    jobs: "JobsOutputs | None" = None
+    """None where the stack runs no jobs (the parameter SparkJobs)."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobsOutputs:
+    """What a deployed stack says of its Spark jobs."""
+
+    application_id: str
+    bucket: str
+    log_group: str
+    submit_arn: str
+    """The function that starts jobs."""
+    schedule_group: str
+    schedule_role_arn: str
 
 
 _OUTPUTS = {
@@ -29,6 +44,14 @@ _OUTPUTS = {
     "tokens_table": "TokensTable",
     "signing_role_arn": "SigningRoleArn",
     "token_key_secret": "TokenKeySecret",
+}
+_JOBS_OUTPUTS = {
+    "application_id": "JobsApplicationId",
+    "bucket": "JobsBucketName",
+    "log_group": "JobsLogGroup",
+    "submit_arn": "SubmitJobArn",
+    "schedule_group": "ScheduleGroup",
+    "schedule_role_arn": "ScheduleRoleArn",
 }
 
 
@@ -47,4 +70,7 @@ def stack_outputs(client: "CloudFormationClient", stack: str = DEFAULT_STACK) ->
     missing = sorted(key for key in _OUTPUTS.values() if key not in said)
     if missing:
         raise NotFound(f"the stack '{stack}' has no output {', '.join(missing)}: it is not deployed, or not Deltaic's")
-    return StackOutputs(**{field: said[key] for field, key in _OUTPUTS.items()})
+    jobs = None
+    if all(key in said for key in _JOBS_OUTPUTS.values()):
+        jobs = JobsOutputs(**{field: said[key] for field, key in _JOBS_OUTPUTS.items()})
+    return StackOutputs(**{field: said[key] for field, key in _OUTPUTS.items()}, jobs=jobs)

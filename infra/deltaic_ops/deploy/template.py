@@ -134,7 +134,11 @@ def load_template(
             for key, said in by_kind.get("AWS::SecretsManager::Secret", {}).items()
         },
         roles={key: _role(key, names[key], said) for key, said in by_kind.get("AWS::IAM::Role", {}).items()},
-        outputs={name: str(resolve(said["Value"])) for name, said in document.get("Outputs", {}).items()},
+        outputs={
+            name: str(resolve(said["Value"]))
+            for name, said in document.get("Outputs", {}).items()
+            if "Condition" not in said or resolve.condition(said["Condition"])
+        },
     )
 
 

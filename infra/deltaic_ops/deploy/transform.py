@@ -33,6 +33,7 @@ def transformed(path: Path = TEMPLATE, parameters: Mapping[str, str] | None = No
     return {
         logical_id: {**resource, "Properties": resolve(resource.get("Properties", {}))}
         for logical_id, resource in document["Resources"].items()
+        if "Condition" not in resource or resolve.condition(resource["Condition"])
     }
 
 

@@ -1,0 +1,21 @@
+"""The script by which `spark-submit` enters: `entry.py JOB ARGUMENTS`, the same as `python -m deltaic_pipeline.JOB`."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+JOBS = ("run", "maintain", "publish", "usage")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the job that the first argument names with all others, and return its exit code."""
+    job, *others = arguments or ("",)
+    if job not in JOBS:
+        print(f"error: '{job}' is not a job: {', '.join(JOBS)}", file=sys.stderr)
+        return 2
+    code: int = import_module(f"deltaic_pipeline.{job}").main(others)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,243 @@
+"""Decides what `deltaic pipeline` does with jobs on EMR Serverless: package, runs there, their logs, schedules."""
+
+import tempfile
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+import typer
+from deltaic.errors import InvalidParameter
+from deltaic_pipeline.steps import silent, step, terminal
+
+from deltaic_ops.cli.operator import AsJson, Column, Operator, operator
+from deltaic_ops.deploy.sam import Architecture, Target
+from deltaic_ops.jobs import files
+from deltaic_ops.jobs.package import build, upload
+from deltaic_ops.jobs.runs import ENDED, JobRun, JobRuns, words
+from deltaic_ops.jobs.schedules import Schedules
+
+app = typer.Typer(add_completion=False)
+
+Place = Literal["local", "emr"]
+On = Annotated[Place, typer.Option(help="Where it runs: on this machine, or on EMR Serverless (the stack's).")]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="EMR's id of the job run, the run's id, or a dataset's name.")]
+Detach = Annotated[bool, typer.Option("--detach", help="With --on emr: do not wait for the end.")]
+
+
+@app.command()
+def package(
+    ctx: typer.Context,
+    python: Annotated[str, typer.Option(metavar="X.Y", help="The Python of the cluster's image.")] = "3.13",
+    architecture: Annotated[
+        str, typer.Option(metavar="arm64|x86_64", help="The processor (default: the application's).")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    r"""Build the jobs' wheel and environment for the cluster and upload them; jobs that start later run with them.
+
+    Needs uv, and no container. Jobs that run meanwhile keep what they began with.
+
+    \b
+    deltaic pipeline package
+    deltaic --stack deltaic-prod pipeline package --python 3.11
+    """
+    out = operator(ctx, as_json)
+    where = out.connection.jobs
+    with step(silent if as_json else terminal(), "Packaging the jobs") as tell, tempfile.TemporaryDirectory() as folder:
+        target = Target(_architecture(out, architecture), python)
+        made = build(Path(folder), target, tell)
+        new = upload(out.connection.client("s3"), where.bucket, made, tell)
+        size = sum(file.stat().st_size for file in made.files.values())
+        tell(f"{made.digest}, {size / 1_000_000:.1f} MB" + ("" if new else ", as it was"))
+    if as_json:
+        out.json({"digest": made.digest, "bucket": where.bucket, "bytes": size, "uploaded": new})
+
+
+def _architecture(out: Operator, told: str) -> Architecture:
+    if not told:
+        client = out.connection.client("emr-serverless")
+        said = client.get_application(applicationId=out.connection.jobs.application_id)["application"]
+        told = str(said.get("architecture", "X86_64")).lower()
+    for known in get_args(Architecture):
+        if told == known:
+            return known  # type: ignore[no-any-return]
+    raise InvalidParameter(f"--architecture {told} is neither arm64 nor x86_64")
+
+
+@app.command()
+def status(ctx: typer.Context, run: Run, as_json: AsJson = False) -> None:
+    r"""Show how a run stands; the exit code is 0 while it runs and when it succeeded, else the job's own.
+
+    \b
+    deltaic pipeline status patients
+    """
+    out = operator(ctx, as_json)
+    found = _runs(out).find(run)
+    _show(out, [found])
+    if found.state in ENDED and found.exit_code:
+        raise typer.Exit(found.exit_code)
+
+
+@app.command()
+def logs(
+    ctx: typer.Context,
+    run: Run,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends.")] = False,
+) -> None:
+    r"""Print what a run has printed: its steps, its summary, why it was refused.
+
+    \b
+    deltaic pipeline logs patients --follow
+    """
+    runs = _runs(operator(ctx, as_json=False))
+    found = runs.find(run)
+    if follow:
+        with suppress(KeyboardInterrupt):
+            runs.follow(found.id, typer.echo)
+        return
+    said = runs.lines(found.id)
+    while (line := next(said)) is not None:
+        typer.echo(line)
+
+
+@app.command()
+def cancel(ctx: typer.Context, run: Run, as_json: AsJson = False) -> None:
+    r"""End a run; what it had not committed is not in its table.
+
+    \b
+    deltaic pipeline cancel 00fabc123
+    """
+    out = operator(ctx, as_json)
+    runs = _runs(out)
+    found = runs.find(run)
+    runs.cancel(found.id)
+    _show(out, [runs.get(found.id)])
+
+
+@app.command("list")
+def list_runs(
+    ctx: typer.Context,
+    days: Annotated[int, typer.Option(min=1, help="How far back.")] = 7,
+    as_json: AsJson = False,
+) -> None:
+    r"""List the runs of the last days, the latest first, and the schedules.
+
+    \b
+    deltaic pipeline list --days 30
+    """
+    out = operator(ctx, as_json)
+    found = list(_runs(out).recent(timedelta(days=days)))
+    planned = list(Schedules(out.connection.jobs, out.connection.client).all())
+    if as_json:
+        schedules = [
+            {"dataset": one.name, "expression": one.expression, "timezone": one.timezone, "state": one.state}
+            for one in planned
+        ]
+        out.json({"runs": words(found), "schedules": schedules})
+        return
+    _show(out, found, f"no run in the last {days} days")
+    if planned:
+        out.table(planned, _SCHEDULE)
+
+
+@app.command()
+def schedule(
+    ctx: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The dataset file.")],
+    remove: Annotated[bool, typer.Option("--remove", help="Take its schedule away.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    r"""Let a dataset be built as its `schedule` says, with the file as it is now; again after the file changes.
+
+    \b
+    deltaic pipeline schedule patients.yaml
+    deltaic pipeline schedule patients.yaml --remove
+    """
+    out = operator(ctx, as_json)
+    where = out.connection.jobs
+    schedules = Schedules(where, out.connection.client)
+    if remove:
+        read = files.read_dataset(file)
+        schedules.remove(read.name)
+        out.note(f"{read.name} is built by hand only from now on")
+        return
+    read, url = files.dataset(out.connection.client("s3"), where.bucket, file)
+    if read.schedule is None:
+        raise InvalidParameter(f"{file} declares no schedule: add `schedule: {{expression: cron(0 6 * * ? *)}}`")
+    # Nobody looks when it fails, and the first time it may be the machine's fault: once more, then the alarm.
+    asked = {**request("run", read.name, [url, "--wait=600", "--json"]), "attempts": 2}
+    new = schedules.put(read.name, read.schedule, asked)
+    done = f"{read.name} is built by {read.schedule.expression} in {read.schedule.timezone}"
+    if as_json:
+        out.json({"dataset": read.name, "expression": read.schedule.expression, "file": url, "new": new})
+    out.note(done + ("" if new else " from now on"))
+
+
+def request(  # noqa: PLR0913 -- the fields of a request
+    job: str,
+    name: str,
+    arguments: Sequence[str],
+    *,
+    run_id: str = "",
+    memory: str = "",
+    jars: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Return what the function that starts jobs is asked (functions/pipeline/submit)."""
+    told: dict[str, Any] = {"job": job, "name": name, "arguments": list(arguments), "jars": list(jars)}
+    if run_id:
+        told["runId"] = run_id
+    if memory:
+        told["spark"] = {f"spark.{part}.memory": memory for part in ("driver", "executor")}
+    return told
+
+
+def run_on_emr(out: Operator, asked: dict[str, Any], *, detach: bool) -> int:
+    """Start a job there and show what it prints until it ends; return the exit code that it has on this machine too."""
+    runs = _runs(out)
+    asked = {**asked, "runId": asked.get("runId") or uuid.uuid4().hex}
+    started = runs.start(asked)
+    out.note(f"job run {started}, run id {asked['runId']}: it goes on whatever happens to this command")
+    if detach:
+        _show(out, [runs.get(started)])
+        return 0
+    try:
+        ended = runs.follow(started, typer.echo)
+    except KeyboardInterrupt:
+        out.note(f"it still runs: `deltaic pipeline status {started}`, `deltaic pipeline cancel {started}`")
+        return 130
+    out.note(f"{ended.state.lower()} after {ended.seconds:,.0f} s{': ' * bool(ended.details)}{ended.details}")
+    return ended.exit_code
+
+
+def _runs(out: Operator) -> JobRuns:
+    return JobRuns(out.connection.jobs, out.connection.client)
+
+
+def _show(out: Operator, runs: Sequence[JobRun], nothing: str = "") -> None:
+    if out.as_json:
+        out.json(words(runs))
+    elif not runs:
+        out.note(nothing)
+    else:
+        out.table(runs, _COLUMNS)
+
+
+_COLUMNS: tuple[Column, ...] = (
+    ("run", lambda run: run.name),
+    ("state", lambda run: run.state),
+    ("began", lambda run: run.created),
+    ("took", lambda run: f"{timedelta(seconds=round(run.seconds))}"),
+    ("attempt", lambda run: run.attempt),
+    ("EMR's id", lambda run: run.id),
+    ("details", lambda run: run.details),
+)
+
+_SCHEDULE: tuple[Column, ...] = (
+    ("schedule", lambda one: one.name),
+    ("when", lambda one: one.expression),
+    ("in", lambda one: one.timezone),
+    ("state", lambda one: one.state),
+)

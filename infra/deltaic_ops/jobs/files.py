@@ -1,0 +1,53 @@
+"""Files that a job reads by itself (its dataset, drivers of databases), put where it finds them, named by content."""
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deltaic_pipeline.datasets.checking import dataset_of
+from deltaic_pipeline.datasets.model import Dataset
+from deltaic_pipeline.failures import PipelineError
+
+from deltaic_ops.jobs.asking import asking
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+
+def dataset(client: "S3Client", bucket: str, file: str) -> tuple[Dataset, str]:
+    """Check a dataset file and put it into the bucket; return what it says and its URL.
+
+    A job that was submitted keeps its file, whatever is submitted after it. Raises PipelineError with every mistake.
+    """
+    read = read_dataset(file)
+    return read, _put(client, bucket, f"datasets/{read.name}", ".yaml", _content(file))
+
+
+def read_dataset(file: str) -> Dataset:
+    """Return what a dataset file says; raises PipelineError with every mistake."""
+    try:
+        text = _content(file).decode()
+    except UnicodeDecodeError as failure:
+        raise PipelineError(f"{file} cannot be read: {failure}") from None
+    return dataset_of(text, file)[0]
+
+
+def jar(client: "S3Client", bucket: str, file: str) -> str:
+    """Put a database's driver into the bucket and return its URL; an s3:// URL stays what it is."""
+    return (
+        file if file.startswith("s3://") else _put(client, bucket, f"drivers/{Path(file).stem}", ".jar", _content(file))
+    )
+
+
+def _content(file: str) -> bytes:
+    try:
+        return Path(file).read_bytes()
+    except OSError as failure:
+        raise PipelineError(f"{file} cannot be read: {failure.strerror}") from None
+
+
+def _put(client: "S3Client", bucket: str, name: str, suffix: str, content: bytes) -> str:
+    key = f"{name}/{hashlib.sha256(content).hexdigest()[:16]}{suffix}"
+    with asking(f"the bucket {bucket}"):
+        client.put_object(Bucket=bucket, Key=key, Body=content)
+    return f"s3://{bucket}/{key}"

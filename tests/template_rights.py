@@ -1,0 +1,89 @@
+"""What the transformed template grants and publishes, read for the tests of it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+LOGS = "arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"
+BUCKETS = {"DataBuckets": "arn:aws:s3:::lake,arn:aws:s3:::raw"}
+OBJECTS = ["arn:aws:s3:::lake/*", "arn:aws:s3:::raw/*"]
+
+CHANGED = {
+    "Prefix": "open",
+    "UrlTtlSeconds": "1900",
+    "DataBuckets": "arn:aws:s3:::other",
+    "DataKeys": "arn:aws:kms:us-east-1:000000000000:key/1",
+    "StorageRoles": "arn:aws:iam::111111111111:role/lake",
+    "ResponseStreaming": "disabled",
+    "Architecture": "x86_64",
+    "SnapStart": "enabled",
+    "LogLevel": "DEBUG",
+    "LogRetentionDays": "1",
+    "AlarmTopic": "arn:aws:sns:us-east-1:000000000000:alarms",
+    "RequestsPerSecond": "7",
+    "RequestsBurst": "9",
+    "AuthorizerConcurrency": "50",
+    "StreamingConcurrency": "100",
+    "DeletionProtection": "disabled",
+    "AccessLog": "disabled",
+    "SparkJobs": "enabled",
+    "SourceBuckets": "arn:aws:s3:::inbox",
+    "JobSubnets": "subnet-1",
+    "JobSecurityGroups": "sg-1",
+}
+"""Every parameter, and another value of it."""
+
+
+def several(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def statements(resources: dict[str, dict[str, Any]], function: str) -> Iterator[dict[str, Any]]:
+    """Yield what a function's role may do, from every place that says so; its log lines aside."""
+    role = resources[function]["Properties"]["Role"].removeprefix("${").removesuffix(".Arn}")
+    said = resources[role]["Properties"]
+    documents = [policy["PolicyDocument"] for policy in said.get("Policies", [])]
+    documents += [
+        resources[arn[2:-1]]["Properties"]["PolicyDocument"] for arn in said["ManagedPolicyArns"] if arn != LOGS
+    ]
+    documents += [
+        other["Properties"]["PolicyDocument"]
+        for other in resources.values()
+        if other["Type"] == "AWS::IAM::Policy" and f"${{{role}}}" in other["Properties"]["Roles"]
+    ]
+    for document in documents:
+        yield from document["Statement"]
+
+
+def granted(resources: dict[str, dict[str, Any]], function: str) -> set[tuple[str, str]]:
+    return {
+        (action, resource)
+        for statement in statements(resources, function)
+        for action in several(statement["Action"])
+        for resource in several(statement["Resource"])
+    }
+
+
+def keys(resources: dict[str, dict[str, Any]], function: str) -> dict[str, list[str]]:
+    """Return the partition keys that each DynamoDB action is bound to."""
+    return {
+        action: statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
+        for statement in statements(resources, function)
+        for action in several(statement["Action"])
+        if action.startswith("dynamodb:")
+    }
+
+
+def published(resources: dict[str, dict[str, Any]]) -> dict[str, tuple[str, str]]:
+    """Return what a function's version is to CloudFormation, by function: another one is published if this changes."""
+    return {
+        said["Properties"]["FunctionName"][2:-1]: (logical_id, said["Properties"]["Description"])
+        for logical_id, said in resources.items()
+        if said["Type"] == "AWS::Lambda::Version"
+    }
+
+
+def configured(resources: dict[str, dict[str, Any]], function: str) -> dict[str, Any]:
+    """Return what a published version of a function holds; concurrency is of the function and all its versions."""
+    return {
+        name: said for name, said in resources[function]["Properties"].items() if name != "ReservedConcurrentExecutions"
+    }
