@@ -37,6 +37,7 @@ pytestmark = [
 ]
 
 LATEST_SECONDS = 30
+FETCHED = "kind = 'fetch' AND `table` = 'orders'"
 
 
 @dataclass(frozen=True)
@@ -155,14 +156,39 @@ def rows_of(spark: "SparkSession", location: str, where: str) -> list[dict[str, 
     return [row.asDict() for row in table.collect()]
 
 
-def test_the_table_says_who_fetched_what_to_the_byte(spark: "SparkSession", story: Story) -> None:
-    target = f"s3://{DATA_BUCKET}/usage-table"
-    summary = run(spark, story, story.job(target, "one", name=TableName("audit", "usage", "accesses")))
+@dataclass(frozen=True)
+class Collected:
+    """A usage table after two runs, of which the first had not the log of the query yet."""
+
+    target: str
+    early: Path
+    """A log without the query."""
+
+    first: Summary
+    unexplained: list[dict[str, Any]]
+    """What the table had of the fetches then."""
+
+    second: Summary
+
+
+@pytest.fixture(scope="module")
+def usage(spark: "SparkSession", story: Story, tmp_path_factory: pytest.TempPathFactory) -> Collected:
+    target, early = f"s3://{DATA_BUCKET}/usage-table", tmp_path_factory.mktemp("early") / "early.jsonl"
+    early.write_text("".join(json.dumps(event) + "\n" for event in story.events("get_table_version")))
+    first = run(spark, story, story.job(target, "one", [early]))
+    unexplained = rows_of(spark, target, FETCHED)
+    name = TableName("audit", "usage", "accesses")
+    second = run(spark, story, story.job(target, "two", [early, story.requests, story.requests], name=name))
+    return Collected(target, early, first, unexplained, second)
+
+
+def test_the_table_says_who_fetched_what_to_the_byte(spark: "SparkSession", story: Story, usage: Collected) -> None:
+    target, summary = usage.target, usage.second
     assert summary.request_lines is not None
     assert summary.request_lines.malformed == 0
     assert story.admin.tables.get("audit", "usage", "accesses").location == target
     [query] = story.events("query_table")
-    fetched = rows_of(spark, target, "kind = 'fetch' AND `table` = 'orders'")
+    fetched = rows_of(spark, target, FETCHED)
     assert sorted((row["key"], row["status"], row["bytes_sent"]) for row in fetched if row["status"] < 400) == sorted(
         passed for passed in story.by_url.passed if passed[1] < 400
     )
@@ -196,31 +222,31 @@ def size_of(row: dict[str, Any]) -> int:
     return size
 
 
-def test_nothing_counts_twice_and_what_comes_late_explains_what_was_there(
-    spark: "SparkSession", story: Story, tmp_path: Path
-) -> None:
-    target = f"s3://{DATA_BUCKET}/usage-late"
-    early, late = tmp_path / "early.jsonl", tmp_path / "late.jsonl"
-    by_lateness = {late: story.events("query_table"), early: story.events("get_table_version")}
-    for file, events in by_lateness.items():
-        file.write_text("".join(json.dumps(event) + "\n" for event in events))
-    first = run(spark, story, story.job(target, "one", [early]))
-    assert (first.requests, first.explained, first.repeated) == (1, 0, False)
-    unexplained = rows_of(spark, target, "kind = 'fetch' AND `table` = 'orders'")
-    assert {(row["request_id"], row["explained_by"], row["recipient"]) for row in unexplained} == {
+def test_what_comes_late_explains_what_was_there(spark: "SparkSession", story: Story, usage: Collected) -> None:
+    first, second = usage.first, usage.second
+    assert (first.requests, first.explained, second.requests) == (1, 0, len(story.events()))
+    assert {(row["request_id"], row["explained_by"], row["recipient"]) for row in usage.unexplained} == {
         (None, 0, "alice<b>")
     }
-    assert run(spark, story, story.job(target, "one", [early])).repeated
-    second = run(spark, story, story.job(target, "two", [late, late, early]))
-    assert second.requests == 2
-    both = rows_of(spark, target, "kind = 'fetch' AND `table` = 'orders'")
-    assert sorted((row["id"], row["bytes_sent"]) for row in both) == sorted(
-        (row["id"], row["bytes_sent"]) for row in unexplained
-    )
+    assert {row["table"] for row in usage.unexplained} == {"orders"}, "the catalog knows what lies there"
+    now = rows_of(spark, usage.target, FETCHED)
+    assert sums(now) == sums(usage.unexplained)
+
+
+def test_nothing_counts_twice_and_what_is_known_stays_known(
+    spark: "SparkSession", story: Story, usage: Collected
+) -> None:
+    """A later day's logs hold the fetches again, and the request no more."""
+    before = rows_of(spark, usage.target, "true")
+    assert run(spark, story, story.job(usage.target, "two", [usage.early])).repeated
+    run(spark, story, story.job(usage.target, "three", [usage.early]))
+    now = rows_of(spark, usage.target, "true")
+    assert sums(now) == sums(before)
     [query] = story.events("query_table")
-    assert {row["request_id"] for row in both} == {query["requestId"]}
-    # A later day's logs hold the fetches again, and the request no more: what is known stays known.
-    run(spark, story, story.job(target, "three", [early]))
-    again = rows_of(spark, target, "kind = 'fetch' AND `table` = 'orders'")
-    assert {row["request_id"] for row in again} == {query["requestId"]}
-    assert len(again) == len(both)
+    assert {row["request_id"] for row in now if row["table"] == "orders" and row["kind"] == "fetch"} == {
+        query["requestId"]
+    }
+
+
+def sums(rows: list[dict[str, Any]]) -> list[tuple[str, int | None]]:
+    return sorted((row["id"], row["bytes_sent"]) for row in rows)
