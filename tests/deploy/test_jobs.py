@@ -143,6 +143,9 @@ def test_the_same_run_id_is_the_same_run(jobs: Jobs) -> None:
 def test_a_failing_job_raises_the_alarm_and_leaves_everything_as_it_was(jobs: Jobs, alarm_topic: str) -> None:
     queue = jobs.client("sqs").create_queue(QueueName="deploytest-alarms")["QueueUrl"]
     arn = jobs.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    allowed = {"Effect": "Allow", "Principal": {"Service": "sns.amazonaws.com"}, "Action": "sqs:SendMessage"}
+    policy = {"Version": "2012-10-17", "Statement": [{**allowed, "Resource": arn}]}
+    jobs.client("sqs").set_queue_attributes(QueueUrl=queue, Attributes={"Policy": json.dumps(policy)})
     jobs.client("sns").subscribe(TopicArn=alarm_topic, Protocol="sqs", Endpoint=arn)
     file = jobs.dataset("refused", most=2)
     ran = jobs.deltaic("run", file, "--on", "emr", "--run-id", "r1")
