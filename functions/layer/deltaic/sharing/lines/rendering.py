@@ -102,23 +102,18 @@ def _passing(files: pa.RecordBatch, prefix: bytes, urls: TableUrls, style: FileS
             some = files.slice(at, BLOCK_ROWS)
             suffixes, late = _suffixes(some, style)
             tally.deletion_vectors += len(late)
-            tally.add(some.num_rows, _size(some))
+            tally.add(some.num_rows, sum(integers(some.column("size"))))
             yield _one_by_one(some, prefix, _signed(suffixes, late, urls), urls)
         return
     if style.response_format == "delta" and files.column("deletionVector").null_count < files.num_rows:
         yield from _chunks(_lines(paths, files, style), prefix, urls, tally)
         return
-    columns = _columns(files, style)
+    columns, sizes = _columns(files, style), array("q", integers(files.column("size")))
     for at in range(0, len(paths), BLOCK_ROWS):
         part = slice(at, at + BLOCK_ROWS)
-        some = files.slice(at, BLOCK_ROWS)
-        tally.add(some.num_rows, _size(some))
+        tally.add(len(sizes[part]), sum(sizes[part]))
         tails = (column if isinstance(column, bytes) else column[part] for column in columns)
         yield urls.signer.lines(prefix, paths[part], *tails)
-
-
-def _size(files: pa.RecordBatch) -> int:
-    return sum(integers(files.column("size")))
 
 
 def _one_by_one(files: pa.RecordBatch, prefix: bytes, suffixes: list[bytes], urls: TableUrls) -> bytes:
