@@ -25,6 +25,7 @@ CHANGED = {
     "StreamingConcurrency": "100",
     "DeletionProtection": "disabled",
     "AccessLog": "disabled",
+    "Checkpoints": "enabled",
     "SparkJobs": "enabled",
     "SourceBuckets": "arn:aws:s3:::inbox",
     "JobSubnets": "subnet-1",

@@ -51,7 +51,8 @@ def test_schemas(filled: Deltaic) -> None:
 def test_tables(filled: Deltaic) -> None:
     made = filled.json(
         "table create vaccine_share.acme.Doses --location s3a://bucket/doses/ --history --start-version 3 "
-        "--access-mode url --access-mode dir --auxiliary s3://other/a --auxiliary s3://other/b --storage minio"
+        "--access-mode url --access-mode dir --auxiliary s3://other/a --auxiliary s3://other/b --storage minio "
+        "--checkpoint"
     )
     expected = {
         "name": "Doses",
@@ -63,16 +64,19 @@ def test_tables(filled: Deltaic) -> None:
         "history": True,
         "startVersion": 3,
         "storage": "minio",
+        "checkpoint": True,
     }
     assert made | expected == made
     assert made["shareId"] == filled.json("share show vaccine_share")["id"]
     assert filled.json("table show vaccine_share.acme.doses") == made
     for name in ("vaccine_share", "vaccine_share.acme"):
         assert [table["name"] for table in filled.json(f"table list {name}")] == ["Doses", "patients"]
-    assert "from 3" in filled.done("table list vaccine_share")
+    listed = filled.done("table list vaccine_share").splitlines()
+    assert [line.split()[-1] for line in listed if line] == ["CHECKPOINTS", "yes", "no"]
+    assert "from 3" in listed[1]
     changed = filled.json(
         "table update vaccine_share.acme.doses --no-history --start-version 0 --location s3://new/place "
-        "--access-mode url --no-auxiliary --storage ''",
+        "--access-mode url --no-auxiliary --storage '' --no-checkpoint",
     )
     assert changed == {
         **made,
@@ -82,6 +86,7 @@ def test_tables(filled: Deltaic) -> None:
         "accessModes": ["url"],
         "auxiliaryLocations": [],
         "storage": "",
+        "checkpoint": False,
     }
     filled.done("table delete vaccine_share.acme.doses")
     assert [table["name"] for table in filled.json("table list vaccine_share")] == ["patients"]

@@ -44,6 +44,7 @@ def deploy_with(
             "Architecture": Target.this_machine().architecture,
             "ResponseStreaming": "disabled",
             "DeletionProtection": "disabled",
+            "Checkpoints": "enabled",
             "DataBuckets": f"arn:aws:s3:::{lake}",
             "SparkJobs": APPLICATION,
             "AlarmTopic": alarm_topic,

@@ -22,7 +22,7 @@ from typer.testing import CliRunner, Result
 
 pytestmark = [pytest.mark.deploy, pytest.mark.spark]
 
-ENOUGH_SECONDS = 240
+ENOUGH_SECONDS = 600
 DATASET = """
 name: {name}
 sources:
@@ -82,7 +82,9 @@ def jobs(  # noqa: PLR0917 -- fixtures are arguments
     functions, name = client("lambda"), "deltaic-deploytest-submit-job"
     known = functions.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
     functions.update_function_configuration(FunctionName=name, Environment={"Variables": {**known, **at}})
+    functions.get_waiter("function_updated_v2").wait(FunctionName=name)
     version = functions.publish_version(FunctionName=name)["Version"]
+    functions.get_waiter("published_version_active").wait(FunctionName=name, Qualifier=version)
     functions.update_alias(FunctionName=name, Name="live", FunctionVersion=version)
     client("s3").put_object(Bucket=lake, Key="inbox/1.csv", Body=b"id,dose\n1,2\n2,3\n3,4\n")
     outputs = deployment.outputs
@@ -106,7 +108,7 @@ def awaited(jobs: Jobs, name: str) -> dict[str, Any]:
             if name in run["name"].split() and run["state"] in {"SUCCESS", "FAILED", "CANCELLED"}:
                 return dict(run)
         time.sleep(1)
-    raise AssertionError(f"no run of {name} ended")
+    raise AssertionError(f"no run of {name} ended: {jobs.deltaic('logs', name).output}")
 
 
 def test_a_schedule_fires_and_the_table_is_shared(jobs: Jobs) -> None:

@@ -3,22 +3,31 @@
 import os
 import subprocess
 import sys
+import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltaic_checkpoint.making import BYTES
 from deltaic_ops.deploy.template import ROOT, load_template
+from deltalake import write_deltalake
 
 pytestmark = pytest.mark.deploy
 
 LIMIT = 262_144_000
+FUNCTION = ROOT / "functions" / "maintenance" / "checkpoint"
 FUNCTION_ALLOWANCE = 1_000_000
+TEMPORARY = 512_000_000
+"""What a function may keep on its disk, unless the template says more."""
 UNWANTED = ["numpy", "pandas", "deltalake", "starlette", "pytest"]
 
 
-def build(target: Path, architecture: str, python: str) -> Path:
+def build(target: Path, architecture: str, python: str, layer: str = "DeltaicLayer") -> Path:
+    folder = {"DeltaicLayer": "layer", "DeltalakeLayer": "maintenance/layer"}[layer]
     subprocess.run(
-        ["make", "--silent", "build-DeltaicLayer"],
-        cwd=ROOT / "functions" / "layer",
+        ["make", "--silent", f"build-{layer}"],
+        cwd=ROOT / "functions" / folder,
         env={
             **os.environ,
             "ARTIFACTS_DIR": str(target),
@@ -35,9 +44,27 @@ def unzipped(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("architecture", ["arm64", "x86_64"])
-def test_the_layer_for_aws_fits_and_is_trimmed(architecture: str, tmp_path: Path) -> None:
-    layer = build(tmp_path, architecture, "3.13")
+@dataclass(frozen=True)
+class Layers:
+    """Both layers, built for AWS and one processor."""
+
+    architecture: str
+    shared: Path
+    packed: Path
+
+
+@pytest.fixture(scope="module", params=["arm64", "x86_64"])
+def layers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Layers:
+    target, architecture = tmp_path_factory.mktemp("layers"), str(request.param)
+    return Layers(
+        architecture,
+        build(target / "shared", architecture, "3.13"),
+        build(target / "packed", architecture, "3.13", "DeltalakeLayer"),
+    )
+
+
+def test_the_layer_for_aws_fits_and_is_trimmed(layers: Layers) -> None:
+    layer, architecture = layers.shared, layers.architecture
     assert unzipped(layer) + FUNCTION_ALLOWANCE < LIMIT
     # Room for a second layer (an extension, a firewall's agent) that a provider adds.
     assert unzipped(layer) < 0.6 * LIMIT
@@ -49,6 +76,53 @@ def test_the_layer_for_aws_fits_and_is_trimmed(architecture: str, tmp_path: Path
     assert not [name for name in compiled if f"cpython-313-{machine}" not in name]
 
 
+def test_both_layers_fit_together_because_one_is_packed(layers: Layers) -> None:
+    architecture, shared, packed = layers.architecture, layers.shared, layers.packed
+    assert [path.name for path in packed.iterdir()] == ["deltalake.zip"]
+    assert unzipped(shared) + unzipped(packed) + FUNCTION_ALLOWANCE < LIMIT
+    with zipfile.ZipFile(packed / "deltalake.zip") as archive:
+        assert unzipped(shared) + sum(entry.file_size for entry in archive.infolist()) > LIMIT
+        # Unpacked beside the copy of a log as large as any that is taken, and its new checkpoint.
+        assert sum(entry.file_size for entry in archive.infolist()) + 2 * BYTES < TEMPORARY
+        machine = {"arm64": b"\xb7", "x86_64": b"\x3e"}[architecture]  # e_machine of an ELF file
+        compiled = [name for name in archive.namelist() if name.endswith(".so")]
+        assert {archive.read(name)[18:19] for name in compiled} == {machine}
+        assert not [name for name in archive.namelist() if "__pycache__" in name]
+
+
+def test_the_layers_alone_write_a_checkpoint(built: Path, tmp_path: Path) -> None:
+    """The archive is found and unpacked where deltalake is not installed."""
+    program = """
+import sys
+sys.path[:0] = sys.argv[2:]
+from pathlib import Path
+from deltaic.delta.segment import find_segment
+from deltaic_checkpoint.log_copy import LogCopy
+from deltaic_checkpoint.making import make
+table = LogCopy(Path(sys.argv[1]))
+assert "deltalake" not in sys.modules
+checkpoint = make(table, find_segment(table), 0)
+assert (checkpoint.version, checkpoint.content[:4]) == (3, b"PAR1"), checkpoint
+outside = {
+    name for name, module in sys.modules.items()
+    if getattr(module, "__file__", None) and "site-packages" in module.__file__
+}
+assert not outside, outside
+"""
+    for number in range(4):
+        write_deltalake(str(tmp_path), pa.table({"x": [number]}), mode="append")
+    paths = [built / "DeltaicLayer" / "python", built / "DeltalakeLayer" / "python"]
+    run = subprocess.run(
+        [sys.executable, "-I", "-S", "-B", "-c", program, str(tmp_path), *map(str, paths), str(FUNCTION)],
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+
+
 def test_the_layer_alone_runs_every_function(built: Path) -> None:
     """No package of the development environment may be needed: only the layer is on the path, and a function's code."""
     program = """
@@ -58,6 +132,7 @@ import botocore.session, deltaic
 for module in pkgutil.walk_packages(deltaic.__path__, "deltaic."):
     importlib.import_module(module.name)
 for function in sys.argv[2:]:
+    sys.path.append(function.removesuffix("/app.py"))
     found = importlib.util.spec_from_file_location("app", function)
     app = importlib.util.module_from_spec(found)
     found.loader.exec_module(app)
@@ -72,7 +147,7 @@ outside = {
 }
 assert not outside, outside
 """
-    template = load_template()
+    template = load_template(parameters={"Checkpoints": "enabled"})
     functions = [str(function.code / "app.py") for function in template.functions.values()]
     run = subprocess.run(
         [sys.executable, "-I", "-S", "-B", "-c", program, str(built / "DeltaicLayer" / "python"), *functions],

@@ -77,6 +77,10 @@ def calls(deployment: Deployment, lake: str, client: Callable[[Any], Any]) -> Ca
     token = {"pk": {"S": "token/ab"}, "sk": {"S": "token"}}
     share = {"pk": {"S": "shares"}, "sk": {"S": "share/a"}}
     shares = {"KeyConditionExpression": "pk = :pk", "ExpressionAttributeValues": {":pk": {"S": "recipient/a"}}}
+    checkpoint, hint, commit = (
+        {"Bucket": lake, "Key": f"probe/_delta_log/{name}"}
+        for name in (f"{7:020d}.checkpoint.parquet", "_last_checkpoint", f"{7:020d}.json")
+    )
     session = {"RoleArn": outputs.signing_role_arn, "RoleSessionName": "alice"}
     return {
         "read a token": ("dynamodb", "get_item", {"TableName": outputs.tokens_table, "Key": token}),
@@ -101,6 +105,16 @@ def calls(deployment: Deployment, lake: str, client: Callable[[Any], Any]) -> Ca
         "read data": ("s3", "get_object", {"Bucket": lake, "Key": "probe/file"}),
         "list the lake": ("s3", "list_objects_v2", {"Bucket": lake, "Prefix": "probe/"}),
         "write the lake": ("s3", "put_object", {"Bucket": lake, "Key": "probe/new", "Body": "x"}),
+        "write a checkpoint": ("s3", "put_object", {**checkpoint, "Body": "x"}),
+        "write the hint": ("s3", "put_object", {**hint, "Body": "x"}),
+        "write a commit": ("s3", "put_object", {**commit, "Body": "x"}),
+        "delete a checkpoint": ("s3", "delete_object", checkpoint),
+        "delete a commit": ("s3", "delete_object", commit),
+        "update an entry": (
+            "dynamodb",
+            "update_item",
+            {"TableName": outputs.catalog_table, "Key": {"pk": {"S": "lease/probe"}, "sk": {"S": "lease"}}},
+        ),
         "read another bucket": ("s3", "get_object", {"Bucket": "deploytest-other", "Key": "probe/_delta_log/file"}),
         "sign for alice": (
             "sts",
@@ -130,6 +144,9 @@ MAY: dict[str, set[str]] = {
     "ListTableChanges": SHARED
     | {"read an entry", "read storage keys", "read a log", "list the lake", "read the token key", "sign for alice"},
     "CreateTableCredentials": SHARED | {"read an entry", "sign for alice"},
+    "CheckpointTables": SHARED
+    | {"read an entry", "list entries", "update an entry", "read storage keys", "read a log", "list the lake"}
+    | {"write a checkpoint", "write the hint"},
     "SubmitJob": set(),
 }
 

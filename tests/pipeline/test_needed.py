@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from delta_tables.handmade import State, add, protocol
 from deltaic.catalog.admin import CatalogAdmin
-from deltaic.errors import DeltaicError
+from deltaic.delta.intervals import said, written
+from deltaic.errors import DeltaicError, InvalidParameter
 from deltaic_pipeline.access import S3Access
-from deltaic_pipeline.durations import said, written
 from deltaic_pipeline.failures import LeaseLost, PipelineError
 from deltaic_pipeline.maintenance import Job, plan
 from deltaic_pipeline.positions import position
@@ -330,7 +330,7 @@ def test_intervals_are_read_as_delta_reads_them(text: str | None, meant: timedel
 
 
 def test_an_interval_that_is_none_is_refused() -> None:
-    with pytest.raises(PipelineError, match="interval 7 days"):
+    with pytest.raises(InvalidParameter, match="interval 7 days"):
         said("seven days", timedelta(0))
 
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from deltaic.catalog.items import Table
 from deltaic.catalog.queries import LIFE
+from deltaic.delta.intervals import DELETED_FILES, DELETED_FILES_UNSAID, said
 from deltaic.delta.log import DeltaLog
 from deltaic.errors import MalformedRequest
 from deltaic.protocol.continuations import PAGE_TTL, REFRESH_TTL
 from deltaic.storage.locations import Location
 
-from deltaic_pipeline.durations import said
 from deltaic_pipeline.positions import StreamPosition
 
 if TYPE_CHECKING:
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 
 MARGIN = timedelta(hours=1)
 """Between a commit and the clocks of who signs, who reads and who deletes."""
-
-DELETED_FILES = "delta.deletedFileRetentionDuration"
-DELETED_FILES_UNSAID = timedelta(days=7)
-"""Delta's own default, for everybody who reads the table without asking a server."""
 
 
 @dataclass(frozen=True, slots=True)

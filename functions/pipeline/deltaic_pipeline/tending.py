@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from deltaic_pipeline.durations import said, written
+from deltaic.delta.intervals import said, written
+
 from deltaic_pipeline.quoting import literal, quoted
 from deltaic_pipeline.readers import Reader
 from deltaic_pipeline.sources import spark_path

@@ -17,6 +17,10 @@ _START = (
 )
 _MODE = "url: signed URLs; dir: credentials for the folder, with --history. Can be repeated."
 _AUXILIARY = "Another folder that the table's files may lie in. Can be repeated."
+_CHECKPOINT = (
+    "Let the stack's function write checkpoints into the table's log, with the writer's lease held. For small tables "
+    "whose writers leave none; the stack needs Checkpoints=enabled."
+)
 _STORAGE = "The storage that the location is in (deltaic storage); AWS S3 if none is named."
 
 
@@ -30,6 +34,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     access_mode: Annotated[list[str] | None, typer.Option(metavar="url|dir", help=_MODE)] = None,
     auxiliary: Annotated[list[str] | None, typer.Option(metavar="S3-URI", help=_AUXILIARY)] = None,
     storage: Annotated[str, typer.Option(metavar="NAME", help=_STORAGE)] = "",
+    checkpoint: Annotated[bool, typer.Option("--checkpoint/--no-checkpoint", help=_CHECKPOINT)] = False,
     id_: Annotated[str | None, typer.Option("--id", metavar="UUID", help="The id it had elsewhere.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -53,6 +58,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
         history=history,
         start_version=start_version,
         storage=storage,
+        checkpoint=checkpoint,
         table_id=id_,
     )
     out.show(
@@ -80,6 +86,7 @@ def list_(
         ("ACCESS", lambda table: table.access_modes),
         ("HISTORY", lambda table: f"from {table.start_version}" if table.history else "no"),
         ("STORAGE", lambda table: table.storage),
+        ("CHECKPOINTS", lambda table: "yes" if table.checkpoint else "no"),
     ]
     out.rows(out.admin.tables.list(share, schema), columns, f"'{name}' has no table yet")
 
@@ -107,6 +114,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     auxiliary: Annotated[list[str] | None, typer.Option(metavar="S3-URI", help=f"{_AUXILIARY} Replaces all.")] = None,
     no_auxiliary: Annotated[bool, typer.Option("--no-auxiliary", help="Take all auxiliary locations away.")] = False,
     storage: Annotated[str | None, typer.Option(metavar="NAME", help='The storage; "" for AWS S3.')] = None,
+    checkpoint: Annotated[bool | None, typer.Option("--checkpoint/--no-checkpoint", help=_CHECKPOINT)] = None,
     as_json: AsJson = False,
 ) -> None:
     r"""Change what is given and keep the rest; a table's name and id stay.
@@ -114,6 +122,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     \b
     deltaic table update s.d.t --history --start-version 0
     deltaic table update s.d.t --location s3://other/place
+    deltaic table update s.d.t --checkpoint
     """
     if auxiliary and no_auxiliary:
         raise typer.BadParameter("give --auxiliary or --no-auxiliary, not both")
@@ -129,6 +138,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
         history=history,
         start_version=start_version,
         storage=storage,
+        checkpoint=checkpoint,
     )
     out.show(changed, f"changed table '{changed.share}.{changed.schema_name}.{changed.name}'")
 

@@ -159,7 +159,8 @@ def _function(
         environment={name: str(value) for name, value in environment.items()},
         timeout=int(together["Timeout"]),
         memory=int(together["MemorySize"]),
-        layers=tuple(together.get("Layers", ())),
+        # SAM puts a function's own layers behind those of Globals.
+        layers=(*defaults.get("Layers", ()), *said.get("Layers", ())),
     )
 
 

@@ -98,6 +98,9 @@ class Table(Item):
     storage: str = ""
     """Name of the storage that holds the location; empty: AWS S3, read as the function itself."""
 
+    checkpoint: bool = False
+    """Whether the stack's own function writes checkpoints into the table's log, for writers that leave none."""
+
     created_at: datetime
 
     @property

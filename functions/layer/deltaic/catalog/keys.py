@@ -92,6 +92,11 @@ def lease(location: str) -> Key:
     return Key(f"lease/{sha256(location.encode()).hexdigest()}", "lease")
 
 
+def checkpointing(location: str, storage: str) -> Key:
+    """Where it is kept when a location was last looked at for a checkpoint."""
+    return Key(f"checkpoint/{_digest(f'{storage}/{location}')}", "checkpoint")
+
+
 def query(recipient_id: str, table_id: str, query_id: str) -> Key:
     """Where a recipient's query on a table lies; any text is accepted as its id."""
     return Key(f"query/{segment(recipient_id)}", f"{segment(table_id)}/{_digest(query_id)}")

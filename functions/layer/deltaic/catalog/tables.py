@@ -39,6 +39,7 @@ class TableAdmin:
         history: bool = False,
         start_version: int = 0,
         storage: str = "",
+        checkpoint: bool = False,
         table_id: str | None = None,
     ) -> Table:
         """Make a table entry; raises NotFound for the schema or the storage, AlreadyExists, InvalidParameter."""
@@ -56,6 +57,7 @@ class TableAdmin:
             history=history,
             start_version=_checked_version(start_version),
             storage=names.key(storage),
+            checkpoint=checkpoint,
             created_at=now(),
         )
         try:
@@ -103,6 +105,7 @@ class TableAdmin:
         history: bool | None = None,
         start_version: int | None = None,
         storage: str | None = None,
+        checkpoint: bool | None = None,
     ) -> Table:
         """Change what is given and keep the rest, the id above all; raises NotFound, InvalidParameter."""
         assign: dict[str, Any] = {}
@@ -118,6 +121,8 @@ class TableAdmin:
             assign["start_version"] = _checked_version(start_version)
         if storage is not None:
             assign["storage"] = names.key(storage)
+        if checkpoint is not None:
+            assign["checkpoint"] = checkpoint
 
         def moved(before: Attributes, after: Mapping[str, Any]) -> Writes:
             left, entered = before["storage"], after.get("storage", before["storage"])

@@ -57,7 +57,7 @@ class Sharing:
             tableId=entry.id,
             tableLocations=[entry.location, *entry.auxiliary_locations],
         )
-        storage = _config(self.catalog.get_storage(entry.storage)) if entry.storage else self.home
+        storage = storage_config(self.catalog.get_storage(entry.storage)) if entry.storage else self.home
         return SharedTable(
             caller=caller,
             entry=entry,
@@ -139,7 +139,8 @@ def _locations(entry: Table) -> TableLocations:
         ) from wrong
 
 
-def _config(storage: Storage) -> StorageConfig:
+def storage_config(storage: Storage) -> StorageConfig:
+    """Return where a storage of the catalog is, and who reads it."""
     return StorageConfig(
         region=storage.region,
         endpoint=storage.endpoint,

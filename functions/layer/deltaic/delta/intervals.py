@@ -1,9 +1,9 @@
-"""The intervals that Delta's table properties hold: `interval 7 days`, `1 week 12 hours`."""
+"""The intervals that Delta's table properties hold (`interval 7 days`, `1 week 12 hours`), and one such property."""
 
 import re
 from datetime import timedelta
 
-from deltaic_pipeline.failures import PipelineError
+from deltaic.errors import InvalidParameter
 
 UNITS = {
     "week": timedelta(weeks=1),
@@ -14,16 +14,21 @@ UNITS = {
     "millisecond": timedelta(milliseconds=1),
     "microsecond": timedelta(microseconds=1),
 }
+DELETED_FILES = "delta.deletedFileRetentionDuration"
+"""How long files that were removed stay, and the log's word of it: their tombstones."""
+DELETED_FILES_UNSAID = timedelta(days=7)
+"""Delta's own default, for everybody who reads the table without asking a server."""
+
 PART = r"(\d+)\s+(week|day|hour|minute|second|millisecond|microsecond)s?"
 WHOLE = re.compile(rf"(?:interval\s+)?{PART}(?:\s+{PART})*", re.IGNORECASE)
 
 
 def said(text: str | None, unsaid: timedelta) -> timedelta:
-    """Return what a property says, or `unsaid` where there is none; raises `PipelineError` for what Delta refuses."""
+    """Return what a property says, or `unsaid` where there is none; raises InvalidParameter for what Delta refuses."""
     if text is None:
         return unsaid
     if not WHOLE.fullmatch(text.strip()):
-        raise PipelineError(f"the table property '{text}' is no interval: write it as 'interval 7 days'.")
+        raise InvalidParameter(f"the table property '{text}' is no interval: write it as 'interval 7 days'")
     return sum((int(count) * UNITS[unit.lower()] for count, unit in re.findall(PART, text, re.IGNORECASE)), timedelta())
 
 

@@ -1,0 +1,1 @@
+"""Checkpoints of small tables without Spark, for logs whose writers leave none."""

@@ -1,0 +1,123 @@
+"""Makes a checkpoint: deltalake writes it into a copy of the log, and it counts only if it says what the log says.
+
+deltalake never sees the table itself: it can delete no commit there, and a checkpoint that loses something is thrown
+away before anybody could read it. What cannot be done here is refused, and is Spark's.
+"""
+
+import tempfile
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from deltaic.delta.intervals import DELETED_FILES, DELETED_FILES_UNSAID, said
+from deltaic.delta.logical_files import vector_id
+from deltaic.delta.paths import LAST_CHECKPOINT, LOG, version_prefix
+from deltaic.delta.segment import Segment, find_segment
+from deltaic.delta.snapshot import Snapshot
+from deltaic.delta.store import TableStore
+from deltaic.errors import UnsupportedOperation
+
+from deltaic_checkpoint.deltalake_archive import provide
+from deltaic_checkpoint.log_copy import LogCopy
+from deltaic_checkpoint.log_state import Action, LogState
+
+BYTES: Final = 64 << 20
+"""Of the log's files that are read: the last checkpoint and the commits after it."""
+
+FEATURES: Final = frozenset({
+    "allowColumnDefaults", "appendOnly", "changeDataFeed", "checkConstraints", "clustering", "columnMapping",
+    "deletionVectors", "domainMetadata", "generatedColumns", "icebergCompatV1", "icebergCompatV2", "identityColumns",
+    "inCommitTimestamp", "invariants", "materializePartitionColumns", "rowTracking", "timestampNtz", "typeWidening",
+    "typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck", "variantShredding", "variantShredding-preview",
+    "variantType", "variantType-preview",
+})  # fmt: skip
+"""Table features that ask nothing of a checkpoint but that it keeps every action as it is.
+
+Of `checkpointProtection` that cannot be said, and of no feature that is not known yet.
+"""
+
+_LONGEST_REASON: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint that says what the log says, not sent yet."""
+
+    version: int
+    path: str
+    """Below the table's root."""
+
+    content: bytes
+    hint: bytes
+    """What `_last_checkpoint` says of it."""
+
+
+def make(store: TableStore, segment: Segment, now_ms: int) -> Checkpoint:
+    """Return the checkpoint of a segment's version; the table is only read.
+
+    Raises UnsupportedOperation, saying why, for a table that is not for this function, and what the store raises.
+    """
+    files = [*(segment.checkpoint.files if segment.checkpoint else ()), *(one.file for one in segment.commits)]
+    size = sum(file.size for file in files)
+    if size > BYTES:
+        raise UnsupportedOperation(f"{size:,} bytes of its log would have to be read, and {BYTES:,} are the most here")
+    with tempfile.TemporaryDirectory(prefix="checkpoint-") as folder:
+        copy = LogCopy.of(store, segment, Path(folder))
+        before = LogState.read(copy, segment)
+        _check_features(before.single.get("protocol", {}))
+        told = _told(copy, segment)
+        path = f"{LOG}{version_prefix(segment.version)}.checkpoint.parquet"
+        _write(copy.root)
+        written = find_segment(copy)
+        names = [file.name for file in written.checkpoint.files] if written.checkpoint else []
+        if names != [path.rpartition("/")[2]] or written.commits:
+            raise UnsupportedOperation(f"deltalake wrote no checkpoint of version {segment.version}")
+        since = _tombstones_since(before.single.get("metaData", {}), now_ms)
+        if lost := before.lost_in(LogState.read(copy, written), since):
+            raise UnsupportedOperation(f"deltalake's checkpoint does not keep everything: {lost}")
+        if _told(copy, written) != told:
+            raise UnsupportedOperation("deltalake's checkpoint would be read in another way than the log")
+        return Checkpoint(segment.version, path, copy.get(path), copy.get(LAST_CHECKPOINT))
+
+
+def _check_features(protocol: Action) -> None:
+    named = {*protocol.get("readerFeatures", ()), *protocol.get("writerFeatures", ())}
+    if strange := sorted(named - FEATURES):
+        raise UnsupportedOperation(
+            f"it has table features that no checkpoint is written for here: {', '.join(strange)}"
+        )
+
+
+def _write(root: Path) -> None:
+    provide()
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    try:
+        DeltaTable(str(root)).create_checkpoint()
+    except (DeltaError, ValueError, OSError, NotImplementedError) as refusal:
+        reason = str(refusal).strip().partition("\n")[0][:_LONGEST_REASON]
+        raise UnsupportedOperation(f"deltalake cannot write it: {reason}") from refusal
+
+
+def _tombstones_since(metadata: Action, now_ms: int) -> int:
+    """Return from when on tombstones have to be kept, in milliseconds since the epoch."""
+    retention = said(metadata.get("configuration", {}).get(DELETED_FILES), DELETED_FILES_UNSAID)
+    return now_ms - retention // timedelta(milliseconds=1)
+
+
+def _told(copy: LogCopy, segment: Segment) -> tuple[Any, ...]:
+    """Return what recipients are told of a version: the layer's own reading of it."""
+    snapshot = Snapshot(copy, segment)
+    files = [
+        {**row, "partitionValues": dict(row["partitionValues"] or ())}
+        for batch in snapshot.files()
+        for row in batch.to_pylist()
+    ]
+    files.sort(key=lambda row: (row["path"], vector_id(row["deletionVector"]) or ""))
+    parts = [msgspec.structs.asdict(part) for part in (snapshot.protocol, snapshot.metadata)]
+    for part in parts:
+        del part["raw"]  # the same fields in the order in which they were found
+    return *parts, files

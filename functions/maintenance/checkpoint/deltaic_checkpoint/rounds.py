@@ -1,0 +1,161 @@
+"""One round through the tables that take part: each under its writer's lease, the longest waiting first."""
+
+import contextlib
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final, Literal, Protocol
+
+from deltaic.catalog.checkpointing import Checkpointing, Place
+from deltaic.catalog.leases import Leases
+from deltaic.delta.paths import LAST_CHECKPOINT
+from deltaic.delta.segment import Segment, find_segment, read_hint
+from deltaic.delta.store import TableStore
+from deltaic.errors import Conflict, DeltaicError, InvalidParameter, UnsupportedOperation
+
+from deltaic_checkpoint.making import make
+
+COMMITS: Final = 10
+"""After the last checkpoint, before the next one is written; Delta's own interval."""
+
+LEASE: Final = timedelta(minutes=5)
+"""Several times what the largest table takes here; it is renewed before anything is sent."""
+
+LEAST_SECONDS: Final = 240.0
+"""No table is begun with less of the invocation's time left."""
+
+REMEDY: Final = "write its checkpoints with `deltaic pipeline maintain` instead, and say --no-checkpoint here"
+
+Did = Literal["written", "not due", "held", "refused", "failed"]
+
+
+class Writer(Protocol):
+    """Where checkpoints are sent: the log of one table."""
+
+    def create(self, path: str, content: bytes) -> bool:
+        """Write an object that is not there yet; False if one is."""
+        ...
+
+    def replace(self, path: str, content: bytes) -> None:
+        """Write an object."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a round works with."""
+
+    checkpointing: Checkpointing
+    leases: Leases
+    log: Callable[[Place], tuple[TableStore, Writer]]
+    """Return the log of a place to read and to write; raises DeltaicError."""
+
+    remaining: Callable[[], float]
+    """Seconds that this invocation has left."""
+
+    clock: Callable[[], float] = time.time
+    """Seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one table."""
+
+    location: str
+    did: Did
+    version: int | None = None
+    commits: int | None = None
+    """Since the last checkpoint, when it was looked at."""
+
+    why: str = ""
+    error: BaseException | None = None
+    """What it failed with."""
+
+
+@dataclass(slots=True)
+class Round:
+    """What came of all of them."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    left: int = 0
+    """Tables for which no time was left; they come first in the next round."""
+
+    def count(self, did: Did) -> int:
+        """Return of how many tables this came."""
+        return sum(outcome.did == did for outcome in self.outcomes)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the counts."""
+        names: tuple[Did, ...] = ("written", "not due", "held", "refused", "failed")
+        return {**{name: self.count(name) for name in names}, "left": self.left}
+
+
+def go_round(means: Means, holder: str, report: Callable[[Outcome], None]) -> Round:
+    """Look at every table that takes part, while there is time; `report` is called with what came of each.
+
+    One table's trouble is its own: whatever is raised for it becomes its outcome. Raises what the catalog raises when
+    it cannot say which tables take part.
+    """
+    done, places = Round(), means.checkpointing.places()
+    for number, place in enumerate(places):
+        if means.remaining() < LEAST_SECONDS:
+            done.left = len(places) - number
+            break
+        outcome = _outcome(means, place, f"{holder} (attempt {uuid.uuid4().hex[:8]})")
+        report(outcome)
+        done.outcomes.append(outcome)
+    return done
+
+
+def _outcome(means: Means, place: Place, holder: str) -> Outcome:
+    try:
+        # Before it is tried: a table at which an invocation dies must not be the first one of every round.
+        means.checkpointing.looked_at(place)
+        return _tend(means, place, holder)
+    except Exception as error:  # noqa: BLE001 -- the other tables are not to blame
+        why = error.message if isinstance(error, DeltaicError) else "an unexpected failure"
+        return Outcome(place.location, "failed", why=why, error=error)
+
+
+def _tend(means: Means, place: Place, holder: str) -> Outcome:
+    store, writer = means.log(place)
+    segment = find_segment(store)
+    if len(segment.commits) < COMMITS:
+        return Outcome(place.location, "not due", segment.version, len(segment.commits))
+    try:
+        means.leases.acquire(place.location, holder, LEASE)
+        try:
+            return _checkpoint(means, place, holder, store, writer)
+        finally:
+            with contextlib.suppress(DeltaicError):  # it expires by itself; what came of the table matters more
+                means.leases.release(place.location, holder)
+    except Conflict as other:
+        return Outcome(place.location, "held", segment.version, len(segment.commits), other.message)
+
+
+def _checkpoint(means: Means, place: Place, holder: str, store: TableStore, writer: Writer) -> Outcome:
+    """Make and send the checkpoint of the latest version, with the lease held."""
+    segment = find_segment(store)
+    if len(segment.commits) < COMMITS:
+        return Outcome(place.location, "not due", segment.version, len(segment.commits))
+    try:
+        made = make(store, segment, int(means.clock() * 1000))
+    except (UnsupportedOperation, InvalidParameter) as refusal:
+        why = f"{refusal.message}: {REMEDY}"
+        return Outcome(place.location, "refused", segment.version, len(segment.commits), why)
+    means.leases.renew(place.location, holder, LEASE)
+    if not _still(segment, find_segment(store, segment.version)):
+        raise Conflict("the log was changed by a writer without the lease: the next round looks again")
+    if not writer.create(made.path, made.content):
+        raise Conflict("another writer has just written this checkpoint")
+    # Newer hints stay; an old one costs readers a longer listing and no more.
+    if read_hint(store) <= made.version:
+        writer.replace(LAST_CHECKPOINT, made.hint)
+    return Outcome(place.location, "written", segment.version, len(segment.commits))
+
+
+def _still(before: Segment, now: Segment) -> bool:
+    """Tell whether a version is made of the very same files."""
+    return (before.version, before.base, before.commits) == (now.version, now.base, now.commits)

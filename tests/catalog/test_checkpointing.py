@@ -1,0 +1,62 @@
+"""Which tables are looked at for a checkpoint, and in which order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from deltaic.catalog.checkpointing import Checkpointing, Place
+from deltaic.errors import NotFound
+
+if TYPE_CHECKING:
+    from catalog.conftest import Catalog
+
+
+@pytest.fixture
+def filled(catalog: Catalog) -> Catalog:
+    """Return a catalog with tables in two shares."""
+    admin = catalog.admin
+    admin.storages.create("minio", endpoint="https://minio.example", role_arn="arn:aws:iam::111111111111:role/lake")
+    for share in ("one", "Two"):
+        admin.shares.create(share)
+        admin.schemas.create(share, "s")
+    admin.tables.create("one", "s", "a", "s3a://bucket/a/", checkpoint=True)
+    admin.tables.create("one", "s", "b", "s3://bucket/b")
+    admin.tables.create("Two", "s", "a", "s3://bucket/a", checkpoint=True)
+    admin.tables.create("Two", "s", "c", "s3://bucket/c", checkpoint=True, storage="minio")
+    admin.tables.create("Two", "s", "d", "s3://bucket/c", checkpoint=True)
+    return catalog
+
+
+A, C_ELSEWHERE, C = Place("s3://bucket/a", ""), Place("s3://bucket/c", "minio"), Place("s3://bucket/c", "")
+
+
+def test_each_place_that_takes_part_comes_once(filled: Catalog) -> None:
+    places = Checkpointing(filled.catalog_table, filled.dynamo).places()
+    assert len(places) == 3
+    assert set(places) == {A, C, C_ELSEWHERE}
+
+
+def test_the_longest_waiting_comes_first(filled: Catalog) -> None:
+    now = 1_700_000_000.0
+    checkpointing = Checkpointing(filled.catalog_table, filled.dynamo, lambda: now)
+    for place in (C_ELSEWHERE, A, C):
+        checkpointing.looked_at(place)
+        now += 1
+    assert checkpointing.places() == [C_ELSEWHERE, A, C]
+    checkpointing.looked_at(A)
+    assert checkpointing.places() == [C_ELSEWHERE, C, A]
+    filled.admin.tables.create("one", "s", "new", "s3://bucket/new", checkpoint=True)
+    assert checkpointing.places()[0] == Place("s3://bucket/new", "")
+
+
+def test_a_share_that_is_going_takes_no_part(filled: Catalog) -> None:
+    filled.admin.shares.delete("Two", force=True)
+    assert Checkpointing(filled.catalog_table, filled.dynamo).places() == [A]
+
+
+def test_a_storage_is_found_by_its_name(filled: Catalog) -> None:
+    checkpointing = Checkpointing(filled.catalog_table, filled.dynamo)
+    assert checkpointing.storage("minio").endpoint == "https://minio.example"
+    with pytest.raises(NotFound, match="'ceph'"):
+        checkpointing.storage("ceph")

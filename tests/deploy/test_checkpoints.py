@@ -1,0 +1,118 @@
+"""The deployed function writes checkpoints under its own role, in the stack's account and in another storage."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.storages import AccessKeys
+from deltaic_ops.deploy.sam import Deployment
+from deltaic_ops.local.embedded import EmbeddedAws
+from deltalake import DeltaTable, write_deltalake
+
+pytestmark = pytest.mark.deploy
+
+FUNCTION = "deltaic-deploytest-checkpoint-tables"
+ELSEWHERE = "deploytest-elsewhere"
+SHARE = "checkpointed"
+
+
+@pytest.fixture(scope="module")
+def catalog(deployment: Deployment, lake: str, embedded_aws: EmbeddedAws, client: Callable[[Any], Any]) -> CatalogAdmin:
+    """Return a catalog with three tables that take part: one at home, one in a storage with keys, one out of reach."""
+    outputs, told = deployment.outputs, embedded_aws.environment
+    admin = CatalogAdmin(
+        outputs.catalog_table,
+        outputs.tokens_table,
+        Dynamo(lambda: client("dynamodb")),
+        lambda: client("secretsmanager"),
+    )
+    client("s3").create_bucket(Bucket=ELSEWHERE)
+    admin.shares.create(SHARE)
+    admin.schemas.create(SHARE, "s")
+    keys = AccessKeys(told["AWS_ACCESS_KEY_ID"], told["AWS_SECRET_ACCESS_KEY"])
+    admin.storages.create("keyed", endpoint=embedded_aws.endpoint, path_style=True, access_keys=keys)
+    options = {**told, "AWS_ALLOW_HTTP": "true"}
+    for name, bucket, storage in (("home", lake, ""), ("keyed", ELSEWHERE, "keyed"), ("strange", ELSEWHERE, "")):
+        location = f"s3://{bucket}/checkpoints/{name}"
+        for number in range(11):
+            write_deltalake(location, pa.table({"x": [number]}), mode="append", storage_options=options)
+        admin.tables.create(SHARE, "s", name, location, storage=storage, checkpoint=True)
+    return admin
+
+
+def logged(client: Callable[[Any], Any], since: float) -> list[dict[str, Any]]:
+    events = client("logs").filter_log_events(
+        logGroupName="/deltaic/deploytest/checkpoints", startTime=int(since * 1000)
+    )["events"]
+    lines = [event["message"].strip() for event in events]
+    return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+def test_the_function_writes_what_is_missing_and_says_what_it_did(
+    catalog: CatalogAdmin, lake: str, embedded_aws: EmbeddedAws, client: Callable[[Any], Any]
+) -> None:
+    began = time.time()
+    answer = client("lambda").invoke(FunctionName=FUNCTION, Qualifier="live", Payload=b"{}")
+    summary = json.loads(answer["Payload"].read())
+    assert "FunctionError" not in answer, summary
+    assert summary.pop("seconds") > 0
+    # Where its role reaches nothing it fails, and the others have theirs all the same.
+    assert summary == {"written": 2, "not due": 0, "held": 0, "refused": 0, "failed": 1, "left": 0}
+    options = {**embedded_aws.environment, "AWS_ALLOW_HTTP": "true"}
+    for name, bucket in (("home", lake), ("keyed", ELSEWHERE)):
+        listed = client("s3").list_objects_v2(Bucket=bucket, Prefix=f"checkpoints/{name}/_delta_log/")["Contents"]
+        names = [one["Key"].rpartition("/")[2] for one in listed]
+        assert names == [
+            *(f"{number:020d}.json" for number in range(10)),
+            f"{10:020d}.checkpoint.parquet",
+            f"{10:020d}.json",
+            "_last_checkpoint",
+        ]
+        # The first commits are not needed any more.
+        for number in range(10):
+            client("s3").delete_object(Bucket=bucket, Key=f"checkpoints/{name}/_delta_log/{number:020d}.json")
+        table = DeltaTable(f"s3://{bucket}/checkpoints/{name}", storage_options=options)
+        assert sorted(table.to_pyarrow_table()["x"].to_pylist()) == list(range(11))
+    again = json.loads(client("lambda").invoke(FunctionName=FUNCTION, Qualifier="live")["Payload"].read())
+    assert (again["not due"], again["failed"]) == (2, 1)
+    assert catalog.tables.get(SHARE, "s", "home").checkpoint
+    lines = logged(client, began)
+    failures = [line for line in lines if line.get("level") == "ERROR"]
+    assert failures
+    assert {line["table"] for line in failures} == {f"s3://{ELSEWHERE}/checkpoints/strange"}
+    metrics = [line for line in lines if "_aws" in line]
+    assert [(line["CheckpointsWritten"], line["CheckpointFailures"]) for line in metrics] == [
+        ([2.0], [1.0]),
+        ([0.0], [1.0]),
+    ]
+    assert {line["function"] for line in metrics} == {FUNCTION}
+
+
+def test_the_schedule_stands_and_invokes_the_published_function(
+    deployment: Deployment, client: Callable[[Any], Any]
+) -> None:
+    scheduler = client("scheduler")
+    names = [one["Name"] for one in scheduler.list_schedules()["Schedules"]]
+    schedules = [scheduler.get_schedule(Name=name) for name in names if "CheckpointTables" in name]
+    assert [schedule["ScheduleExpression"] for schedule in schedules] == ["rate(1 hour)"]
+    assert schedules[0]["Target"]["Arn"].endswith(f":function:{FUNCTION}:live")
+    assert "CheckpointTables" in deployment.roles
+
+
+def test_failures_raise_the_alarm(deployment: Deployment, client: Callable[[Any], Any]) -> None:
+    assert deployment
+    alarms = client("cloudwatch").describe_alarms()["MetricAlarms"]
+    watched = {
+        alarm["MetricName"]: {one["Name"]: one["Value"] for one in alarm["Dimensions"]}
+        for alarm in alarms
+        if FUNCTION in json.dumps(alarm["Dimensions"])
+    }
+    assert watched == {
+        "CheckpointFailures": {"service": "deltaic", "function": FUNCTION},
+        "Errors": {"FunctionName": FUNCTION},
+    }

@@ -1,0 +1,128 @@
+"""Small tables in the embedded AWS, in a catalog of their own, and the round that looks at them."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pyarrow as pa
+import pytest
+from deltaic.catalog import schema
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.checkpointing import Checkpointing, Place
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.leases import Leases
+from deltaic.storage.credentials import Credentials
+from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.locations import Location, TableLocations
+from deltaic.storage.log_writer import LogWriter
+from deltaic.storage.objects import ObjectTableStore
+from deltaic_checkpoint.rounds import Means, Outcome, Round, go_round
+from deltaic_ops.local.embedded import EmbeddedAws
+from deltalake import write_deltalake
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+BUCKET = "maintenance"
+CATALOG, TOKENS = "maintenance-catalog", "maintenance-tokens"
+
+
+@dataclass
+class Tables:
+    """The tables of one test, written by deltalake, and what looks at them."""
+
+    s3: "S3Client"
+    aws: EmbeddedAws
+    dynamo: Dynamo
+    folder: str
+    disk: Path
+    clock: Callable[[], float] = time.time
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    @property
+    def admin(self) -> CatalogAdmin:
+        return CatalogAdmin(CATALOG, TOKENS, self.dynamo)
+
+    @property
+    def leases(self) -> Leases:
+        return Leases(CATALOG, self.dynamo, self.clock)
+
+    @property
+    def means(self) -> Means:
+        checkpointing = Checkpointing(CATALOG, self.dynamo, self.clock)
+        return Means(checkpointing, self.leases, self.log, lambda: 900.0, self.clock)
+
+    def location(self, name: str) -> str:
+        return f"s3://{BUCKET}/{self.folder}/{name}"
+
+    def write(self, name: str, commits: int, **options: Any) -> str:
+        """Append so many times with delta-rs, which writes no checkpoint before its hundredth version.
+
+        On disk, where that is quicker, and then the commits are sent.
+        """
+        log = self.disk / name / "_delta_log"
+        sent = set(log.glob("*.json"))
+        for number in range(commits):
+            rows = pa.table({"id": [number], "name": [f"row {number}"]})
+            write_deltalake(str(log.parent), rows, mode="append", **options)
+        for commit in sorted(set(log.glob("*.json")) - sent):
+            key = f"{self.folder}/{name}/_delta_log/{commit.name}"
+            self.s3.put_object(Bucket=BUCKET, Key=key, Body=commit.read_bytes())
+        return self.location(name)
+
+    def share(self, name: str, *, checkpoint: bool = True, storage: str = "") -> None:
+        """Make the table's entry in the catalog."""
+        self.admin.tables.create(
+            self.folder, "default", name, self.location(name), checkpoint=checkpoint, storage=storage
+        )
+
+    def log(self, place: Place) -> tuple[ObjectTableStore, LogWriter]:
+        told = self.aws.environment
+        keys = Credentials(told["AWS_ACCESS_KEY_ID"], told["AWS_SECRET_ACCESS_KEY"])
+        storage = StorageConfig(endpoint=self.aws.endpoint, path_style=True)
+        locations = TableLocations(Location.parse(place.location))
+        return ObjectTableStore(locations, storage, lambda: keys), LogWriter(locations, storage, lambda: keys)
+
+    def store(self, name: str) -> ObjectTableStore:
+        return self.log(Place(self.location(name), ""))[0]
+
+    def objects(self, name: str) -> dict[str, str]:
+        """Return the names and tags of all objects of a table's log."""
+        listed = self.s3.list_objects_v2(Bucket=BUCKET, Prefix=f"{self.folder}/{name}/_delta_log/")
+        return {one["Key"].rpartition("/")[2]: one["ETag"] for one in listed.get("Contents", ())}
+
+    def go_round(self, **changed: Any) -> Round:
+        self.outcomes.clear()
+        return go_round(replace(self.means, **changed), "the tests", self.outcomes.append)
+
+    def came_of(self, name: str) -> Outcome:
+        (outcome,) = [one for one in self.outcomes if one.location == self.location(name)]
+        return outcome
+
+
+@pytest.fixture(scope="session")
+def s3(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> "S3Client":
+    client = aws_session.client("s3", endpoint_url=embedded_aws.endpoint)
+    client.create_bucket(Bucket=BUCKET)
+    return client
+
+
+@pytest.fixture(scope="session")
+def dynamo(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Dynamo:
+    client = aws_session.client("dynamodb", endpoint_url=embedded_aws.endpoint)
+    schema.create(client, CATALOG, TOKENS)
+    return Dynamo(lambda: client)
+
+
+@pytest.fixture
+def tables(s3: "S3Client", embedded_aws: EmbeddedAws, dynamo: Dynamo, tmp_path: Path) -> Iterator[Tables]:
+    """Return the tables of this test: no other test's take part in its rounds."""
+    folder = tmp_path.name.replace("_", "-")
+    made = Tables(s3, embedded_aws, dynamo, folder, tmp_path)
+    made.admin.shares.create(folder)
+    made.admin.schemas.create(folder, "default")
+    yield made
+    made.admin.shares.delete(folder, force=True)
