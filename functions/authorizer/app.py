@@ -15,7 +15,10 @@ from deltaic.http.runtime import tokens
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:  # noqa: ARG001 -- Lambda passes a context
-    """Answer with a policy and `{recipientId, tokenId}`; raises `Unauthorized`, which API Gateway answers with 401."""
+    """Answer with a policy and `{recipientId, tokenId, recipient}`.
+
+    Raises `Unauthorized`, which API Gateway answers with 401.
+    """
     request = APIGatewayAuthorizerTokenEvent(event)
     scheme, _, secret = request.authorization_token.partition(" ")
     try:
@@ -27,7 +30,7 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:  # noqa: 
     answer = APIGatewayAuthorizerResponse.from_route_arn(
         request.method_arn,
         principal_id=token.recipient_id,
-        context={"recipientId": token.recipient_id, "tokenId": token.id},
+        context={"recipientId": token.recipient_id, "tokenId": token.id, "recipient": token.recipient},
     )
     answer.allow_all_routes()
     return answer.asdict()

@@ -40,6 +40,7 @@ def line_microseconds(lines: int, token_length: int) -> dict[str, float]:
     from deltaic.delta.actions import Add
     from deltaic.delta.replay import batch_of
     from deltaic.delta.scan.file_batches import FileBatch, Position
+    from deltaic.sharing.access import Tally
     from deltaic.sharing.lines import rendering
     from deltaic.sharing.lines.line_cache import LineCache, VersionLines
     from deltaic.storage.credentials import Credentials
@@ -62,7 +63,7 @@ def line_microseconds(lines: int, token_length: int) -> dict[str, float]:
         best = float("inf")
         for _ in range(5):
             began = time.process_time()
-            for _chunk in rendering.render(batch, urls, style, known):
+            for _chunk in rendering.render(batch, urls, style, Tally(), known):
                 pass
             best = min(best, time.process_time() - began)
         found[what] = best / lines * 1e6

@@ -4,12 +4,14 @@ import asyncio
 import gzip
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from asgi_app import FAILED, answer_of, body_of, run, scope
 from deltaic.errors import NotFound, TooManyRequests
-from deltaic.http.asgi import Message
+from deltaic.http.asgi import Message, Send
 from deltaic.http.edge import UseCase, application
+from deltaic.http.request import Request
 from deltaic.http.response import Response, Stream
 from deltaic.http.streaming import DeadlineReached
 
@@ -35,14 +37,55 @@ def test_the_audit_line_says_who_asked_and_from_where(
 ) -> None:
     answer_of(use_case, stream=stream)
     [line] = [record.__dict__ for record in caplog.records if record.getMessage() == "request"]
-    names = ("status", "requestId", "recipientId", "tokenId", "sourceIp")
+    names = ("status", "ended", "requestId", "recipientId", "tokenId", "sourceIp")
     assert {name: line[name] for name in names} == {
         "status": status,
+        "ended": "whole" if status == 200 else "refused",
         "requestId": "q-1",
         "recipientId": "alice",
         "tokenId": "t",
         "sourceIp": "203.0.113.7",
     }
+
+
+def test_the_audit_line_says_how_an_answer_ended(caplog: pytest.LogCaptureFixture) -> None:
+    """Once for each request, whatever ends it; and with what the use case had noted until then."""
+
+    def noting(request: Request) -> Stream:
+        def chunks() -> Iterator[bytes]:
+            for size in (10, 20):
+                request.caller.access.tally.add(1, size)
+                yield b"one\n"
+
+        request.caller.access.note(tableId="t-1", version=7, limit=None)
+        return Stream(headers={}, chunks=chunks(), failed=lambda _: FAILED)
+
+    with suppress(RuntimeError):
+        answer_of(streaming(breaks()), stream=True)
+    answer_of(noting, stream=True)
+    answer_of(noting, stream=True, refuse_after=2)
+    with suppress(ConnectionResetError):
+        run(application("test", noting, stream=True)(scope(), nothing_more, gone_after_the_head()))
+    lines = [record.__dict__ for record in caplog.records if hasattr(record, "requestId")]
+    assert [(line["ended"], line.get("files"), line.get("bytes")) for line in lines] == [
+        ("failed", None, None),
+        ("whole", 2, 30),
+        ("failed", 2, 30),
+        ("abandoned", 1, 10),
+    ]
+    assert [(line["tableId"], line["version"], "limit" in line) for line in lines[1:]] == [("t-1", 7, False)] * 3
+
+
+async def nothing_more() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+def gone_after_the_head() -> Send:
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            raise ConnectionResetError
+
+    return send
 
 
 def breaks() -> Iterator[bytes]:

@@ -18,6 +18,7 @@ from deltaic.protocol.continuations import PageClaims, open_page_token
 from deltaic.protocol.gates import TableGate
 from deltaic.protocol.requests import QueryRequest
 from deltaic.protocol.tokens import TokenSigner
+from deltaic.sharing.access import Access
 from deltaic.sharing.answer import Answer, ResponseOptions
 from deltaic.sharing.caller import Caller
 from deltaic.sharing.context import SharedTable, Sharing
@@ -86,9 +87,12 @@ class Feed:
         self.store = FolderStore(self.root)
         self.log = DeltaLog(self.store, SnapshotCache(1 << 28), "t")
         self.sharing = sharing()
+        self.access = Access()
+        """What the last answer told the access log."""
 
     def answer(self, first: int, last: int, page: PageClaims | None = None, *, feed: bool = True) -> Answer:
         table, options = shared_table(self.start_version), ResponseOptions(Capabilities.parse(self.capabilities), None)
+        self.access = table.caller.access
         asked = Range(
             sharing=self.sharing,
             table=table,

@@ -12,6 +12,7 @@ from deltaic.delta.snapshot import Snapshot
 from deltaic.protocol.capabilities import ResponseFormat
 from deltaic.pruning.skipper import Skipper
 from deltaic.pruning.sql_hints import parse_sql
+from deltaic.sharing.access import Tally
 from deltaic.sharing.lines.line_cache import LineCache
 from deltaic.sharing.lines.prepared import Prepared
 from deltaic.sharing.lines.rendering import FileStyle, render, render_kept
@@ -79,13 +80,16 @@ def lines(
     known = kept.of(("t", response_format), snapshot) if kept is not None else None
     style = FileStyle(response_format, response_format)
     if known is not None and keeps is None and max_files is None:
-        if (blocks := known.whole()) is not None:
-            return b"".join(render_kept(blocks, urls(), style)).splitlines()
-        found = [chunk for batch in snapshot.scan() for chunk in render(batch, urls(), style, known)]
-        known.keep_whole()
+        tally, blocks = Tally(), known.whole()
+        if blocks is not None:
+            found = list(render_kept(blocks, urls(), style, tally))
+        else:
+            found = [chunk for batch in snapshot.scan() for chunk in render(batch, urls(), style, tally, known)]
+            known.keep_whole()
+        assert (tally.files or 0, tally.bytes) == snapshot.totals()
         return b"".join(found).splitlines()
     page = Page(snapshot.scan(keeps, batch_rows=7), limit=None, max_files=max_files)
-    return b"".join(chunk for batch in page for chunk in render(batch, urls(), style, known)).splitlines()
+    return b"".join(chunk for batch in page for chunk in render(batch, urls(), style, Tally(), known)).splitlines()
 
 
 def known_whole(kept: LineCache, snapshot: Snapshot, response_format: ResponseFormat) -> list[Prepared] | None:
@@ -116,7 +120,7 @@ def test_a_version_that_was_answered_in_whole_is_known_without_its_log(root: Pat
     found = lines(snapshot, "delta", None, None, kept=kept)
     blocks = known_whole(kept, snapshot, "delta")
     assert blocks is not None
-    assert b"".join(render_kept(blocks, urls(), FileStyle("delta", "delta"))).splitlines() == found
+    assert b"".join(render_kept(blocks, urls(), FileStyle("delta", "delta"), Tally())).splitlines() == found
     assert known_whole(kept, snapshot, "parquet") is None
 
 

@@ -29,6 +29,26 @@ def test_a_remove_of_a_marked_file_is_refused_to_who_would_misread_it(tmp_path: 
     assert line["deltaSingleAction"]["remove"]["deletionVector"]["cardinality"] == 1
 
 
+def test_the_access_log_is_told_what_was_signed(tmp_path: Path) -> None:
+    log = HandmadeLog(tmp_path)
+    log.commit(protocol(3, 7, "deletionVectors"), metadata(ON))
+    log.commit(add("a", 3))
+    log.commit(remove("a"), add("b", 7, vector=MARK))
+    log.commit({"cdc": {"path": "c", "partitionValues": {"p": "a"}, "size": 5, "dataChange": False}}, add("d", 9))
+    feed = Feed(tmp_path, ALL)
+    found = lines(feed.answer(1, 3))
+    told = feed.access.facts()
+    assert told["lines"] == len(found)
+    assert {name: told[name] for name in ("endVersion", "files", "bytes")} == {
+        "endVersion": 3,
+        "files": 4,
+        "bytes": 3 + 3 + 7 + 5,
+    }
+    assert "session" not in told, "keys that are the storage's own have no session"
+    assert [told[name] for name in ("deletionVectors", "changeFiles", "removedFiles")] == [1, 1, 1]
+    assert "SECRET" not in str(told).upper()
+
+
 class NoKeys(Keys):
     """AWS, where the secret holds something else."""
 

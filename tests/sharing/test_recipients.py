@@ -11,6 +11,7 @@ from delta_tables.handmade import HandmadeLog, add, metadata, protocol, vector
 from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.log import DeltaLog
 from deltaic.protocol.capabilities import ResponseFormat
+from deltaic.sharing.access import Tally
 from deltaic.sharing.lines.line_cache import LineCache
 from deltaic.sharing.lines.rendering import FileStyle, render
 from deltaic.storage.credentials import Credentials
@@ -50,7 +51,9 @@ def test_eight_recipients_at_once_get_each_their_own_urls(tmp_path: Path, respon
         lines = kept.of(("t", response_format), snapshot)
         assert lines is not None
         style = FileStyle(response_format, response_format)
-        return b"".join(chunk for batch in snapshot.scan() for chunk in render(batch, urls(name), style, lines))
+        return b"".join(
+            chunk for batch in snapshot.scan() for chunk in render(batch, urls(name), style, Tally(), lines)
+        )
 
     alone = {name: ask(name) for name in NAMES}
     with ThreadPoolExecutor(len(NAMES)) as pool:

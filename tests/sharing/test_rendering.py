@@ -13,6 +13,7 @@ from contract.logs import z85
 from deltaic.delta.scan.file_batches import FILE_SCHEMA, FileBatch, Position
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
+from deltaic.sharing.access import Tally
 from deltaic.sharing.lines.line_cache import BLOCK_ROWS
 from deltaic.sharing.lines.rendering import FileStyle, render
 from deltaic.storage.credentials import Credentials
@@ -147,11 +148,18 @@ def plainly(row: Row, style: FileStyle) -> bytes:
 
 
 def check(batch: FileBatch, rows: list[Row], style: FileStyle) -> None:
-    chunks = list(render(batch, urls(), style))
+    tally = Tally()
+    chunks = list(render(batch, urls(), style, tally))
     assert all(chunk.isascii() and chunk.endswith(b"\n") for chunk in chunks)
     assert all(chunk.count(b"\n") <= BLOCK_ROWS for chunk in chunks)
     found = b"".join(chunks).splitlines()
     assert found == b"".join(chunks).split(b"\n")[:-1]
+    vectors = [row["deletionVector"] for row in rows if row.get("deletionVector") and style.response_format == "delta"]
+    assert (tally.files or 0, tally.bytes, tally.deletion_vectors) == (
+        len(rows),
+        sum(row["size"] for row in rows),
+        sum(vector_path(vector) is not None for vector in vectors),
+    )
     assert [json.loads(line) for line in found] == [json.loads(plainly(row, style)) for row in rows]
 
 
@@ -199,11 +207,11 @@ def test_large_batches_leave_in_chunks_and_in_order(response_format: ResponseFor
     ]
     style = FileStyle(response_format, response_format)
     check(batch_of(rows), rows, style)
-    counts = [chunk.count(b"\n") for chunk in render(batch_of(rows), urls(), style)]
+    counts = [chunk.count(b"\n") for chunk in render(batch_of(rows), urls(), style, Tally())]
     assert counts == [BLOCK_ROWS, BLOCK_ROWS, 3]
 
 
 def test_the_urls_of_all_lines_end_together() -> None:
-    line = json.loads(next(iter(render(batch_of([PLAIN]), urls(), FileStyle("parquet", "parquet")))))["file"]
+    line = json.loads(next(iter(render(batch_of([PLAIN]), urls(), FileStyle("parquet", "parquet"), Tally()))))["file"]
     assert line["expirationTimestamp"] == int((NOW + timedelta(hours=1)).timestamp() * 1000)
     assert line["url"].startswith("http://127.0.0.1:9000/lake/folder/table/date%3D2021-04-28/part-00000.parquet?X-Amz-")

@@ -29,6 +29,7 @@ NOUNS = {
     "grant": _Noun("grant", "app", "Grants: which recipient holds which share."),
     "token": _Noun("token", "app", "Bearer tokens and the profile files that carry them."),
     "pipeline": _Noun("pipeline", "app", "Datasets: files that say how shared tables are built with Spark."),
+    "usage": _Noun("usage", "app", "Usage: who asked for what, and what was fetched, to the byte."),
     "serve": _Noun("serve", "serve", "Serve shares on this machine."),
     "env": _Noun("env", "env", "Print how other programs reach the embedded AWS."),
     "demo": _Noun("demo", "demo", "Share a sample dataset on this machine and read it."),

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -46,6 +47,11 @@ class Operator:
         self._wishes = wishes
         self._open = ExitStack()
         self.as_json = False
+
+    @property
+    def state(self) -> Path:
+        """The folder of the embedded AWS."""
+        return Path(self._wishes.state)
 
     @cached_property
     def connection(self) -> Connection:

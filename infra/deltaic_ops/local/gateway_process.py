@@ -14,8 +14,11 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, cast
 
+from deltaic.http.observability import logger as logger_of_functions
+
 from deltaic_ops.deploy.intrinsics import TemplateError
 from deltaic_ops.deploy.template import TEMPLATE, load_template
+from deltaic_ops.local.access_logs import request_log
 from deltaic_ops.local.environments import Environments
 from deltaic_ops.local.functions import Functions
 from deltaic_ops.local.gateway import Gateway
@@ -34,6 +37,7 @@ def main() -> int:
     parser.add_argument("--template", type=Path, default=TEMPLATE)
     parser.add_argument("--listener", type=int, required=True)
     parser.add_argument("--parameter", action="append", default=[])
+    parser.add_argument("--logs", type=Path, help="keep the functions' events of requests in this folder")
     parser.add_argument("--processes", action="store_true", help="run each function in processes of its own")
     said = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
@@ -50,6 +54,8 @@ def main() -> int:
                 else Functions(template.functions, template.environment)
             )
             functions.load_all()
+            if said.logs is not None:
+                _keep_requests(said.logs)
         except Exception as error:  # whatever a function's module raises
             logger.exception("the functions cannot be loaded")
             ours = isinstance(error, RuntimeError | TemplateError)
@@ -67,6 +73,12 @@ def main() -> int:
         _answer(answers, endpoint=gateway.endpoint)
         wait_for_parent()
     return 0
+
+
+def _keep_requests(folder: Path) -> None:
+    handler = request_log(folder)
+    handler.setFormatter(logger_of_functions().registered_formatter)
+    logger_of_functions().addHandler(handler)
 
 
 def _answer(answers: IO[str], **said: str) -> None:

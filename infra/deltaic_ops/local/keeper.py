@@ -24,8 +24,11 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 from ministack import app as ministack
 from ministack.core import persistence
+from ministack.core.iam_evaluator import resolve_caller_identity
 from ministack.core.responses import get_account_id, get_region, set_request_account_id, set_request_region
+from ministack.core.router import detect_service, extract_access_key_id
 
+from deltaic_ops.local.access_logs import FOLDER, LoggedStore, fetch_log
 from deltaic_ops.local.embedded import UNUSABLE
 from deltaic_ops.local.guard import Guard
 from deltaic_ops.local.journal import Journal, StateDamaged
@@ -219,6 +222,14 @@ def _not_kept(name: str, error: OSError) -> Answer:
     return 500, {"Content-Type": "application/x-amz-json-1.1"}, said.encode()
 
 
+def s3_caller(method: str, path: str, headers: dict[str, str], query: dict[str, list[str]]) -> str | None:
+    """Return the ARN of the key that a request to S3 was signed with, empty for none; None if it is not for S3."""
+    if path.startswith("/_ministack") or detect_service(method, path, headers, query) != "s3":
+        return None
+    found = resolve_caller_identity(extract_access_key_id(headers, query))
+    return "" if found is None else str(found["userArn"])
+
+
 def end_with_parent() -> None:
     """Stop this process in order once its parent has ended; does not return before."""
     wait_for_parent()
@@ -244,7 +255,8 @@ def main(folder: Path) -> int:
     config.keep_alive_timeout = KEEP_ALIVE_SECONDS
     config.loglevel = "WARNING"
     try:
-        asyncio.run(serve(Guard(ministack.app), config))  # type: ignore[arg-type]  # ours is the ASGI of asgiref
+        with fetch_log(folder.parent / FOLDER) as write:
+            asyncio.run(serve(Guard(LoggedStore(ministack.app, s3_caller, write)), config))  # type: ignore[arg-type]  # ours is the ASGI of asgiref
     finally:
         try:
             keeper.copy()

@@ -19,6 +19,7 @@ from deltaic.errors import NotFound
 
 from deltaic_ops.deploy.outputs import DEFAULT_STACK, stack_outputs
 from deltaic_ops.deploy.template import TEMPLATE, Template, load_template
+from deltaic_ops.local.access_logs import FOLDER
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.http_server import bound
 from deltaic_ops.local.private import UMASK, private_folder, private_log
@@ -186,7 +187,7 @@ class _GatewayProcess:
     ) -> None:
         self._log = state / "gateway.log"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-        told = ["--listener", str(listener.fileno()), *arguments]
+        told = ["--listener", str(listener.fileno()), "--logs", str(state / FOLDER), *arguments]
         with listener, private_log(self._log) as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "deltaic_ops.local.gateway_process", *told],

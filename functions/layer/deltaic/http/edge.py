@@ -5,7 +5,7 @@ the protocol's error object, anything else is logged and becomes 500 INTERNAL_ER
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
@@ -14,7 +14,7 @@ from deltaic.errors import DeltaicError
 from deltaic.http.answer_limit import AnswerLimit
 from deltaic.http.asgi import App, Message, Receive, Scope, Send
 from deltaic.http.compression import end_with, gzip_chunks
-from deltaic.http.observability import Exchange, facts_of, logger, stack_of
+from deltaic.http.observability import Ended, Exchange, facts_of, logger, stack_of
 from deltaic.http.request import Request, read_request
 from deltaic.http.response import Response, Stream, error_response
 from deltaic.http.snapstart import load_before_snapshot
@@ -47,30 +47,28 @@ def application(endpoint: str, use_case: UseCase, *, stream: bool = False, most_
     """
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = Exchange(endpoint)
+        exchange = Exchange(endpoint, (scope["aws.event"].get("requestContext") or {}).get("requestId", ""))
         try:
             request = await read_request(scope, receive)
             exchange = replace(exchange, request=request)
             answer = use_case(request)
-            facts: Mapping[str, object] = {}
             if isinstance(answer, Stream) and not stream:
-                whole, facts = Response(headers=answer.headers, body=_whole(answer)), answer.facts()
-                answer = whole
+                answer = Response(headers=answer.headers, body=_whole(answer))
             limit = AnswerLimit(most_bytes, gzip=_accepts_gzip(request))
             if isinstance(answer, Stream):
                 limit.check(answer.weight)
         except DeltaicError as error:
             answer = error_response(error)
-            exchange.record(error.status, facts_of(error))
+            exchange.record(error.status, "refused", facts_of(error))
         except Exception as error:  # noqa: BLE001 -- whatever it is, the caller gets the protocol's error object
             logger().error("unexpected failure", extra={"stack": stack_of(error)})
             answer = error_response(DeltaicError(""))
-            exchange.record(answer.status, facts_of(error), failed=True)
+            exchange.record(answer.status, "refused", facts_of(error), failed=True)
         else:
             if isinstance(answer, Stream):
                 await _send_stream(exchange, answer, send, limit)
                 return
-            exchange.record(answer.status, facts)
+            exchange.record(answer.status, "whole", {})
         await _send_start(send, answer.status, dict(answer.headers))
         await send({"type": "http.response.body", "body": answer.body})
 
@@ -106,15 +104,16 @@ async def _send_stream(exchange: Exchange, stream: Stream, send: Send, limit: An
     except (DeadlineReached, asyncio.CancelledError) as error:
         # Told by `send`, or cancelled while it waits for a slow reader, who is still there: it takes some last bytes.
         await send(_part(chunks.throw(DeadlineReached("the function's time is nearly up"))))
-        exchange.record(HTTPStatus.OK, facts_of(error), failed=True)
+        exchange.record(HTTPStatus.OK, "failed", facts_of(error), failed=True)
         raise
     except Exception as error:
         if source_failed:
             logger().error("the stream broke off", extra={"stack": stack_of(error)})
-        exchange.record(HTTPStatus.OK, facts_of(error) | {"readerLeft": not source_failed}, failed=source_failed)
+        ended: Ended = "failed" if source_failed else "abandoned"
+        exchange.record(HTTPStatus.OK, ended, facts_of(error), failed=source_failed)
         raise
     await send({"type": "http.response.body", "body": b""})
-    exchange.record(HTTPStatus.OK, stream.facts())
+    exchange.record(HTTPStatus.OK, "whole", {})
 
 
 def _part(chunk: bytes) -> Message:

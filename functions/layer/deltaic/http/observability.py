@@ -1,6 +1,8 @@
 """The record of each request: one structured log line and its metrics, and never a secret.
 
-The log line is the audit record (who asked for which table from where, what was answered). Bearer tokens, signed URLs
+The log line is the audit record (who asked for which table from where, what was answered, which files were signed),
+one for each request, written when its answer has ended; `deltaic usage collect` joins it with what S3 tells of the
+fetches (decision 60). Bearer tokens, signed URLs
 and page tokens never enter it: of a message only what cannot be one, of a failure only its own stack, because the
 causes behind it quote requests. Metrics leave as CloudWatch EMF; set POWERTOOLS_METRICS_DISABLED=true where nobody
 reads them.
@@ -14,8 +16,9 @@ import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from deltaic.errors import DeltaicError
 from deltaic.http.request import Request
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
 
 NAMESPACE = "Deltaic"
+
+Ended = Literal["whole", "refused", "failed", "abandoned"]
+"""How an answer ended: sent to its end, an error instead of one, broken off by us, or left by its reader."""
 
 _TOKEN = re.compile(r"[\w-]{40,}")
 _QUERY_STRING = re.compile(r"\?\S*=\S*")
@@ -59,22 +65,33 @@ class Exchange:
     """One request under way."""
 
     endpoint: str
+    request_id: str
     request: Request | None = None
     """None until it has been read."""
     began: float = field(default_factory=time.perf_counter)
+    time: float = field(default_factory=time.time)
 
-    def record(self, status: int, facts: Mapping[str, object], *, failed: bool = False) -> None:
-        """Write the request's log line and metrics; `facts` is what the use case wants remembered (version, files)."""
+    def record(self, status: int, ended: Ended, facts: Mapping[str, object], *, failed: bool = False) -> None:
+        """Write the request's log line and metrics; `facts` is what is to be said beside the use case's notes."""
         milliseconds = round((time.perf_counter() - self.began) * 1000, 1)
-        line: dict[str, object] = {"endpoint": self.endpoint, "status": status, "milliseconds": milliseconds}
+        line: dict[str, object] = {
+            "endpoint": self.endpoint,
+            "requestId": self.request_id,
+            "time": datetime.fromtimestamp(self.time, UTC).isoformat(timespec="milliseconds"),
+            "status": status,
+            "ended": ended,
+            "milliseconds": milliseconds,
+        }
         if self.request is not None:
+            caller = self.request.caller
             line |= {
-                "requestId": self.request.request_id,
-                "recipientId": self.request.caller.recipient_id,
-                "tokenId": self.request.caller.token_id,
+                "recipientId": caller.recipient_id,
+                "recipient": caller.recipient,
+                "tokenId": caller.token_id,
                 "sourceIp": self.request.source_ip,
                 "names": dict(self.request.names),
                 "userAgent": self.request.headers.get("user-agent", ""),
+                **caller.access.facts(),
             }
         line |= facts
         if failed:

@@ -57,7 +57,7 @@ async def read_request(scope: Scope, receive: Receive) -> Request:
         query=from_query_string(scope["query_string"]),
         headers=headers,
         body=bytes(body),
-        caller=Caller(recipient_id=recipient_id, token_id=token_id),
+        caller=Caller(recipient_id=recipient_id, token_id=token_id, recipient=authorizer.get("recipient") or ""),
         request_id=context.get("requestId", ""),
         source_ip=(context.get("identity") or {}).get("sourceIp", ""),
     )

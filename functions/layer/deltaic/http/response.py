@@ -34,8 +34,6 @@ class Stream:
     """Whole lines only, so that a chunk boundary is a line boundary."""
     failed: Callable[[Exception], bytes]
     """Gives the last line to send if `chunks` raises, or if the time for the answer is up."""
-    facts: Callable[[], Mapping[str, object]] = dict
-    """Tells what the log shall remember of this answer; asked when `chunks` has ended."""
     weight: "Callable[[], Weight] | None" = None
     """Tells what the answer takes at the least; asked before `chunks`, where answers have a limit."""
 

@@ -30,6 +30,7 @@ VERSION_HEADER = "delta-table-version"
 def get_table_version(request: Request) -> Response:
     """GET .../version, and HEAD of the table itself (deprecated): the version is a header, the body is empty."""
     number = version.get_version(sharing(), request.caller, _table(request), VersionRequest.parse(request.query))
+    request.caller.access.note(version=number)
     return Response(headers={VERSION_HEADER: str(number)})
 
 
@@ -42,7 +43,7 @@ def get_table_metadata(request: Request) -> Response:
         MetadataRequest.parse(request.query),
         _asked(request),
     )
-    return Response(headers=_headers(answer), body=b"".join(answer.chunks))
+    return Response(headers=_headers(request, answer), body=b"".join(answer.chunks))
 
 
 def query_table(request: Request) -> Stream:
@@ -50,13 +51,14 @@ def query_table(request: Request) -> Stream:
     headers = _asked(request)
     async_query = Capabilities.parse(headers.capabilities).async_query
     return _stream(
+        request,
         query.query(
             sharing(),
             request.caller,
             _table(request),
             QueryRequest.parse(request.body, async_query=async_query),
             headers,
-        )
+        ),
     )
 
 
@@ -66,6 +68,7 @@ def get_query(request: Request) -> Stream:
     from deltaic.sharing import submissions
 
     return _stream(
+        request,
         submissions.get_result(
             sharing(),
             request.caller,
@@ -73,20 +76,21 @@ def get_query(request: Request) -> Stream:
             request.names["queryId"],
             request=QueryResultRequest.parse(request.body),
             headers=_asked(request),
-        )
+        ),
     )
 
 
 def list_table_changes(request: Request) -> Stream:
     """GET .../changes."""
     return _stream(
+        request,
         changes.list_changes(
             sharing(),
             request.caller,
             _table(request),
             ChangesRequest.parse(request.query),
             _asked(request),
-        )
+        ),
     )
 
 
@@ -98,11 +102,12 @@ def _asked(request: Request) -> AskedHeaders:
     return AskedHeaders(request.headers.get(HEADER), request.headers.get(FILE_ID_HASH_HEADER))
 
 
-def _stream(answer: Answer) -> Stream:
-    return Stream(_headers(answer), answer.chunks, answer.failed, lambda: _facts(answer), answer.weight)
+def _stream(request: Request, answer: Answer) -> Stream:
+    return Stream(_headers(request, answer), answer.chunks, answer.failed, answer.weight)
 
 
-def _headers(answer: Answer) -> dict[str, str]:
+def _headers(request: Request, answer: Answer) -> dict[str, str]:
+    request.caller.access.note(version=answer.version, format=answer.response_format)
     capabilities = reply(
         answer.response_format, end_stream_action=answer.negotiated_end, async_query=answer.asynchronous
     )
@@ -110,8 +115,3 @@ def _headers(answer: Answer) -> dict[str, str]:
     if answer.options.file_id_hash is not None:
         headers[FILE_ID_HASH_HEADER] = answer.options.file_id_hash
     return headers
-
-
-def _facts(answer: Answer) -> dict[str, object]:
-    counted = {} if answer.tally.files is None else {"files": answer.tally.files}
-    return {"version": answer.version, "format": answer.response_format, **counted}

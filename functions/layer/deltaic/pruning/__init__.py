@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from deltaic.pruning.columns import TableMetadata
+    from deltaic.pruning.expressions import Expression
     from deltaic.pruning.skipper import Skipper
 
 
-def file_filter(sql_hints: Sequence[str], json_hints: str | None, metadata: "TableMetadata") -> "Skipper | None":
-    """Return what prunes by `predicateHints` and `jsonPredicateHints` together; None where every file is kept.
+def predicate_of(sql_hints: Sequence[str], json_hints: str | None) -> "Expression | None":
+    """Return what `predicateHints` and `jsonPredicateHints` say together; None where they filter nothing.
 
     Hints are best effort (PROTOCOL.md, "Read Data from a Table"): none is refused, and what cannot be read selects
     everything.
@@ -36,9 +37,16 @@ def file_filter(sql_hints: Sequence[str], json_hints: str | None, metadata: "Tab
     # Most queries carry no hints: they do not pay for the imports of the parsers.
     from deltaic.pruning.expressions import conjunction
     from deltaic.pruning.json_hints import parse_json
-    from deltaic.pruning.skipper import Skipper
     from deltaic.pruning.sql_hints import parse_sql
 
-    predicate = conjunction(parse_sql(sql_hints), parse_json(json_hints or ""))
-    skipper = None if predicate is None else Skipper(predicate, metadata)
-    return None if skipper is None or skipper.keeps_everything else skipper
+    return conjunction(parse_sql(sql_hints), parse_json(json_hints or ""))
+
+
+def file_filter(predicate: "Expression | None", metadata: "TableMetadata") -> "Skipper | None":
+    """Return what prunes by a predicate; None where every file is kept."""
+    if predicate is None:
+        return None
+    from deltaic.pruning.skipper import Skipper
+
+    skipper = Skipper(predicate, metadata)
+    return None if skipper.keeps_everything else skipper

@@ -1,7 +1,7 @@
 """What an NDJSON answer consists of: what describes it, its lines, and how it ends if it breaks."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from deltaic.errors import DeltaicError
@@ -56,14 +56,6 @@ class ResponseOptions:
         return self.file_id_hash or response_format
 
 
-@dataclass(slots=True)
-class Tally:
-    """What is counted while the lines of an answer are made."""
-
-    files: int | None = None
-    """None where no files are counted, or not yet."""
-
-
 class Weight(NamedTuple):
     """Bytes that an answer takes at the least."""
 
@@ -85,8 +77,6 @@ class Answer:
     """The client asked, by header, for an endStreamAction, and this kind of answer has one."""
     asynchronous: bool = False
     """`asyncquery=true` is echoed: a query was accepted, or its result goes to a client that said so again."""
-    tally: Tally = field(default_factory=Tally)
-    """Complete when `chunks` has ended."""
     weight: Callable[[], Weight] = Weight
     """Tells, before the first chunk has left, what the answer takes at the least."""
 

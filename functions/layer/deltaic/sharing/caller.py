@@ -1,14 +1,20 @@
 """Who asks and what for: the recipient behind a request and the table that it names."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from deltaic.sharing.access import Access
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The recipient whose token the authorizer accepted."""
+    """The recipient whose token the authorizer accepted, in one request."""
 
     recipient_id: str
     token_id: str
+    recipient: str = ""
+    """The recipient's name, for those who read logs."""
+    access: Access = field(default_factory=Access, compare=False, repr=False)
+    """What the access log is told of the request."""
 
 
 @dataclass(frozen=True, slots=True)

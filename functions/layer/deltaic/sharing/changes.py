@@ -52,6 +52,7 @@ def list_changes(
     that follows schemas starts from there.
     """
     table = sharing.table(caller, name)
+    table.note_asked(request)
     table.require_url_access()
     table.gate.require_changes()
     options = headers.options()

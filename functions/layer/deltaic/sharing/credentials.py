@@ -2,8 +2,10 @@
 
 from deltaic.protocol import json_bodies
 from deltaic.protocol.requests import CredentialsRequest
+from deltaic.sharing.access import stamp
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import Sharing
+from deltaic.storage.sessions import session_name
 from deltaic.storage.vending import vend
 
 
@@ -17,6 +19,11 @@ def create_table_credentials(sharing: Sharing, caller: Caller, name: TableName, 
     table.require_directory_access()
     vended = vend(sharing.sessions, caller.recipient_id, table.storage, table.locations, request.location or "")
     keys = vended.credentials
+    caller.access.note(
+        session=session_name(caller.recipient_id),
+        signedAt=stamp(sharing.clock()),
+        signedUntil=stamp((keys.expires_at_ms or 0) / 1000),
+    )
     return json_bodies.table_credentials(
         vended.location.uri,
         access_key_id=keys.access_key_id,

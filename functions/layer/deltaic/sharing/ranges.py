@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from deltaic.delta import features
-from deltaic.delta.actions import AddCdcFile, Metadata, Protocol
+from deltaic.delta import deletion_vectors, features
+from deltaic.delta.actions import AddCdcFile, Metadata, Protocol, Remove
 from deltaic.delta.changes import Change, CommitChanges, CommitRange, FileChange
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.snapshot import Snapshot
@@ -17,11 +17,12 @@ from deltaic.protocol import lines
 from deltaic.protocol.capabilities import ResponseFormat
 from deltaic.protocol.continuations import PageBinding, PageClaims, ResumePoint, seal_page_token
 from deltaic.protocol.tokens import TokenSigner
-from deltaic.sharing.answer import Answer, ResponseOptions, Tally
+from deltaic.sharing.access import Tally
+from deltaic.sharing.answer import Answer, ResponseOptions
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.first_version import Numbered, first_changes
 from deltaic.sharing.lines.change_lines import ChangeLines, RemovedFile, check_place, find_removed
-from deltaic.sharing.lines.head_lines import head_lines, wire_metadata
+from deltaic.sharing.lines.head_lines import HEAD_LINES, head_lines, wire_metadata
 from deltaic.sharing.snapshots import negotiate
 from deltaic.sharing.weight import weight_of
 from deltaic.storage.urls import TableUrls
@@ -97,7 +98,8 @@ class Range:
         stamped = version if self.historical_protocol and response_format == "delta" else None
         opening = head_lines(self.table, self.head, response_format, version=version, protocol_version=stamped)
         later = (self._counted(commit) for commit in commits.read(len(kept)))
-        tally = Tally()
+        access = self.table.caller.access
+        access.note(endVersion=self.last)
         # Whatever can be refused for good, or fail for want of a key, is asked for before the 200 begins.
         urls = self.sharing.urls(self.table)
         signer = None if self.max_files is None else self.sharing.signer
@@ -106,9 +108,8 @@ class Range:
             version=self.first,
             response_format=response_format,
             options=self.options,
-            chunks=chain((opening,), self._lines(chain(kept, later), keys, tally)),
+            chunks=chain((opening,), self._lines(chain(kept, later), keys, access.tally)),
             negotiated_end=self.options.capabilities.include_end_stream_action,
-            tally=tally,
             weight=lambda: weight_of(files if self.max_files is None else min(files, self.max_files), urls),
         )
 
@@ -190,25 +191,30 @@ class Range:
         changes = ChangeLines(keys.urls, response_format, scheme, keys.partition_columns)
         files = 0
         following: ResumePoint | None = None
+        tally.other_lines += HEAD_LINES
+        tally.files = 0
         for found in commits:
             commit = found.commit
             out: list[bytes] = []
             for number, change in self._left(found):
                 if not isinstance(change, FileChange):
-                    out.append(self._historical(commit, change, response_format))
+                    historical = self._historical(commit, change, response_format)
+                    tally.other_lines += bool(historical)
+                    out.append(historical)
                     continue
                 # A page ends where the next file would be one too many, so metadata stays with the files before it.
                 if files == self.max_files:
                     following = (commit.version, number)
                     break
                 out.append(changes.line(commit, change, found.removed))
+                _count(tally, change, found.removed)
                 files += 1
             if joined := b"".join(out):
                 yield joined
             if following is not None:
                 break
-        tally.files = files
         if self.ends:
+            tally.other_lines += 1
             yield self._end(keys, following, keys.urls.expires_at_ms if files else None)
 
     def _historical(self, commit: CommitChanges, change: Metadata | Protocol, response_format: ResponseFormat) -> bytes:
@@ -229,6 +235,20 @@ class Range:
             page = PageClaims(self.first, self.last, self.latest, keys.response_format, keys.log_id, following)
             token = seal_page_token(keys.signer, self.binding, page, now=self.sharing.clock())
         return lines.end_stream_action(lines.EndStreamAction(next_page_token=token, min_url_expiration=expires_at_ms))
+
+
+def _count(tally: Tally, change: FileChange, removed: Mapping[str, RemovedFile]) -> None:
+    """Count one file that was signed, and its deletion vector's."""
+    action = change.action
+    size = removed[action.path][1] if action.path in removed else action.size
+    tally.add(1, size or 0)
+    if isinstance(action, AddCdcFile):
+        tally.change_files += 1
+        return
+    tally.removed_files += isinstance(action, Remove)
+    vector = action.deletion_vector
+    if vector is not None and deletion_vectors.file_path(vector.storage_type, vector.path_or_inline_dv) is not None:
+        tally.deletion_vectors += 1
 
 
 def _has_vector(change: Change) -> bool:

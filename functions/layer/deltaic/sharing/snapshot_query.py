@@ -20,11 +20,12 @@ from deltaic.protocol.continuations import (
 )
 from deltaic.protocol.requests import QueryRequest
 from deltaic.protocol.tokens import TokenSigner
-from deltaic.pruning import file_filter
-from deltaic.sharing.answer import Answer, ResponseOptions, Tally, Weight
+from deltaic.pruning import file_filter, predicate_of
+from deltaic.sharing.access import Tally
+from deltaic.sharing.answer import Answer, ResponseOptions, Weight
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.lines.file_lines import file_lines
-from deltaic.sharing.lines.head_lines import head_lines
+from deltaic.sharing.lines.head_lines import HEAD_LINES, head_lines
 from deltaic.sharing.lines.line_cache import VersionLines
 from deltaic.sharing.lines.rendering import FileStyle
 from deltaic.sharing.page import Page, start_of
@@ -77,7 +78,8 @@ class SnapshotQuery:
             timestamp=snapshot.timestamp if self.request.time_travels else None,
             partition_columns=tuple(snapshot.metadata.partition_columns) if response_format == "parquet" else (),
         )
-        wanted = file_filter(self.request.predicate_hints, self.request.json_predicate_hints, snapshot.metadata)
+        predicate = predicate_of(self.request.predicate_hints, self.request.json_predicate_hints)
+        wanted = file_filter(predicate, snapshot.metadata)
         limit, max_files = self.request.limit_hint, self.request.max_files
         whole = start is None and wanted is None and limit is None and max_files is None
         scope = (self.table.identity, style.response_format, style.scheme, style.partition_columns)
@@ -86,8 +88,12 @@ class SnapshotQuery:
         by_partition = response_format == "delta" and bool(snapshot.metadata.partition_columns)
         page = Page(batches, limit=limit, max_files=max_files, rows_before=rows_before, by_partition=by_partition)
         files = _Files(page, whole, kept, self.sharing.urls(self.table), self._signer())
-        tally = Tally()
-        body = self._lines(snapshot, files, style, tally)
+        access = self.table.caller.access
+        if predicate is not None:
+            from deltaic.pruning.shape import shape
+
+            access.note(predicates=shape(predicate, snapshot.metadata))
+        body = self._lines(snapshot, files, style, access.tally)
         # The head and the first files are made before the 200 begins: what is wrong with a log shows up there.
         first = list(_take(body, 2))
         # How many files a filter or a row limit leaves is known when they have been looked at.
@@ -98,7 +104,6 @@ class SnapshotQuery:
             options=self.options,
             chunks=chain(first, body),
             negotiated_end=self.options.capabilities.include_end_stream_action,
-            tally=tally,
             weight=(lambda: weight_of_files(snapshot, files.urls, max_files)) if countable else Weight,
         )
 
@@ -117,9 +122,11 @@ class SnapshotQuery:
         return snapshot, claims.response_format if claims else negotiate(snapshot.live_features, self.options)
 
     def _lines(self, snapshot: Snapshot, files: _Files, style: FileStyle, tally: Tally) -> Iterator[bytes]:
+        tally.other_lines += HEAD_LINES
         yield head_lines(self.table, snapshot, style.response_format)
         yield from file_lines(files.page, files.urls, style, files.kept, tally, whole=files.whole)
         if self.request.opts_into_end_stream or self.options.capabilities.include_end_stream_action:
+            tally.other_lines += 1
             yield self._end(snapshot, files, style.response_format, expires=bool(tally.files))
 
     def _end(self, snapshot: Snapshot, files: _Files, response_format: ResponseFormat, *, expires: bool) -> bytes:

@@ -78,6 +78,7 @@ def get_result(  # noqa: PLR0913 -- the parts of one request
         page_token=request.page_token,
         include_refresh_token=submitted.include_refresh_token and request.page_token is None,
     )
+    table.note_asked(submitted)
     submitted.check_gate(table.gate)
     options = ResponseOptions(
         replace(asked.capabilities, response_formats=(query.response_format,)),

@@ -91,6 +91,11 @@ class SigningSessions:
         role = storage.role_arn or self._role
         return self._session(role, recipient_id) if role else own_credentials()
 
+    def name_of(self, recipient_id: str, storage: StorageConfig) -> str | None:
+        """Return the name of the session that `credentials` gives, as S3's access log has it; None if it is none."""
+        role = storage.role_arn or self._role
+        return session_name(recipient_id) if role and not storage.secret else None
+
     def reader(self, storage: StorageConfig) -> Callable[[], Credentials]:
         """Return a function that gives the credentials with which this server reads logs, renewed when called.
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from deltaic.delta.scan.file_batches import FileBatch
-from deltaic.sharing.answer import Tally
+from deltaic.sharing.access import Tally
 from deltaic.sharing.lines.line_cache import VersionLines
 from deltaic.sharing.lines.rendering import FileStyle, render, render_kept
 from deltaic.storage.urls import TableUrls
@@ -25,11 +25,9 @@ def file_lines(  # noqa: PLR0913 -- the parts of one answer
     known = kept.whole() if kept is not None and whole else None
     tally.files = 0
     if known is not None:
-        tally.files = sum(len(block.paths) for block in known)
-        yield from render_kept(known, urls, style)
+        yield from render_kept(known, urls, style, tally)
         return
     for batch in batches:
-        tally.files += batch.files.num_rows
-        yield from render(batch, urls, style, kept)
+        yield from render(batch, urls, style, tally, kept)
     if kept is not None and whole:
         kept.keep_whole()

@@ -1,6 +1,7 @@
 """The two lines that head an answer: the protocol and the metaData of a version."""
 
 from dataclasses import replace
+from typing import Final
 
 import msgspec
 
@@ -9,6 +10,8 @@ from deltaic.delta.snapshot import Snapshot
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import ResponseFormat
 from deltaic.sharing.context import SharedTable
+
+HEAD_LINES: Final = 2
 
 
 def head_lines(

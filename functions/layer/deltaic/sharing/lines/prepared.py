@@ -1,5 +1,6 @@
 """File lines without what a signature touches, ready to be signed for whoever asks."""
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +29,8 @@ class Prepared:
     """Below the table's root, as S3 signs them."""
     suffixes: list[bytes]
     """What follows the URL; empty where it is late."""
+    sizes: "array[int]"
+    """Bytes of the files, `q`."""
     late: tuple[LateUrl, ...] = ()
 
     def pick(self, rows: Sequence[int]) -> "Prepared":
@@ -36,11 +39,16 @@ class Prepared:
         late = tuple(
             LateUrl(places[one.row], one.before, one.path, one.after) for one in self.late if one.row in places
         )
-        return Prepared([self.paths[row] for row in rows], [self.suffixes[row] for row in rows], late)
+        return Prepared(
+            [self.paths[row] for row in rows],
+            [self.suffixes[row] for row in rows],
+            array("q", [self.sizes[row] for row in rows]),
+            late,
+        )
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory, estimated."""
         late = sum(len(one.before) + len(one.path) + len(one.after) + 4 * PER_OBJECT for one in self.late)
-        objects = 2 * PER_OBJECT * len(self.paths)
+        objects = (2 * PER_OBJECT + self.sizes.itemsize) * len(self.paths)
         return sum(map(len, self.paths)) + sum(map(len, self.suffixes)) + objects + late

@@ -5,6 +5,7 @@ that does not depend on the signature is prepared once, column by column, and ma
 """
 
 import json
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +21,7 @@ from deltaic.delta.scan.file_batches import FileBatch
 from deltaic.delta.scan.partition_codes import partition_codes
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
 from deltaic.protocol.lines import file_id
+from deltaic.sharing.access import Tally
 from deltaic.sharing.lines.cells import integers, octets, texts
 from deltaic.sharing.lines.line_cache import BLOCK_ROWS, VersionLines
 from deltaic.sharing.lines.prepared import LateUrl, Prepared
@@ -44,61 +46,78 @@ class FileStyle:
     """Those that every line names, null where the log leaves one out: in parquet format, where Spark looks them up."""
 
 
-def render(batch: FileBatch, urls: TableUrls, style: FileStyle, kept: VersionLines | None = None) -> Iterator[bytes]:
-    """Yield the lines of some live files, in their order, in chunks of at most BLOCK_ROWS lines."""
+def render(
+    batch: FileBatch, urls: TableUrls, style: FileStyle, tally: Tally, kept: VersionLines | None = None
+) -> Iterator[bytes]:
+    """Yield the lines of some live files, in their order, in chunks of at most BLOCK_ROWS lines, and count them."""
     prefix = _prefix(style, urls.expires_at_ms)
     if kept is None:
         # A few lines, so that they leave soon, then the others of the batch at once, which is cheaper.
         for files in (batch.files.slice(0, BLOCK_ROWS), batch.files.slice(BLOCK_ROWS)):
-            yield from _passing(files, prefix, urls, style)
+            yield from _passing(files, prefix, urls, style, tally)
         return
     for block in kept.blocks(batch):
         lines = block.lines
         if lines is None:
             lines = _prepared(block.files, urls, style)
             kept.keep(block, lines)
-        yield from _passing(block.files, prefix, urls, style) if lines is None else _chunks(lines, prefix, urls)
+        if lines is None:
+            yield from _passing(block.files, prefix, urls, style, tally)
+        else:
+            yield from _chunks(lines, prefix, urls, tally)
 
 
-def render_kept(blocks: Iterable[Prepared], urls: TableUrls, style: FileStyle) -> Iterator[bytes]:
+def render_kept(blocks: Iterable[Prepared], urls: TableUrls, style: FileStyle, tally: Tally) -> Iterator[bytes]:
     """Yield prepared lines as `render` does."""
     prefix = _prefix(style, urls.expires_at_ms)
     for block in blocks:
-        yield from _chunks(block, prefix, urls)
+        yield from _chunks(block, prefix, urls, tally)
 
 
 def _prepared(files: pa.RecordBatch, urls: TableUrls, style: FileStyle) -> Prepared | None:
     """Return the lines without their signatures; None where a file lies outside the table's root."""
     paths = urls.relative(files.column("path"))
-    return None if paths is None else Prepared(paths, *_suffixes(files, style))
+    return None if paths is None else _lines(paths, files, style)
 
 
-def _chunks(lines: Prepared, prefix: bytes, urls: TableUrls) -> Iterator[bytes]:
+def _lines(paths: list[bytes], files: pa.RecordBatch, style: FileStyle) -> Prepared:
+    suffixes, late = _suffixes(files, style)
+    return Prepared(paths, suffixes, array("q", integers(files.column("size"))), late)
+
+
+def _chunks(lines: Prepared, prefix: bytes, urls: TableUrls, tally: Tally) -> Iterator[bytes]:
     suffixes = _signed(lines.suffixes, lines.late, urls)
+    tally.deletion_vectors += len(lines.late)
     for at in range(0, len(suffixes), BLOCK_ROWS):
+        sizes = lines.sizes[at : at + BLOCK_ROWS]
+        tally.add(len(sizes), sum(sizes))
         yield urls.signer.lines(prefix, lines.paths[at : at + BLOCK_ROWS], suffixes[at : at + BLOCK_ROWS])
 
 
-def _passing(files: pa.RecordBatch, prefix: bytes, urls: TableUrls, style: FileStyle) -> Iterator[bytes]:
+def _passing(files: pa.RecordBatch, prefix: bytes, urls: TableUrls, style: FileStyle, tally: Tally) -> Iterator[bytes]:
     """Render files whose lines are not kept: without the detour over a suffix for each."""
     paths = urls.relative(files.column("path"))
     if paths is None:
         for at in range(0, files.num_rows, BLOCK_ROWS):
-            yield _one_by_one(files.slice(at, BLOCK_ROWS), prefix, urls, style)
+            some = files.slice(at, BLOCK_ROWS)
+            suffixes, late = _suffixes(some, style)
+            tally.deletion_vectors += len(late)
+            tally.add(some.num_rows, sum(integers(some.column("size"))))
+            yield _one_by_one(some, prefix, _signed(suffixes, late, urls), urls)
         return
     if style.response_format == "delta" and files.column("deletionVector").null_count < files.num_rows:
-        yield from _chunks(Prepared(paths, *_suffixes(files, style)), prefix, urls)
+        yield from _chunks(_lines(paths, files, style), prefix, urls, tally)
         return
-    columns = _columns(files, style)
+    columns, sizes = _columns(files, style), array("q", integers(files.column("size")))
     for at in range(0, len(paths), BLOCK_ROWS):
         part = slice(at, at + BLOCK_ROWS)
-        suffixes = (column if isinstance(column, bytes) else column[part] for column in columns)
-        yield urls.signer.lines(prefix, paths[part], *suffixes)
+        tally.add(len(sizes[part]), sum(sizes[part]))
+        tails = (column if isinstance(column, bytes) else column[part] for column in columns)
+        yield urls.signer.lines(prefix, paths[part], *tails)
 
 
-def _one_by_one(files: pa.RecordBatch, prefix: bytes, urls: TableUrls, style: FileStyle) -> bytes:
+def _one_by_one(files: pa.RecordBatch, prefix: bytes, suffixes: list[bytes], urls: TableUrls) -> bytes:
     """Render files of which some lie outside the table's root."""
-    suffixes = _signed(*_suffixes(files, style), urls)
     paths: list[str] = files.column("path").to_pylist()
     return b"".join(prefix + urls.url(path).encode() + tail for path, tail in zip(paths, suffixes, strict=True))
 

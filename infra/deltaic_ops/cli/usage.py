@@ -1,0 +1,120 @@
+"""Decides what `deltaic usage` does: both access logs into one table, and what that table says."""
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from deltaic.errors import InvalidParameter
+
+from deltaic_ops.cli.operator import AsJson, Operator, operator, wire
+from deltaic_ops.local.access_logs import FETCHES, FOLDER, REQUESTS
+from deltaic_ops.local.resources import DATA_BUCKET
+from deltaic_ops.usage_page import page
+from deltaic_ops.usage_report import Use
+from deltaic_ops.usage_report import report as read
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+
+HERE = f"s3://{DATA_BUCKET}/usage"
+"""Where the usage table of the embedded AWS lies, unless something else is said."""
+
+
+@app.command()
+def collect(  # noqa: PLR0913, PLR0917 -- the job's own arguments
+    ctx: typer.Context,
+    requests: Annotated[
+        list[str] | None, typer.Option(metavar="PATH", help="The functions' log: a file, folder or glob. Repeatable.")
+    ] = None,
+    fetches: Annotated[
+        list[str] | None, typer.Option(metavar="PATH", help="S3's access logs: the same. Repeatable.")
+    ] = None,
+    to: Annotated[
+        str, typer.Option("--to", envvar="DELTAIC_USAGE", metavar="S3_URL", help="Location of the usage table.")
+    ] = "",
+    table: Annotated[str, typer.Option(metavar="SHARE.SCHEMA.TABLE", help="Share it under this name.")] = "",
+    run_id: Annotated[
+        str, typer.Option(metavar="NAME", help="Name of this run: repeated with it, nothing is written twice.")
+    ] = "",
+    wait: Annotated[float, typer.Option(metavar="SECONDS", help="Wait for another writer of the table.")] = 0.0,
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Spark's heap, such as 4g.")] = "1g",
+    as_json: AsJson = False,
+) -> None:
+    r"""Lead what S3 saw being fetched back to who asked for it, as `python -m deltaic_pipeline.usage` does anywhere.
+
+    Without paths it reads the logs that `deltaic serve` keeps in the state folder. Logs may overlap and come late.
+    Exit codes: 0 done, 1 refused or failed, 2 wrong arguments, 4 another writer has the table or took it: run again.
+
+    \b
+    deltaic usage collect
+    deltaic usage collect --requests 's3://logs/endpoints/*/*' --fetches 's3://logs/s3/2026-11-2*' \
+        --to s3://lake/usage --table audit.usage.accesses
+    """
+    from deltaic_pipeline.usage import main
+
+    out = operator(ctx, as_json)
+    kept = out.state.absolute() / FOLDER
+    local = requests is None and fetches is None
+    if local and (kept / REQUESTS).exists():
+        requests, fetches, to = [f"{kept / REQUESTS}*"], [f"{kept / FETCHES}*"], to or HERE
+    if not (requests and fetches and to):
+        raise InvalidParameter(
+            "say where the logs are and where the table is: --requests, --fetches and --to; without them the logs that "
+            f"`deltaic serve` keeps are read, of which {kept} has none"
+        )
+    os.environ.update(out.connection.environment)
+    arguments = [f"--to={to}", f"--run-id={run_id}", f"--wait={wait}", f"--memory={memory}"]
+    arguments += [f"--catalog={out.connection.catalog_table}", *([f"--table={table}"] if table else [])]
+    arguments += ["--requests", *requests, "--fetches", *fetches] + ["--json"] * as_json
+    raise typer.Exit(main(arguments))
+
+
+@app.command()
+def report(
+    ctx: typer.Context,
+    source: Annotated[
+        str, typer.Option("--from", envvar="DELTAIC_USAGE", metavar="S3_URL", help="Location of the usage table.")
+    ] = HERE,
+    days: Annotated[int, typer.Option(min=1, max=3653, help="The last days, today among them.")] = 30,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write one HTML file with plots.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    r"""Show who read what: for each recipient and table the requests, the files and the bytes.
+
+    \b
+    deltaic usage report --days 7
+    deltaic usage report --html usage.html
+    """
+    out = operator(ctx, as_json)
+    today = datetime.now(UTC).date()
+    found = read(source, days, out.connection.environment, today)
+    if html is not None:
+        html.write_text(page(found, today), encoding="utf-8")
+        out.note(f"{html} is written")
+    if as_json:
+        out.json({
+            "since": str(found.since),
+            "uses": [wire(use) for use in found.uses],
+            "days": {str(day): sent for day, sent in sorted(found.days.items())},
+        })  # fmt: skip
+        return
+    _show(out, found.uses)
+
+
+def _show(out: Operator, uses: list[Use]) -> None:
+    out.rows(
+        uses,
+        [
+            ("recipient", lambda use: use.recipient),
+            ("table", lambda use: use.table),
+            ("requests", lambda use: f"{use.requests:,}"),
+            ("refused", lambda use: f"{use.refused:,}"),
+            ("files signed", lambda use: f"{use.files_signed:,}"),
+            ("fetches", lambda use: f"{use.fetches:,}"),
+            ("bytes sent", lambda use: f"{use.bytes_sent:,}"),
+            ("unexplained", lambda use: f"{use.unexplained:,}"),
+            ("last", lambda use: use.last_at),
+        ],
+        "nobody asked for anything in these days",
+    )

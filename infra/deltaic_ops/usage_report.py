@@ -1,0 +1,146 @@
+"""What the usage table says, in few numbers: for each recipient and table, and for each day; read without Spark."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
+
+from deltaic.catalog.items import Item
+from deltaic.errors import NotFound, Unavailable
+from deltaic_pipeline.access import S3Access
+
+COLUMNS: Final = (
+    "time",
+    "day",
+    "kind",
+    "recipient_id",
+    "recipient",
+    "share",
+    "schema",
+    "table",
+    "status",
+    "explained_by",
+    "bytes_sent",
+    "files_signed",
+    "bytes_signed",
+)
+"""All that is read of the table."""
+
+_ERROR: Final = 400
+UNKNOWN: Final = "(unknown)"
+
+
+@dataclass(slots=True, kw_only=True)
+class Use(Item):
+    """What one recipient did with one table."""
+
+    recipient: str
+    table: str
+    """`share.schema.table`; of a request that named none, a part of it or nothing."""
+
+    requests: int = 0
+    refused: int = 0
+    """Requests that were answered with an error."""
+
+    files_signed: int = 0
+    bytes_signed: int = 0
+    fetches: int = 0
+    bytes_sent: int = 0
+    unexplained: int = 0
+    """Fetches that no request explains."""
+
+    last_at: datetime
+
+
+@dataclass(slots=True)
+class Report:
+    """The usage of some days."""
+
+    since: date
+    uses: list[Use] = field(default_factory=list)
+    """By recipient and table; what sent most comes first."""
+
+    days: dict[date, dict[str, int]] = field(default_factory=dict)
+    """Bytes sent by day and recipient."""
+
+
+def report(location: str, days: int, environment: Mapping[str, str], today: date | None = None) -> Report:
+    """Read the table's last days, a batch at a time; raises NotFound where there is no table, Unavailable."""
+    since = (today or datetime.now(UTC).date()) - timedelta(days=days - 1)
+    uses: dict[tuple[str, str], Use] = {}
+    found = Report(since)
+    for row in _rows(location, since, environment):
+        _count(row, uses, found.days)
+    found.uses = sorted(uses.values(), key=lambda use: (-use.bytes_sent, use.recipient, use.table))
+    return found
+
+
+def _count(row: Mapping[str, Any], uses: dict[tuple[str, str], Use], days: dict[date, dict[str, int]]) -> None:
+    who = row["recipient"] or row["recipient_id"] or UNKNOWN
+    table = ".".join(filter(None, (row["share"], row["schema"], row["table"])))
+    last = row["last"].astimezone(UTC)
+    use = uses.setdefault((who, table), Use(recipient=who, table=table, last_at=last))
+    use.last_at = max(use.last_at, last)
+    if row["kind"] == "request":
+        use.requests += row["rows"]
+        use.refused += row["refused"] or 0
+        use.files_signed += row["files_signed"] or 0
+        use.bytes_signed += row["bytes_signed"] or 0
+        return
+    use.fetches += row["rows"]
+    use.unexplained += row["unexplained"] or 0
+    use.bytes_sent += row["bytes_sent"] or 0
+    sent = days.setdefault(row["day"], {})
+    sent[who] = sent.get(who, 0) + (row["bytes_sent"] or 0)
+
+
+def _rows(location: str, since: date, environment: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Yield sums of each batch of rows, by kind, day, recipient and table."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    by = ["kind", "day", "recipient_id", "recipient", "share", "schema", "table"]
+    sums = ["refused", "unexplained", "files_signed", "bytes_signed", "bytes_sent"]
+    try:
+        table = DeltaTable(location, storage_options=storage_options(environment))
+        # By the folders of the days, so that the files of earlier ones are not opened.
+        recent = pc.field("day") >= pa.scalar(since, pa.date32())
+        for batch in table.to_pyarrow_dataset().to_batches(columns=list(COLUMNS), filter=recent):
+            rows: Any = pa.Table.from_batches([batch])
+            refused = pc.greater_equal(rows["status"], _ERROR).cast(pa.int64())
+            unexplained = pc.equal(rows["explained_by"], 0).cast(pa.int64())
+            rows = rows.append_column("refused", refused).append_column("unexplained", unexplained)
+            grouped = rows.group_by(by).aggregate([([], "count_all"), ("time", "max"), *((one, "sum") for one in sums)])
+            names = {"count_all": "rows", "time_max": "last", **{f"{one}_sum": one for one in sums}}
+            yield from grouped.rename_columns([names.get(name, name) for name in grouped.column_names]).to_pylist()
+    except TableNotFoundError:
+        raise NotFound(
+            f"there is no usage table at {location}: make it with `deltaic usage collect`, or say --from"
+        ) from None
+    except (DeltaError, OSError, pa.ArrowException) as failure:
+        raise Unavailable(f"the usage table {location} cannot be read: {failure}") from failure
+
+
+def storage_options(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return how `deltalake` reaches the S3 that the variables name."""
+    access = S3Access.from_environment(environment)
+    told = {
+        "AWS_REGION": access.region,
+        "AWS_ENDPOINT_URL": access.endpoint,
+        "AWS_ACCESS_KEY_ID": access.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": access.secret_access_key,
+        "AWS_SESSION_TOKEN": access.session_token,
+        "AWS_ALLOW_HTTP": "true" if (access.endpoint or "").startswith("http://") else None,
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def amount(size: float) -> str:
+    """Return bytes as people read them."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if size < 1000:  # noqa: PLR2004 -- decimal units
+            return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
+        size /= 1000
+    return f"{size:,.1f} PB"

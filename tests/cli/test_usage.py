@@ -1,0 +1,113 @@
+"""The report of the usage table: what was asked and fetched, for people, for scripts and for browsers."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+from deltaic.errors import NotFound
+from deltaic_ops.usage_page import page
+from deltaic_ops.usage_report import COLUMNS, report
+from deltaic_pipeline.tracing import COLUMNS as WRITTEN
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cli.conftest import Deltaic
+
+TODAY = date(2026, 11, 22)
+HOSTILE = "eve</title><script>alert(1)</script>&\"'"
+TYPES = {"STRING": pa.string(), "BIGINT": pa.int64(), "INT": pa.int32(), "DATE": pa.date32()}
+TIME = pa.timestamp("us", "UTC")
+
+
+def row(kind: str, recipient: str | None, day: int = 22, **more: Any) -> dict[str, Any]:
+    told = {"kind": kind, "recipient": recipient, "recipient_id": "id-1", "share": "s", "schema": "d", "table": "t"}
+    return {**told, "day": date(2026, 11, day), "time": datetime(2026, 11, day, 9, tzinfo=UTC), "status": 200, **more}
+
+
+ROWS = [
+    row("request", "alice", files_signed=3, bytes_signed=900),
+    row("request", "alice", status=404, table="none"),
+    row("fetch", "alice", bytes_sent=500, explained_by=1),
+    row("fetch", "alice", bytes_sent=400, explained_by=0, day=21),
+    row("fetch", None, bytes_sent=7, explained_by=0, table=None, schema=None, share=None),
+    row("fetch", HOSTILE, bytes_sent=70_000, explained_by=2),
+    row("fetch", "alice", bytes_sent=1 << 40, explained_by=1, day=1),
+]
+
+
+@pytest.fixture(scope="module")
+def location(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = str(tmp_path_factory.mktemp("usage"))
+    schema = pa.schema([pa.field(name, TIME if name == "time" else TYPES[WRITTEN[name]]) for name in COLUMNS])
+    deltalake.write_deltalake(folder, pa.Table.from_pylist(ROWS, schema), partition_by=["day"])
+    return folder
+
+
+def test_the_report_sums_requests_and_fetches_of_the_last_days(location: str) -> None:
+    found = report(location, 7, {"AWS_ACCESS_KEY_ID": "none"}, TODAY)
+    told = [(use.recipient, use.table, use.requests, use.refused, use.fetches, use.bytes_sent) for use in found.uses]
+    assert told == [
+        (HOSTILE, "s.d.t", 0, 0, 1, 70_000),
+        ("alice", "s.d.t", 1, 0, 2, 900),
+        ("id-1", "", 0, 0, 1, 7),
+        ("alice", "s.d.none", 1, 1, 0, 0),
+    ]
+    assert [(use.files_signed, use.bytes_signed, use.unexplained) for use in found.uses][:2] == [(0, 0, 0), (3, 900, 1)]
+    assert found.days == {date(2026, 11, 21): {"alice": 400}, TODAY: {"alice": 500, HOSTILE: 70_000, "id-1": 7}}
+
+
+class Tags(HTMLParser):
+    """What a browser would make of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.texts: list[str] = []
+        self.attributes: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += [name for name, _ in attrs]
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def test_the_page_shows_hostile_names_as_text_and_fetches_nothing(location: str) -> None:
+    text = page(report(location, 7, {"AWS_ACCESS_KEY_ID": "none"}, TODAY), TODAY)
+    found = Tags()
+    found.feed(text)
+    assert HOSTILE in found.texts
+    assert not found.tags & {"script", "img", "link", "iframe", "object", "a"}
+    assert not [name for name in found.attributes if name.startswith("on") or name in {"href", "src"}]
+    assert "70.0 kB" in text
+
+
+def test_a_page_without_usage_is_a_page(location: str) -> None:
+    text = page(report(location, 7, {"AWS_ACCESS_KEY_ID": "none"}, date(2027, 6, 1)), date(2027, 6, 1))
+    assert "Nothing was fetched" in text
+
+
+def test_a_table_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="deltaic usage collect"):
+        report(str(tmp_path / "none"), 7, {"AWS_ACCESS_KEY_ID": "none"}, TODAY)
+
+
+def test_logs_that_are_nowhere_are_asked_for(deltaic: Deltaic) -> None:
+    result = deltaic("usage collect")
+    assert result.exit_code == 1
+    assert "--requests, --fetches and --to" in result.stderr
+
+
+def test_the_report_is_for_people_scripts_and_browsers(deltaic: Deltaic, location: str, tmp_path: Path) -> None:
+    told = json.loads(deltaic.done(f"usage report --from {location} --days 3653 --html {tmp_path}/usage.html --json"))
+    assert told["uses"][0]["bytesSent"] == 900 + (1 << 40)
+    assert "<svg" in (tmp_path / "usage.html").read_text()
+    assert "1,099,511,628,676" in deltaic.done(f"usage report --from {location} --days 3653")

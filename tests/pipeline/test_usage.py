@@ -1,0 +1,145 @@
+"""Who read what: both logs are understood to the last line, and a fetch is led back to its request, once."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltaic_pipeline.access_logs import fetches, lines_of, requests, understood
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+OWNER = "79a59df900b949e55d96a1e698fbacedfd6e09d98eacf8f8d5218e7cd47ef2be"
+SESSION = "arn:aws:sts::123456789012:assumed-role/deltaic-SigningRole/94a26bdf-eb59-451f-9385-cbb00a46a948"
+SIGNED = "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Date=20261122T075816Z&X-Amz-Expires=3600&X-Amz-Signature=ab12"
+
+
+def line(**changed: str) -> str:
+    """Return a line as the user guide has them, its fields in their order."""
+    fields = {
+        "owner": OWNER,
+        "bucket": "lake",
+        "time": "[22/Nov/2026:07:58:18 +0000]",
+        "ip": "192.0.2.3",
+        "requester": SESSION,
+        "id": "3E57427F3EXAMPLE",
+        "operation": "REST.GET.OBJECT",
+        "key": "orders/day%253D1/part-0.parquet",
+        "uri": f'"GET /orders/day%3D1/part-0.parquet?{SIGNED} HTTP/1.1"',
+        "status": "206",
+        "error": "-",
+        "sent": "3081",
+        "size": "9000",
+        "total": "7",
+        "turnaround": "5",
+        "referer": '"-"',
+        "agent": '"Python/3.11 aiohttp/3.13.4"',
+        "version": "-",
+        "host": "s9lzHYrFp76ZVxRcpX9+5cjAnEH2ROuNkd2BHfIa6UkFVdtjf5mKR3/eTPFvsiP/XV/VLi31234=",
+        "signature": "SigV4",
+        "cipher": "ECDHE-RSA-AES128-GCM-SHA256",
+        "auth": "QueryString",
+        "header": "lake.s3.us-west-1.amazonaws.com",
+        "tls": "TLSv1.2",
+        "point": "-",
+        "acl": "-",
+    } | changed
+    return " ".join(fields.values())
+
+
+CASES = [
+    pytest.param({}, {"bytes_sent": 3081, "object_bytes": 9000, "status": 206, "error_code": None}, id="whole"),
+    pytest.param({}, {"session": SESSION[-36:], "role": "deltaic-SigningRole"}, id="session"),
+    pytest.param({}, {"signed_at": "20261122T075816Z", "key": "orders/day=1/part-0.parquet"}, id="signed"),
+    pytest.param({"requester": "-"}, {"session": None, "role": None}, id="anonymous"),
+    pytest.param({"requester": OWNER}, {"session": None}, id="canonical id"),
+    pytest.param({"requester": "arn:aws:iam::123456789012:user/eve"}, {"session": None}, id="user"),
+    pytest.param({"sent": "-", "size": "-", "total": "-", "turnaround": "-"}, {"bytes_sent": 0}, id="hyphens"),
+    pytest.param({"status": "403", "error": "AccessDenied"}, {"error_code": "AccessDenied"}, id="refused"),
+    pytest.param({"uri": "-", "key": "-", "operation": "S3.EXPIRE.OBJECT"}, {"signed_at": None}, id="no uri"),
+    pytest.param({"uri": '"-"'}, {"key": "orders/day=1/part-0.parquet"}, id="quoted hyphen"),
+    pytest.param(
+        {"key": "t/a%252Bb%2520c%2525d", "uri": '"GET /lake/t/a%2Bb%20c%25d HTTP/1.1"'},
+        {"key": "t/a+b c%d"},
+        id="twice encoded",
+    ),
+    pytest.param(
+        {"key": "t/50%2525/a%25b", "uri": '"GET /t/50%2525/a%25b HTTP/1.1"'}, {"key": "t/50%25/a%b"}, id="once"
+    ),
+    pytest.param({"key": "t/%25E6%25BC%25A2", "uri": '"GET /t/%E6%BC%A2 HTTP/1.1"'}, {"key": "t/漢"}, id="utf-8"),
+    pytest.param(
+        {"key": "-", "operation": "REST.GET.BUCKET", "uri": '"GET /?list-type=2&prefix=orders%2F_log HTTP/1.1"'},
+        {"key": "orders/_log", "signed_at": None},
+        id="listing",
+    ),
+    pytest.param({"agent": '"Mozilla/5.0 (X; "quoted") like"'}, {"bytes_sent": 3081}, id="quotes in the agent"),
+    pytest.param({"agent": '"x" 200 - 1 1 1 1 "-" "y"'}, {"bytes_sent": 3081, "status": 206}, id="an agent that lies"),
+    pytest.param({"uri": '"GET /k?x="-"200 HTTP/1.1"'}, {"bytes_sent": 3081, "status": 206}, id="a target with quotes"),
+    pytest.param({"acl": "- us-east-1 a-field-of-tomorrow"}, {"bytes_sent": 3081}, id="more fields"),
+    pytest.param({"agent": '"Spark 4.1 (delta)"'}, {"user_agent": "Spark 4.1 (delta)"}, id="agent"),
+]
+
+
+@pytest.fixture(scope="module")
+def read(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """All cases by their ids, read at once."""
+    log = tmp_path_factory.mktemp("fetches") / "log"
+    changes: list[Any] = [case.values[0] for case in CASES]
+    log.write_text("".join(line(id=f"R{number}", **changed) + "\n" for number, changed in enumerate(changes)))
+    rows = [row.asDict() for row in fetches(spark, [str(log)]).collect()]
+    return {row["id"].split("/")[1]: row for row in rows if row["verdict"] == "understood"}
+
+
+@pytest.mark.parametrize("number", [pytest.param(number, id=case.id) for number, case in enumerate(CASES)])
+def test_a_line_of_the_access_log_is_understood(read: dict[str, dict[str, Any]], number: int) -> None:
+    expected: Any = CASES[number].values[1]
+    row = read[f"R{number}"]
+    assert {name: row[name] for name in expected} == expected
+    assert "ab12" not in str(row)
+
+
+def test_lines_that_cannot_be_read_are_counted_with_their_file(spark: "SparkSession", tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("\n".join([line(), "", "no such line", line(time="[yesterday]"), line(id="B")]))
+    (tmp_path / "two.gz").write_bytes(gzip.compress(line(id="C").encode()))
+    found = lines_of(fetches(spark, [str(tmp_path)]))
+    assert (found.understood, found.malformed, found.others, found.first) == (3, 2, 0, "2026-11-22")
+    assert found.malformed_in.endswith("/one")
+
+
+def event(number: int, **changed: object) -> dict[str, object]:
+    told = {
+        "level": "INFO",
+        "message": "request",
+        "endpoint": "query_table",
+        "requestId": f"q-{number}",
+        "time": f"2026-11-22T07:58:{number:02}.500+00:00",
+        "status": 200,
+        "names": {"share": "s", "schema": "d", "table": "t"},
+    }
+    return told | changed
+
+
+def test_requests_are_read_bare_exported_and_from_a_subscription(spark: "SparkSession", tmp_path: Path) -> None:
+    bare = json.dumps(event(1))
+    (tmp_path / "bare.json").write_text(f'{bare}\n{bare}\nSTART RequestId: 1 Version: 2\n{{"_aws": {{}}}}\n')
+    exported = f"2026-11-22T07:58:02.000Z {json.dumps(event(2))}\n2026-11-22T07:58:02.000Z END RequestId: 1\n"
+    (tmp_path / "000000.gz").write_bytes(gzip.compress(exported.encode()))
+    envelopes = [
+        {"messageType": "DATA_MESSAGE", "logEvents": [{"id": "1", "timestamp": 1, "message": json.dumps(event(n))}]}
+        for n in (3, 4)
+    ]
+    (tmp_path / "delivered").write_text("".join(map(json.dumps, envelopes)))
+    (tmp_path / "cut.json").write_text(bare[: len(bare) // 2] + ', "requestId"\n' + json.dumps(event(5, time="now")))
+    rows = requests(spark, [str(tmp_path)])
+    found = lines_of(rows)
+    assert (found.understood, found.malformed, found.others) == (5, 2, 3)
+    assert found.malformed_in.endswith("/cut.json")
+    told = [(row["request_id"], row["share"], str(row["time"])) for row in understood(rows).collect()]
+    assert sorted(told) == [(f"q-{n}", "s", f"2026-11-22 07:58:0{n}.500000") for n in (1, 2, 3, 4)]
