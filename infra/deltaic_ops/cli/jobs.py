@@ -129,7 +129,7 @@ def list_runs(
     deltaic pipeline list --days 30
     """
     out = operator(ctx, as_json)
-    found = list(_runs(out).recent(timedelta(days=days)))
+    found = sorted(_runs(out).recent(timedelta(days=days)), key=lambda run: run.created, reverse=True)
     planned = list(Schedules(out.connection.jobs, out.connection.client).all())
     if as_json:
         schedules = [

@@ -62,8 +62,6 @@ class Package:
     files: Mapping[str, Path]
     """By the name that each has in S3."""
 
-    wheel: Path
-
 
 def build(folder: Path, target: Target, report: Report = lambda _: None) -> Package:
     """Build the package for a processor and a Python into a folder; the same sources give the same digest.
@@ -95,7 +93,7 @@ def build(folder: Path, target: Target, report: Report = lambda _: None) -> Pack
     for name, file in files.items():
         digest.update(f"{name} {file.stat().st_size}\n".encode())
         digest.update(file.read_bytes())
-    return Package(digest.hexdigest()[:32], files, wheel)
+    return Package(digest.hexdigest()[:32], files)
 
 
 def upload(client: "S3Client", bucket: str, package: Package, report: Report = lambda _: None) -> bool:

@@ -82,7 +82,7 @@ class JobRuns:
             return _run(self._emr.get_job_run(applicationId=self._where.application_id, jobRunId=job_run_id)["jobRun"])
 
     def recent(self, since: timedelta) -> Iterator[JobRun]:
-        """Yield the runs that were begun in that time, the latest first."""
+        """Yield the runs that were begun in that time, as EMR lists them."""
         asked: dict[str, Any] = {
             "applicationId": self._where.application_id,
             "createdAtAfter": datetime.now(UTC) - since,
@@ -97,9 +97,9 @@ class JobRuns:
 
     def find(self, named: str, since: timedelta = timedelta(days=30)) -> JobRun:
         """Return the latest run with this id of EMR, this run id, or this dataset; raises NotFound."""
-        for run in self.recent(since):
-            if named == run.id or named in run.name.split(" "):
-                return self.get(run.id)
+        called = [run for run in self.recent(since) if named == run.id or named in run.name.split(" ")]
+        if called:
+            return self.get(max(called, key=lambda run: run.created).id)
         raise NotFound(f"no run of the last {since.days} days is called '{named}': see `deltaic pipeline list`")
 
     def cancel(self, job_run_id: str) -> None:
