@@ -238,6 +238,8 @@ class StandIn(AbstractContextManager["StandIn"]):
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
+        if run.state != "RUNNING":  # cancelled while it was prepared
+            self._end(run)
         out, err = run.process.communicate()
         self._log(role, run, {"stdout": out, "stderr": err})
         return run.process.returncode

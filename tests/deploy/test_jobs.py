@@ -176,8 +176,13 @@ def test_a_cancelled_run_writes_nothing(jobs: Jobs) -> None:
     begun = jobs.deltaic("run", jobs.dataset("cancelled"), "--on", "emr", "--detach", "--json")
     assert begun.exit_code == 0, begun.output
     run_id = json.loads(begun.stdout)[0]["jobRunId"]
+    run = jobs.stand_in.runs[run_id]
+    while run.process is None:
+        time.sleep(0.1)
     ended = jobs.deltaic("cancel", run_id, "--json")
     assert json.loads(ended.stdout)[0]["state"] == "CANCELLED"
+    while run.ended is None:
+        time.sleep(0.1)
     assert jobs.deltaic("status", run_id).exit_code == 1
     assert "Contents" not in jobs.client("s3").list_objects_v2(Bucket=jobs.lake, Prefix="jobs/cancelled/")
 
