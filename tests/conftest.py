@@ -13,11 +13,26 @@ pytest_plugins = ["pipeline.fixtures"]
 """Spark's, which two folders share; what a folder starts is its worker's own."""
 
 
+LONGEST = ("pipeline", "datasets", "deploy")
+"""Folders that take longest are begun first, so that no worker is left alone with one of them at the end."""
+
+
 class ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Gives each folder of tests to one worker: what a folder starts (a server, Spark) is then started once."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid.partition("::")[0].removeprefix("tests/").partition("/")[0]
+        return folder_of(nodeid)
+
+
+def folder_of(nodeid: str) -> str:
+    """Return the folder of a test, or the file of one that is in none."""
+    return nodeid.partition("::")[0].removeprefix("tests/").partition("/")[0]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest folders first; the order within each stays."""
+    ranks = {folder: rank for rank, folder in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(folder_of(item.nodeid), len(LONGEST)))
 
 
 @pytest.hookimpl(optionalhook=True)
