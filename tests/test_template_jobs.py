@@ -87,16 +87,23 @@ def test_a_job_may_do_what_jobs_do_and_nothing_else(resources: dict[str, dict[st
     }
 
 
-def test_a_job_has_leases_and_entries_of_tables_and_nothing_of_recipients(resources: dict[str, dict[str, Any]]) -> None:
+def test_a_job_reads_entries_and_writes_leases_and_entries_of_tables(resources: dict[str, dict[str, Any]]) -> None:
     bound = {
         action: statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
         for statement in role(resources)
         for action in several(statement["Action"])
         if action.startswith("dynamodb:")
     }
-    for partition in ("recipients", "recipient/0a", "storages", "query/0a", "token/ab"):
-        assert not [action for action, allowed in bound.items() if any(fnmatchcase(partition, key) for key in allowed)]
-    assert bound["dynamodb:UpdateItem"] == ["lease/*"]
+    assert bound == {
+        "dynamodb:GetItem": ["lease/*", "shares", "share/*"],
+        "dynamodb:Query": ["shares", "share/*", "recipients", "storages"],
+        "dynamodb:UpdateItem": ["lease/*"],
+        "dynamodb:PutItem": ["shares", "share/*"],
+        "dynamodb:ConditionCheckItem": ["shares", "share/*"],
+    }
+    # Grants, tokens and queries: what says who may read.
+    for partition in ("recipient/0a", "query/0a", "token/ab"):
+        assert not any(fnmatchcase(partition, key) for allowed in bound.values() for key in allowed)
 
 
 def test_only_emr_runs_jobs_and_only_those_of_the_application(resources: dict[str, dict[str, Any]]) -> None:

@@ -33,6 +33,7 @@ ENVIRONMENT = {
     "AWS_REGION": "eu-west-1",
     "CATALOG_TABLE": "catalog",
     "TOKENS_TABLE": "tokens",
+    "SIGNING_ROLE_ARN": "arn:aws:iam::123456789012:role/signing",
     "URL_TTL_SECONDS": "3600",
 }
 JOB = "arn:aws:emr-serverless:eu-west-1:123456789012:/applications/00abc123/jobruns/job-1"
@@ -76,6 +77,7 @@ def test_an_event_becomes_exactly_this_request(app: ModuleType) -> None:
                     f"--conf spark.archives={PACKAGE}/environment.tar.gz#environment "
                     "--conf spark.emr-serverless.driverEnv.CATALOG_TABLE=catalog "
                     "--conf spark.emr-serverless.driverEnv.TOKENS_TABLE=tokens "
+                    "--conf spark.emr-serverless.driverEnv.SIGNING_ROLE_ARN=arn:aws:iam::123456789012:role/signing "
                     "--conf spark.emr-serverless.driverEnv.URL_TTL_SECONDS=3600 "
                     "--conf spark.emr-serverless.driverEnv.AWS_REGION=eu-west-1 "
                     "--conf spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON=./environment/bin/python "

@@ -86,6 +86,7 @@ class JobSettings(BaseModel):
     region: str = Field(alias="AWS_REGION")
     catalog_table: str = Field(alias="CATALOG_TABLE")
     tokens_table: str = Field(alias="TOKENS_TABLE")
+    signing_role_arn: str = Field(alias="SIGNING_ROLE_ARN")
     url_ttl_seconds: str = Field(alias="URL_TTL_SECONDS")
 
 
@@ -108,6 +109,7 @@ def start(client: "EMRServerlessClient", where: JobSettings, folder: str, reques
     told = {
         "CATALOG_TABLE": where.catalog_table,
         "TOKENS_TABLE": where.tokens_table,
+        "SIGNING_ROLE_ARN": where.signing_role_arn,
         "URL_TTL_SECONDS": where.url_ttl_seconds,
         "AWS_REGION": where.region,
         "PYSPARK_DRIVER_PYTHON": PYTHON,

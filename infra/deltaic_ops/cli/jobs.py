@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
+from urllib.parse import quote
 
 import typer
 from deltaic.errors import InvalidParameter
@@ -192,6 +193,11 @@ def request(  # noqa: PLR0913 -- the fields of a request
     if memory:
         told["spark"] = {f"spark.{part}.memory": memory for part in ("driver", "executor")}
     return told
+
+
+def name_of(location: str) -> str:
+    """Return what a run about a location is called: one word, the end of a long one."""
+    return quote(location, safe=":/")[-128:]
 
 
 def run_on_emr(out: Operator, asked: dict[str, Any], *, detach: bool) -> int:

@@ -5,7 +5,6 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 from deltaic_pipeline.datasets.checking import check as findings_of
@@ -13,7 +12,7 @@ from deltaic_pipeline.datasets.model import json_schema
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.maintenance import CHECKPOINT_AFTER
 
-from deltaic_ops.cli.jobs import Detach, On, request, run_on_emr
+from deltaic_ops.cli.jobs import Detach, On, name_of, request, run_on_emr
 from deltaic_ops.cli.jobs import app as jobs
 from deltaic_ops.cli.operator import AsJson, operator
 from deltaic_ops.jobs import files
@@ -154,7 +153,7 @@ def maintain_table(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     given += ["--no-optimize"] * (not optimize) + ["--no-checkpoint"] * (not checkpoint)
     given += ["--no-vacuum"] * (not vacuum) + ["--dry-run"] * dry_run + ["--json"] * as_json
     if on == "emr":
-        asked = request("maintain", quote(location, safe=":/")[-128:], given, run_id=run_id, memory=memory)
+        asked = request("maintain", name_of(location), given, run_id=run_id, memory=memory)
         raise typer.Exit(run_on_emr(out, asked, detach=detach))
     from deltaic_pipeline.maintain import main
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from deltaic.errors import InvalidParameter
 
+from deltaic_ops.cli.jobs import Detach, On, name_of, request, run_on_emr
 from deltaic_ops.cli.operator import AsJson, Operator, operator, wire
 from deltaic_ops.local.access_logs import FETCHES, FOLDER, REQUESTS
 from deltaic_ops.local.resources import DATA_BUCKET
@@ -38,10 +39,14 @@ def collect(  # noqa: PLR0913, PLR0917 -- the job's own arguments
         str, typer.Option(metavar="NAME", help="Name of this run: repeated with it, nothing is written twice.")
     ] = "",
     wait: Annotated[float, typer.Option(metavar="SECONDS", help="Wait for another writer of the table.")] = 0.0,
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="Spark's heap, such as 4g.")] = "1g",
+    memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="Spark's heap, such as 4g (default: 1g here, EMR's own there).")
+    ] = "",
+    on: On = "local",
+    detach: Detach = False,
     as_json: AsJson = False,
 ) -> None:
-    r"""Lead what S3 saw being fetched back to who asked for it, as `python -m deltaic_pipeline.usage` does anywhere.
+    r"""Lead what S3 saw being fetched back to who asked for it, on this machine or on EMR Serverless.
 
     Without paths it reads the logs that `deltaic serve` keeps in the state folder. Logs may overlap and come late.
     Exit codes: 0 done, 1 refused or failed, 2 wrong arguments, 4 another writer has the table or took it: run again.
@@ -51,8 +56,6 @@ def collect(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     deltaic usage collect --requests 's3://logs/endpoints/*/*' --fetches 's3://logs/s3/2026-11-2*' \
         --to s3://lake/usage --table audit.usage.accesses
     """
-    from deltaic_pipeline.usage import main
-
     out = operator(ctx, as_json)
     kept = out.state.absolute() / FOLDER
     local = requests is None and fetches is None
@@ -63,11 +66,16 @@ def collect(  # noqa: PLR0913, PLR0917 -- the job's own arguments
             "say where the logs are and where the table is: --requests, --fetches and --to; without them the logs that "
             f"`deltaic serve` keeps are read, of which {kept} has none"
         )
+    given = [f"--to={to}", f"--wait={wait}", *([f"--table={table}"] if table else []), *["--json"] * as_json]
+    given += ["--requests", *requests, "--fetches", *fetches]
+    if on == "emr":
+        asked = request("usage", name_of(to), given, run_id=run_id, memory=memory)
+        raise typer.Exit(run_on_emr(out, asked, detach=detach))
+    from deltaic_pipeline.usage import main
+
     os.environ.update(out.connection.environment)
-    arguments = [f"--to={to}", f"--run-id={run_id}", f"--wait={wait}", f"--memory={memory}"]
-    arguments += [f"--catalog={out.connection.catalog_table}", *([f"--table={table}"] if table else [])]
-    arguments += ["--requests", *requests, "--fetches", *fetches] + ["--json"] * as_json
-    raise typer.Exit(main(arguments))
+    here = [f"--run-id={run_id}", f"--memory={memory}", f"--catalog={out.connection.catalog_table}"]
+    raise typer.Exit(main([*here, *given]))
 
 
 @app.command()
