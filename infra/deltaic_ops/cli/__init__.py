@@ -30,6 +30,8 @@ NOUNS = {
     "token": _Noun("token", "app", "Bearer tokens and the profile files that carry them."),
     "pipeline": _Noun("pipeline", "app", "Datasets: files that say how shared tables are built with Spark."),
     "usage": _Noun("usage", "app", "Usage: who asked for what, and what was fetched, to the byte."),
+    "backup": _Noun("backup", "backup", "Write the catalog into a file."),
+    "restore": _Noun("backup", "restore", "Write such a file into an empty stack."),
     "serve": _Noun("serve", "serve", "Serve shares on this machine."),
     "env": _Noun("env", "env", "Print how other programs reach the embedded AWS."),
     "demo": _Noun("demo", "demo", "Share a sample dataset on this machine and read it."),
