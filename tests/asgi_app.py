@@ -2,20 +2,24 @@
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from deltaic.http.asgi import Message
 from deltaic.http.edge import UseCase, application
 from deltaic.http.streaming import DeadlineReached
 
 FAILED = b"!aborted\n"
+T = TypeVar("T")
 
 
-def run(work: Coroutine[Any, Any, None]) -> None:
-    """Run on a loop of its own, and leave the one alone that other tests' handlers keep in this thread."""
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run on a loop of its own, and leave the one alone that other tests' handlers keep in this thread.
+
+    `asyncio.run` would forget that one, which is then collected unclosed.
+    """
     loop = asyncio.new_event_loop()
     try:
-        loop.run_until_complete(work)
+        return loop.run_until_complete(work)
     finally:
         loop.close()
 

@@ -1,10 +1,10 @@
 """What a use case is told of a request, from the event that API Gateway hands on."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from asgi_app import run
 from deltaic.errors import MalformedRequest, Unauthenticated
 from deltaic.http.asgi import Message
 from deltaic.http.request import Request, read_request
@@ -36,7 +36,7 @@ def read(
     async def receive() -> Message:
         return messages.pop(0)
 
-    return asyncio.run(read_request(scope, receive))
+    return run(read_request(scope, receive))
 
 
 def test_identity_comes_from_the_authorizer() -> None:

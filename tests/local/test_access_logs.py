@@ -1,11 +1,11 @@
 """The embedded store's access log: what was answered, to whom, and nothing by which a reader of it could fetch."""
 
-import asyncio
 import stat
 from pathlib import Path
 from typing import Any
 
 import pytest
+from asgi_app import run
 from deltaic_ops.local.access_logs import FETCHES, FILES, LoggedStore, fetch_log
 
 ARN = "arn:aws:sts::000000000000:assumed-role/signing/alice"
@@ -42,7 +42,7 @@ def lines_of(method: str = "GET", *, target: str = "/lake/t/a%20b", arn: str | N
     async def nothing() -> Any:
         """Have nothing to give."""
 
-    asyncio.run(LoggedStore(app, lambda *_: arn, written.append)(scope, nothing, ignore))
+    run(LoggedStore(app, lambda *_: arn, written.append)(scope, nothing, ignore))
     return written
 
 
