@@ -1,0 +1,98 @@
+"""Decides what `deltaic verify` does: a recipient's round against the endpoint, as a list of what holds."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import httpx
+import typer
+from deltaic.errors import Conflict, InvalidParameter, NotFound
+from rich.console import Console
+from rich.text import Text
+
+from deltaic_ops.cli.operator import AsJson, Operator, operator
+from deltaic_ops.verify import TABLES, TIMEOUT_SECONDS, Caller, Finding
+from deltaic_ops.verify import verify as checks
+
+LIFE = timedelta(minutes=15)
+
+
+def verify(  # noqa: PLR0913, PLR0917 -- what a round needs
+    ctx: typer.Context,
+    share: Annotated[str, typer.Argument(metavar="[SHARE]", help="Only this share; else all that are granted.")] = "",
+    as_recipient: Annotated[str, typer.Option("--as", metavar="RECIPIENT", help="With a token made for it.")] = "",
+    profile: Annotated[Path | None, typer.Option(metavar="FILE", help="With the token of a profile file.")] = None,
+    tables: Annotated[int, typer.Option(min=1, help="How many of each share are read.")] = TABLES,
+    endpoint: Annotated[str, typer.Option(envvar="DELTAIC_ENDPOINT", metavar="URL", help="Else the stack's.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    r"""Play a recipient against the endpoint: what is granted can be read, and nothing else.
+
+    The token that --as makes lives for the round and a quarter of an hour at most. The exit code is 1 when anything
+    does not hold.
+
+    \b
+    deltaic --stack deltaic-prod verify --as alice
+    deltaic verify sales_share --profile alice.share --json
+    """
+    out = operator(ctx, as_json)
+    if bool(as_recipient) == (profile is not None):
+        raise InvalidParameter("say as whom: --as RECIPIENT, or --profile FILE")
+    found = []
+    with (
+        _caller(out, as_recipient, profile, endpoint) as (where, bearer),
+        httpx.Client(timeout=TIMEOUT_SECONDS) as client,
+    ):
+        strangers = _strangers(out, as_recipient) if as_recipient else []
+        for finding in checks(Caller(client, where, bearer), [share] if share else [], strangers, tables):
+            found.append(finding)
+            if not as_json:
+                _show(finding)
+    if as_json:
+        out.json([asdict(finding) for finding in found])
+    failed = sum(not finding.holds for finding in found)
+    out.note(f"{len(found) - failed} of {len(found)} checks hold at {where}")
+    if failed:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _caller(out: Operator, recipient: str, profile: Path | None, endpoint: str) -> Iterator[tuple[str, str]]:
+    """Give the endpoint and a token for it; one that is made here is revoked when the round is over."""
+    if profile is not None:
+        try:
+            told = json.loads(profile.read_text(encoding="utf-8"))
+            yield str(endpoint or told["endpoint"]).rstrip("/"), str(told["bearerToken"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InvalidParameter(f"{profile} is no profile file: {error}") from None
+        return
+    where = (endpoint or out.connection.sharing_endpoint).rstrip("/")
+    if not where:
+        raise NotFound("no endpoint is known: give --endpoint, or the stack by --stack")
+    known = out.admin.recipients.get(recipient)
+    try:
+        issued = out.admin.tokens.create(known, LIFE, comment="deltaic verify")
+    except Conflict as refusal:
+        raise Conflict(f"{refusal.message}; or give the profile of one of them: --profile FILE") from None
+    try:
+        yield where, issued.secret
+    finally:
+        out.admin.tokens.revoke(known, issued.token.id)
+
+
+def _strangers(out: Operator, recipient: str) -> list[str]:
+    """Return a share that exists and is not granted, if there is one."""
+    granted = {grant.share.lower() for grant in out.admin.grants.of_recipient(recipient)}
+    return [share.name for share in out.admin.shares.list() if share.name.lower() not in granted][:1]
+
+
+def _show(finding: Finding) -> None:
+    mark = ("ok", "green") if finding.holds else ("FAILED", "bold red")
+    text = Text.assemble(mark, f" {finding.check} ", (finding.said, "dim"))
+    if finding.remedy:
+        text.append(f"\n   look at {finding.remedy}")
+    Console(highlight=False).print(text, soft_wrap=True)
