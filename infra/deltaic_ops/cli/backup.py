@@ -21,6 +21,7 @@ def backup(ctx: typer.Context, file: File, as_json: AsJson = False) -> None:
     Access keys of storages stay in Secrets Manager, and what passes by itself (submitted queries) is left out.
 
     \b
+    deltaic backup 2026-11-22.jsonl
     deltaic --stack deltaic-prod backup 2026-11-22.jsonl
     """
     out = operator(ctx, as_json)
@@ -43,6 +44,7 @@ def restore(ctx: typer.Context, file: File, as_json: AsJson = False) -> None:
     Restored again, it goes on where it stopped. Two catalogs are never mixed.
 
     \b
+    deltaic restore 2026-11-22.jsonl
     deltaic --stack deltaic-new restore 2026-11-22.jsonl
     """
     out = operator(ctx, as_json)

@@ -36,6 +36,7 @@ def verify(  # noqa: PLR0913, PLR0917 -- what a round needs
     does not hold.
 
     \b
+    deltaic verify --as alice
     deltaic --stack deltaic-prod verify --as alice
     deltaic verify sales_share --profile alice.share --json
     """
