@@ -4,21 +4,22 @@ import hashlib
 import json
 import stat
 from collections.abc import Callable
-from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import boto3
 import pytest
 from cli.conftest import Deltaic
 from deltaic.catalog import schema
-from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.items import Token
 from deltaic.catalog.leases import Leases
 from deltaic.catalog.tokens import TokenStore
-from deltaic.errors import Unauthenticated
+from deltaic.errors import InvalidParameter, Unauthenticated
 from deltaic_ops.backup import Backup, Tables, backup, from_text, restore, to_text
+from deltaic_ops.local.embedded import EmbeddedAws
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,25 +34,47 @@ LISTS = (
 )
 
 
-@pytest.fixture
-def full(filled: Deltaic) -> Deltaic:
-    """Return the command over a catalog with tokens, a storage with keys, and what passes by itself."""
-    filled.done("token create alice --profile alice.share --expires 90d")
-    filled.done("token create alice --profile old.share")
-    revoked = filled.json("token list alice")[0]["id"]
-    filled.done(f"token revoke alice {revoked}")
-    filled.done("storage create vault --access-key-id AKIDEXAMPLE --secret-access-key-stdin", given="hush\n")
-    filled.done("table create vaccine_share.acme.kept --location s3://bucket/kept --storage vault --history")
-    return filled
-
-
-@pytest.fixture
-def elsewhere(deltaic: Deltaic, dynamodb: Any) -> Deltaic:
-    """Return the command over another stack, which is empty."""
+def stack_of(aws: EmbeddedAws, dynamodb: Any) -> Deltaic:
+    """Return the command over a stack of its own, which is empty."""
     unique = uuid4().hex
     named = {"CATALOG_TABLE": f"catalog-{unique}", "TOKENS_TABLE": f"tokens-{unique}"}
     schema.create(dynamodb, named["CATALOG_TABLE"], named["TOKENS_TABLE"])
-    return replace(deltaic, variables={**deltaic.variables, **named})
+    return Deltaic({**aws.environment, **named, "DELTAIC_ENDPOINT": "https://shares.test/delta-sharing/"})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where the profiles of the full stack are, and its backup."""
+    return tmp_path_factory.mktemp("backup")
+
+
+@pytest.fixture(scope="module")
+def full(embedded_aws: EmbeddedAws, aws_session: boto3.Session, folder: Path) -> Deltaic:
+    """Return the command over a catalog with one of each thing, tokens, a storage with keys; backed up once."""
+    stack = stack_of(embedded_aws, aws_session.client("dynamodb", endpoint_url=embedded_aws.endpoint))
+    for line in (
+        "share create vaccine_share",
+        "schema create vaccine_share.acme",
+        "table create vaccine_share.acme.patients --location s3://bucket/patients",
+        "storage create minio --endpoint http://minio:9000 --path-style",
+        "recipient create alice",
+        "grant create alice vaccine_share",
+        f"token create alice --profile {folder}/alice.share --expires 90d",
+        f"token create alice --profile {folder}/old.share",
+    ):
+        stack.done(line)
+    stack.done(f"token revoke alice {stack.json('token list alice')[0]['id']}")
+    stack.done("storage create vault --access-key-id AKIDEXAMPLE --secret-access-key-stdin", given="hush\n")
+    stack.done("table create vaccine_share.acme.kept --location s3://bucket/kept --storage vault --history")
+    assert "2 tables" in stack.done(f"backup {folder}/copy.jsonl")
+    return stack
+
+
+@pytest.fixture
+def elsewhere(full: Deltaic, embedded_aws: EmbeddedAws, dynamodb: Any) -> Deltaic:
+    """Return the command over another stack, which is empty, while there is a backup of the full one."""
+    assert full.variables["CATALOG_TABLE"]
+    return stack_of(embedded_aws, dynamodb)
 
 
 @pytest.fixture
@@ -59,15 +82,14 @@ def tables(dynamodb: Any) -> Callable[[Deltaic], Tables]:
     return lambda stack: Tables(dynamodb, stack.variables["CATALOG_TABLE"], stack.variables["TOKENS_TABLE"])
 
 
-def bearer(profile: str) -> str:
-    return str(json.loads(Path(profile).read_text())["bearerToken"])
+def bearer(profile: Path) -> str:
+    return str(json.loads(profile.read_text())["bearerToken"])
 
 
 def test_every_list_and_every_profile_is_the_same_in_the_other_stack(
-    full: Deltaic, elsewhere: Deltaic, dynamodb: Any
+    full: Deltaic, elsewhere: Deltaic, dynamodb: Any, folder: Path
 ) -> None:
-    full.done("backup copy.jsonl")
-    said = elsewhere.json("restore copy.jsonl")
+    said = elsewhere.json(f"restore {folder}/copy.jsonl")
     assert {name: said[name] for name in ("shares", "tables", "storages", "tokens")} == {
         "shares": 1,
         "tables": 2,
@@ -81,7 +103,7 @@ def test_every_list_and_every_profile_is_the_same_in_the_other_stack(
     before = TokenStore(full.variables["TOKENS_TABLE"], Dynamo(lambda: dynamodb))
     answers = []
     for profile in ("alice.share", "old.share"):
-        found = [_asked(each, bearer(profile)) for each in (before, store)]
+        found = [_asked(each, bearer(folder / profile)) for each in (before, store)]
         assert found[0] == found[1]
         answers.append(found[1])
     assert sorted(answer is None for answer in answers) == [False, True]
@@ -94,11 +116,10 @@ def _asked(store: TokenStore, secret: str) -> Token | None:
         return None
 
 
-def test_the_restored_catalog_goes_on_like_any_other(full: Deltaic, elsewhere: Deltaic) -> None:
-    full.done("backup copy.jsonl")
-    elsewhere.done("restore copy.jsonl")
+def test_the_restored_catalog_goes_on_like_any_other(elsewhere: Deltaic, folder: Path) -> None:
+    elsewhere.done(f"restore {folder}/copy.jsonl")
     elsewhere.done("schema create vaccine_share.more")
-    elsewhere.done("token create alice --profile new.share")
+    elsewhere.done(f"token create alice --profile {folder}/new.share")
     elsewhere.done("table delete vaccine_share.acme.kept")
     elsewhere.done("storage delete vault")
     refused = elsewhere("schema delete vaccine_share.acme")
@@ -106,19 +127,17 @@ def test_the_restored_catalog_goes_on_like_any_other(full: Deltaic, elsewhere: D
     assert "1 table" in refused.output
 
 
-def test_no_secret_is_in_the_file_and_nobody_else_reads_it(full: Deltaic) -> None:
-    told = full.done("backup copy.jsonl")
-    text = Path("copy.jsonl").read_text()
-    assert "2 tables" in told
-    for secret in ("hush", "AKIDEXAMPLE", bearer("alice.share"), bearer("old.share")):
+@pytest.mark.usefixtures("full")
+def test_no_secret_is_in_the_file_and_nobody_else_reads_it(folder: Path) -> None:
+    text = (folder / "copy.jsonl").read_text()
+    for secret in ("hush", "AKIDEXAMPLE", bearer(folder / "alice.share"), bearer(folder / "old.share")):
         assert secret not in text
-    assert hashlib.sha256(bearer("alice.share").encode()).hexdigest() in text
-    assert stat.S_IMODE(Path("copy.jsonl").stat().st_mode) == 0o600
+    assert hashlib.sha256(bearer(folder / "alice.share").encode()).hexdigest() in text
+    assert stat.S_IMODE((folder / "copy.jsonl").stat().st_mode) == 0o600
 
 
-def test_a_storages_keys_are_looked_for_where_the_other_stack_may_read_them(full: Deltaic, elsewhere: Deltaic) -> None:
-    full.done("backup copy.jsonl")
-    told = elsewhere.done("restore copy.jsonl")
+def test_a_storages_keys_are_looked_for_where_the_other_stack_may_read_them(elsewhere: Deltaic, folder: Path) -> None:
+    told = elsewhere.done(f"restore {folder}/copy.jsonl")
     assert "deltaic storage update vault" in told
     catalog = elsewhere.variables["CATALOG_TABLE"]
     assert [one["secret"] for one in elsewhere.json("storage list") if one["name"] == "vault"] == [
@@ -127,8 +146,6 @@ def test_a_storages_keys_are_looked_for_where_the_other_stack_may_read_them(full
 
 
 def test_what_passes_by_itself_is_left_out(full: Deltaic, dynamodb: Any, tables: Callable[[Deltaic], Tables]) -> None:
-    from datetime import timedelta
-
     before = backup(tables(full))
     leases = Leases(full.variables["CATALOG_TABLE"], Dynamo(lambda: dynamodb))
     leases.acquire("s3://bucket/patients", "somebody", timedelta(minutes=1))
@@ -145,16 +162,12 @@ def test_a_restore_that_was_interrupted_goes_on(
     assert restore(tables(elsewhere), made) == 0
 
 
-@pytest.mark.parametrize(
-    "line", ["share create other", "recipient create bob", "storage create minio --region eu-west-1"]
-)
-def test_two_catalogs_are_not_mixed(full: Deltaic, elsewhere: Deltaic, admin: CatalogAdmin, line: str) -> None:
-    full.done("backup copy.jsonl")
+@pytest.mark.parametrize("line", ["recipient create bob", "storage create minio --region eu-west-1"])
+def test_two_catalogs_are_not_mixed(elsewhere: Deltaic, folder: Path, line: str) -> None:
     elsewhere.done(line)
-    refused = elsewhere("restore copy.jsonl")
+    refused = elsewhere(f"restore {folder}/copy.jsonl")
     assert (refused.exit_code, "empty stack" in refused.output) == (1, True)
-    assert elsewhere.json("grant list") == []
-    assert admin.recipients.get("alice").name == "alice"
+    assert elsewhere.json("grant list") == elsewhere.json("share list") == []
 
 
 def changed(lines: list[str]) -> list[str]:
@@ -174,22 +187,25 @@ def changed(lines: list[str]) -> list[str]:
         pytest.param(lambda lines: ['{"deltaicBackup": 2, "made": ""}\n', *lines[1:]], "format 2", id="a later format"),
     ],
 )
-def test_half_a_file_restores_nothing(
-    full: Deltaic, elsewhere: Deltaic, change: Callable[[list[str]], list[str]], message: str
-) -> None:
-    full.done("backup copy.jsonl")
-    lines = Path("copy.jsonl").read_text().splitlines(keepends=True)
-    Path("copy.jsonl").write_text("".join(change(lines)))
-    refused = elsewhere("restore copy.jsonl")
-    assert (refused.exit_code, message in refused.output) == (1, True), refused.output
+def test_half_a_file_is_none(change: Callable[[list[str]], list[str]], message: str) -> None:
+    items = [{"pk": "shares", "sk": f"share/{name}", "name": name} for name in ("vaccine", "b", "c")]
+    lines = list(to_text(Backup("2026-11-22T00:00:00Z", [("catalog", item) for item in items])))
+    with pytest.raises(InvalidParameter, match=message):
+        from_text(change(lines), "copy.jsonl")
+
+
+def test_half_a_file_restores_nothing(elsewhere: Deltaic, folder: Path) -> None:
+    (folder / "half.jsonl").write_text((folder / "copy.jsonl").read_text()[:-1])
+    refused = elsewhere(f"restore {folder}/half.jsonl")
+    assert (refused.exit_code, "cut short" in refused.output) == (1, True), refused.output
     assert elsewhere.json("share list") == []
 
 
-def test_a_file_that_is_there_is_not_written_over(full: Deltaic) -> None:
-    Path("copy.jsonl").write_text("mine")
-    assert full("backup copy.jsonl").exit_code == 1
-    assert Path("copy.jsonl").read_text() == "mine"
-    assert full("restore nowhere.jsonl").exit_code == 1
+def test_a_file_that_is_there_is_not_written_over(full: Deltaic, folder: Path) -> None:
+    (folder / "mine.jsonl").write_text("mine")
+    assert full(f"backup {folder}/mine.jsonl").exit_code == 1
+    assert (folder / "mine.jsonl").read_text() == "mine"
+    assert full(f"restore {folder}/nowhere.jsonl").exit_code == 1
 
 
 TEXT = st.text(max_size=8)
