@@ -7,11 +7,15 @@ from typing import Any
 import boto3
 import pytest
 from deltaic_ops.local.embedded import EmbeddedAws
+from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 pytest_plugins = ["pipeline.fixtures"]
 """Spark's, which two folders share; what a folder starts is its worker's own."""
 
+
+settings.register_profile("brief", settings.get_profile("ci"), max_examples=10)
+"""For `--hypothesis-profile`: a law is tried at length on one Python, and shortly on the others."""
 
 LONGEST = ("pipeline", "datasets", "deploy")
 """Folders that take longest are begun first, so that no worker is left alone with one of them at the end."""
