@@ -14,6 +14,7 @@ from deltaic.sharing.caller import TableName
 load_before_snapshot(
     "deltaic.catalog.queries",
     "deltaic.pruning.json_hints",
+    "deltaic.pruning.shape",
     "deltaic.pruning.skipper",
     "deltaic.pruning.sql_hints",
     "deltaic.pruning.sql_tree",
