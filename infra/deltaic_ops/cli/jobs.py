@@ -1,5 +1,6 @@
 """Decides what `deltaic pipeline` does with jobs on EMR Serverless: package, runs there, their logs, schedules."""
 
+import os
 import tempfile
 import uuid
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from urllib.parse import quote
 
 import typer
 from deltaic.errors import InvalidParameter
+from deltaic_pipeline import entry
 from deltaic_pipeline.steps import silent, step, terminal
 
 from deltaic_ops.cli.operator import AsJson, Column, Operator, operator
@@ -26,6 +28,13 @@ Place = Literal["local", "emr"]
 On = Annotated[Place, typer.Option(help="Where it runs: on this machine, or on EMR Serverless (the stack's).")]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="EMR's id of the job run, the run's id, or a dataset's name.")]
 Detach = Annotated[bool, typer.Option("--detach", help="With --on emr: do not wait for the end.")]
+RunId = Annotated[
+    str, typer.Option("--run-id", metavar="NAME", help="Name of this run: repeated with it, nothing is done twice.")
+]
+Wait = Annotated[float, typer.Option(metavar="SECONDS", help="Wait for another writer of the table.")]
+Memory = Annotated[
+    str, typer.Option(metavar="SIZE", help="Spark's heap, such as 4g (default: 1g here, EMR's own there).")
+]
 
 
 @app.command()
@@ -58,14 +67,11 @@ def package(
 
 
 def _architecture(out: Operator, told: str) -> Architecture:
-    if not told:
-        client = out.connection.client("emr-serverless")
-        said = client.get_application(applicationId=out.connection.jobs.application_id)["application"]
-        told = str(said.get("architecture", "X86_64")).lower()
+    wanted = told or _runs(out).architecture()
     for known in get_args(Architecture):
-        if told == known:
+        if wanted == known:
             return known  # type: ignore[no-any-return]
-    raise InvalidParameter(f"--architecture {told} is neither arm64 nor x86_64")
+    raise InvalidParameter(f"--architecture {wanted} is neither arm64 nor x86_64")
 
 
 @app.command()
@@ -195,9 +201,18 @@ def request(  # noqa: PLR0913 -- the fields of a request
     return told
 
 
-def name_of(location: str) -> str:
-    """Return what a run about a location is called: one word, the end of a long one."""
-    return quote(location, safe=":/")[-128:]
+def run_job(  # noqa: PLR0913 -- the options that every job has
+    out: Operator, job: str, name: str, given: Sequence[str], *, on: Place, detach: bool, run_id: str, memory: str
+) -> int:
+    """Run a job with these arguments, here or on EMR Serverless, and return its exit code."""
+    if on == "emr":
+        # One word, the end of a long one.
+        asked = request(job, quote(name, safe=":/")[-128:], given, run_id=run_id, memory=memory)
+        return run_on_emr(out, asked, detach=detach)
+    # The job reaches AWS as any tool does: by the ordinary variables.
+    os.environ.update(out.connection.environment)
+    here = [f"--run-id={run_id}", f"--memory={memory}", f"--catalog={out.connection.catalog_table}"]
+    return entry.main([job, *given, *here])
 
 
 def run_on_emr(out: Operator, asked: dict[str, Any], *, detach: bool) -> int:

@@ -1,7 +1,6 @@
 """Decides what `deltaic pipeline` does: what a dataset file may say, what is wrong with one, its run, and upkeep."""
 
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,7 @@ from deltaic_pipeline.datasets.model import json_schema
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.maintenance import CHECKPOINT_AFTER
 
-from deltaic_ops.cli.jobs import Detach, On, name_of, request, run_on_emr
+from deltaic_ops.cli.jobs import Detach, Memory, On, RunId, Wait, request, run_job, run_on_emr
 from deltaic_ops.cli.jobs import app as jobs
 from deltaic_ops.cli.operator import AsJson, operator
 from deltaic_ops.jobs import files
@@ -62,16 +61,12 @@ def check(ctx: typer.Context, file: File, as_json: AsJson = False) -> None:
 def run(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     ctx: typer.Context,
     file: File,
-    run_id: Annotated[
-        str, typer.Option(metavar="NAME", help="Name of this run: repeated with it, nothing is written twice.")
-    ] = "",
+    run_id: RunId = "",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show plan, differences and counts; change nothing.")
     ] = False,
-    wait: Annotated[float, typer.Option(metavar="SECONDS", help="Wait for another writer of the table.")] = 0.0,
-    memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="Spark's heap, such as 4g (default: 1g here, EMR's own there).")
-    ] = "",
+    wait: Wait = 0.0,
+    memory: Memory = "",
     jar: Annotated[list[str] | None, typer.Option(metavar="PATH", help="A database's driver. Can be repeated.")] = None,
     on: On = "local",
     detach: Detach = False,
@@ -95,12 +90,8 @@ def run(  # noqa: PLR0913, PLR0917 -- the job's own arguments
         drivers = [files.jar(s3, bucket, each) for each in jar or ()]
         asked = request("run", dataset.name, [url, *given], run_id=run_id, memory=memory, jars=drivers)
         raise typer.Exit(run_on_emr(out, asked, detach=detach))
-    from deltaic_pipeline.run import main
-
-    # The job reaches AWS as any tool does: by the ordinary variables.
-    os.environ.update(out.connection.environment)
-    here = [f"--run-id={run_id}", f"--memory={memory}", f"--catalog={out.connection.catalog_table}"]
-    raise typer.Exit(main([file, *given, *here, *(f"--jar={each}" for each in jar or ())]))
+    given += [f"--jar={each}" for each in jar or ()]
+    raise typer.Exit(run_job(out, "run", file, [file, *given], on=on, detach=detach, run_id=run_id, memory=memory))
 
 
 @app.command("maintain")
@@ -125,13 +116,9 @@ def maintain_table(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     stream_checkpoint: Annotated[
         list[str] | None, typer.Option(metavar="PATH", help="Of a stream that reads the table. Can be repeated.")
     ] = None,
-    run_id: Annotated[
-        str, typer.Option(metavar="NAME", help="Name of this run: repeated with it, nothing is joined twice.")
-    ] = "",
-    wait: Annotated[float, typer.Option(metavar="SECONDS", help="Wait for another writer of the table.")] = 0.0,
-    memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="Spark's heap, such as 4g (default: 1g here, EMR's own there).")
-    ] = "",
+    run_id: RunId = "",
+    wait: Wait = 0.0,
+    memory: Memory = "",
     on: On = "local",
     detach: Detach = False,
     as_json: AsJson = False,
@@ -152,14 +139,7 @@ def maintain_table(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     given += [f"--keep={keep}"] * (keep is not None) + [f"--url-ttl={url_ttl}"] * (url_ttl is not None)
     given += ["--no-optimize"] * (not optimize) + ["--no-checkpoint"] * (not checkpoint)
     given += ["--no-vacuum"] * (not vacuum) + ["--dry-run"] * dry_run + ["--json"] * as_json
-    if on == "emr":
-        asked = request("maintain", name_of(location), given, run_id=run_id, memory=memory)
-        raise typer.Exit(run_on_emr(out, asked, detach=detach))
-    from deltaic_pipeline.maintain import main
-
-    os.environ.update(out.connection.environment)
-    here = [f"--run-id={run_id}", f"--memory={memory}", f"--catalog={out.connection.catalog_table}"]
-    raise typer.Exit(main([*given, *here]))
+    raise typer.Exit(run_job(out, "maintain", location, given, on=on, detach=detach, run_id=run_id, memory=memory))
 
 
 app.registered_commands.extend(jobs.registered_commands)

@@ -1,6 +1,5 @@
 """Decides what `deltaic usage` does: both access logs into one table, and what that table says."""
 
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +7,7 @@ from typing import Annotated
 import typer
 from deltaic.errors import InvalidParameter
 
-from deltaic_ops.cli.jobs import Detach, On, name_of, request, run_on_emr
+from deltaic_ops.cli.jobs import Detach, Memory, On, RunId, Wait, run_job
 from deltaic_ops.cli.operator import AsJson, Operator, operator, wire
 from deltaic_ops.local.access_logs import FETCHES, FOLDER, REQUESTS
 from deltaic_ops.local.resources import DATA_BUCKET
@@ -35,13 +34,9 @@ def collect(  # noqa: PLR0913, PLR0917 -- the job's own arguments
         str, typer.Option("--to", envvar="DELTAIC_USAGE", metavar="S3_URL", help="Location of the usage table.")
     ] = "",
     table: Annotated[str, typer.Option(metavar="SHARE.SCHEMA.TABLE", help="Share it under this name.")] = "",
-    run_id: Annotated[
-        str, typer.Option(metavar="NAME", help="Name of this run: repeated with it, nothing is written twice.")
-    ] = "",
-    wait: Annotated[float, typer.Option(metavar="SECONDS", help="Wait for another writer of the table.")] = 0.0,
-    memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="Spark's heap, such as 4g (default: 1g here, EMR's own there).")
-    ] = "",
+    run_id: RunId = "",
+    wait: Wait = 0.0,
+    memory: Memory = "",
     on: On = "local",
     detach: Detach = False,
     as_json: AsJson = False,
@@ -68,14 +63,7 @@ def collect(  # noqa: PLR0913, PLR0917 -- the job's own arguments
         )
     given = [f"--to={to}", f"--wait={wait}", *([f"--table={table}"] if table else []), *["--json"] * as_json]
     given += ["--requests", *requests, "--fetches", *fetches]
-    if on == "emr":
-        asked = request("usage", name_of(to), given, run_id=run_id, memory=memory)
-        raise typer.Exit(run_on_emr(out, asked, detach=detach))
-    from deltaic_pipeline.usage import main
-
-    os.environ.update(out.connection.environment)
-    here = [f"--run-id={run_id}", f"--memory={memory}", f"--catalog={out.connection.catalog_table}"]
-    raise typer.Exit(main([*here, *given]))
+    raise typer.Exit(run_job(out, "usage", to, given, on=on, detach=detach, run_id=run_id, memory=memory))
 
 
 @app.command()

@@ -76,6 +76,12 @@ class JobRuns:
             raise _REFUSALS.get(str(said.get("errorType")), Unavailable)(message)
         return str(said["jobRunId"])
 
+    def architecture(self) -> str:
+        """Return the application's processor, in the template's words."""
+        with asking(f"the application {self._where.application_id}"):
+            said = self._emr.get_application(applicationId=self._where.application_id)["application"]
+        return str(said.get("architecture", "X86_64")).lower()
+
     def get(self, job_run_id: str) -> JobRun:
         """Return a run by EMR's own id of it."""
         with asking(f"the job run {job_run_id}"):
