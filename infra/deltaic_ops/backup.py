@@ -99,14 +99,18 @@ def from_text(lines: Sequence[str], name: str) -> Backup:
     digest = hashlib.sha256("".join(lines[1:-1]).encode()).hexdigest()
     if read[-1] != {"items": len(read) - 2, "sha256": digest}:
         raise InvalidParameter(f"{name} is cut short or was changed: take another copy")
-    try:
-        found = [(line["table"], marshal_item(line["item"]) and line["item"]) for line in read[1:-1]]
-        strange = [item for kind, item in found if not item["pk"].startswith(KEPT[kind]) or not item["sk"]]
-    except (KeyError, TypeError, AttributeError):
-        strange = [{}]
-    if strange:
+    found: list[Any] = [(line.get("table"), line.get("item")) for line in read[1:-1]]
+    if not all(_is_kept(kind, item) for kind, item in found):
         raise InvalidParameter(f"{name} holds what no backup has: it was not written by `deltaic backup`")
     return Backup(str(read[0]["made"]), found)
+
+
+def _is_kept(kind: Any, item: Any) -> bool:
+    try:
+        marshal_item(item)
+        return bool(item["sk"]) and str(item["pk"]).startswith(KEPT[kind])
+    except (KeyError, TypeError, AttributeError):
+        return False
 
 
 def restore(tables: Tables, made: Backup) -> int:

@@ -73,8 +73,9 @@ def verify(caller: Caller, shares: Sequence[str], strangers: Sequence[str], most
             f"{listed.status_code}, {len(names)} shares" + f", not {', '.join(missing)}" * bool(missing),
             "the grants (deltaic grant list) and the log of the function list-shares",
         )
-        for stranger in (*strangers, f"no_such_share_{secrets.token_hex(4)}"):
-            yield from _nothing(caller, stranger)
+        for stranger in strangers:
+            yield _hidden(caller, stranger, "a share that is not granted")
+        yield _hidden(caller, f"no_such_share_{secrets.token_hex(4)}", "what does not exist")
         for share in shares or names:
             yield from _share(caller, share, most)
     except httpx.HTTPError as error:
@@ -99,15 +100,15 @@ def _doors(caller: Caller) -> Iterator[Finding]:
         )
 
 
-def _nothing(caller: Caller, share: str) -> Iterator[Finding]:
+def _hidden(caller: Caller, share: str, what: str) -> Finding:
     """Check that what is not granted looks as if it did not exist."""
     path = f"/shares/{quote(share, safe='')}"
     table = f"{path}/schemas/s/tables/t"
     asked = (path, f"{path}/all-tables", f"{table}/version")
     answers = [*map(caller.get, asked), caller.query(table, {})]
     found = sorted({answer.status_code for answer in answers})
-    yield _said(
-        f"hides {'a share that is not granted' if not share.startswith('no_such_share_') else 'what does not exist'}",
+    return _said(
+        f"hides {what}",
         found == [httpx.codes.NOT_FOUND],
         ", ".join(map(str, found)),
         "the grants of this recipient (deltaic grant list --recipient ...)",

@@ -25,10 +25,10 @@ def backup(ctx: typer.Context, file: File, as_json: AsJson = False) -> None:
     deltaic --stack deltaic-prod backup 2026-11-22.jsonl
     """
     out = operator(ctx, as_json)
-    made = read(_tables(out))
-    partial = file.with_name(f".{file.name}.partial")
     if file.exists():
         raise AlreadyExists(f"{file} is there already: name another file")
+    made = read(_tables(out))
+    partial = file.with_name(f".{file.name}.partial")
     partial.unlink(missing_ok=True)
     with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as sink:
         sink.writelines(to_text(made))

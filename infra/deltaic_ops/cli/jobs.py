@@ -166,21 +166,21 @@ def schedule(
     out = operator(ctx, as_json)
     where = out.connection.jobs
     schedules = Schedules(where, out.connection.client)
+    read = files.DatasetFile.read(file)
+    name, declared = read.dataset.name, read.dataset.schedule
     if remove:
-        read = files.read_dataset(file)
-        schedules.remove(read.name)
-        out.note(f"{read.name} is built by hand only from now on")
+        schedules.remove(name)
+        out.note(f"{name} is built by hand only from now on")
         return
-    read, url = files.dataset(out.connection.client("s3"), where.bucket, file)
-    if read.schedule is None:
+    if declared is None:
         raise InvalidParameter(f"{file} declares no schedule: add `schedule: {{expression: cron(0 6 * * ? *)}}`")
+    url = read.put(out.connection.client("s3"), where.bucket)
     # Nobody looks when it fails, and the first time it may be the machine's fault: once more, then the alarm.
-    asked = {**request("run", read.name, [url, "--wait=600", "--json"]), "attempts": 2}
-    new = schedules.put(read.name, read.schedule, asked)
-    done = f"{read.name} is built by {read.schedule.expression} in {read.schedule.timezone}"
+    asked = {**request("run", name, [url, "--wait=600", "--json"]), "attempts": 2}
+    new = schedules.put(name, declared, asked)
     if as_json:
-        out.json({"dataset": read.name, "expression": read.schedule.expression, "file": url, "new": new})
-    out.note(done + ("" if new else " from now on"))
+        out.json({"dataset": name, "expression": declared.expression, "file": url, "new": new})
+    out.note(f"{name} is built by {declared.expression} in {declared.timezone}" + ("" if new else " from now on"))
 
 
 def request(  # noqa: PLR0913 -- the fields of a request

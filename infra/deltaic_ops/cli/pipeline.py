@@ -86,9 +86,11 @@ def run(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     given = [f"--wait={wait}", *["--dry-run"] * dry_run, *["--json"] * as_json]
     if on == "emr":
         s3, bucket = out.connection.client("s3"), out.connection.jobs.bucket
-        dataset, url = files.dataset(s3, bucket, file)
+        read = files.DatasetFile.read(file)
         drivers = [files.jar(s3, bucket, each) for each in jar or ()]
-        asked = request("run", dataset.name, [url, *given], run_id=run_id, memory=memory, jars=drivers)
+        asked = request(
+            "run", read.dataset.name, [read.put(s3, bucket), *given], run_id=run_id, memory=memory, jars=drivers
+        )
         raise typer.Exit(run_on_emr(out, asked, detach=detach))
     given += [f"--jar={each}" for each in jar or ()]
     raise typer.Exit(run_job(out, "run", file, [file, *given], on=on, detach=detach, run_id=run_id, memory=memory))

@@ -1,8 +1,9 @@
 """Files that a job reads by itself (its dataset, drivers of databases), put where it finds them, named by content."""
 
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from deltaic_pipeline.datasets.checking import dataset_of
 from deltaic_pipeline.datasets.model import Dataset
@@ -14,22 +15,26 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 
-def dataset(client: "S3Client", bucket: str, file: str) -> tuple[Dataset, str]:
-    """Check a dataset file and put it into the bucket; return what it says and its URL.
+@dataclass(frozen=True, slots=True)
+class DatasetFile:
+    """A dataset file that was read and checked."""
 
-    A job that was submitted keeps its file, whatever is submitted after it. Raises PipelineError with every mistake.
-    """
-    read = read_dataset(file)
-    return read, _put(client, bucket, f"datasets/{read.name}", ".yaml", _content(file))
+    dataset: Dataset
+    content: bytes
 
+    @classmethod
+    def read(cls, file: str) -> Self:
+        """Read and check a file; raises PipelineError with every mistake."""
+        content = _content(file)
+        try:
+            text = content.decode()
+        except UnicodeDecodeError as failure:
+            raise PipelineError(f"{file} cannot be read: {failure}") from None
+        return cls(dataset_of(text, file)[0], content)
 
-def read_dataset(file: str) -> Dataset:
-    """Return what a dataset file says; raises PipelineError with every mistake."""
-    try:
-        text = _content(file).decode()
-    except UnicodeDecodeError as failure:
-        raise PipelineError(f"{file} cannot be read: {failure}") from None
-    return dataset_of(text, file)[0]
+    def put(self, client: "S3Client", bucket: str) -> str:
+        """Put what was checked into the bucket and return its URL; a job keeps its file, whatever is put after it."""
+        return _put(client, bucket, f"datasets/{self.dataset.name}", ".yaml", self.content)
 
 
 def jar(client: "S3Client", bucket: str, file: str) -> str:
