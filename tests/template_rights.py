@@ -6,6 +6,8 @@ from typing import Any
 LOGS = "arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"
 BUCKETS = {"DataBuckets": "arn:aws:s3:::lake,arn:aws:s3:::raw"}
 OBJECTS = ["arn:aws:s3:::lake/*", "arn:aws:s3:::raw/*"]
+LOG_OBJECTS = ["arn:aws:s3:::lake/*_delta_log/*", "arn:aws:s3:::raw/*_delta_log/*"]
+STORAGE_SECRETS = "arn:aws:secretsmanager:us-east-1:000000000000:secret:deltaic/storage/${Catalog}/*"
 
 CHANGED = {
     "Prefix": "open",

@@ -15,10 +15,19 @@ from deltaic import errors
 from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.template import ROOT, TEMPLATE, load_template
 from deltaic_ops.deploy.transform import transformed
-from template_rights import BUCKETS, CHANGED, OBJECTS, configured, granted, keys, published
+from template_rights import (
+    BUCKETS,
+    CHANGED,
+    LOG_OBJECTS,
+    OBJECTS,
+    STORAGE_SECRETS,
+    configured,
+    granted,
+    keys,
+    published,
+)
 
 TOLD = load_template()
-LOG_OBJECTS = ["arn:aws:s3:::lake/*_delta_log/*", "arn:aws:s3:::raw/*_delta_log/*"]
 LISTINGS = ["ListShares", "GetShare", "ListSchemas", "ListTables", "ListAllTables"]
 READERS = ["GetTableVersion", "GetTableMetadata", "QueryTable", "GetQuery", "ListTableChanges"]
 VENDOR = "CreateTableCredentials"
@@ -28,7 +37,6 @@ PAGED = ["ListShares", "ListSchemas", "ListTables", "ListAllTables", *STREAMED]
 ENDPOINTS = [*LISTINGS, *READERS, VENDOR]
 FUNCTIONS = ["Authorizer", *ENDPOINTS]
 TOKEN_KEY = "arn:aws:secretsmanager:us-east-1:000000000000:secret:deltaic/dev/token-key-??????"
-STORAGE_SECRETS = "arn:aws:secretsmanager:us-east-1:000000000000:secret:deltaic/storage/${Catalog}/*"
 
 
 @pytest.fixture(scope="module")

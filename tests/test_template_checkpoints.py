@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 from deltaic_ops.deploy.transform import transformed
-from template_rights import BUCKETS, CHANGED, configured, granted, keys, published
+from template_rights import BUCKETS, CHANGED, LOG_OBJECTS, STORAGE_SECRETS, configured, granted, keys, published
 
 ON = {**BUCKETS, "Checkpoints": "enabled"}
-LOG_OBJECTS = ["arn:aws:s3:::lake/*_delta_log/*", "arn:aws:s3:::raw/*_delta_log/*"]
-STORAGE_SECRETS = "arn:aws:secretsmanager:us-east-1:000000000000:secret:deltaic/storage/${Catalog}/*"
 LOG_WRITES = ["_delta_log/*.checkpoint.parquet", "_delta_log/_last_checkpoint"]
 
 

@@ -1,4 +1,4 @@
-"""Small tables in the embedded AWS, in a catalog of their own, and the round that looks at them."""
+"""Small tables in the embedded AWS, in shares of their own, and the round that looks at them."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -6,10 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import boto3
 import pyarrow as pa
 import pytest
-from deltaic.catalog import schema
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.checkpointing import Checkpointing, Place
 from deltaic.catalog.dynamo import Dynamo
@@ -22,12 +20,10 @@ from deltaic.storage.objects import ObjectTableStore
 from deltaic_checkpoint.rounds import Means, Outcome, Round, go_round
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import write_deltalake
+from pipeline.place import BUCKET, CATALOG, TOKENS
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-
-BUCKET = "maintenance"
-CATALOG, TOKENS = "maintenance-catalog", "maintenance-tokens"
 
 
 @dataclass
@@ -101,20 +97,6 @@ class Tables:
     def came_of(self, name: str) -> Outcome:
         (outcome,) = [one for one in self.outcomes if one.location == self.location(name)]
         return outcome
-
-
-@pytest.fixture(scope="session")
-def s3(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> "S3Client":
-    client = aws_session.client("s3", endpoint_url=embedded_aws.endpoint)
-    client.create_bucket(Bucket=BUCKET)
-    return client
-
-
-@pytest.fixture(scope="session")
-def dynamo(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Dynamo:
-    client = aws_session.client("dynamodb", endpoint_url=embedded_aws.endpoint)
-    schema.create(client, CATALOG, TOKENS)
-    return Dynamo(lambda: client)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from deltaic.errors import Conflict, Unavailable
 from deltaic.storage.log_writer import LogWriter
 from deltaic.storage.objects import ObjectTableStore
 from deltaic_checkpoint.rounds import COMMITS
+from pipeline.place import BUCKET
 
 if TYPE_CHECKING:
     from maintenance.conftest import Tables
@@ -173,11 +174,11 @@ def test_a_log_that_changes_meanwhile_is_left_for_the_next_round(tables: "Tables
     key = f"{tables.folder}/orders/_delta_log/{name}"
 
     def overwrite() -> None:
-        tables.s3.put_object(Bucket="maintenance", Key=key, Body=b"{}\n")
+        tables.s3.put_object(Bucket=BUCKET, Key=key, Body=b"{}\n")
 
     tables.go_round(log=interrupted(tables, overwrite))
     assert tables.came_of("orders").did == "held"
-    assert tables.s3.get_object(Bucket="maintenance", Key=key)["Body"].read() == b"{}\n"
+    assert tables.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read() == b"{}\n"
     assert "_last_checkpoint" not in tables.objects("orders")
 
 
@@ -198,10 +199,10 @@ def test_a_newer_hint_stays(tables: "Tables") -> None:
     tables.share("orders")
     hint = b'{"version":4711,"size":1}'
     key = f"{tables.folder}/orders/{LAST_CHECKPOINT}"
-    tables.s3.put_object(Bucket="maintenance", Key=key, Body=hint)
+    tables.s3.put_object(Bucket=BUCKET, Key=key, Body=hint)
     tables.go_round()
     assert tables.came_of("orders").did == "written"
-    assert tables.s3.get_object(Bucket="maintenance", Key=key)["Body"].read() == hint
+    assert tables.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read() == hint
 
 
 def test_one_tables_trouble_is_its_own(tables: "Tables") -> None:
@@ -209,13 +210,11 @@ def test_one_tables_trouble_is_its_own(tables: "Tables") -> None:
     tables.write("broken", COMMITS)
     tables.share("broken")
     key = f"{tables.folder}/broken/_delta_log/{3:020d}.json"
-    tables.s3.delete_object(Bucket="maintenance", Key=key)
+    tables.s3.delete_object(Bucket=BUCKET, Key=key)
     tables.write("future", COMMITS)
     tables.share("future")
     strange = b'{"protocol":{"minReaderVersion":1,"minWriterVersion":7,"writerFeatures":["timeTravelInsurance"]}}'
-    tables.s3.put_object(
-        Bucket="maintenance", Key=f"{tables.folder}/future/_delta_log/{COMMITS:020d}.json", Body=strange
-    )
+    tables.s3.put_object(Bucket=BUCKET, Key=f"{tables.folder}/future/_delta_log/{COMMITS:020d}.json", Body=strange)
     tables.write("well", COMMITS)
     tables.share("well")
     assert tables.go_round().summary() == {
