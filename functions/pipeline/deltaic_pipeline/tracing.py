@@ -8,6 +8,8 @@ the recipient by the session's name, the table by its place in the catalog (deci
 
 from typing import TYPE_CHECKING, Final
 
+from deltaic.storage.sessions import READER_SESSION
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -74,9 +76,6 @@ CREDENTIALS: Final = "create_table_credentials"
 SKEW: Final = "INTERVAL 1 MINUTE"
 """Between the clocks of S3 and of the functions."""
 
-SERVER_SESSION: Final = "deltaic"
-"""In which the server itself reads logs (`deltaic.storage.sessions.READER_SESSION`)."""
-
 
 def of_recipients(fetches: "DataFrame", recipients: "DataFrame", roles: list[str]) -> "DataFrame":
     """Return the fetches of sessions that sign: those with a known recipient's name, or of a signing role.
@@ -89,7 +88,7 @@ def of_recipients(fetches: "DataFrame", recipients: "DataFrame", roles: list[str
     found = fetches.join(functions.broadcast(known), fetches["session"] == known["of_session"], "left")
     found = found.where(
         functions.col("of_session").isNotNull()
-        | (functions.col("role").isin(roles) & (functions.col("session") != SERVER_SESSION))
+        | (functions.col("role").isin(roles) & (functions.col("session") != READER_SESSION))
     )
     return found.withColumn("recipient_id", functions.expr("coalesce(recipient_id, session)")).drop(
         "of_session", "role"

@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -157,7 +157,7 @@ def collect(  # noqa: PLR0913, PLR0917 -- as `publish`, and what the catalog kno
         if job.name is not None:
             with step(progress, f"Registering {job.name}"):
                 catalog.register.register(job.name, job.target, history=True, storage=job.storage)
-    return Summary(**{**_fields(summary), "seconds": time.monotonic() - began})
+    return replace(summary, seconds=time.monotonic() - began)
 
 
 def _merge(held: Attempt, job: Job, facts: Known, progress: Progress) -> Summary:
@@ -243,10 +243,6 @@ def _rows(  # noqa: PLR0913, PLR0917 -- the parts of one join
         open_ones = earlier.where("kind = 'fetch' AND request_id IS NULL").join(found.select("id"), "id", "left_anti")
         found = found.unionByName(open_ones.select(*found.columns))
     return transform(asked, _kept(stack, everything), _kept(stack, found), tables)
-
-
-def _fields(summary: Summary) -> dict[str, Any]:
-    return {name: getattr(summary, name) for name in Summary.__dataclass_fields__}
 
 
 def parser() -> argparse.ArgumentParser:

@@ -10,13 +10,15 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, quote, unquote
+
+from deltaic.http.asgi import App, Receive, Scope, Send
 
 logger = logging.getLogger(__name__)
 
@@ -27,10 +29,6 @@ FETCHES: Final = "s3-access.log"
 FILES: Final = 8
 FILE_BYTES: Final = 16 << 20
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[Any], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Caller = Callable[[str, str, dict[str, str], dict[str, list[str]]], str | None]
 """From method, path, headers and query to the ARN of whose key signed; None where the request is not for S3."""
 

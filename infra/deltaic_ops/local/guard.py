@@ -5,14 +5,11 @@ send and read. A page in a browser on this machine is a stranger: it is recognis
 pointed at this machine, by the host that it asks for.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[Any], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from deltaic.http.asgi import App, Receive, Scope, Send
 
 HEALTH: Final = "/_ministack/health"
 _ADMINISTRATION: Final = ("/_ministack", "/_localstack")
