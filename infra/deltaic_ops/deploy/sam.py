@@ -63,17 +63,38 @@ def build(folder: Path, target: Target) -> Path:
     return folder
 
 
-def deploy(
-    built: Path, stack: str, parameters: Mapping[str, str], session: "boto3.Session", environment: Mapping[str, str]
+def package(built: Path, bucket: str, environment: Mapping[str, str]) -> Path:
+    """Run `sam package` on what `build` made: code is uploaded, and the template that names it returned."""
+    packaged = built / "packaged.yaml"
+    _sam(
+        "package",
+        *("--template-file", str(built / "template.yaml"), "--s3-bucket", bucket),
+        *("--output-template-file", str(packaged), "--no-progressbar"),
+        environment=environment,
+    )
+    return packaged
+
+
+def deploy(  # noqa: PLR0913 -- what a deployment needs
+    built: Path,
+    stack: str,
+    parameters: Mapping[str, str],
+    session: "boto3.Session",
+    environment: Mapping[str, str],
+    *,
+    bucket: str = "",
 ) -> Deployment:
     """Run `sam deploy` on what `build` made and return the stack; raises SamError.
 
-    `environment` are the ordinary AWS variables that SAM is given; `session` must reach the same account.
+    `environment` are the ordinary AWS variables that SAM is given, instead of this process's where they name an AWS
+    that is not AWS's own; `session` must reach the same account. Code is uploaded to `bucket`, else to SAM's own.
     """
     _sam(
         "deploy",
-        *("--template-file", str(built / "template.yaml"), "--stack-name", stack, "--resolve-s3"),
+        *("--template-file", str(built / "template.yaml"), "--stack-name", stack),
+        *(("--s3-bucket", bucket) if bucket else ("--resolve-s3",)),
         *("--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset", "--no-progressbar"),
+        "--no-fail-on-empty-changeset",
         *("--parameter-overrides", *(f"{name}={value}" for name, value in parameters.items())),
         environment=environment,
     )
@@ -91,9 +112,12 @@ def deploy(
 
 
 def _sam(*arguments: str, environment: Mapping[str, str]) -> None:
+    # What is meant for an emulator must not reach AWS by a variable that somebody has set for other work.
+    elsewhere = "AWS_ENDPOINT_URL" in environment
+    own = {name: value for name, value in os.environ.items() if not (elsewhere and name.startswith("AWS_"))}
     run = subprocess.run(
         [str(SAM), *arguments],
-        env={"AWS_DEFAULT_REGION": "us-east-1", **os.environ, **environment, "SAM_CLI_TELEMETRY": "0"},
+        env={"AWS_DEFAULT_REGION": "us-east-1", **own, **environment, "SAM_CLI_TELEMETRY": "0"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

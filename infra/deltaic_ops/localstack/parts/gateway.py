@@ -30,7 +30,10 @@ def install(emulator: Emulator, streams: Streams) -> None:
     """Put all three in their places."""
     authorizers = _Authorizers(emulator)
     before = emulator.module(f"{EXECUTE_API}.handlers").preprocess_request
-    before.handlers[:] = [*(each for each in before.handlers if type(each).__name__ != "AuthorizerHandler"), authorizers]
+    before.handlers[:] = [
+        *(each for each in before.handlers if type(each).__name__ != "AuthorizerHandler"),
+        authorizers,
+    ]
     provider = emulator.module("services.apigateway.legacy.provider")
     provider.import_api_from_openapi_spec = _importing(emulator, provider.import_api_from_openapi_spec)
     handler = emulator.module(f"{EXECUTE_API}.handlers.gateway_exception").GatewayExceptionHandler
