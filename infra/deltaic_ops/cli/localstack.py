@@ -55,6 +55,7 @@ def up(
                 raise Conflict(f"{there.engine} is up at {there.endpoint}: `deltaic localstack down` ends it")
             _tell(out, f"{there.engine} is up already at {there.endpoint}")
             return
+        starting.take(port)
         running.forget(out.state)
         progress = _progress(out)
         if chosen == "docker":
@@ -185,4 +186,4 @@ def _show(out: Operator) -> None:
     if out.as_json:
         out.json(said)
         return
-    out.table(said.items(), [("", lambda item: item[0]), ("", lambda item: item[1])])
+    out.table(said.items(), [("what", lambda item: item[0]), ("is", lambda item: item[1])])

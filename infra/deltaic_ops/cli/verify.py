@@ -33,8 +33,9 @@ def verify(  # noqa: PLR0913, PLR0917 -- what a round needs
 ) -> None:
     r"""Play a recipient against the endpoint: what is granted can be read, and nothing else.
 
-    The token that --as makes lives for the round and a quarter of an hour at most. Without it and --profile the caller is
-    the reader of the stack that `deltaic localstack deploy` has made. The exit code is 1 when anything does not hold.
+    The token that --as makes lives for the round and a quarter of an hour at most. Without it and --profile the caller
+    is the reader of the stack that `deltaic localstack deploy` has made. The exit code is 1 when anything does not
+    hold.
 
     \b
     deltaic verify --as alice

@@ -86,4 +86,4 @@ def reachable(endpoint: str, aws_endpoint: str) -> str:
     found = _EXECUTE_API.fullmatch(endpoint)
     if not aws_endpoint or found is None or aws_endpoint.rstrip("/").endswith(".amazonaws.com"):
         return endpoint
-    return f"{aws_endpoint.rstrip('/')}/restapis/{found['api']}/{found['prefix']}/_user_request_"
+    return f"{aws_endpoint.rstrip('/')}/_aws/execute-api/{found['api']}/{found['prefix']}"

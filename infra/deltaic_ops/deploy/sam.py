@@ -98,6 +98,11 @@ def deploy(  # noqa: PLR0913 -- what a deployment needs
         *("--parameter-overrides", *(f"{name}={value}" for name, value in parameters.items())),
         environment=environment,
     )
+    return described(stack, session, environment)
+
+
+def described(stack: str, session: "boto3.Session", environment: Mapping[str, str]) -> Deployment:
+    """Return a stack that is deployed; raises NotFound."""
     endpoint = environment.get("AWS_ENDPOINT_URL")
     formation = session.client("cloudformation", endpoint_url=endpoint)
     iam = session.client("iam", endpoint_url=endpoint)

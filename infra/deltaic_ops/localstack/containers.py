@@ -24,13 +24,7 @@ def start(folder: Path, port: int) -> Running:
     project = f"deltaic-localstack-{port}"
     try:
         _compose(project, port, "up", "--detach", "--quiet-pull")
-        deadline = time.monotonic() + START_SECONDS
-        while not healthy(port, "/_localstack/health"):
-            if time.monotonic() > deadline or not _compose(project, port, "ps", "--quiet", "--status", "running"):
-                said = _compose(project, port, "logs", "--no-color", "--tail", "5").strip().replace("\n", " ")
-                token = "" if os.environ.get("LOCALSTACK_AUTH_TOKEN") else " (LOCALSTACK_AUTH_TOKEN is not set)"
-                raise Unavailable(f"LocalStack did not start{token}: {said}; or take --engine localemu")
-            time.sleep(1)
+        _wait(project, port)
     except BaseException:  # Ctrl-C as well
         end(project)
         raise
@@ -41,6 +35,16 @@ def start(folder: Path, port: int) -> Running:
 def end(project: str) -> None:
     """End the project's containers and networks."""
     _compose(project, 0, "down", "--volumes", "--timeout", "10", check=False)
+
+
+def _wait(project: str, port: int) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not healthy(port, "/_localstack/health"):
+        if time.monotonic() > deadline or not _compose(project, port, "ps", "--quiet", "--status", "running"):
+            said = " ".join(_compose(project, port, "logs", "--no-color", "--tail", "5").split())
+            token = "" if os.environ.get("LOCALSTACK_AUTH_TOKEN") else " (LOCALSTACK_AUTH_TOKEN is not set)"
+            raise Unavailable(f"LocalStack did not start{token}: {said}; or take --engine localemu")
+        time.sleep(1)
 
 
 def _compose(project: str, port: int, *arguments: str, check: bool = True) -> str:

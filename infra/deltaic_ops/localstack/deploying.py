@@ -40,6 +40,7 @@ PARAMETERS: Final = {
     "DeletionProtection": "disabled",
     "DataBuckets": f"arn:aws:s3:::{DATA_BUCKET}",
 }
+_SAID = 700
 _LAYER = re.compile(r"^(?P<before>\s+ContentUri: )(?P<folder>\w+)\s*$", re.MULTILINE)
 
 
@@ -162,4 +163,4 @@ def _pack_layers(folder: Path) -> None:
 def _said(error: SamError) -> str:
     """Return SAM's refusal as one line: its end, where the reason stands."""
     text = " ".join(str(error).split())
-    return f"{text[:40]} ... {text[-600:]}" if len(text) > 700 else text
+    return text if len(text) <= _SAID else f"... {text[-_SAID:]}"

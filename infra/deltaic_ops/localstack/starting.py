@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -34,7 +33,8 @@ def start(engine: Engine, folder: Path, port: int, dynamodb_local: int = 0) -> R
     `port` 0 takes a free one. `dynamodb_local` is the port of a DynamoDB Local for LocalStack, which has none inside.
     """
     port = port or free_port()
-    _take(port)
+    take(port)
+    folder = folder.resolve()
     files = folder / "run"
     shutil.rmtree(files, ignore_errors=True)
     for name in ("home", "root", FUNCTION_LOGS):
@@ -88,6 +88,7 @@ def environment(engine: Engine, files: Path, port: int, key_id: str) -> dict[str
         "GATEWAY_LISTEN": here,
         "LOCALSTACK_HOST": here,
         "LOCALEMU_HOST": here,
+        "LS_LOG": "warn",
         "DNS_ADDRESS": "0",
         "DISABLE_EVENTS": "1",  # telephones nobody
         "SKIP_SSL_CERT_DOWNLOAD": "1",
@@ -122,7 +123,8 @@ def _group_lives(pid: int) -> bool:
     return True
 
 
-def _take(port: int) -> None:
+def take(port: int) -> None:
+    """Raise Conflict if a port is taken."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,4 +1,4 @@
-"""Starts an emulator, LocalEmu or LocalStack, with the parts in it: `python -m deltaic_ops.localstack.parts localemu`."""
+"""Starts an emulator with the parts in it: `python -m deltaic_ops.localstack.parts localemu` (or `localstack`)."""
 
 import sys
 

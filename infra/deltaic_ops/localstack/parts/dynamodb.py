@@ -1,4 +1,4 @@
-"""DynamoDB: LocalStack's own provider over a DynamoDB Local that runs already, at the port that DYNAMODB_LOCAL_PORT names.
+"""DynamoDB: LocalStack's own provider over a DynamoDB Local that runs already; DYNAMODB_LOCAL_PORT names its port.
 
 LocalStack would fetch one from places that a machine without its image may not reach. LocalEmu has a DynamoDB inside.
 """

@@ -19,7 +19,7 @@ def install(emulator: Emulator) -> None:
     search = kind._execute_local_transforms  # noqa: SLF001 -- the emulator has no seam of its own here
 
     def execute(self: Any) -> None:
-        templates = (self._before_template, self._after_template)  # noqa: SLF001 -- as above
+        templates = (self._before_template, self._after_template)
         if any(has_macros(template) for template in templates if isinstance(template, dict)):
             search(self)
 
