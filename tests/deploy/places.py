@@ -18,6 +18,7 @@ from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.errors import Unavailable
 from deltaic_ops.deploy.sam import Deployment, described
+from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.localstack import deploying, starting
 from deltaic_ops.localstack.engines import LOCALEMU, LOCALSTACK_CORE, Engine, install
 from deltaic_ops.localstack.running import deployed, running
@@ -69,7 +70,7 @@ def localemu(state: Path) -> Iterator[Place]:
         client = partial(deploying.session(there).client, endpoint_url=there.endpoint)
         deployment = described(stack.stack, deploying.session(there), there.environment)
         yield Place(
-            "localemu", dict(there.environment), stack.endpoint, deployment, client, deploying.DATA_BUCKET, state
+            "localemu", dict(there.environment), stack.endpoint, deployment, client, DATA_BUCKET, state
         )
     finally:
         said("down", state=state)
@@ -87,7 +88,7 @@ def localstack_core(folder: Path, build: Path) -> Iterator[Place]:
             deployment = deploying.deployed(built, "deltaic", there, {})
             endpoint = deploying.endpoint_of(deployment, there)
             client = partial(deploying.session(there).client, endpoint_url=there.endpoint)
-            lake = deploying.DATA_BUCKET
+            lake = DATA_BUCKET
             yield Place(
                 *("localstack-core", dict(there.environment), endpoint, deployment, client, lake),
                 roles=False,
