@@ -85,7 +85,7 @@ def deploy(
 ) -> None:
     r"""Build template.yaml and deploy it to the LocalStack that is up, with a small table and a reader's profile.
 
-    This is `sam build` and `sam deploy` of the template as it is. Once more, it brings the stack up to date.
+    This is `sam build` and `sam deploy` of the template as it is. A process cannot update a stack: begin anew for that.
 
     \b
     deltaic localstack deploy
@@ -98,6 +98,7 @@ def deploy(
         there = running.running(out.state)
         if there is None:
             raise NotFound(f"no LocalStack is up in {out.state}: start it by `deltaic localstack up`")
+        deploying.refuse_update(out.stack, there)
         progress = _progress(out)
         with step(progress, "Building the functions and their layer"):
             built = deploying.built(folder / "build")

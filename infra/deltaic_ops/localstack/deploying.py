@@ -14,7 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from deltaic.errors import AlreadyExists, Unavailable
+from deltaic.errors import AlreadyExists, Conflict, Unavailable
 
 from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.outputs import reachable
@@ -56,8 +56,20 @@ def built(folder: Path) -> Path:
     return folder
 
 
+def refuse_update(stack: str, running: Running) -> None:
+    """Raise Conflict if the stack is there, whole or not: these emulators replace aliases when they update one."""
+    client = session(running).client("cloudformation", endpoint_url=running.endpoint)
+    with suppress(client.exceptions.ClientError):
+        client.describe_stacks(StackName=stack)
+        if not running.containers:
+            raise Conflict(
+                f"the stack '{stack}' is there already, and {running.engine} cannot update one: begin anew by `deltaic "
+                "localstack down` and `up`, or name another by --stack, with --parameter Stage=NAME"
+            )
+
+
 def deployed(folder: Path, stack: str, running: Running, parameters: Mapping[str, str]) -> Deployment:
-    """Run `sam deploy` of what was built; raises Unavailable. A stack that is there is brought up to date.
+    """Run `sam deploy` of what was built; raises Unavailable.
 
     For LocalStack's own image SAM's transform runs here, since it follows references before it transforms and refuses
     those that the transform makes (parts/formation.py mends that where the emulator is a process).
