@@ -69,9 +69,7 @@ def localemu(state: Path) -> Iterator[Place]:
         assert stack is not None
         client = partial(deploying.session(there).client, endpoint_url=there.endpoint)
         deployment = described(stack.stack, deploying.session(there), there.environment)
-        yield Place(
-            "localemu", dict(there.environment), stack.endpoint, deployment, client, DATA_BUCKET, state
-        )
+        yield Place("localemu", dict(there.environment), stack.endpoint, deployment, client, DATA_BUCKET, state)
     finally:
         said("down", state=state)
         assert running(state) is None

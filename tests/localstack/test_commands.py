@@ -8,11 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from deltaic.errors import Conflict
 from deltaic_ops.cli import app
 from deltaic_ops.cli.connection import Wishes, connection
+from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.outputs import reachable
-from deltaic_ops.localstack import running, starting
+from deltaic_ops.deploy.template import TEMPLATE
+from deltaic_ops.deploy.transform import translated
+from deltaic_ops.localstack import containers, running, starting
 from deltaic_ops.localstack.running import Deployed, Running, announce, born, deployed
 from typer.testing import CliRunner, Result
 
@@ -78,7 +82,7 @@ def test_what_is_up_is_what_commands_mean_until_it_ends(tmp_path: Path, monkeypa
         again = deltaic(state, "localstack", "up", "--json")
         assert (again.exit_code, json.loads(again.stdout)["pid"]) == (0, sleeper.pid)
         assert deltaic(state, "localstack", "up", "--engine", "docker").exit_code == 1
-        (state / "localstack" / "running.json").chmod(0o600)
+        assert (state / "localstack" / "running.json").stat().st_mode & 0o077 == 0
     finally:
         starting.end(sleeper.pid)
     assert sleeper.poll() is not None
@@ -107,3 +111,26 @@ def test_the_endpoint_of_a_stack_on_an_emulator_is_a_path_of_it(aws: str, asked:
 def test_a_domain_of_its_own_stays() -> None:
     endpoint = "https://shares.example/delta-sharing"
     assert reachable(endpoint, "http://127.0.0.1:4566") == endpoint
+
+
+def test_the_container_is_pinned_and_on_loopback() -> None:
+    document = yaml.safe_load(containers.COMPOSE.read_text())
+    [service] = document["services"].values()
+    assert service["image"].endswith(f":{containers.VERSION}")
+    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+    assert service["environment"]["ENFORCE_IAM"] == "1"
+    assert service["environment"]["LOCALSTACK_AUTH_TOKEN"] == "${LOCALSTACK_AUTH_TOKEN:-}"
+
+
+def test_the_template_can_be_transformed_before_it_is_deployed() -> None:
+    document = read(TEMPLATE)
+    for name, resource in document["Resources"].items():
+        for key in {"CodeUri", "ContentUri"} & resource.get("Properties", {}).keys():
+            resource["Properties"][key] = f"s3://artifacts/{name}"  # as `sam package` leaves it
+    made = translated(document, {"DataBuckets": "arn:aws:s3:::lake"})
+    assert "Transform" not in made
+    assert {said["Type"] for said in made["Resources"].values()} >= {"AWS::Lambda::Alias", "AWS::ApiGateway::RestApi"}
+    assert not [said for said in made["Resources"].values() if said["Type"].startswith("AWS::Serverless::")]
+    layers = [said for said in made["Resources"].values() if said["Type"] == "AWS::Lambda::LayerVersion"]
+    assert {"S3Bucket": "artifacts", "S3Key": "DeltaicLayer"} in [said["Properties"]["Content"] for said in layers]
+    json.dumps(made)  # as it is written

@@ -120,14 +120,17 @@ def _sam(*arguments: str, environment: Mapping[str, str]) -> None:
     # What is meant for an emulator must not reach AWS by a variable that somebody has set for other work.
     elsewhere = "AWS_ENDPOINT_URL" in environment
     own = {name: value for name, value in os.environ.items() if not (elsewhere and name.startswith("AWS_"))}
-    run = subprocess.run(
-        [str(SAM), *arguments],
-        env={"AWS_DEFAULT_REGION": "us-east-1", **own, **environment, "SAM_CLI_TELEMETRY": "0"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_SECONDS,
-        check=False,
-    )
+    try:
+        run = subprocess.run(
+            [str(SAM), *arguments],
+            env={"AWS_DEFAULT_REGION": "us-east-1", **own, **environment, "SAM_CLI_TELEMETRY": "0"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise SamError(f"`sam {arguments[0]}` has not ended after {_TIMEOUT_SECONDS} seconds") from None
     if run.returncode != 0:
         raise SamError(f"`sam {arguments[0]}` failed:\n{run.stdout[-3000:]}\n{run.stderr[-3000:]}")
