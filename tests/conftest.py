@@ -8,14 +8,16 @@ import boto3
 import pytest
 from deltaic_ops.local.embedded import EmbeddedAws
 from hypothesis import settings
+from laws import USUAL
 from xdist.scheduler import LoadScopeScheduling
 
 pytest_plugins = ["pipeline.fixtures"]
 """Spark's, which two folders share; what a folder starts is its worker's own."""
 
 
-settings.register_profile("brief", settings.get_profile("ci"), max_examples=10)
-"""For `--hypothesis-profile`: a law is tried at length on one Python, and shortly on the others."""
+settings.register_profile("brief", settings.get_profile("ci"), max_examples=USUAL // 10)
+settings.register_profile("long", settings.get_profile("default"), max_examples=USUAL * 10)
+"""For `--hypothesis-profile`: a law is tried at length on one Python, shortly on the others, and by hand for longer."""
 
 LONGEST = ("pipeline", "datasets", "deploy")
 """Folders that take longest are begun first, so that no worker is left alone with one of them at the end."""

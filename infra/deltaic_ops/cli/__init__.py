@@ -68,7 +68,7 @@ class Deltaic(TyperGroup):
         """Return the nouns in the order in which one needs them."""
         return list(NOUNS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 -- Typer's signature
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Load a noun; None for a word that is none."""
         noun = NOUNS.get(cmd_name)
         if noun is None:
