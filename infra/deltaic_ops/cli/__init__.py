@@ -73,7 +73,7 @@ class Deltaic(TyperGroup):
         noun = NOUNS.get(cmd_name)
         if noun is None:
             return None
-        if ctx.meta.get(_LISTING):
+        if ctx is not None and ctx.meta.get(_LISTING):
             return TyperCommand(cmd_name, short_help=noun.help)
         loaded = getattr(import_module(f"deltaic_ops.cli.{noun.module}"), noun.command)
         if not isinstance(loaded, typer.Typer):
