@@ -34,6 +34,7 @@ NOUNS = {
     "doctor": _Noun("doctor", "doctor", "Look for what is wrong with a stack, and say what to do."),
     "backup": _Noun("backup", "backup", "Write the catalog into a file."),
     "restore": _Noun("backup", "restore", "Write such a file into an empty stack."),
+    "remove": _Noun("remove", "remove", "Remove a stack, and say what stays."),
     "serve": _Noun("serve", "serve", "Serve shares on this machine."),
     "env": _Noun("env", "env", "Print how other programs reach the embedded AWS."),
     "demo": _Noun("demo", "demo", "Share a sample dataset on this machine and read it."),

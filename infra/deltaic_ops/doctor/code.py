@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deltaic_ops.deploy.stack import Stack
 from deltaic_ops.deploy.template import ROOT, load_template
 from deltaic_ops.doctor.findings import Finding, asked, judged, not_asked
-from deltaic_ops.doctor.stack import Stack
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

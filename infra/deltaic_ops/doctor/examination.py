@@ -11,11 +11,12 @@ from deltaic.catalog.items import Table
 from deltaic.errors import Conflict, DeltaicError, NotFound
 
 from deltaic_ops.brief_token import brief_token
+from deltaic_ops.deploy.stack import Stack, read_stack
 from deltaic_ops.doctor import account, code, places, reading, roles, state
-from deltaic_ops.doctor.findings import Finding, not_asked
-from deltaic_ops.doctor.stack import Stack, deployed, read_stack
+from deltaic_ops.doctor.findings import Finding, judged, not_asked
 from deltaic_ops.verify import TIMEOUT_SECONDS, Caller, path_of
 
+AT_REST = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE")
 DEPLOY = "name the stack (--stack), the account and the region, or deploy it (sam deploy)"
 
 
@@ -46,7 +47,7 @@ def examine(what: Examined, only: tuple[str, str, str] | None = None) -> Iterato
     stack = None
     try:
         stack = read_stack(what.client("cloudformation"), what.stack)
-        yield deployed(stack)
+        yield _stands(stack)
     except NotFound as missing:
         if what.deployed:
             yield Finding("the stack stands", "failed", missing.message, DEPLOY)
@@ -64,6 +65,17 @@ def examine(what: Examined, only: tuple[str, str, str] | None = None) -> Iterato
         yield from _catalog(what, stack, only)
     except DeltaicError as refusal:
         yield Finding("reads the catalog", "failed", refusal.message, "the two tables, above")
+
+
+def _stands(stack: Stack) -> Finding:
+    """Check that the last deployment is over; one that was taken back has left the one before it."""
+    return judged(
+        "the stack stands",
+        f"{stack.name}: {stack.status}",
+        f"what went wrong: aws cloudformation describe-stack-events --stack-name {stack.name}; then deploy again",
+        holds=stack.status in AT_REST,
+        otherwise="warning" if stack.status == "UPDATE_ROLLBACK_COMPLETE" else "failed",
+    )
 
 
 def _stack(what: Examined, stack: Stack) -> Iterator[Finding]:

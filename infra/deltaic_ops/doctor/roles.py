@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from deltaic.catalog.items import Storage
 
+from deltaic_ops.deploy.stack import Stack
 from deltaic_ops.doctor.findings import Finding, asked, judged, ok
-from deltaic_ops.doctor.stack import Stack
 
 if TYPE_CHECKING:
     from mypy_boto3_iam import IAMClient
