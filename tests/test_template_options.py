@@ -96,7 +96,7 @@ def test_the_firewall_keeps_no_request_and_blocks_no_body_for_what_a_recipient_w
         *(f"{name}_BODY" for name in ("GenericLFI", "GenericRFI")),
     }
     assert counted >= {*bodies, "SizeRestrictions_QUERYSTRING"}
-    assert rate["Statement"]["RateBasedStatement"]["Limit"] == int(CHANGED["RequestsPerAddress"])
+    assert rate["Statement"]["RateBasedStatement"]["Limit"] == CHANGED["RequestsPerAddress"]
     [answer] = said["CustomResponseBodies"].values()
     assert json.loads(answer["Content"])["errorCode"] == "RESOURCE_EXHAUSTED"
 
