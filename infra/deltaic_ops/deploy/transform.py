@@ -19,7 +19,7 @@ def transformed(path: Path = TEMPLATE, parameters: Mapping[str, str] | None = No
     `${LogicalId}` or `${LogicalId.Attribute}`. Raises samtranslator's InvalidDocumentException for what SAM refuses.
     """
     given = dict(parameters or {})
-    document = translated(_packaged(read(path)), given)
+    document = cloudformation(path, given)
     resolve = Resolver(document, given, pseudo_parameters(), symbolic=True)
     return {
         logical_id: {**resource, "Properties": resolve(resource.get("Properties", {}))}
@@ -28,8 +28,16 @@ def transformed(path: Path = TEMPLATE, parameters: Mapping[str, str] | None = No
     }
 
 
+def cloudformation(path: Path = TEMPLATE, parameters: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the document that SAM hands to CloudFormation for these parameters, its intrinsics unresolved.
+
+    Raises samtranslator's InvalidDocumentException for what SAM refuses.
+    """
+    return translated(_packaged(read(path)), parameters or {})
+
+
 def translated(document: dict[str, Any], parameters: Mapping[str, str]) -> dict[str, Any]:
-    """Return a packaged template after SAM's transform, nothing resolved; raises InvalidDocumentException."""
+    """Return a packaged template after SAM's transform, nothing resolved; raises as that."""
     import boto3
     from samtranslator.parser.parser import Parser
     from samtranslator.translator.translator import Translator
