@@ -41,7 +41,8 @@ def verify(  # noqa: PLR0913, PLR0917 -- what a round needs
     deltaic verify sales_share --profile alice.share --json
     """
     out = operator(ctx, as_json)
-    if not as_recipient and profile is None and (local := deployed(out.state)) is not None:
+    local = deployed(out.state)
+    if not (as_recipient or profile or endpoint) and local is not None and local.stack == out.stack:
         profile = Path(local.profile)
     if bool(as_recipient) == (profile is not None):
         raise InvalidParameter("say as whom: --as RECIPIENT, or --profile FILE")

@@ -3,12 +3,14 @@
 import fcntl
 import json
 import os
+import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from deltaic.errors import Conflict
 
@@ -51,7 +53,9 @@ class Running:
 
     def lives(self) -> bool:
         """Return whether the process is still the one that was started; of a container whether somebody listens."""
-        return bool(self.containers) or (self.pid > 0 and born(self.pid) == self.born)
+        if self.containers:
+            return _listens(self.endpoint)
+        return self.pid > 0 and born(self.pid) == self.born
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,15 @@ def born(pid: int) -> str:
         env={**os.environ, "LC_ALL": "C", "TZ": "UTC"},
     )
     return done.stdout.strip()
+
+
+def _listens(endpoint: str) -> bool:
+    where = urlsplit(endpoint)
+    try:
+        socket.create_connection((where.hostname, where.port or 0), timeout=2).close()
+    except OSError:
+        return False
+    return True
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -55,7 +55,7 @@ class Executor:
     def invoke(self, payload: dict[str, str], function_timeout: int | None = None) -> Any:
         """Hand an event to the process and return the emulator's form of what it answered."""
         api = self._api or self._run()
-        event = json.loads(payload["payload"])
+        event = json.loads(payload["payload"] or "null")
         stream = self.streams.of(event)
         whole: list[bytes] = []
         begun = self._log.stat().st_size
@@ -135,23 +135,30 @@ def limited(outcome: Outcome, streamed: bytes) -> Outcome:
     return outcome
 
 
-class _Executors:
-    """Stands for the emulator's register of executors, with the one that is here."""
+class _Plugin:
+    """What the emulator's register gives for a name."""
+
+    def load(self) -> type[Executor]:
+        """Return the executor."""
+        return Executor
+
+
+class _Register:
+    """Stands for the emulator's register of executors: whichever is asked for, it has this one."""
 
     def exists(self, name: str) -> bool:
-        """Say that there is one of any name."""
+        """Say that there is one of this name."""
         return bool(name)
 
-    def load(self, *_: Any) -> Any:
-        """Return itself, who gives the executor when it is asked again without a name."""
-        return self if _ else Executor
+    def load(self, name: str) -> _Plugin:  # noqa: ARG002 -- the register's signature
+        """Return its plug-in."""
+        return _Plugin()
 
 
 def install(emulator: Emulator, streams: Streams) -> None:
     """Have functions run here, and not in Docker."""
     Executor.emulator, Executor.streams = emulator, streams
-    register = _Executors()
-    emulator.module("services.lambda_.invocation.runtime_executor").EXECUTOR_PLUGIN_MANAGER = register
+    emulator.module("services.lambda_.invocation.runtime_executor").EXECUTOR_PLUGIN_MANAGER = _Register()
     # Two calls of CloudWatch for each event cost half the time of a request, and nobody asks for them here.
     manager = emulator.module("services.lambda_.invocation.version_manager")
     manager.record_cw_metric_invocation = manager.record_cw_metric_error = lambda **_: None
