@@ -67,7 +67,9 @@ def statements(resources: dict[str, dict[str, Any]], function: str) -> Iterator[
     said = resources[role]["Properties"]
     documents = [policy["PolicyDocument"] for policy in said.get("Policies", [])]
     documents += [
-        resources[arn[2:-1]]["Properties"]["PolicyDocument"] for arn in said["ManagedPolicyArns"] if arn not in {LOGS, TRACES}
+        resources[arn[2:-1]]["Properties"]["PolicyDocument"]
+        for arn in said["ManagedPolicyArns"]
+        if arn not in {LOGS, TRACES}
     ]
     documents += [
         other["Properties"]["PolicyDocument"]
