@@ -6,7 +6,7 @@ from deltaic_ops.deploy.template import ROOT
 
 
 def test_the_page_is_what_the_script_prints() -> None:
-    assert (ROOT / "infra" / "costs.md").read_text() == "\n".join(costs.page()) + "\n", (
+    assert (ROOT / "infra" / "costs.md").read_text() == costs.page(), (
         "run `python -m deltaic_ops.deploy.costs > infra/costs.md`"
     )
 

@@ -1,12 +1,13 @@
-"""What a stack costs, computed from AWS's list prices, the template and the benchmark: `python -m deltaic_ops.deploy.costs`.
+"""What a stack costs: infra/costs.md, which `python -m deltaic_ops.deploy.costs` prints.
 
-It prints infra/costs.md. Prices are AWS's own for us-east-1 without free tiers and discounts; whoever relies on a figure
-looks them up.
+Computed from AWS's list prices, the template and the benchmark. Prices are those of us-east-1 without free tiers and
+discounts; whoever relies on a figure looks them up.
 """
 
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from deltaic_ops.deploy.template import ROOT, load_template
 from deltaic_ops.deploy.transform import transformed
@@ -131,49 +132,77 @@ def _deployed(kind: str) -> set[str]:
     return {name for name, said in transformed(parameters=_LEAST).items() if said["Type"] == kind}
 
 
+@cache
 def _alarms() -> int:
     return len(_deployed("AWS::CloudWatch::Alarm"))
 
 
-def page() -> Iterator[str]:
-    """Yield the lines of infra/costs.md."""
+_PAGE = """\
+# What a stack costs
+
+Computed by `python -m deltaic_ops.deploy.costs` from list prices of us-east-1, as known on {date} and to be
+checked before you rely on them; without free tiers (which cover an idle stack), discounts and taxes. USD.
+
+| paid for | an idle month | a million requests | a terabyte fetched |
+|---|---|---|---|
+{table}
+
+The columns add up: a month in which a million requests were answered and a terabyte was fetched costs the three.
+Within the bucket's region a terabyte costs its GETs alone.
+
+What stands behind the figures:
+
+* idle: {alarms} alarms and one secret; tables, functions and the API cost nothing by themselves, and a catalog has
+  kilobytes. Each part that a parameter adds comes on top (a dashboard 3, a web ACL with three rules 8 and 0.60 a
+  million requests, a key 1, traces 5 a million).
+* a million requests: half for metadata, half queries that are answered by {files:,} files, gzipped; the function has
+  read the table before ({metadata:.0f} and {query:.0f} ms by [the benchmark](bench/report.md), and {away:.0f} ms for
+  DynamoDB and S3, which is assumed); one of {starts:.0f} meets a function that must start first; {logs:,} bytes of
+  logs, {reads} read units and {listings:.0f} listing each; {metrics} metrics.
+* a terabyte: {shared:,} GB in files of {file:.0f} MB, each fetched by one GET over the internet; the query that signs
+  their URLs is one request.
+
+| list price of | USD | page |
+|---|---|---|
+{prices}
+"""
+
+
+def page() -> str:
+    """Return infra/costs.md."""
     figures = Figures.read()
-    yield "# What a stack costs"
-    yield ""
-    yield f"Computed by `python -m deltaic_ops.deploy.costs` from list prices of us-east-1, as known on {PRICES_OF} and to be"
-    yield "checked before you rely on them; without free tiers (which cover an idle stack), discounts and taxes. USD."
-    yield ""
-    yield "| paid for | an idle month | a million requests | a terabyte fetched |"
-    yield "|---|---|---|---|"
+    return _PAGE.format(
+        date=PRICES_OF,
+        table="\n".join(_table()),
+        alarms=_alarms(),
+        files=FILES,
+        metadata=figures.metadata * 1000,
+        query=figures.query * 1000,
+        away=AWAY_SECONDS * 1000,
+        starts=1 / STARTS,
+        logs=LOG_BYTES,
+        reads=READ_UNITS,
+        listings=figures.listings,
+        metrics=METRICS,
+        shared=SHARED_GB,
+        file=FILE_GB * 1000,
+        prices="\n".join(
+            f"| {price.what} | {f'{price.usd:.10f}'.rstrip('0')} | {_PRICES.format(price.page)} |"
+            for price in PRICES.values()
+        ),
+    )
+
+
+def _table() -> Iterator[str]:
     table = costs()
-    for what, amounts in table.items():
-        yield f"| {what} | {' | '.join(_money(amount) for amount in amounts)} |"
-    without = [sum(column) for column in zip(*table.values(), strict=True)]
+    without = tuple(sum(column) for column in zip(*table.values(), strict=True))
     more = snapstart()
+    together = tuple(plain + added for plain, added in zip(without, more, strict=True))
+    for what, amounts in table.items():
+        yield f"| {what} | {' | '.join(map(_money, amounts))} |"
     yield f"| **together, SnapStart off** | {' | '.join(f'**{_money(amount)}**' for amount in without)} |"
-    yield f"| SnapStart on adds | {' | '.join(_money(amount) for amount in more)} |"
-    together = [plain + added for plain, added in zip(without, more, strict=True)]
+    yield f"| SnapStart on adds | {' | '.join(map(_money, more))} |"
     yield f"| **together, SnapStart on** | {' | '.join(f'**{_money(amount)}**' for amount in together)} |"
-    yield ""
-    yield "The columns add up: a month in which a million requests were answered and a terabyte was fetched costs the three."
-    yield "Within the bucket's region a terabyte costs its GETs alone."
-    yield ""
-    yield "What stands behind the figures:"
-    yield ""
-    yield f"* idle: {_alarms()} alarms and one secret; tables, functions and the API cost nothing by themselves, and a catalog has"
-    yield "  kilobytes. Each part that a parameter adds comes on top (a dashboard 3, a web ACL with three rules 8 and 0.60 a"
-    yield "  million requests, a key 1, traces 5 a million)."
-    yield f"* a million requests: half for metadata, half queries that are answered by {FILES:,} files, gzipped; the function"
-    yield f"  has read the table before ({figures.metadata * 1000:.0f} and {figures.query * 1000:.0f} ms by [the benchmark](bench/report.md), and"
-    yield f"  {AWAY_SECONDS * 1000:.0f} ms for DynamoDB and S3, which is assumed); one of {1 / STARTS:.0f} meets a function that must start first;"
-    yield f"  {LOG_BYTES:,} bytes of logs, {READ_UNITS} read units and {figures.listings:.0f} listing each; {METRICS} metrics."
-    yield f"* a terabyte: {SHARED_GB:,} GB in files of {FILE_GB * 1000:.0f} MB, each fetched by one GET over the internet; the query that"
-    yield "  signs their URLs is one request."
-    yield ""
-    yield "| list price of | USD | page |"
-    yield "|---|---|---|"
-    for price in PRICES.values():
-        yield f"| {price.what} | {f'{price.usd:.10f}'.rstrip('0')} | {_PRICES.format(price.page)} |"
 
 
 def _money(amount: float) -> str:
@@ -181,4 +210,4 @@ def _money(amount: float) -> str:
 
 
 if __name__ == "__main__":
-    print("\n".join(page()))
+    print(page(), end="")
