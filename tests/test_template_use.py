@@ -13,13 +13,14 @@ import pytest
 from contract.logs import TableLog, column
 from contract.server import catalog_of, client_of
 from deltaic.catalog.storages import AccessKeys
+from deltaic_ops.deploy.rights import several
 from deltaic_ops.deploy.template import Template, load_template
 from deltaic_ops.deploy.transform import transformed
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import local_stack
 from faults.proxy import Proxy
 from template_calls import ACCOUNT, Used, event, run
-from template_rights import several, statements
+from template_rights import statements
 
 pytestmark = pytest.mark.slow
 

@@ -76,8 +76,10 @@ _COLOURS = {
     "invokes": "#2e8555",
 }
 
-WIDTH, TOP, ROW, LANE, FIRST_LANE = 1600, 132, 74, 92, 592
+WIDTH, TOP, ROW, LANE, FIRST_LANE = 1650, 142, 74, 98, 600
 BOX = 250
+_IN_ONE_LINE = 11
+_MARKER = 'viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"'
 _INK, _PALE, _LINE = "#1f2933", "#f5f7fa", "#9aa5b1"
 
 
@@ -142,12 +144,11 @@ def picture() -> str:
     made = rows(resources)
     bottom = TOP + len(made) * ROW
     height = bottom + 150
+    size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
-        ' font-family="Helvetica, Arial, sans-serif" font-size="13">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="Helvetica, Arial, sans-serif" font-size="13">',
         "<title>What template.yaml deploys, and who may do what</title>",
-        '<defs><marker id="to" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-        f'<path d="M0 0 L8 4 L0 8 z" fill="{_LINE}"/></marker></defs>',
+        f'<defs><marker id="to" {_MARKER}><path d="M0 0 L8 4 L0 8 z" fill="{_LINE}"/></marker></defs>',
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
         *_lanes(bottom),
         *_entrance(made),
@@ -162,11 +163,11 @@ def _lanes(bottom: int) -> Iterator[str]:
     for number, lane in enumerate(LANES):
         x = FIRST_LANE + number * LANE
         yield f'<path d="M{x} {TOP - 24} V{bottom - 20}" stroke="#e4e7eb" stroke-width="10" fill="none"/>'
-        yield _box(x - LANE // 2 + 4, 40, LANE - 8, 68, dashed=not lane.always)
-        words = lane.title.split(" ", 1) if len(lane.title) > 11 else [lane.title]
+        yield _box(x - LANE // 2 + 3, 50, LANE - 6, 68, dashed=not lane.always)
+        words = lane.title.split(" ", 1) if len(lane.title) > _IN_ONE_LINE else [lane.title]
         for line, word in enumerate(words):
-            yield _text(x, 66 + 15 * line - 7 * (len(words) - 1), word, weight="bold")
-        yield _text(x, 98, lane.service, size=10, colour="#52606d")
+            yield _text(x, 76 + 15 * line - 7 * (len(words) - 1), word, weight="bold")
+        yield _text(x, 108, lane.service, size=10, colour="#52606d")
 
 
 def _entrance(made: list[Row]) -> Iterator[str]:
@@ -187,8 +188,20 @@ def _entrance(made: list[Row]) -> Iterator[str]:
         yield _text(205, first + above + 33, service, size=9, colour="#52606d")
     for number in routed:
         y = TOP + number * ROW + 30
-        yield f'<path d="M244 {y} H{284}" stroke="{_LINE}" fill="none" marker-end="url(#to)"/>'
+        yield f'<path d="M244 {y} H284" stroke="{_LINE}" fill="none" marker-end="url(#to)"/>'
         yield _text(264, y - 6, "invokes", size=10, colour=_COLOURS["invokes"])
+    buckets = FIRST_LANE + next(number for number, lane in enumerate(LANES) if lane.title == "data buckets") * LANE
+    yield f'<path d="M72 {middle - 32} V24 H{buckets} V48" stroke="{_LINE}" fill="none" marker-end="url(#to)"/>'
+    yield _text((72 + buckets) // 2, 18, "fetch files by signed URLs, for an hour at most", size=11, colour="#52606d")
+    timed = [number for number, row in enumerate(made) if not row.invoked and row.title != "role"]
+    first, last = TOP + min(timed) * ROW, TOP + (max(timed) + 1) * ROW - 14
+    yield _box(166, first, 78, last - first, dashed=True)
+    yield _text(205, (first + last) // 2 - 4, "schedules", weight="bold")
+    yield _text(205, (first + last) // 2 + 14, "EventBridge", size=10, colour="#52606d")
+    for number in timed:
+        y = TOP + number * ROW + 30
+        yield f'<path d="M244 {y} H284" stroke="{_LINE}" fill="none" marker-end="url(#to)"/>'
+        yield _text(264, y - 6, "invoke", size=10, colour=_COLOURS["invokes"])
 
 
 def _row(number: int, row: Row) -> Iterator[str]:
@@ -201,7 +214,7 @@ def _row(number: int, row: Row) -> Iterator[str]:
     words = [re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower() for name in row.names]
     lines = _wrapped(words, 36)
     for line, text in enumerate(lines):
-        yield _text(286 + BOX // 2, y + 2 - 8 * (len(lines) - 1) + 16 * line, text, weight="bold" if not line else "")
+        yield _text(286 + BOX // 2, y + 2 - 8 * (len(lines) - 1) + 16 * line, text, weight="bold")
     yield _text(286 + BOX // 2, top + 55, row.title, size=9, colour="#52606d")
     for lane, verbs in row.rights.items():
         x = FIRST_LANE + lane * LANE
@@ -212,9 +225,11 @@ def _row(number: int, row: Row) -> Iterator[str]:
 
 
 def _watch(resources: Mapping[str, Mapping[str, Any]], top: int) -> Iterator[str]:
+    least = transformed(parameters={"DataBuckets": DATA}).values()
+
     def count(kind: str) -> tuple[int, int]:
-        found = [said for said in resources.values() if said["Type"] == kind]
-        return len([said for said in found if "Condition" not in said]), len(found)
+        always, most = ([said for said in found if said["Type"] == kind] for found in (least, resources.values()))
+        return len(always), len(most)
 
     boxes = (
         ("log groups", "AWS::Logs::LogGroup", "who asked what, never a token"),
@@ -226,15 +241,16 @@ def _watch(resources: Mapping[str, Mapping[str, Any]], top: int) -> Iterator[str
     )
     for number, (title, kind, note) in enumerate(boxes):
         always, most = count(kind)
-        x = 20 + number * 262
-        yield _box(x, top, 246, 52, dashed=not always)
+        x = 20 + number * 270
+        yield _box(x, top, 254, 52, dashed=not always)
         amount = "" if most == 1 else f"{always}" if always == most else f"{always} to {most} "
-        yield _text(x + 123, top + 22, f"{amount}{title}", weight="bold")
-        yield _text(x + 123, top + 40, note, size=11, colour="#52606d")
-    yield _text(
-        20, top + 84, "Drawn from template.yaml. A dashed outline: only where a parameter asks for it. Each function has a "
-        "role of its own; keys (KMS) and log lines are left out.", size=12, colour="#52606d", anchor="start",
-    )  # fmt: skip
+        yield _text(x + 127, top + 22, f"{amount}{title}", weight="bold")
+        yield _text(x + 127, top + 40, note, size=11, colour="#52606d")
+    note = (
+        "Drawn from template.yaml. A dashed outline: only where a parameter asks for it. Each function has a role of "
+        "its own; keys (KMS) and log lines are left out."
+    )
+    yield _text(20, top + 84, note, size=12, colour="#52606d", anchor="start")
 
 
 def _wrapped(words: list[str], width: int) -> list[str]:
@@ -248,7 +264,9 @@ def _wrapped(words: list[str], width: int) -> list[str]:
     return lines
 
 
-def _box(x: int, y: int, width: int, height: int, *, dashed: bool = False, fill: str = _PALE) -> str:
+def _box(  # noqa: PLR0913 -- where it is and how large
+    x: int, y: int, width: int, height: int, *, dashed: bool = False, fill: str = _PALE
+) -> str:
     dashes = ' stroke-dasharray="5 4"' if dashed else ""
     return (
         f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="8" fill="{fill}" stroke="{_LINE}"'
@@ -256,9 +274,9 @@ def _box(x: int, y: int, width: int, height: int, *, dashed: bool = False, fill:
     )
 
 
-def _text(
+def _text(  # noqa: PLR0913 -- where it is and how it looks
     x: int, y: int, text: str, *, size: int = 13, weight: str = "", colour: str = _INK, anchor: str = "middle"
-) -> str:  # fmt: skip
+) -> str:
     bold = f' font-weight="{weight}"' if weight else ""
     return (
         f'<text x="{x}" y="{y}" text-anchor="{anchor}" font-size="{size}"{bold} fill="{colour}">{escape(text)}</text>'
