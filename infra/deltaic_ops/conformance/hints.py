@@ -23,6 +23,12 @@ _OPERATORS = {
     "<>": ("", "<>"),
 }
 """SQL's operator; JSON's; SQL's with the sides changed."""
+_WAYS = {
+    "=": ("plain", "sides changed", "or null", "and not null"),
+    "<": ("plain", "sides changed", "as a denial"),
+    ">=": ("sides changed", "as a denial"),
+}
+"""In which ways a JSON predicate is written."""
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}
 _COLUMNS = 2
 _WANTED = "has columns with partition values or statistics that can be compared"
@@ -128,18 +134,28 @@ def _keeps(shared: Shared, kind: str, **besides: Any) -> str:
 
 def _spellings(kind: str, predicate: _Predicate) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield how it is told to people, and the fields of the body."""
-    plain = predicate.operator.startswith("IS")
     if kind == "sql":
         for text in {predicate.sql(), predicate.sql(turned=True)}:
             yield f"predicateHints [{text}]", {"predicateHints": [text]}
         return
-    trees = [predicate.json()]
-    if not plain:
-        trees += [predicate.json(turned=True), predicate.denied()]
-        trees.append({"op": "or", "children": [predicate.json(), _Predicate(predicate.column, "IS NULL").json()]})
-        trees.append({"op": "and", "children": [predicate.json(), _Predicate(predicate.column, "IS NOT NULL").json()]})
-    for tree, way in zip(trees, ("", ", sides changed", ", as a denial", ", or null", ", and not null"), strict=False):
-        yield f"jsonPredicateHints of {predicate.sql()}{way}", {"jsonPredicateHints": json.dumps(tree)}
+    for way in _WAYS.get(predicate.operator, ("plain",)):
+        yield (
+            f"jsonPredicateHints of {predicate.sql()} ({way})",
+            {"jsonPredicateHints": json.dumps(_tree(predicate, way))},
+        )
+
+
+def _tree(predicate: _Predicate, way: str) -> Mapping[str, Any]:
+    match way:
+        case "sides changed":
+            return predicate.json(turned=True)
+        case "as a denial":
+            return predicate.denied()
+        case "or null":
+            return {"op": "or", "children": [predicate.json(), _Predicate(predicate.column, "IS NULL").json()]}
+        case "and not null":
+            return {"op": "and", "children": [predicate.json(), _Predicate(predicate.column, "IS NOT NULL").json()]}
+    return predicate.json()
 
 
 @check("SQL Expressions for Filtering")
