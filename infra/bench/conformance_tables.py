@@ -46,7 +46,7 @@ ENTRIES = (
 
 def fill(known: Mapping[str, str], bucket: str) -> None:
     """Write the tables into a bucket of the embedded AWS that these variables name."""
-    s3 = _client(known)
+    s3 = client_of("s3", known)
     options = {"AWS_ALLOW_HTTP": "true", "aws_conditional_put": "etag"}
     options |= {name: value for name, value in known.items() if name.startswith("AWS_")}
     _visits(f"s3://{bucket}/visits", options)
@@ -70,9 +70,10 @@ def register(admin: CatalogAdmin) -> str:
     return admin.tokens.create(known).secret
 
 
-def _client(known: Mapping[str, str]) -> Any:
+def client_of(service: Any, known: Mapping[str, str]) -> Any:
+    """Return a client of the AWS that a stack's variables name."""
     session = boto3.Session(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"], region_name=known["AWS_REGION"])
-    return session.client("s3", endpoint_url=known["AWS_ENDPOINT_URL"])
+    return session.client(service, endpoint_url=known["AWS_ENDPOINT_URL"])
 
 
 def _visits(location: str, options: dict[str, str]) -> None:
