@@ -83,7 +83,9 @@ class Reply:
     def __str__(self) -> str:
         """Say what was asked and what came, without URLs or tokens."""
         told = self.json if isinstance(self.json, dict) else {}
-        text = f"{told.get('errorCode') or ''} {told.get('message') or ''}".strip() if self.status >= 400 else ""  # noqa: PLR2004
+        text = (
+            " ".join(f"{told.get('errorCode') or ''} {told.get('message') or ''}".split()) if self.status >= 400 else ""
+        )  # noqa: PLR2004
         return f"{self.asked} answers {self.status}" + f" ({text[:_SHOWN]})" * bool(text)
 
 
