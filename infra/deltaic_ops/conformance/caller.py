@@ -83,9 +83,8 @@ class Reply:
     def __str__(self) -> str:
         """Say what was asked and what came, without URLs or tokens."""
         told = self.json if isinstance(self.json, dict) else {}
-        text = (
-            " ".join(f"{told.get('errorCode') or ''} {told.get('message') or ''}".split()) if self.status >= 400 else ""
-        )  # noqa: PLR2004
+        refused = self.status >= httpx.codes.BAD_REQUEST
+        text = " ".join(f"{told.get('errorCode') or ''} {told.get('message') or ''}".split()) if refused else ""
         return f"{self.asked} answers {self.status}" + f" ({text[:_SHOWN]})" * bool(text)
 
 
