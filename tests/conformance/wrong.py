@@ -50,6 +50,8 @@ class Cached(httpx.BaseTransport):
         self._transport = transport
         self._prefix = prefix
         self._known: dict[object, Exchange] = {}
+        self.exchanges: list[Exchange] = []
+        """All that was asked and answered, once each."""
 
     def exchange(self, request: httpx.Request) -> Exchange:
         sent = {name: value for name, value in request.headers.items() if name not in {"user-agent", "host"}}
@@ -57,6 +59,7 @@ class Cached(httpx.BaseTransport):
         fresh = "asyncquery" in sent.get("delta-sharing-capabilities", "") or "/queries/" in request.url.path
         if fresh or key not in self._known:
             self._known[key] = self._ask(request, sent)
+            self.exchanges.append(self._known[key])
         return self._known[key]
 
     def _ask(self, request: httpx.Request, sent: Mapping[str, str]) -> Exchange:
