@@ -1,21 +1,29 @@
 """Fixtures that every test may use: the embedded AWS, once a session."""
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
+from botocore.loaders import JSONFileLoader
 from deltaic_ops.local.embedded import EmbeddedAws
 from hypothesis import settings
+from laws import USUAL
 from xdist.scheduler import LoadScopeScheduling
 
 pytest_plugins = ["pipeline.fixtures"]
 """Spark's, which two folders share; what a folder starts is its worker's own."""
 
 
-settings.register_profile("brief", settings.get_profile("ci"), max_examples=10)
-"""For `--hypothesis-profile`: a law is tried at length on one Python, and shortly on the others."""
+settings.register_profile("brief", settings.get_profile("ci"), max_examples=USUAL // 10)
+settings.register_profile("long", settings.get_profile("default"), max_examples=USUAL * 10)
+"""For `--hypothesis-profile`: a law is tried at length on one Python, shortly on the others, and by hand for longer."""
+
+# Every session of boto3 reads AWS's models anew, for a quarter of a second; here there are hundreds of sessions.
+_model = cache(JSONFileLoader().load_file)
+JSONFileLoader.load_file = lambda _, path: _model(path)  # type: ignore[assignment,method-assign]
 
 LONGEST = ("pipeline", "datasets", "deploy")
 """Folders that take longest are begun first, so that no worker is left alone with one of them at the end."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 LOGS = "arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"
+TRACES = "arn:aws:iam::aws:policy/AWSXrayWriteOnlyAccess"
 BUCKETS = {"DataBuckets": "arn:aws:s3:::lake,arn:aws:s3:::raw"}
 OBJECTS = ["arn:aws:s3:::lake/*", "arn:aws:s3:::raw/*"]
 LOG_OBJECTS = ["arn:aws:s3:::lake/*_delta_log/*", "arn:aws:s3:::raw/*_delta_log/*"]
@@ -32,8 +33,28 @@ CHANGED = {
     "SourceBuckets": "arn:aws:s3:::inbox",
     "JobSubnets": "subnet-1",
     "JobSecurityGroups": "sg-1",
+    "DomainName": "sharing.example.com",
+    "CertificateArn": "arn:aws:acm:us-east-1:000000000000:certificate/1",
+    "HostedZoneId": "Z1",
+    "WebAcl": "enabled",
+    "RequestsPerAddress": "70",
+    "GradualDeployment": "enabled",
+    "BackupDays": "400",
+    "StateKey": "arn:aws:kms:us-east-1:000000000000:key/2",
+    "Tracing": "Active",
+    "Dashboard": "enabled",
+    "MonthlyBudget": "50",
+    "BudgetEmail": "costs@example.com",
 }
 """Every parameter, and another value of it."""
+
+EVERYTHING = {
+    **CHANGED,
+    "ResponseStreaming": "enabled",
+    "AccessLog": "enabled",
+    "DeletionProtection": "enabled",
+}
+"""Every optional part is there."""
 
 
 def several(value: str | list[str]) -> list[str]:
@@ -41,12 +62,12 @@ def several(value: str | list[str]) -> list[str]:
 
 
 def statements(resources: dict[str, dict[str, Any]], function: str) -> Iterator[dict[str, Any]]:
-    """Yield what a function's role may do, from every place that says so; its log lines aside."""
+    """Yield what a function's role may do, from every place that says so; its log lines and traces aside."""
     role = resources[function]["Properties"]["Role"].removeprefix("${").removesuffix(".Arn}")
     said = resources[role]["Properties"]
     documents = [policy["PolicyDocument"] for policy in said.get("Policies", [])]
     documents += [
-        resources[arn[2:-1]]["Properties"]["PolicyDocument"] for arn in said["ManagedPolicyArns"] if arn != LOGS
+        resources[arn[2:-1]]["Properties"]["PolicyDocument"] for arn in said["ManagedPolicyArns"] if arn not in {LOGS, TRACES}
     ]
     documents += [
         other["Properties"]["PolicyDocument"]

@@ -203,7 +203,7 @@ def test_the_top_level_is_fixed() -> None:
     here = [path for path in Path(ROOT).iterdir() if path.suffix != ".share"]
     present = {path.name for path in here if not path.name.startswith(".")}
     assert allowed <= present
-    assert present - allowed <= {"uv.lock", "LICENSE", "dist"}
+    assert present - allowed <= {"uv.lock", "samconfig.toml", "LICENSE", "dist"}
 
 
 def test_a_decision_that_is_cited_stands_in_the_index_and_in_its_room() -> None:

@@ -8,6 +8,7 @@ import json
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -47,6 +48,11 @@ class Caller:
     def get(self, path: str) -> httpx.Response:
         """Ask for a path below the endpoint."""
         return self.client.get(f"{self.endpoint}{path}", headers=self._headers())
+
+    def stream(self, table: str) -> AbstractContextManager[httpx.Response]:
+        """Query a whole table, to take the answer as it comes."""
+        headers = {**self._headers(), **CAPABILITIES, "Accept-Encoding": "identity"}
+        return self.client.stream("POST", f"{self.endpoint}{table}/query", json={}, headers=headers)
 
     def query(self, table: str, body: Mapping[str, object]) -> httpx.Response:
         """Query a table, taking either format."""
@@ -124,13 +130,19 @@ def _share(caller: Caller, share: str, most: int) -> Iterator[Finding]:
         f"{answer.status_code}, {len(tables)} tables",
         "the log of the function list-all-tables",
     )
-    for table in tables[:most]:
-        name = f"{share}.{table['schema']}.{table['name']}"
-        parts = [quote(str(part), safe="") for part in (share, table["schema"], table["name"])]
-        yield from _table(caller, "/shares/{}/schemas/{}/tables/{}".format(*parts), name)
+    for listed in tables[:most]:
+        parts = (share, str(listed["schema"]), str(listed["name"]))
+        yield from table(caller, path_of(*parts), ".".join(parts))
 
 
-def _table(caller: Caller, path: str, name: str) -> Iterator[Finding]:
+def path_of(share: str, schema: str, table: str) -> str:
+    """Return a table's path below the endpoint."""
+    parts = [quote(part, safe="") for part in (share, schema, table)]
+    return "/shares/{}/schemas/{}/tables/{}".format(*parts)
+
+
+def table(caller: Caller, path: str, name: str) -> Iterator[Finding]:
+    """Check that one table's version is told, that it is queried, and that only a signed URL gives a file."""
     version = caller.get(f"{path}/version")
     number = version.headers.get("delta-table-version", "")
     yield _said(

@@ -6,6 +6,7 @@ from deltaic.catalog.attributes import marshal_item, unmarshal_item
 from deltaic.protocol import names
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from laws import tries
 
 LEGAL = st.text(
     st.characters(min_codepoint=0x21, exclude_characters="/\x7f", exclude_categories=["Cs"]), min_size=1, max_size=255
@@ -66,7 +67,7 @@ _PLAIN = st.recursive(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(st.dictionaries(st.text(min_size=1, max_size=9), _PLAIN, max_size=4))
 def test_what_is_stored_comes_back(item: dict[str, object]) -> None:
     assert unmarshal_item(marshal_item(item)) == item

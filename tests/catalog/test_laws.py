@@ -9,6 +9,7 @@ from deltaic.catalog import keys
 from deltaic.protocol import names
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from laws import tries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +26,7 @@ NAMES = st.one_of(
     st.builds(lambda end: "\U0001f600" * 240 + end, st.text(CHARACTERS, min_size=1, max_size=3)),
 )
 FEW = settings(
-    max_examples=8,
+    max_examples=tries(8),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

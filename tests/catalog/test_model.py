@@ -23,6 +23,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from laws import tries
 from sharing.means import sharing
 
 if TYPE_CHECKING:
@@ -336,7 +337,7 @@ def test_what_recipients_see_is_what_operators_did(catalog: Catalog) -> None:
     run_state_machine_as_test(
         OverThisCatalog,
         settings=settings(
-            max_examples=15,
+            max_examples=tries(15),
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -15,6 +15,7 @@ from contract.server import Server
 from contract.tables import CDF_ON, DV_ON
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from laws import tries
 
 SCHEMA = pa.schema([column("p", pa.string()), column("x", pa.int64())])
 PROTOCOL: Final[Action] = {
@@ -171,7 +172,9 @@ PLACE = st.sampled_from([(version, kind, name) for version, kind, names in PLACE
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=tries(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(place=PLACE, value=VALUES, absent=st.booleans())
 @example(place=(1, "add.deletionVector", "storageType"), value="q", absent=False)

@@ -9,6 +9,7 @@ from contract.recipient import JSON, NDJSON, Recipient, Reply
 from contract.tables import ENTRIES
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from laws import tries
 
 pytestmark = pytest.mark.slow
 
@@ -92,7 +93,9 @@ HEADERS = st.fixed_dictionaries(
     },
 )
 QUICK = settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=tries(120),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

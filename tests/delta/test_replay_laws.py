@@ -24,6 +24,7 @@ from deltaic.delta.log import DeltaLog
 from deltaic.delta.logical_files import canonical_path
 from deltaic.delta.scan.file_batches import Position
 from hypothesis import given, settings
+from laws import tries
 
 FILES = {
     "plain": ["a.parquet"],
@@ -127,7 +128,7 @@ def stored(history: list[list[Action]], storage: list[Any]) -> Iterator[SpelledL
         yield log
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=tries(40))
 @given(cases())
 def test_replay_equals_the_oracle_however_the_log_is_stored(case: tuple[list[list[Action]], list[Any]]) -> None:
     history, storage = case
@@ -140,7 +141,7 @@ def test_replay_equals_the_oracle_however_the_log_is_stored(case: tuple[list[lis
             assert snapshot.totals() == (len(expected.files), sum(action["size"] for action in expected.files.values()))
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=tries(20))
 @given(cases(), st.integers(1, 3), st.integers(1, 5))
 def test_pages_are_the_whole(case: tuple[list[list[Action]], list[Any]], size: int, batch_rows: int) -> None:
     history, storage = case
@@ -164,7 +165,7 @@ def test_pages_are_the_whole(case: tuple[list[list[Action]], list[Any]], size: i
         assert paged == whole
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=tries(15))
 @given(cases(), cases())
 def test_the_order_depends_on_the_checkpoint_alone(
     case: tuple[list[list[Action]], list[Any]], other: tuple[list[list[Action]], list[Any]]

@@ -11,6 +11,7 @@ from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.snapshot import Snapshot
 from deltaic.delta.totals import checkpoint_totals
 from hypothesis import given, settings
+from laws import tries
 
 VECTORS = [None, vector("ab^-aqEH.-t@S}K{vb[*k^"), vector("cd^-aqEH.-t@S}K{vb[*k^", 9)]
 
@@ -38,7 +39,7 @@ def told(snapshot: Snapshot) -> tuple[int, int]:
     return checkpoint_totals(snapshot._tail, snapshot._parts, exact=-1)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tries(60))
 @given(histories(), st.data())
 def test_lawful_commits_can_be_believed(history: list[list[Action]], data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -38,7 +38,7 @@ def deploy_with(
 ) -> Callable[..., Deployment]:
     """Return what deploys the stack, anew or once more, with some of the template's parameters."""
 
-    def run(**parameters: str) -> Deployment:
+    def run(folder: Path = built, **parameters: str) -> Deployment:
         told = {
             "Stage": "deploytest",
             "Architecture": Target.this_machine().architecture,
@@ -50,7 +50,7 @@ def deploy_with(
             "AlarmTopic": alarm_topic,
             **parameters,
         }
-        return deploy(built, "deltaic-deploytest", told, aws_session, embedded_aws.environment)
+        return deploy(folder, "deltaic-deploytest", told, aws_session, embedded_aws.environment)
 
     return run
 

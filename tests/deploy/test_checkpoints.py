@@ -113,6 +113,6 @@ def test_failures_raise_the_alarm(deployment: Deployment, client: Callable[[Any]
         if FUNCTION in json.dumps(alarm["Dimensions"])
     }
     assert watched == {
-        "CheckpointFailures": {"service": "deltaic", "function": FUNCTION},
+        "CheckpointFailures": {"service": "deltaic-deploytest", "function": FUNCTION},
         "Errors": {"FunctionName": FUNCTION},
     }

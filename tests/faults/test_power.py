@@ -9,13 +9,14 @@ from deltaic_ops.local.journal import Journal
 from faults.volatile_disk import VolatileDisk
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from laws import tries
 
 
 class PowerCut(BaseException):
     """The machine stops here."""
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 @given(
     steps=st.lists(st.sampled_from(["append", "append", "copy"]), min_size=1, max_size=8),
     calls=st.integers(1, 60),

@@ -32,6 +32,7 @@ from deltaic_checkpoint.log_state import LogState
 from deltaic_checkpoint.making import BYTES, Checkpoint, make
 from deltalake import DeltaTable
 from hypothesis import given, settings
+from laws import tries
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "tables"
 REFUSED = {
@@ -197,7 +198,7 @@ extras = st.lists(
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=tries(30))
 @given(
     st.lists(st.tuples(touched, extras), min_size=1, max_size=6),
     st.sampled_from([None, "classic", "multipart"]),

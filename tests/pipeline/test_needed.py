@@ -20,6 +20,7 @@ from deltaic_pipeline.readers import Reader, entries_of
 from deltaic_pipeline.tending import protection
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from laws import tries
 from pipeline.kept_table import DAY, LOCATION, KeptTable, entry, named
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "tables"
@@ -72,7 +73,7 @@ def vacuum(table: KeptTable, keep: float) -> None:
 
 
 @given(st.lists(ROUNDS, min_size=1, max_size=5))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 def test_whatever_happens_to_a_table_exactly_what_nobody_needs_is_deleted(rounds: list[Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         table = KeptTable.made(Path(folder))

@@ -1,7 +1,6 @@
 """Times that a client cut: whatever was written about one to the microsecond, no file that holds it is dropped."""
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -27,6 +26,7 @@ from deltaic.pruning.skipper import Skipper
 from deltaic.pruning.sql_hints import parse_sql
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from laws import tries
 from row_oracle import as_sql
 
 MICROSECOND: Final = timedelta(microseconds=1)
@@ -130,7 +130,7 @@ MOMENTS: Final = st.integers(0, (GREATEST - LEAST) // MICROSECOND).map(lambda af
 )
 
 
-@settings(deadline=None, max_examples=25 * int(os.environ.get("PRUNING_EXAMPLES_TIMES", "1")))
+@settings(deadline=None, max_examples=tries(25))
 @given(moment=MOMENTS, apart=st.integers(-2000, 2000), width=st.sampled_from([0, 0, 1, 700, 5000]))
 def test_no_file_with_the_time_is_dropped(moment: datetime, apart: int, width: int) -> None:
     """Each example is some 5,000 tries: filters x dialects x files, of partitions and of both kinds of statistics."""

@@ -3,7 +3,6 @@
 import io
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -34,6 +33,7 @@ from deltaic.pruning.skipper import Skipper
 from deltaic.pruning.sql_hints import parse_sql
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from laws import tries
 from row_oracle import Session, as_json, as_sql, single
 
 ZONES = ("UTC", "America/New_York", "Asia/Tokyo", "Pacific/Apia")
@@ -479,8 +479,7 @@ def check_connector(predicate: Expression, files: list[DataFile]) -> None:
 
 
 def examples(count: int) -> settings:
-    more = int(os.environ.get("PRUNING_EXAMPLES_TIMES", "1"))
-    return settings(deadline=None, max_examples=count * more, suppress_health_check=list(HealthCheck))
+    return settings(deadline=None, max_examples=tries(count), suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize("name", sorted(ALL_TYPES))

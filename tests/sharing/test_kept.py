@@ -23,6 +23,7 @@ from deltaic.storage.locations import TableLocations
 from deltaic.storage.urls import TableUrls
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from laws import tries
 
 FILES = 40
 VERSIONS = 6
@@ -98,7 +99,7 @@ def known_whole(kept: LineCache, snapshot: Snapshot, response_format: ResponseFo
     return lines.whole()
 
 
-@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=tries(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(asked=ASKED, room=st.sampled_from([0, 60_000, 1 << 24]))
 def test_kept_lines_are_those_made_anew(
     root: Path, asked: list[tuple[int, ResponseFormat, str | None, int | None]], room: int

@@ -19,6 +19,7 @@ from deltaic.pruning.sql_hints import parse_sql
 from deltaic.sharing.page import Page, live_rows, start_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from laws import tries
 
 HINTS: tuple[str | None, ...] = (None, "p = 'a'", "x >= 5", "p <> 'b' AND x < 12", "x > 1000")
 SIZE = st.integers(1, 7)
@@ -93,7 +94,7 @@ def paged(
     return found
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=tries(40))
 @given(
     plan=PLANS,
     hint=st.sampled_from(HINTS),
@@ -122,7 +123,7 @@ def test_pages_join_to_the_whole(
         assert paths(whole(log, version, hint, limit)) == expected
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=tries(30))
 @given(plan=PLANS, limit=st.integers(0, 60), hint=st.sampled_from(HINTS))
 def test_a_limit_is_reached_by_the_last_file_and_not_before(plan: Plan, limit: int, hint: str | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -144,7 +145,7 @@ def test_a_limit_is_reached_by_the_last_file_and_not_before(plan: Plan, limit: i
         assert paths(whole(log, version, hint, None))[: len(counts)] == paths(whole(log, version, hint, limit))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=tries(30))
 @given(plan=PLANS, limit=st.integers(0, 30), wanted=st.sets(st.sampled_from("abc"), min_size=1), size=st.none() | SIZE)
 def test_a_limit_by_partition_leaves_enough_rows_whatever_partitions_are_wanted(
     plan: Plan, limit: int, wanted: set[str], size: int | None

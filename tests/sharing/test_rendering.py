@@ -22,6 +22,7 @@ from deltaic.storage.locations import TableLocations
 from deltaic.storage.urls import TableUrls
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from laws import tries
 
 Row = dict[str, Any]
 
@@ -163,7 +164,7 @@ def check(batch: FileBatch, rows: list[Row], style: FileStyle) -> None:
     assert [json.loads(line) for line in found] == [json.loads(plainly(row, style)) for row in rows]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=tries(100))
 @given(
     rows=st.lists(ROW, max_size=4),
     response_format=FORMAT,
@@ -186,7 +187,7 @@ def test_lines_equal_those_of_the_plain_renderer(
     check(batch_of(full), full, FileStyle(response_format, scheme, version, timestamp, named))
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=tries(25))
 @given(rows=st.lists(ROW, min_size=3, max_size=6), response_format=FORMAT, data=st.data())
 def test_slices_of_a_batch_render_as_their_rows(
     rows: list[Row], response_format: ResponseFormat, data: st.DataObject

@@ -8,6 +8,7 @@ from deltaic.errors import DeltaicError, InvalidParameter, TableUnreadable, Unsu
 from deltaic.storage.locations import Location, TableLocations, encode_key
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from laws import tries
 from storage.keys import NASTY_KEYS
 
 TABLE = TableLocations.parse("s3://lake/warehouse/t 1", ["s3a://lake/warehouse/source", "s3://other-lake/clone"])
@@ -154,7 +155,7 @@ paths = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=tries(300))
 @example(["a", "/a"])
 @given(st.lists(paths, max_size=8))
 def test_a_batch_resolves_as_each_path_does(paths: list[str]) -> None:
@@ -174,7 +175,7 @@ def test_a_batch_resolves_as_each_path_does(paths: list[str]) -> None:
         assert found == expected
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=tries(300))
 @given(paths)
 def test_one_path_is_encoded_as_in_a_batch(path: str) -> None:
     try:

@@ -17,6 +17,7 @@ from deltaic.storage.endpoints import StorageConfig, origin
 from deltaic.storage.locations import Location, encode_key
 from deltaic.storage.signing import UrlSigner
 from hypothesis import given, settings
+from laws import tries
 from storage.keys import NASTY_KEYS, keys
 
 TOKEN = "IQoJb3JpZ2luX2VjEPr//" + "+/=aZ9" * 150
@@ -117,7 +118,7 @@ def test_every_nasty_key_is_signed_as_botocore_signs_it(
         assert signer.url(key) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(keys=keys)
 def test_any_key_is_signed_as_botocore_signs_it(keys: list[str]) -> None:
     for credentials, storage in ((PLAIN, STORAGES["eu-central-1"]), (SESSION, STORAGES["name-and-port-path-style"])):
@@ -127,7 +128,7 @@ def test_any_key_is_signed_as_botocore_signs_it(keys: list[str]) -> None:
             assert signer.url(key) == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 @given(keys=keys)
 def test_any_key_is_signed_as_the_obvious_algorithm_signs_it(keys: list[str]) -> None:
     signer = UrlSigner(SESSION, STORAGES["folder"], Location("bucket", ""), ttl=TTL, now=NOON)

@@ -38,7 +38,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ARG
     done = go_round(means, f"the checkpoint function (request {context.aws_request_id})", _report)
     summary = {**done.summary(), "seconds": round(time.perf_counter() - began, 1)}
     logger().info("checkpoints", extra={"requestId": context.aws_request_id, **summary})
-    metrics = EphemeralMetrics(namespace=NAMESPACE, service="deltaic")
+    metrics = EphemeralMetrics(namespace=NAMESPACE)
     metrics.add_dimension("function", context.function_name)
     metrics.add_metric("CheckpointsWritten", MetricUnit.Count, summary["written"])
     metrics.add_metric("CheckpointsRefused", MetricUnit.Count, summary["refused"])

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 from deltaic.errors import DeltaicError, Unavailable
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from deltaic_ops.cli.operator import Operator, Wishes
 
@@ -32,8 +32,10 @@ NOUNS = {
     "usage": _Noun("usage", "app", "Usage: who asked for what, and what was fetched, to the byte."),
     "verify": _Noun("verify", "verify", "Play a recipient against the endpoint, and say what holds."),
     "conformance": _Noun("conformance", "conformance", "Check any Delta Sharing server against the protocol."),
+    "doctor": _Noun("doctor", "doctor", "Look for what is wrong with a stack, and say what to do."),
     "backup": _Noun("backup", "backup", "Write the catalog into a file."),
     "restore": _Noun("backup", "restore", "Write such a file into an empty stack."),
+    "remove": _Noun("remove", "remove", "Remove a stack, and say what stays."),
     "serve": _Noun("serve", "serve", "Serve shares on this machine."),
     "env": _Noun("env", "env", "Print how other programs reach the embedded AWS."),
     "demo": _Noun("demo", "demo", "Share a sample dataset on this machine and read it."),
@@ -58,6 +60,10 @@ Exit codes: 0 done, 1 refused, 2 not understood.
 """
 
 
+_LISTING = "deltaic.listing"
+"""In a context's `meta`: the nouns are only named."""
+
+
 class Deltaic(TyperGroup):
     """The nouns, each imported when it is asked for; and refusals as a message with exit code 1."""
 
@@ -65,11 +71,13 @@ class Deltaic(TyperGroup):
         """Return the nouns in the order in which one needs them."""
         return list(NOUNS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 -- Typer's signature
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Load a noun; None for a word that is none."""
         noun = NOUNS.get(cmd_name)
         if noun is None:
             return None
+        if ctx is not None and ctx.meta.get(_LISTING):
+            return TyperCommand(cmd_name, short_help=noun.help)
         loaded = getattr(import_module(f"deltaic_ops.cli.{noun.module}"), noun.command)
         if not isinstance(loaded, typer.Typer):
             single = typer.Typer(add_completion=False)
@@ -82,6 +90,11 @@ class Deltaic(TyperGroup):
             # Raw docstrings spell the mark that keeps example lines apart as two characters; here it becomes one.
             each.help = (each.help or "").replace("\\b\n", "\b\n")
         return command
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """List the nouns without loading them: each brings what it works with."""
+        ctx.meta[_LISTING] = True
+        super().format_help(ctx, formatter)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; what the catalog or the machine refuses ends it with exit code 1."""

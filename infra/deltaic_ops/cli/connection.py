@@ -59,6 +59,24 @@ class Connection:
         told = self._wishes.tokens or self._variables.get("TOKENS_TABLE")
         return told or (self._outputs.tokens_table if self._outputs else _DEFAULTS.tokens_table)
 
+    @property
+    def stack(self) -> str:
+        """The name of the stack that is meant."""
+        return self._wishes.stack
+
+    @property
+    def region(self) -> str:
+        """The region that is meant."""
+        return str(self._session.region_name)
+
+    @property
+    def tables_are_told(self) -> bool:
+        """Whether options or variables name both tables, so that no stack is needed to find them."""
+        return bool(
+            (self._wishes.catalog or self._variables.get("CATALOG_TABLE"))
+            and (self._wishes.tokens or self._variables.get("TOKENS_TABLE"))
+        )
+
     @cached_property
     def sharing_endpoint(self) -> str:
         """What profiles name as endpoint; empty if nothing tells it."""

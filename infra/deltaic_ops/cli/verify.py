@@ -1,9 +1,8 @@
 """Decides what `deltaic verify` does: a recipient's round against the endpoint, as a list of what holds."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -13,12 +12,11 @@ from deltaic.errors import Conflict, InvalidParameter, NotFound
 from rich.console import Console
 from rich.text import Text
 
+from deltaic_ops.brief_token import brief_token
 from deltaic_ops.cli.operator import AsJson, Operator, operator
 from deltaic_ops.profile import read_profile
 from deltaic_ops.verify import TABLES, TIMEOUT_SECONDS, Caller, Finding
 from deltaic_ops.verify import verify as checks
-
-LIFE = timedelta(minutes=15)
 
 
 def verify(  # noqa: PLR0913, PLR0917 -- what a round needs
@@ -71,15 +69,12 @@ def _caller(out: Operator, recipient: str, profile: Path | None, endpoint: str) 
     where = (endpoint or out.connection.sharing_endpoint).rstrip("/")
     if not where:
         raise NotFound("no endpoint is known: give --endpoint, or the stack by --stack")
-    known = out.admin.recipients.get(recipient)
-    try:
-        issued = out.admin.tokens.create(known, LIFE, comment="deltaic verify")
-    except Conflict as refusal:
-        raise Conflict(f"{refusal.message}; or give the profile of one of them: --profile FILE") from None
-    try:
-        yield where, issued.secret
-    finally:
-        out.admin.tokens.revoke(known, issued.token.id)
+    with ExitStack() as made:
+        try:
+            bearer = made.enter_context(brief_token(out.admin, recipient, "deltaic verify"))
+        except Conflict as refusal:
+            raise Conflict(f"{refusal.message}; or give the profile of one of them: --profile FILE") from None
+        yield where, bearer
 
 
 def _strangers(out: Operator, recipient: str) -> list[str]:

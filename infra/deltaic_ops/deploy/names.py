@@ -46,6 +46,8 @@ def names_of(logical_id: str, kind: str, properties: Mapping[str, Any], resolve:
     }
     yield logical_id, name
     yield f"{logical_id}.Arn", arns.get(kind, name)
+    if kind == "AWS::ApiGateway::DomainName":
+        yield f"{logical_id}.RegionalDomainName", f"d-{logical_id.lower()}.execute-api.{region}.amazonaws.com"
     if kind == "AWS::Serverless::Function":
         yield f"{logical_id}Role", f"{name}-role"
         yield f"{logical_id}Role.Arn", f"arn:aws:iam::{account}:role/{name}-role"

@@ -14,6 +14,14 @@ from deltaic_ops.deploy.names import ACCOUNT, REGION, names_of, pseudo_parameter
 
 ROOT = Path(__file__).resolve().parents[3]
 TEMPLATE = ROOT / "template.yaml"
+_READ = {
+    "AWS::Serverless::Api",
+    "AWS::Serverless::Function",
+    "AWS::DynamoDB::Table",
+    "AWS::SecretsManager::Secret",
+    "AWS::IAM::Role",
+}
+"""What is read of the template; what else stands there may refer to what only AWS can tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +119,7 @@ def load_template(
         names.update(names_of(logical_id, kind, said, resolve))
     by_kind: dict[str, dict[str, dict[str, Any]]] = {}
     for logical_id, resource in document["Resources"].items():
-        if "Condition" not in resource or resolve.condition(resource["Condition"]):
+        if resource["Type"] in _READ and ("Condition" not in resource or resolve.condition(resource["Condition"])):
             by_kind.setdefault(resource["Type"], {})[logical_id] = resolve(resource.get("Properties", {}))
     defaults, of_kind = resolve(of_functions), by_kind.get("AWS::Serverless::Function", {})
     functions = {

@@ -18,23 +18,33 @@ def transformed(path: Path = TEMPLATE, parameters: Mapping[str, str] | None = No
     Parameters, conditions and pseudo parameters are resolved; a reference to a resource stays visible as
     `${LogicalId}` or `${LogicalId.Attribute}`. Raises samtranslator's InvalidDocumentException for what SAM refuses.
     """
-    import boto3
-    from samtranslator.parser.parser import Parser
-    from samtranslator.translator.translator import Translator
-
-    # SAM warns about usage metrics of its own that nobody publishes.
-    logging.getLogger("samtranslator").setLevel(logging.ERROR)
     given = dict(parameters or {})
-    session = boto3.Session(region_name=REGION)
-    policies = {_BASIC_EXECUTION: f"arn:aws:iam::aws:policy/service-role/{_BASIC_EXECUTION}"}
-    translator = Translator(policies, Parser(), boto_session=session)
-    document = translator.translate(_packaged(read(path)), parameter_values={**pseudo_parameters(), **given})
+    document = cloudformation(path, given)
     resolve = Resolver(document, given, pseudo_parameters(), symbolic=True)
     return {
         logical_id: {**resource, "Properties": resolve(resource.get("Properties", {}))}
         for logical_id, resource in document["Resources"].items()
         if "Condition" not in resource or resolve.condition(resource["Condition"])
     }
+
+
+def cloudformation(path: Path = TEMPLATE, parameters: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the document that SAM hands to CloudFormation for these parameters, its intrinsics unresolved.
+
+    Raises samtranslator's InvalidDocumentException for what SAM refuses.
+    """
+    import boto3
+    from samtranslator.parser.parser import Parser
+    from samtranslator.translator.translator import Translator
+
+    # SAM warns about usage metrics of its own that nobody publishes.
+    logging.getLogger("samtranslator").setLevel(logging.ERROR)
+    session = boto3.Session(region_name=REGION)
+    policies = {_BASIC_EXECUTION: f"arn:aws:iam::aws:policy/service-role/{_BASIC_EXECUTION}"}
+    translator = Translator(policies, Parser(), boto_session=session)
+    given = {**pseudo_parameters(), **(parameters or {})}
+    document: dict[str, Any] = translator.translate(_packaged(read(path)), parameter_values=given)
+    return document
 
 
 def _packaged(document: dict[str, Any]) -> dict[str, Any]:

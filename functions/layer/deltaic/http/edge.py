@@ -5,6 +5,7 @@ the protocol's error object, anything else is logged and becomes 500 INTERNAL_ER
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
@@ -100,6 +101,8 @@ async def _send_stream(exchange: Exchange, stream: Stream, send: Send, limit: An
             source_failed = False
             await send(_part(chunk))
             source_failed = True
+            if exchange.first_byte is None:
+                exchange = replace(exchange, first_byte=time.perf_counter())
             limit.sent(len(chunk))
     except (DeadlineReached, asyncio.CancelledError) as error:
         # Told by `send`, or cancelled while it waits for a slow reader, who is still there: it takes some last bytes.

@@ -41,7 +41,7 @@ def logger() -> "Logger":
     """Return the logger of this process (level and service come from POWERTOOLS_* variables)."""
     from aws_lambda_powertools import Logger
 
-    return Logger(service="deltaic")
+    return Logger()
 
 
 def facts_of(error: BaseException) -> dict[str, object]:
@@ -69,11 +69,15 @@ class Exchange:
     request: Request | None = None
     """None until it has been read."""
     began: float = field(default_factory=time.perf_counter)
+    first_byte: float | None = None
+    """When an answer began to leave, by the clock of `began`; None if it left at once when it was ready."""
+
     time: float = field(default_factory=time.time)
 
     def record(self, status: int, ended: Ended, facts: Mapping[str, object], *, failed: bool = False) -> None:
         """Write the request's log line and metrics; `facts` is what is to be said beside the use case's notes."""
-        milliseconds = round((time.perf_counter() - self.began) * 1000, 1)
+        now = time.perf_counter()
+        milliseconds = round((now - self.began) * 1000, 1)
         line: dict[str, object] = {
             "endpoint": self.endpoint,
             "requestId": self.request_id,
@@ -100,8 +104,14 @@ class Exchange:
             logger().info("request", extra=line)
         from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
-        metrics = EphemeralMetrics(namespace=NAMESPACE, service="deltaic")
-        metrics.add_dimension("endpoint", self.endpoint)
-        metrics.add_metric("Latency", MetricUnit.Milliseconds, milliseconds)
-        metrics.add_metric("Failures", MetricUnit.Count, int(failed))
-        metrics.flush_metrics()
+        of_endpoint = EphemeralMetrics(namespace=NAMESPACE)
+        of_endpoint.add_dimension("endpoint", self.endpoint)
+        of_endpoint.add_metric("Latency", MetricUnit.Milliseconds, milliseconds)
+        of_endpoint.add_metric("Failures", MetricUnit.Count, int(failed))
+        of_endpoint.flush_metrics()
+        # Of all endpoints together, because alarms look at these: an alarm cannot join what has other dimensions.
+        of_service = EphemeralMetrics(namespace=NAMESPACE)
+        first_byte = (self.first_byte or now) - self.began
+        of_service.add_metric("FirstByte", MetricUnit.Milliseconds, round(first_byte * 1000, 1))
+        of_service.add_metric("BrokenStreams", MetricUnit.Count, int(ended == "failed"))
+        of_service.flush_metrics()

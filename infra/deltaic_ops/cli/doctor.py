@@ -1,0 +1,68 @@
+"""Decides what `deltaic doctor` does: a line for everything that was looked at, and what to do where it is wrong."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from deltaic_ops.cli.operator import AsJson, operator
+from deltaic_ops.cli.words import table_name
+from deltaic_ops.doctor.examination import Examined, examine
+from deltaic_ops.doctor.findings import Finding
+
+_STYLES = {"ok": "green", "warning": "yellow", "failed": "bold red", "not asked": "dim"}
+
+
+def doctor(
+    ctx: typer.Context,
+    table: Annotated[str, typer.Option(metavar="SHARE.SCHEMA.TABLE", help="Read this one, not one a share.")] = "",
+    endpoint: Annotated[str, typer.Option(envvar="DELTAIC_ENDPOINT", metavar="URL", help="Else the stack's.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    r"""Look for what is wrong with a stack: one line for each finding, and what to do.
+
+    Looked at are the clock, the stack, both tables, the key of page tokens, roles, quotas, the deployed code, buckets,
+    and of each share one table, which is read through the endpoint with a token that ends with the command. Nothing
+    else is changed. What this caller may not ask is told. The exit code is 1 when anything failed.
+
+    \b
+    deltaic --stack deltaic-prod doctor
+    deltaic doctor --table sales_share.europe.orders
+    deltaic doctor --json
+    """
+    out = operator(ctx, as_json)
+    only = table_name(table) if table else None
+    where = out.connection
+    found = []
+    for finding in examine(
+        Examined(
+            client=where.client,
+            admin=out.admin,
+            stack=where.stack,
+            region=where.region,
+            catalog_table=where.catalog_table,
+            tokens_table=where.tokens_table,
+            endpoint=(endpoint or where.sharing_endpoint).rstrip("/"),
+            deployed=not where.tables_are_told,
+        ),
+        only,
+    ):
+        found.append(finding)
+        if not as_json:
+            _show(finding)
+    if as_json:
+        out.json([asdict(finding) for finding in found])
+    counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in _STYLES}
+    out.note(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
+    if counts["failed"]:
+        raise typer.Exit(1)
+
+
+def _show(finding: Finding) -> None:
+    mark = finding.verdict.upper() if finding.verdict == "failed" else finding.verdict
+    text = Text.assemble((mark, _STYLES[finding.verdict]), f" {finding.check} ", (finding.said, "dim"))
+    if finding.remedy:
+        text.append(f"\n   {finding.remedy}")
+    Console(highlight=False).print(text, soft_wrap=True)

@@ -1,0 +1,46 @@
+"""Decides what `deltaic remove` does: it says what goes and what stays before anything does."""
+
+import sys
+from typing import Annotated
+
+import typer
+from deltaic.errors import InvalidParameter
+
+from deltaic_ops.cli.operator import AsJson, operator
+from deltaic_ops.deploy.removal import deletions
+from deltaic_ops.deploy.removal import remove as delete
+from deltaic_ops.deploy.stack import read_stack
+
+
+def remove(
+    ctx: typer.Context,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    r"""Remove a stack: recipients are cut off at once; the catalog, the tokens and the key stay.
+
+    What stays is told before and after, with the commands that delete it too. A stack of the same stage can be deployed
+    again only when that is gone, because its tables have the same names: take a backup, which restores into it.
+
+    \b
+    deltaic --stack deltaic-dev backup last.jsonl
+    deltaic --stack deltaic-dev remove
+    deltaic --stack deltaic-dev remove --yes --json
+    """
+    out = operator(ctx, as_json)
+    client = out.connection.client("cloudformation")
+    stack = read_stack(client, out.connection.stack)
+    going = len(stack.resources) - len(stack.kept)
+    out.note(f"{stack.name}: {going} resources go, and with them {stack.outputs.get('Endpoint', 'the endpoint')}")
+    out.note(f"these stay: {', '.join(stack.kept) or 'none'}; and so do all data buckets")
+    if not yes:
+        if as_json or not sys.stdin.isatty():
+            raise InvalidParameter("nothing is removed unasked: say --yes")
+        typer.confirm(f"Remove {stack.name}?", abort=True)
+    delete(client, stack)
+    commands = deletions(stack.kept)
+    if as_json:
+        out.json({"removed": stack.name, "kept": list(stack.kept), "deletions": commands})
+        return
+    out.note(f"{stack.name} is removed. What stays is deleted, for good, by:")
+    typer.echo("\n".join(commands))

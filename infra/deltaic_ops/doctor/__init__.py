@@ -1,0 +1,1 @@
+"""What is looked at in a deployed stack, one thing a module; nothing of it is changed."""

@@ -1,0 +1,110 @@
+"""What `deltaic doctor` says where no stack is deployed, and what it makes of an answer that streams or does not."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import deltalake
+import httpx
+import pyarrow as pa
+import pytest
+from client.provider import SCHEMA, SHARE, Provider, provide
+from delta_tables.handmade import add, lines, metadata, protocol
+from deltaic_ops.cli import app
+from deltaic_ops.doctor.findings import Finding
+from deltaic_ops.doctor.reading import MOST_BYTES, streams
+from deltaic_ops.verify import Caller, path_of
+from typer.testing import CliRunner, Result
+
+FILES = 4000
+
+
+@pytest.fixture(scope="module")
+def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provider]:
+    folder = tmp_path_factory.mktemp("doctor")
+    deltalake.write_deltalake(str(folder / "plain"), pa.table({"number": [1, 2, 3]}))
+    (folder / "many" / "_delta_log").mkdir(parents=True)
+    actions = [protocol(), metadata(), *(add(f"{number}.parquet") for number in range(FILES))]
+    (folder / "many" / "_delta_log" / f"{0:020d}.json").write_bytes(lines(actions))
+    with provide(folder) as running:
+        running.put("plain", folder / "plain")
+        running.put("many", folder / "many")
+        yield running
+
+
+@pytest.fixture
+def doctor(provider: Provider) -> Callable[..., Result]:
+    known = {**provider.stack.environment, "DELTAIC_ENDPOINT": provider.stack.endpoint}
+    return lambda *arguments: CliRunner().invoke(app, ["doctor", *arguments], env=known)
+
+
+def test_on_this_machine_tables_and_reading_are_looked_at_and_the_stack_is_not_asked(
+    doctor: Callable[..., Result],
+) -> None:
+    answer = doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json")
+    found = {one["check"]: one for one in json.loads(answer.stdout)}
+    assert found["the stack stands"]["verdict"] == "not asked"
+    assert found["reaches the table of tokens"]["verdict"] == "ok"
+    assert found[f"gives a byte of {SHARE}.{SCHEMA}.plain by its URL"]["verdict"] == "ok"
+    assert "too small to tell" in found[f"streams the answer for {SHARE}.{SCHEMA}.plain"]["said"]
+
+
+def test_a_table_that_does_not_exist_is_named(doctor: Callable[..., Result]) -> None:
+    answer = doctor("--table", f"{SHARE}.{SCHEMA}.nothing")
+    assert answer.exit_code == 1
+    assert "nothing' not found" in answer.stdout
+    assert doctor("--table", "nothing").exit_code == 2
+
+
+def test_an_answer_that_streams_is_told_by_its_times(provider: Provider) -> None:
+    bearer = json.loads(provider.profile.read_text())["bearerToken"]
+    with httpx.Client() as client:
+        caller = Caller(client, provider.stack.endpoint, bearer)
+        found = streams(caller, path_of(SHARE, SCHEMA, "many"), "many", {"ResponseStreaming": "enabled"})
+        buffered = streams(caller, path_of(SHARE, SCHEMA, "many"), "many", {"ResponseStreaming": "disabled"})
+    assert found.verdict == "ok", found
+    assert "first byte after " in found.said
+    assert (buffered.verdict, "buffered" in buffered.said) == ("ok", True)
+
+
+@contextmanager
+def server(status: int, size: int) -> Iterator[Caller]:
+    """Run a server that holds an answer back until it is whole."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Content-Length", str(size))
+            self.end_headers()
+            self.wfile.write(b"x" * size)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    running = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=running.serve_forever, daemon=True)
+    thread.start()
+    try:
+        with httpx.Client() as client:
+            yield Caller(client, f"http://127.0.0.1:{running.server_port}", "t" * 20)
+    finally:
+        running.shutdown()
+        running.server_close()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("status", "size", "verdict"),
+    [
+        pytest.param(200, MOST_BYTES // 2, "failed", id="as long as it was announced to be"),
+        pytest.param(200, 100, "not asked", id="too small to tell"),
+        pytest.param(503, 100, "failed", id="refused"),
+    ],
+)
+def test_an_answer_that_somebody_holds_back_is_found(status: int, size: int, verdict: str) -> None:
+    with server(status, size) as caller:
+        found: Finding = streams(caller, "/t", "t", {})
+    assert (found.verdict, bool(found.remedy)) == (verdict, verdict == "failed"), found

@@ -1,0 +1,71 @@
+"""A stack is removed only when that is said; its tables and its key are there afterwards, with all that is in them."""
+
+import json
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from cli.conftest import Deltaic
+from deltaic_ops.deploy.intrinsics import read
+from deltaic_ops.deploy.template import TEMPLATE
+from deltaic_ops.local.embedded import EmbeddedAws
+
+STACK = "deltaic-removetest"
+NAMES = ["deltaic-removetest-catalog", "deltaic-removetest-tokens"]
+SOME = ("Catalog", "Tokens", "TokenKey", "EndpointsLog")
+"""Of the template's resources: those that hold state, and one that holds none."""
+
+
+@pytest.fixture
+def formation(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Any:
+    return aws_session.client("cloudformation", endpoint_url=embedded_aws.endpoint)
+
+
+@pytest.fixture
+def deltaic(formation: Any, embedded_aws: EmbeddedAws) -> Deltaic:
+    """Return the command over a stack of some of the template's resources."""
+    document = read(TEMPLATE)
+    template = {
+        "Parameters": document["Parameters"],
+        "Conditions": document["Conditions"],
+        "Resources": {name: document["Resources"][name] for name in SOME},
+        "Outputs": {name: document["Outputs"][name] for name in ("CatalogTable", "TokensTable", "TokenKeySecret")},
+    }
+    told = {"Stage": "removetest", "DataBuckets": "arn:aws:s3:::lake"}
+    parameters = [{"ParameterKey": name, "ParameterValue": value} for name, value in told.items()]
+    formation.create_stack(StackName=STACK, TemplateBody=json.dumps(template), Parameters=parameters)
+    formation.get_waiter("stack_create_complete").wait(StackName=STACK, WaiterConfig={"Delay": 1})
+    named = {"CATALOG_TABLE": NAMES[0], "TOKENS_TABLE": NAMES[1], "DELTAIC_STACK": STACK}
+    return Deltaic({**embedded_aws.environment, **named})
+
+
+def test_a_stack_goes_when_it_is_told_to_and_its_state_stays(
+    deltaic: Deltaic, formation: Any, aws_session: boto3.Session, embedded_aws: EmbeddedAws
+) -> None:
+    deltaic.done("share create kept_share")
+    refused = deltaic("remove")
+    assert (refused.exit_code, "say --yes" in refused.output) == (1, True)
+    assert f"these stay: {NAMES[0]}, {NAMES[1]}, deltaic/removetest/token-key; and" in refused.output
+    assert formation.describe_stacks(StackName=STACK)["Stacks"][0]["StackStatus"] == "CREATE_COMPLETE"
+
+    said = deltaic.json("remove --yes")
+    with pytest.raises(ClientError, match="does not exist"):
+        formation.describe_stacks(StackName=STACK)
+    logs = aws_session.client("logs", endpoint_url=embedded_aws.endpoint)
+    assert logs.describe_log_groups(logGroupNamePrefix="/deltaic/removetest/")["logGroups"] == []
+    assert [one["name"] for one in deltaic.json("share list")] == ["kept_share"]
+    secrets = aws_session.client("secretsmanager", endpoint_url=embedded_aws.endpoint)
+    assert [name for name in said["kept"] if "token-key" in name]
+    assert "DeletedDate" not in secrets.describe_secret(SecretId="deltaic/removetest/token-key")
+    assert f"aws dynamodb update-table --table-name {NAMES[0]} --no-deletion-protection-enabled" in said["deletions"]
+    assert f"aws dynamodb delete-table --table-name {NAMES[1]}" in said["deletions"]
+    # The order of what is told is the one that works: the table's own protection refuses first.
+    dynamodb = aws_session.client("dynamodb", endpoint_url=embedded_aws.endpoint)
+    with pytest.raises(ClientError, match="rotect"):
+        dynamodb.delete_table(TableName=NAMES[0])
+    dynamodb.update_table(TableName=NAMES[0], DeletionProtectionEnabled=False)
+    dynamodb.delete_table(TableName=NAMES[0])
+
+    missing = deltaic("remove --yes")
+    assert (missing.exit_code, f"there is no stack '{STACK}'" in missing.output) == (1, True)

@@ -1,0 +1,157 @@
+"""Recipients who read while the stack is deployed anew notice nothing, whether the deployment succeeds or is taken back."""
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.dynamo import Dynamo
+from deltaic_ops.deploy.sam import Deployment, SamError
+from deltaic_ops.local.embedded import EmbeddedAws
+from deltalake import write_deltalake
+
+pytestmark = pytest.mark.deploy
+
+LEAST_REQUESTS = 1000
+REPEATED = {429, 503}
+"""What every client repeats (PROTOCOL.md, "REST APIs"); the embedded AWS starves its functions while it starts others."""
+
+TABLE = "/shares/updates/schemas/s/tables/numbers"
+WAITS_IN_VAIN = """
+  Handle:
+    Type: AWS::CloudFormation::WaitConditionHandle
+  NeverComes:
+    Type: AWS::CloudFormation::WaitCondition
+    DependsOn: [QueryTable, ListShares, GetTableVersion, Authorizer]
+    Properties: {Handle: !Ref Handle, Timeout: "1", Count: 1}
+"""
+"""What makes an update fail after it has changed every function."""
+
+
+@dataclass
+class Readers:
+    """A recipient's clients: one lists, one asks for versions, one queries and fetches a byte of each file."""
+
+    endpoint: str
+    bearer: str
+    answers: Counter[str] = field(default_factory=Counter)
+    failed: list[str] = field(default_factory=list)
+    repeated: int = 0
+    _over: threading.Event = field(default_factory=threading.Event)
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    def warm(self) -> None:
+        """Ask once for each, which starts the functions."""
+        with self._client() as client:
+            for ask in (self._list, self._version, self._query):
+                ask(client)
+
+    def start(self) -> None:
+        for ask in (self._list, self._version, self._query):
+            self._threads.append(threading.Thread(target=self._loop, args=(ask,)))
+            self._threads[-1].start()
+
+    def stop(self) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _client(self) -> httpx.Client:
+        return httpx.Client(timeout=120, headers={"Authorization": f"Bearer {self.bearer}"})
+
+    def _loop(self, ask: Callable[[httpx.Client], object]) -> None:
+        with self._client() as client:
+            while not self._over.is_set():
+                ask(client)
+
+    def _list(self, client: httpx.Client) -> None:
+        self._asked("list", lambda: client.get(f"{self.endpoint}/shares"))
+
+    def _version(self, client: httpx.Client) -> None:
+        self._asked("version", lambda: client.get(f"{self.endpoint}{TABLE}/version"))
+
+    def _query(self, client: httpx.Client) -> None:
+        answer = self._asked("query", lambda: client.post(f"{self.endpoint}{TABLE}/query", json={}))
+        for line in answer.text.splitlines()[2:] if answer else []:
+            url = json.loads(line)["file"]["url"]
+            self._asked("byte", lambda url=url: httpx.get(url, headers={"Range": "bytes=0-0"}, timeout=120))  # type: ignore[misc]
+
+    def _asked(self, what: str, send: Callable[[], httpx.Response]) -> httpx.Response | None:
+        for _ in range(10):
+            try:
+                answer = send()
+            except httpx.HTTPError as error:
+                self.failed.append(f"{what}: {error!r}")
+                return None
+            if answer.status_code not in REPEATED:
+                break
+            self.repeated += 1
+            time.sleep(0.5)
+        self.answers[what] += 1
+        if answer.is_error:
+            self.failed.append(f"{what}: {answer.status_code} {answer.text[:200]}")
+            return None
+        return answer
+
+
+@pytest.fixture
+def readers(
+    deployment: Deployment, embedded_aws: EmbeddedAws, endpoint: str, lake: str, client: Callable[[Any], Any]
+) -> Iterator[Readers]:
+    location, outputs = f"s3://{lake}/updates", deployment.outputs
+    options = {**embedded_aws.environment, "AWS_ALLOW_HTTP": "true", "AWS_S3_ALLOW_UNSAFE_RENAME": "true"}
+    rows = pa.table({"part": range(8), "number": range(8)})
+    write_deltalake(location, rows, partition_by=["part"], storage_options=options)
+    catalog = CatalogAdmin(outputs.catalog_table, outputs.tokens_table, Dynamo(lambda: client("dynamodb")))
+    catalog.shares.create("updates")
+    catalog.schemas.create("updates", "s")
+    catalog.tables.create("updates", "s", "numbers", location)
+    reader = catalog.recipients.create("updates_reader")
+    catalog.grants.create("updates_reader", "updates")
+    running = Readers(endpoint, catalog.tokens.create(reader).secret)
+    running.warm()
+    running.start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def never_ready(built: Path, tmp_path: Path) -> Path:
+    """Return what was built, with a template whose last resource never comes."""
+    for part in built.iterdir():
+        if part.name != "template.yaml":
+            (tmp_path / part.name).symlink_to(part)
+    text = (built / "template.yaml").read_text(encoding="utf-8")
+    assert text.count("\nResources:\n") == 1
+    (tmp_path / "template.yaml").write_text(text.replace("\nResources:\n", f"\nResources:{WAITS_IN_VAIN}"))
+    return tmp_path
+
+
+def test_updates_and_one_that_is_taken_back_fail_no_request(
+    readers: Readers, deploy_with: Callable[..., Deployment], never_ready: Path, client: Callable[[Any], Any]
+) -> None:
+    def live() -> tuple[str, str]:
+        [stack] = client("cloudformation").describe_stacks(StackName="deltaic-deploytest")["Stacks"]
+        said = client("lambda").get_function_configuration(
+            FunctionName="deltaic-deploytest-query-table", Qualifier="live"
+        )
+        return stack["StackStatus"], said["Environment"]["Variables"]["POWERTOOLS_LOG_LEVEL"]
+
+    with pytest.raises(SamError, match="NeverComes|UPDATE_ROLLBACK"):
+        deploy_with(never_ready, LogLevel="ERROR")
+    assert live() == ("UPDATE_ROLLBACK_COMPLETE", "INFO")
+    deploy_with(LogLevel="WARNING")
+    assert live() == ("UPDATE_COMPLETE", "WARNING")
+    while sum(readers.answers.values()) < LEAST_REQUESTS and not readers.failed:
+        time.sleep(0.1)
+    readers.stop()
+    assert readers.failed == [], readers.answers
+    assert min(readers.answers[what] for what in ("list", "version", "query", "byte")) > 0

@@ -1,0 +1,11 @@
+"""Decides how many examples a law is tried with: what it wants, by as much more or fewer as the profile says."""
+
+from hypothesis import settings
+
+USUAL = 100
+"""Examples of Hypothesis's own profiles; `brief` and `long` (conftest) are a tenth and ten times of it."""
+
+
+def tries(wanted: int) -> int:
+    """Return how many examples a law that usually wants so many has under this run's `--hypothesis-profile`."""
+    return max(1, wanted * settings().max_examples // USUAL)
