@@ -31,6 +31,7 @@ NOUNS = {
     "pipeline": _Noun("pipeline", "app", "Datasets: files that say how shared tables are built with Spark."),
     "usage": _Noun("usage", "app", "Usage: who asked for what, and what was fetched, to the byte."),
     "verify": _Noun("verify", "verify", "Play a recipient against the endpoint, and say what holds."),
+    "conformance": _Noun("conformance", "conformance", "Check any Delta Sharing server against the protocol."),
     "doctor": _Noun("doctor", "doctor", "Look for what is wrong with a stack, and say what to do."),
     "backup": _Noun("backup", "backup", "Write the catalog into a file."),
     "restore": _Noun("backup", "restore", "Write such a file into an empty stack."),

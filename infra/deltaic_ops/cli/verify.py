@@ -1,6 +1,5 @@
 """Decides what `deltaic verify` does: a recipient's round against the endpoint, as a list of what holds."""
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
@@ -16,6 +15,7 @@ from rich.text import Text
 from deltaic_ops.brief_token import brief_token
 from deltaic_ops.cli.operator import AsJson, Operator, operator
 from deltaic_ops.localstack.running import deployed
+from deltaic_ops.profile import read_profile
 from deltaic_ops.verify import TABLES, TIMEOUT_SECONDS, Caller, Finding
 from deltaic_ops.verify import verify as checks
 
@@ -68,11 +68,8 @@ def verify(  # noqa: PLR0913, PLR0917 -- what a round needs
 def _caller(out: Operator, recipient: str, profile: Path | None, endpoint: str) -> Iterator[tuple[str, str]]:
     """Give the endpoint and a token for it; one that is made here is revoked when the round is over."""
     if profile is not None:
-        try:
-            told = json.loads(profile.read_text(encoding="utf-8"))
-            yield str(endpoint or told["endpoint"]).rstrip("/"), str(told["bearerToken"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InvalidParameter(f"{profile} is no profile file: {error}") from None
+        told, bearer = read_profile(profile)
+        yield (endpoint or told).rstrip("/"), bearer
         return
     where = (endpoint or out.connection.sharing_endpoint).rstrip("/")
     if not where:
