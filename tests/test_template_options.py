@@ -151,6 +151,17 @@ def test_the_dashboard_draws_metrics_that_exist(most: Resources) -> None:
         assert all(dimension["Value"] in text for dimension in said["Dimensions"])
 
 
+def test_the_budget_counts_this_stack_and_tells_before_it_is_spent(most: Resources) -> None:
+    said = most["CostBudget"]["Properties"]
+    assert said["Budget"]["CostFilters"] == {"TagKeyValue": ["aws:cloudformation:stack-name$deltaic"]}
+    assert said["Budget"]["BudgetLimit"] == {"Amount": EVERYTHING["MonthlyBudget"], "Unit": "USD"}
+    told = {
+        (one["Notification"]["NotificationType"], one["Notification"]["Threshold"], one["Subscribers"][0]["Address"])
+        for one in said["NotificationsWithSubscribers"]
+    }
+    assert told == {("ACTUAL", 80, EVERYTHING["BudgetEmail"]), ("FORECASTED", 100, EVERYTHING["BudgetEmail"])}
+
+
 def test_what_can_be_tagged_is(most: Resources) -> None:
     for name, said in most.items():
         tagging = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", said["Type"]).schema.get("tagging", {})
