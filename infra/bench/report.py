@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import datasets, soak
+from bench import datasets, layers, soak
 from bench.beside import SUBJECT
 from bench.figures import Figure, amount, of
 from bench.plots import Bar, bars
@@ -35,6 +35,7 @@ def write(figures: Sequence[Figure], folder: Path, machine: Mapping[str, object]
     for name, (_, svg) in plots.items():
         (folder / "plots" / f"{name}.svg").write_text(svg)
     page = [*_page(figures, plots, machine), *_soaked(folder / soak.NAME), *_built(folder / datasets.NAME)]
+    page += _large(folder / layers.NAME)
     (folder / "report.md").write_text("\n".join(page) + "\n")
 
 
@@ -104,6 +105,11 @@ def _built(path: Path) -> list[str]:
     if not path.exists():
         return []
     return ["", "## What a dataset's run costs", "", *datasets.section(json.loads(path.read_text()))]
+
+
+def _large(path: Path) -> list[str]:
+    """Return how large the layers are, if they were measured."""
+    return ["", *layers.chapter(json.loads(path.read_text()))] if path.exists() else []
 
 
 def _promises(figures: Sequence[Figure]) -> list[str]:

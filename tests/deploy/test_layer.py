@@ -11,37 +11,16 @@ import pyarrow as pa
 import pytest
 from deltaic_checkpoint.making import BYTES
 from deltaic_ops.deploy.template import ROOT, load_template
+from deltaic_ops.supply.layers import LIMIT, build, unzipped
 from deltalake import write_deltalake
 
 pytestmark = pytest.mark.deploy
 
-LIMIT = 262_144_000
 FUNCTION = ROOT / "functions" / "maintenance" / "checkpoint"
 FUNCTION_ALLOWANCE = 1_000_000
 TEMPORARY = 512_000_000
 """What a function may keep on its disk, unless the template says more."""
 UNWANTED = ["numpy", "pandas", "deltalake", "starlette", "pytest"]
-
-
-def build(target: Path, architecture: str, python: str, layer: str = "DeltaicLayer") -> Path:
-    folder = {"DeltaicLayer": "layer", "DeltalakeLayer": "maintenance/layer"}[layer]
-    subprocess.run(
-        ["make", "--silent", f"build-{layer}"],
-        cwd=ROOT / "functions" / folder,
-        env={
-            **os.environ,
-            "ARTIFACTS_DIR": str(target),
-            "LAYER_ARCHITECTURE": architecture,
-            "LAYER_PYTHON": python,
-        },
-        check=True,
-        timeout=300,
-    )
-    return target / "python"
-
-
-def unzipped(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 @dataclass(frozen=True)

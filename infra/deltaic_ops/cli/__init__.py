@@ -38,6 +38,7 @@ NOUNS = {
     "remove": _Noun("remove", "remove", "Remove a stack, and say what stays."),
     "serve": _Noun("serve", "serve", "Serve shares on this machine."),
     "env": _Noun("env", "env", "Print how other programs reach the embedded AWS."),
+    "localstack": _Noun("localstack", "app", "LocalStack: the template on an emulator of AWS, on this machine."),
     "demo": _Noun("demo", "demo", "Share a sample dataset on this machine and read it."),
 }
 
@@ -53,8 +54,8 @@ deltaic grant create alice vaccine_share
 deltaic token create alice --profile alice.share
 
 The AWS that is meant is told by these options, else by the ordinary AWS
-variables; else it is the embedded one in the state folder, else what AWS's
-own files say. Commands on the catalog take --json.
+variables; else it is LocalStack if it is up in the state folder, else the
+embedded one there, else what AWS's own files say. Commands on the catalog take --json.
 
 Exit codes: 0 done, 1 refused, 2 not understood.
 """

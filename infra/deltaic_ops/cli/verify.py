@@ -14,6 +14,7 @@ from rich.text import Text
 
 from deltaic_ops.brief_token import brief_token
 from deltaic_ops.cli.operator import AsJson, Operator, operator
+from deltaic_ops.localstack.running import deployed
 from deltaic_ops.profile import read_profile
 from deltaic_ops.verify import TABLES, TIMEOUT_SECONDS, Caller, Finding
 from deltaic_ops.verify import verify as checks
@@ -30,8 +31,9 @@ def verify(  # noqa: PLR0913, PLR0917 -- what a round needs
 ) -> None:
     r"""Play a recipient against the endpoint: what is granted can be read, and nothing else.
 
-    The token that --as makes lives for the round and a quarter of an hour at most. The exit code is 1 when anything
-    does not hold.
+    The token that --as makes lives for the round and a quarter of an hour at most. Without it and --profile the caller
+    is the reader of the stack that `deltaic localstack deploy` has made. The exit code is 1 when anything does not
+    hold.
 
     \b
     deltaic verify --as alice
@@ -39,6 +41,9 @@ def verify(  # noqa: PLR0913, PLR0917 -- what a round needs
     deltaic verify sales_share --profile alice.share --json
     """
     out = operator(ctx, as_json)
+    local = deployed(out.state)
+    if not (as_recipient or profile or endpoint) and local is not None and local.stack == out.stack:
+        profile = Path(local.profile)
     if bool(as_recipient) == (profile is not None):
         raise InvalidParameter("say as whom: --as RECIPIENT, or --profile FILE")
     found = []

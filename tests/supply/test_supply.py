@@ -1,0 +1,94 @@
+"""What is shipped is listed with its licence, nothing is copyleft unsaid, and the lock's age is told from the lock."""
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+from bench import layers
+from deltaic_ops.deploy.template import ROOT
+from deltaic_ops.supply import age, sbom
+from deltaic_ops.supply.layers import LIMIT
+from deltaic_ops.supply.licences import ALLOWED, COPYLEFT, TABLE, licence, refused
+from deltaic_ops.supply.products import PRODUCTS, bill
+
+REQUIREMENTS = {
+    "layer": ROOT / "functions" / "layer" / "requirements.txt",
+    "deltalake-layer": ROOT / "functions" / "maintenance" / "layer" / "requirements.txt",
+}
+
+
+def required(product: str) -> dict[str, str]:
+    """Return what a layer's Makefile installs: versions by names."""
+    return dict(re.findall(r"^([\w.-]+)==([^ ;\\]+)", REQUIREMENTS[product].read_text(), re.MULTILINE))
+
+
+def listed() -> dict[tuple[str, str], tuple[str, str]]:
+    """Return the page's rows: licence and products by name and version."""
+    rows = (line.strip("| ").split(" | ") for line in TABLE.read_text().splitlines() if line.startswith("| "))
+    return {(name, number): (said, where) for name, number, said, where in rows}
+
+
+@pytest.mark.parametrize("product", REQUIREMENTS)
+def test_every_package_of_a_layer_is_listed_with_the_licence_that_it_says(product: str) -> None:
+    rows = listed()
+    packages = required(product)
+    assert packages
+    for name, number in packages.items():
+        said, where = rows[name, number]
+        assert product in where.split(", ")
+        try:
+            installed = version(name)
+        except PackageNotFoundError:
+            continue
+        if installed == number:
+            assert licence(name) == said
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_nothing_is_copyleft_without_a_reason(product: str) -> None:
+    assert refused(one["name"] for one in bill(product)["components"]) == []
+
+
+def test_copyleft_is_recognised() -> None:
+    used = {name for name, _ in listed()}
+    assert used >= set(ALLOWED)
+    assert all(COPYLEFT.search(licence(name)) for name in ALLOWED)
+    assert not [name for name in ("boto3", "pydantic", "python-dateutil", "msgspec") if COPYLEFT.search(licence(name))]
+    # No package of a layer but this one may need a reason.
+    assert {name for product in REQUIREMENTS for name in required(product)} & set(ALLOWED) == {"orjson"}
+
+
+@pytest.mark.parametrize("product", REQUIREMENTS)
+def test_a_bill_of_materials_has_what_is_installed_with_hashes_and_licences(product: str, tmp_path: Path) -> None:
+    sbom.main([str(tmp_path)])
+    made = json.loads((tmp_path / f"deltaic-{product}.cdx.json").read_text())
+    assert (made["bomFormat"], made["metadata"]["component"]["name"]) == ("CycloneDX", "deltaic")
+    found = {one["name"]: one for one in made["components"]}
+    assert {name: found[name]["version"] for name in required(product)} == required(product)
+    for one in found.values():
+        assert one["licenses"], one["name"]
+        assert all(file["hashes"][0]["alg"] == "SHA-256" for file in one["externalReferences"])
+    assert (tmp_path / "deltaic-wheel.cdx.json").is_file()
+
+
+def test_the_locks_age_is_that_of_its_newest_file(tmp_path: Path) -> None:
+    lock = tmp_path / "uv.lock"
+    lock.write_text(
+        '[[package]]\nname = "a"\nsdist = { upload-time = "2026-01-02T03:04:05.6Z" }\n'
+        '[[package]]\nname = "b"\nwheels = [{ upload-time = "2026-03-02T00:00:00Z" }, { url = "x" }]\n'
+    )
+    at = age.newest(lock)
+    assert at == datetime(2026, 3, 2, tzinfo=UTC)
+    assert age.judge(at + timedelta(days=3), at) == "uv.lock is 3 days old"
+    assert age.judge(at + timedelta(days=61), at).startswith("warning: uv.lock is 61 days old: `uv lock --upgrade")
+    assert age.newest() > datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_the_report_has_the_layers_sizes_as_they_were_measured() -> None:
+    measured = json.loads((ROOT / "infra" / "bench" / layers.NAME).read_text())
+    assert (ROOT / "infra" / "bench" / "report.md").read_text().endswith("\n".join(layers.chapter(measured)) + "\n")
+    assert len(measured) == 4
+    assert max(one["bytes"] for one in measured) < LIMIT
