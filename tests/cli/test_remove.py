@@ -8,6 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 from cli.conftest import Deltaic
 from deltaic_ops.deploy.intrinsics import read
+from deltaic_ops.deploy.removal import deletions
 from deltaic_ops.deploy.template import TEMPLATE
 from deltaic_ops.local.embedded import EmbeddedAws
 
@@ -69,3 +70,14 @@ def test_a_stack_goes_when_it_is_told_to_and_its_state_stays(
 
     missing = deltaic("remove --yes")
     assert (missing.exit_code, f"there is no stack '{STACK}'" in missing.output) == (1, True)
+
+
+def test_of_everything_that_the_template_keeps_it_is_told_how_to_delete_it() -> None:
+    kept = {
+        logical_id: one["Type"]
+        for logical_id, one in read(TEMPLATE)["Resources"].items()
+        if one.get("DeletionPolicy", "Delete") != "Delete"
+    }
+    assert {"Catalog", "Tokens", "TokenKey"} <= set(kept)
+    commands = deletions(kept)
+    assert all(any(f" {name} " in f"{line} " or f"//{name} " in line for line in commands) for name in kept), commands
