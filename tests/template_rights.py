@@ -3,6 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+from deltaic_ops.deploy import rights
+from deltaic_ops.deploy.rights import several
+
 LOGS = "arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"
 TRACES = "arn:aws:iam::aws:policy/AWSXrayWriteOnlyAccess"
 BUCKETS = {"DataBuckets": "arn:aws:s3:::lake,arn:aws:s3:::raw"}
@@ -57,25 +60,11 @@ EVERYTHING = {
 """Every optional part is there."""
 
 
-def several(value: str | list[str]) -> list[str]:
-    return [value] if isinstance(value, str) else value
-
-
 def statements(resources: dict[str, dict[str, Any]], function: str) -> Iterator[dict[str, Any]]:
     """Yield what a function's role may do, from every place that says so; its log lines and traces aside."""
     role = resources[function]["Properties"]["Role"].removeprefix("${").removesuffix(".Arn}")
-    said = resources[role]["Properties"]
-    documents = [policy["PolicyDocument"] for policy in said.get("Policies", [])]
-    documents += [
-        resources[arn[2:-1]]["Properties"]["PolicyDocument"] for arn in said["ManagedPolicyArns"] if arn not in {LOGS, TRACES}
-    ]
-    documents += [
-        other["Properties"]["PolicyDocument"]
-        for other in resources.values()
-        if other["Type"] == "AWS::IAM::Policy" and f"${{{role}}}" in other["Properties"]["Roles"]
-    ]
-    for document in documents:
-        yield from document["Statement"]
+    assert set(resources[role]["Properties"]["ManagedPolicyArns"]) - {LOGS, TRACES} <= {"${ReadTableLogs}"}
+    yield from rights.statements(resources, role)
 
 
 def granted(resources: dict[str, dict[str, Any]], function: str) -> set[tuple[str, str]]:

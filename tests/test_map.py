@@ -33,6 +33,8 @@ PROTOCOL = {
     ("GET", f"{TABLE}/changes"): "list_table_changes",
     ("POST", f"{TABLE}/temporary-table-credentials"): "create_table_credentials",
 }
+ROUTES = {**PROTOCOL, ("GET", "/openapi.json"): "get_contract"}
+"""And what is ours."""
 PARAMETER = re.compile(r"\{\w+\}")
 STREAMED = {"query_table", "get_query", "list_table_changes"}
 
@@ -66,7 +68,7 @@ def deployed_routes(body: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any
 def test_every_route_of_the_protocol_leads_to_its_folder(mode: str) -> None:
     template = load_template(parameters={"ResponseStreaming": mode})
     found = {(route.method, route.path): template.functions[route.function].code.name for route in template.routes}
-    assert found == PROTOCOL
+    assert found == ROUTES
 
 
 def test_the_reader_finds_what_sam_deploys(mode: str, body: dict[str, Any]) -> None:
@@ -86,7 +88,7 @@ def test_the_reader_finds_what_sam_deploys(mode: str, body: dict[str, Any]) -> N
 def test_streaming_is_switched_by_the_parameter_alone(mode: str, body: dict[str, Any]) -> None:
     for route, operation in deployed_routes(body).items():
         integration = operation["x-amazon-apigateway-integration"]
-        streams = mode == "enabled" and PROTOCOL[route] in STREAMED
+        streams = mode == "enabled" and ROUTES[route] in STREAMED
         version, action = ("2021-11-15", "response-streaming-invocations") if streams else ("2015-03-31", "invocations")
         assert re.fullmatch(
             rf"arn:aws:apigateway:us-east-1:lambda:path/{version}/functions/\$\{{\w+Aliaslive\}}/{action}",
@@ -130,7 +132,7 @@ def test_every_function_has_one_event() -> None:
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_an_event_is_what_the_gateway_sends_for_a_route_of_its_function(endpoint: str) -> None:
     event = json.loads((ROOT / "events" / f"{endpoint}.json").read_text())
-    assert PROTOCOL[event["httpMethod"], event["resource"]] == endpoint
+    assert ROUTES[event["httpMethod"], event["resource"]] == endpoint
     filled = event["resource"]
     for name, value in (event["pathParameters"] or {}).items():
         filled = filled.replace(f"{{{name}}}", value)

@@ -32,7 +32,8 @@ STREAMED = ["QueryTable", "GetQuery", "ListTableChanges"]
 SIGNERS = [*STREAMED, VENDOR]
 PAGED = ["ListShares", "ListSchemas", "ListTables", "ListAllTables", *STREAMED]
 ENDPOINTS = [*LISTINGS, *READERS, VENDOR]
-FUNCTIONS = ["Authorizer", *ENDPOINTS]
+CONTRACT = "GetContract"
+FUNCTIONS = ["Authorizer", *ENDPOINTS, CONTRACT]
 TOKEN_KEY = "arn:aws:secretsmanager:us-east-1:000000000000:secret:deltaic/dev/token-key-??????"
 
 
@@ -81,7 +82,7 @@ def test_no_endpoint_reads_what_is_the_administrators(resources: dict[str, dict[
     assert all("storages" not in allowed for allowed in bound.values()) == (function in LISTINGS)
 
 
-@pytest.mark.parametrize("function", ["Authorizer", *LISTINGS])
+@pytest.mark.parametrize("function", ["Authorizer", *LISTINGS, CONTRACT])
 def test_what_reads_no_table_has_no_s3(resources: dict[str, dict[str, Any]], function: str) -> None:
     assert not [grant for grant in granted(resources, function) if grant[0].startswith(("s3:", "sts:", "kms:"))]
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 from deltaic_ops.deploy.intrinsics import read
+from deltaic_ops.deploy.rights import several
 from deltaic_ops.deploy.template import TEMPLATE
 from deltaic_ops.deploy.transform import transformed
-from template_rights import BUCKETS, CHANGED, OBJECTS, configured, granted, keys, published, several
+from template_rights import BUCKETS, CHANGED, OBJECTS, configured, granted, keys, published
 
 APPLICATION = "arn:aws:emr-serverless:us-east-1:000000000000:/applications"
 ON = {**BUCKETS, "SparkJobs": "enabled"}

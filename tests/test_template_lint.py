@@ -33,7 +33,10 @@ FUNCTIONS = {"AWS::Lambda::Function"}
 LEFT: dict[str, tuple[set[str], str]] = {
     "CKV_AWS_115": (FUNCTIONS, "nothing is reserved unless asked for: AWS refuses that to a new account (decision 36)"),
     "CKV_AWS_116": (FUNCTIONS, "a caller waits for the answer of each but two, whose failures raise alarms"),
-    "CKV_AWS_117": (FUNCTIONS, "they speak to AWS's own services only; a network of one's own would cost a NAT gateway"),
+    "CKV_AWS_117": (
+        FUNCTIONS,
+        "they speak to AWS's own services only; a network of one's own would cost a NAT gateway",
+    ),
     "CKV_AWS_173": (FUNCTIONS, "the variables are names of resources; nothing in them is secret"),
     "CKV_AWS_120": ({"AWS::ApiGateway::Stage"}, "answers are a recipient's own and must not outlive a revoked grant"),
     "CKV_AWS_119": ({"AWS::DynamoDB::Table"}, "AWS's own key, unless StateKey names one"),

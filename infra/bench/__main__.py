@@ -67,7 +67,13 @@ def _measure(state: Path, sizes: list[int], warm: int, beside: Path | None) -> l
                 _say("10,000: eight at once")
                 figures += _told(Bench(objects, running, _say).parallel(10_000, 8))
             if beside:
-                theirs = partial(reference.fresh, beside, objects, locations, state / "reference")
+                theirs = partial(
+                    reference.fresh,
+                    beside,
+                    reference.Store(objects.endpoint),
+                    reference.tables_of_bench(locations),
+                    state / "reference",
+                )
                 for files in sizes:
                     _say(f"{files:,}: beside the {reference.NAME}")
                     figures += _told(compared(files, objects.requests, running.fresh, theirs, warm))

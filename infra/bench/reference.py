@@ -9,15 +9,16 @@ import json
 import os
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
 from deltaic_ops.local.embedded import free_port
 
 from bench.client import Client
-from bench.objects import REGION, ObjectStore
+from bench.objects import REGION
 from bench.serving import Server, wait_until_loaded
 
 NAME = "reference server"
@@ -26,6 +27,14 @@ STOP_SECONDS = 10.0
 _UP = 1
 """IFF_UP: a new network namespace has tunnels too, which are down."""
 _MAIN = "io.delta.sharing.server.DeltaSharingService"
+
+
+class Store(NamedTuple):
+    """The store that its tables lie in."""
+
+    endpoint: str
+    key: str = "bench"
+    secret: str = "bench"  # noqa: S105 -- SeaweedFS checks none
 
 
 def check(folder: Path) -> None:
@@ -45,15 +54,15 @@ def _is_up(interface: str) -> bool:
 
 
 @contextmanager
-def fresh(folder: Path, objects: ObjectStore, tables: Mapping[str, str], state: Path) -> Iterator[Server]:
-    """Start a process of its own that shares `tables` (name: location); yields when it has answered a listing."""
+def fresh(folder: Path, store: Store, shares: Sequence[Mapping[str, Any]], state: Path) -> Iterator[Server]:
+    """Start a process of its own with these shares, as its file has them; yields when it has answered a listing."""
     state.mkdir(parents=True, exist_ok=True)
     port, log = free_port(), state / "reference.log"
-    for name, text in configured(objects.endpoint, tables, port).items():
+    for name, text in configured(store, shares, port).items():
         (state / name).parent.mkdir(parents=True, exist_ok=True)
         (state / name).write_text(text)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    keys = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench", "AWS_REGION": REGION}
+    keys = {"AWS_ACCESS_KEY_ID": store.key, "AWS_SECRET_ACCESS_KEY": store.secret, "AWS_REGION": REGION}
     command = ["java", "-cp", f"{state}:{folder / 'lib'}/*", _MAIN, "--config", str(state / "server.yaml")]
     with log.open("ab") as output:
         running = subprocess.Popen(command, env=inherited | keys, stdout=output, stderr=output)
@@ -73,18 +82,30 @@ def fresh(folder: Path, objects: ObjectStore, tables: Mapping[str, str], state: 
             running.wait()
 
 
-def configured(endpoint: str, tables: Mapping[str, str], port: int) -> dict[str, str]:
+def tables_of_bench(tables: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the one share that is measured; `tables` are locations by name."""
+    listed = [shared_table(name, location, history=True) for name, location in tables.items()]
+    return [{"name": "bench", "schemas": [{"name": "logs", "tables": listed}]}]
+
+
+def shared_table(name: str, location: str, *, history: bool) -> dict[str, Any]:
+    """Return a table as its file has it."""
+    return {
+        "name": name,
+        "location": location.replace("s3://", "s3a://", 1),
+        "id": name,
+        "historyShared": history,
+    }
+
+
+def configured(store: Store, shares: Sequence[Mapping[str, Any]], port: int) -> dict[str, str]:
     """Return its files by name: the shares, Hadoop's access to the store, and the SDK's, which signs without Hadoop's.
 
     The SDK has no session, so its URLs are shorter than ours by the session token: to its advantage.
     """
-    listed = [
-        {"name": name, "location": location.replace("s3://", "s3a://", 1), "id": name, "historyShared": True}
-        for name, location in tables.items()
-    ]
     server = {
         "version": 1,
-        "shares": [{"name": "bench", "schemas": [{"name": "logs", "tables": listed}]}],
+        "shares": list(shares),
         "authorization": {"bearerToken": TOKEN},
         "host": "127.0.0.1",
         "port": port,
@@ -92,16 +113,18 @@ def configured(endpoint: str, tables: Mapping[str, str], port: int) -> dict[str,
         "requestTimeoutSeconds": 0,
     }
     hadoop = {
-        "fs.s3a.endpoint": endpoint,
+        "fs.s3a.endpoint": store.endpoint,
         "fs.s3a.path.style.access": "true",
         "fs.s3a.connection.ssl.enabled": "false",
-        "fs.s3a.access.key": "bench",
-        "fs.s3a.secret.key": "bench",
+        "fs.s3a.access.key": store.key,
+        "fs.s3a.secret.key": store.secret,
     }
     properties = "".join(
         f"<property><name>{name}</name><value>{escape(value)}</value></property>" for name, value in hadoop.items()
     )
-    place = f"<ServiceName>s3</ServiceName><Http>true</Http><Https>false</Https><Hostname>{endpoint[7:]}</Hostname>"
+    place = (
+        f"<ServiceName>s3</ServiceName><Http>true</Http><Https>false</Https><Hostname>{store.endpoint[7:]}</Hostname>"
+    )
     region = f"<Region><Name>{REGION}</Name><Endpoint>{place}</Endpoint></Region>"
     return {
         "server.yaml": json.dumps(server),  # JSON is YAML

@@ -52,6 +52,15 @@ def profile(endpoint: str, issued: IssuedToken) -> str:
     return json.dumps(known, indent=2) + "\n"
 
 
+def read_profile(path: Path) -> tuple[str, str]:
+    """Return a profile's endpoint, without a slash at its end, and its token; raises InvalidParameter."""
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        return str(told["endpoint"]).rstrip("/"), str(told["bearerToken"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InvalidParameter(f"{path} is no profile file: {error}") from None
+
+
 def unusable(token: Token) -> str:
     """Return the end of a message about a token that exists and that nobody has: what to do about it."""
     return (

@@ -6,16 +6,21 @@ what it saw; one that fails says what to look at.
 
 import json
 import secrets
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx
 
 TIMEOUT_SECONDS = 60.0
+ROWS = 10
+"""Of a table, by the published client."""
 TABLES = 3
 """Of each share, unless more are asked for."""
 
@@ -132,7 +137,12 @@ def _share(caller: Caller, share: str, most: int) -> Iterator[Finding]:
     )
     for listed in tables[:most]:
         parts = (share, str(listed["schema"]), str(listed["name"]))
-        yield from table(caller, path_of(*parts), ".".join(parts))
+        holds = True
+        for finding in table(caller, path_of(*parts), ".".join(parts)):
+            holds = holds and finding.holds
+            yield finding
+        if holds and find_spec("delta_sharing"):
+            yield _read(caller, ".".join(parts))
 
 
 def path_of(share: str, schema: str, table: str) -> str:
@@ -189,6 +199,23 @@ def _file(client: httpx.Client, url: str, name: str) -> Iterator[Finding]:
         f"{cut.status_code}",
         "the object store: it does not check signatures",
     )
+
+
+def _read(caller: Caller, name: str) -> Finding:
+    """Check that the published client reads rows; it is there where a recipient's tools are."""
+    import delta_sharing
+
+    profile = {"shareCredentialsVersion": 1, "endpoint": caller.endpoint, "bearerToken": caller.bearer}
+    with tempfile.TemporaryDirectory() as folder:  # its owner's alone
+        path = Path(folder) / "profile.share"
+        path.write_text(json.dumps(profile), encoding="utf-8")
+        try:
+            rows = len(delta_sharing.load_as_pandas(f"{path}#{name}", limit=ROWS))
+            said, holds = f"{rows} rows", True
+        except Exception as error:  # noqa: BLE001 -- the client raises whatever its HTTP and Parquet libraries raise
+            reason = str(error).strip().split("\n")[0]
+            said, holds = f"{type(error).__name__}: {reason[:200]}", False
+    return _said(f"gives rows of {name} to the published client", holds, said, "what that client asked and could read")
 
 
 def _urls(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:

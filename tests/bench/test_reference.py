@@ -9,9 +9,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from bench import reference
-from bench.objects import ObjectStore
 
-TABLES = {"files_100": "s3://bench/files_100"}
+STORE = reference.Store("http://127.0.0.1:4711")
+SHARES = reference.tables_of_bench({"files_100": "s3://bench/files_100"})
 JAVA = """#!{python}
 import json, sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -63,7 +63,7 @@ def test_loopback_alone_is_fine(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_it_serves_until_the_block_ends(folder: Path, java: Path, tmp_path: Path) -> None:
     assert java.exists()
-    with reference.fresh(folder, ObjectStore(tmp_path), TABLES, tmp_path / "state") as server:
+    with reference.fresh(folder, STORE, SHARES, tmp_path / "state") as server:
         assert server.client.get("/shares").status == 200
         assert Path(f"/proc/{server.pid}/cmdline").read_bytes().count(str(folder).encode()) == 1
     with pytest.raises(ConnectionRefusedError):
@@ -71,7 +71,7 @@ def test_it_serves_until_the_block_ends(folder: Path, java: Path, tmp_path: Path
 
 
 def test_it_reads_and_signs_for_the_store() -> None:
-    files = reference.configured("http://127.0.0.1:4711", TABLES, 4712)
+    files = reference.configured(STORE, SHARES, 4712)
     server = json.loads(files["server.yaml"])
     assert server["shares"][0]["schemas"][0]["tables"][0]["location"] == "s3a://bench/files_100"
     assert (server["port"], server["requestTimeoutSeconds"]) == (4712, 0)

@@ -14,6 +14,8 @@ from deltaic.storage.locations import TableLocations
 from deltaic.storage.objects import ObjectTableStore
 from deltaic_ops.local.embedded import EmbeddedAws
 
+pytestmark = pytest.mark.slow
+
 BUCKET = "requests-counted"
 FILES = 100_000
 LIVE = FILES + tables.COMMITS * (tables.ADDS_PER_COMMIT - tables.REMOVES_PER_COMMIT)

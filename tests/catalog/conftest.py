@@ -1,18 +1,15 @@
 """The catalog on both implementations of DynamoDB: the embedded AWS, and Amazon's own DynamoDB Local."""
 
-import os
-import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import boto3
 import pytest
 from botocore.config import Config
+from catalog.dynamodb_local import started
 from deltaic.catalog import schema
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
@@ -21,10 +18,8 @@ from deltaic.catalog.queries import QueryStore
 from deltaic.catalog.reader import CatalogReader
 from deltaic.catalog.token_admin import TokenAdmin
 from deltaic.catalog.tokens import TokenStore
-from deltaic_ops.local.embedded import EmbeddedAws, free_port
+from deltaic_ops.local.embedded import EmbeddedAws
 
-HERE = Path(__file__).parent
-JARS = Path.home() / ".cache" / "deltaic" / "dynamodb-local-3.3.1"
 REAL = pytest.param("dynamodb_local", marks=pytest.mark.dynamodb_local, id="dynamodb_local")
 # One connection a thread of the racing tests.
 CONFIG = Config(max_pool_connections=32, retries={"total_max_attempts": 2, "mode": "standard"})
@@ -126,82 +121,5 @@ def secrets_manager(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> An
 @pytest.fixture(scope="session")
 def dynamodb_local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return the endpoint of a running DynamoDB Local: Amazon's own judge of expressions and transactions."""
-    java, maven = shutil.which("java"), shutil.which("mvn")
-    if java is None or (maven is None and not JARS.is_dir()):
-        _unavailable("DynamoDB Local needs Java 17, and Maven on the first run")
-    if not JARS.is_dir():
-        _fetch(str(maven))
-    port = free_port()
-    log = tmp_path_factory.mktemp("dynamodb-local") / "log"
-    command = [
-        str(java),
-        "-Xmx384m",
-        f"-Djava.library.path={JARS}",
-        "-cp",
-        f"{JARS}/*",
-        str(HERE / "LoopbackDynamoDb.java"),
-    ]
-    with log.open("wb") as sink:
-        process = subprocess.Popen(
-            [*command, "-inMemory", "-sharedDb", "-disableTelemetry", "-port", str(port)],
-            stdin=subprocess.DEVNULL,
-            stdout=sink,
-            stderr=sink,
-        )
-    try:
-        _wait(process, port, log)
+    with started(tmp_path_factory.mktemp("dynamodb-local")) as port:
         yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-def _fetch(maven: str) -> None:
-    """Copy the jars to the cache, whole or not at all."""
-    JARS.parent.mkdir(parents=True, exist_ok=True)
-    partial = JARS.with_name(f"{JARS.name}.{uuid4().hex}")
-    command = [maven, "-q", "-B", "-f", str(HERE / "dynamodb-local.xml"), "dependency:copy-dependencies"]
-    done = subprocess.run(
-        [*command, f"-DoutputDirectory={partial}", "-DincludeScope=runtime"],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    if done.returncode != 0:
-        shutil.rmtree(partial, ignore_errors=True)
-        _unavailable(f"DynamoDB Local could not be fetched from Maven Central:\n{done.stdout[-2000:]}")
-    if JARS.is_dir():  # another run was faster
-        shutil.rmtree(partial)
-    else:
-        partial.rename(JARS)
-
-
-def _wait(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
-    client = boto3.client(
-        "dynamodb",
-        endpoint_url=f"http://127.0.0.1:{port}",
-        region_name="us-east-1",
-        aws_access_key_id="local",
-        aws_secret_access_key="local",
-        config=Config(retries={"total_max_attempts": 1}, connect_timeout=1, read_timeout=10),
-    )
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            client.list_tables()
-        except Exception:  # noqa: BLE001 -- whatever it is, it is not up
-            if process.poll() is not None or time.monotonic() > deadline:
-                process.kill()
-                _unavailable(f"DynamoDB Local did not start:\n{log.read_text(errors='replace')[-2000:]}")
-            time.sleep(0.2)
-        else:
-            client.close()
-            return
-
-
-def _unavailable(reason: str) -> None:
-    """Skip where a developer lacks something; fail where the pipeline does, lest it be skipped for ever."""
-    if os.environ.get("CI", "").lower() == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)

@@ -281,6 +281,7 @@ def test_a_collision_is_tried_again(aws: Scripted) -> None:
     assert len(aws.bodies) == 3
 
 
+@pytest.mark.slow
 def test_a_collision_without_end_is_a_conflict(aws: Scripted) -> None:
     aws.error(400, "TransactionCanceledException", CancellationReasons=[{"Code": "TransactionConflict"}])
     with pytest.raises(Conflict):
@@ -308,6 +309,7 @@ def test_a_failed_connection_is_tried_again_by_the_next_call() -> None:
     assert lazy.client is lazy.client
 
 
+@pytest.mark.slow
 def test_submissions_that_collide_without_end_are_told_to_come_later(aws: Scripted) -> None:
     """Nothing of transactions is told; the recipient's own submissions are what collides."""
     aws.answers = [(200, {})]  # no count is there yet

@@ -144,6 +144,7 @@ def test_a_listing_goes_on_beyond_one_megabyte(catalog: Catalog, alice: str) -> 
     assert len(catalog.reader.list_schemas(alice, "mine", None, 501)) == 8
 
 
+@pytest.mark.slow
 def test_more_shares_than_one_batch_holds(catalog: Catalog) -> None:
     alice = catalog.admin.recipients.create("alice").id
     for number in range(101):

@@ -1,6 +1,7 @@
 """The published client reads every table that Spark wrote as Spark reads it: versions, formats, change feeds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import delta_sharing
 import pandas as pd
@@ -22,7 +23,6 @@ from client.provider import Provider
 from golden.library import names
 
 pytestmark = [
-    pytest.mark.slow,
     # The client leaves its temporary folder to the garbage collector where a table is empty or cannot be read.
     pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning"),
     # In parquet format it joins frames of which some lack a column.
@@ -30,6 +30,13 @@ pytestmark = [
 ]
 
 Share = Callable[[str], Shared]
+
+EVERYWHERE = ("all_types", "checkpoint_struct_stats")
+"""Tables with columns of every type: every Python's pandas and NumPy read them, and the others one Python's."""
+
+
+def marked(tables: Iterable[str]) -> list[Any]:
+    return [name if name in EVERYWHERE else pytest.param(name, marks=pytest.mark.slow) for name in tables]
 
 
 def read(shared: Shared, version: int | None, as_format: Format | None) -> pd.DataFrame:
@@ -46,12 +53,12 @@ def read_changes(shared: Shared, first: int, last: int, as_format: Format) -> pd
 
 
 def test_what_is_known_of_golden_tables_is_known_of_tables_that_exist() -> None:
-    assert set(REFUSED_AS_PARQUET) <= set(names())
+    assert {*EVERYWHERE, *REFUSED_AS_PARQUET} <= set(names())
     assert {name for name, _ in UNREADABLE} <= set(names())
 
 
 @pytest.mark.parametrize("as_format", FORMATS)
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", marked(names()))
 def test_every_version_has_the_rows_that_spark_read(shared: Share, name: str, as_format: Format) -> None:
     table = shared(name)
     latest = table.golden.versions[-1]
@@ -75,7 +82,7 @@ def test_every_version_has_the_rows_that_spark_read(shared: Share, name: str, as
 
 
 @pytest.mark.parametrize("as_format", FORMATS)
-@pytest.mark.parametrize("name", CHANGED)
+@pytest.mark.parametrize("name", marked(CHANGED))
 def test_the_change_feed_is_what_spark_read(provider: Provider, shared: Share, name: str, as_format: Format) -> None:
     table = shared(name)
     assert table.golden.change_range is not None
@@ -108,6 +115,7 @@ def test_the_change_feed_is_what_spark_read(provider: Provider, shared: Share, n
     assert_same_rows(frame, expected, zones=as_format == "delta", told=f"changes of {name} as {as_format}")
 
 
+@pytest.mark.slow
 def test_rows_beyond_a_batch_are_read_in_batches(shared: Share) -> None:
     table = shared("twelve_thousand_rows")
     for limit in (None, 500, 3000):

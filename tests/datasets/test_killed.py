@@ -33,7 +33,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 
-KILLS = int(os.environ.get("DELTAIC_KILLS", "2"))
+KILLS = int(os.environ.get("DELTAIC_KILLS", "1"))
 """How often the job is killed; each is a start of Spark. `test_dying` has more points, and exact ones."""
 
 SEED = os.environ.get("DELTAIC_SEED") or uuid4().hex
@@ -73,7 +73,7 @@ def test_a_run_that_is_killed_anywhere_ends_with_the_same_tables_and_one_commit(
         for line in process.stdout:
             if json.loads(line).get("step") == "Starting Spark":
                 break
-        pause = draw.uniform(0, 9)
+        pause = draw.uniform(0, 7)
         time.sleep(pause)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)  # Python and its JVM

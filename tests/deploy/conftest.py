@@ -1,6 +1,6 @@
 """One deployment of this very template on the embedded AWS, with every function under its own role."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import pytest
 from deltaic_ops.deploy.sam import Deployment, Target, build, deploy
 from deltaic_ops.local.embedded import EmbeddedAws
 from deploy.emr import APPLICATION
+from deploy.places import Place, localemu, localstack_core
 
 
 @pytest.fixture(scope="session")
@@ -71,3 +72,38 @@ def endpoint(deployment: Deployment, embedded_aws: EmbeddedAws) -> str:
 def client(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Callable[[Any], Any]:
     """Return what makes clients as the administrator."""
     return partial(aws_session.client, endpoint_url=embedded_aws.endpoint)
+
+
+@pytest.fixture(scope="session")
+def localstack_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the state folder of `deltaic localstack`; its build serves both emulators."""
+    return tmp_path_factory.mktemp("localstack") / "state"
+
+
+@pytest.fixture(
+    scope="module",
+    params=["ministack", "localemu", pytest.param("localstack-core", marks=pytest.mark.dynamodb_local)],
+)
+def place(
+    request: pytest.FixtureRequest, localstack_state: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Place]:
+    """Return a deployment on one of the three emulators; one after the other is up."""
+    if request.param == "localemu":
+        with localemu(localstack_state) as emulated:
+            yield emulated
+    elif request.param == "localstack-core":
+        with localstack_core(tmp_path_factory.mktemp("core"), localstack_state / "localstack" / "build") as emulated:
+            yield emulated
+    else:
+        aws: EmbeddedAws = request.getfixturevalue("embedded_aws")
+        yield Place(
+            "ministack",
+            dict(aws.environment),
+            request.getfixturevalue("endpoint"),
+            request.getfixturevalue("deployment"),
+            request.getfixturevalue("client"),
+            request.getfixturevalue("lake"),
+            streams=False,
+            own_errors=False,
+            keys=False,
+        )

@@ -143,6 +143,7 @@ MAY: dict[str, set[str]] = {
     | {"read an entry", "read storage keys", "read a log", "list the lake", "read the token key", "sign for alice"},
     "ListTableChanges": SHARED
     | {"read an entry", "read storage keys", "read a log", "list the lake", "read the token key", "sign for alice"},
+    "GetContract": set(),
     "CreateTableCredentials": SHARED | {"read an entry", "sign for alice"},
     "CheckpointTables": SHARED
     | {"read an entry", "list entries", "update an entry", "read storage keys", "read a log", "list the lake"}

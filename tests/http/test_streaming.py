@@ -182,6 +182,7 @@ def test_a_reader_that_leaves_stops_the_app_and_the_next_invocation_works(runtim
     assert int(sent) < 64 * 1024 * 1024
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/busy", "/waits"])
 def test_near_the_deadline_the_stream_ends_in_order(runtime: RuntimeApi, path: str) -> None:
     reader = Reader()
@@ -193,6 +194,7 @@ def test_near_the_deadline_the_stream_ends_in_order(runtime: RuntimeApi, path: s
     assert reader.body.endswith(b"!aborted\n")
 
 
+@pytest.mark.slow
 def test_a_thousand_mixed_invocations_are_all_answered(runtime: RuntimeApi) -> None:
     for number in range(250):
         for path, mode in (("/heads", "stream"), ("/raises_before", "error"), ("/raises_amid", "stream")):

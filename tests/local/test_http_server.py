@@ -229,6 +229,7 @@ def test_a_reader_that_stops_ends_the_answer_and_a_slow_one_does_not() -> None:
         assert ended == ["left", "whole"]
 
 
+@pytest.mark.slow
 def test_whoever_only_holds_connections_keeps_nobody_out() -> None:
     with HttpServer(answer, connections=8) as server, ExitStack() as held:
         idle = [held.enter_context(socket.create_connection(server.address, 20)) for _ in range(40)]

@@ -110,6 +110,7 @@ def test_queries_at_once_are_not_mixed_up(stack: Stack, client: httpx.Client) ->
         assert all(answer == whole for answer in pool.map(ask, range(8)))
 
 
+@pytest.mark.slow
 def test_an_answer_that_the_platform_would_end_is_refused_where_that_is_played(
     stack: Stack, client: httpx.Client, tmp_path: Path
 ) -> None:

@@ -96,6 +96,7 @@ def test_other_bytes_than_the_pinned_ones_are_refused_and_not_kept(tmp_path: Pat
     assert list((tmp_path / ".cache" / "deltaic" / "jars").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_an_unreachable_repository_is_one_line_with_artifact_folder_and_variable(tmp_path: Path) -> None:
     address = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(PipelineError) as refusal:

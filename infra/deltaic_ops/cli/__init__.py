@@ -31,12 +31,14 @@ NOUNS = {
     "pipeline": _Noun("pipeline", "app", "Datasets: files that say how shared tables are built with Spark."),
     "usage": _Noun("usage", "app", "Usage: who asked for what, and what was fetched, to the byte."),
     "verify": _Noun("verify", "verify", "Play a recipient against the endpoint, and say what holds."),
+    "conformance": _Noun("conformance", "conformance", "Check any Delta Sharing server against the protocol."),
     "doctor": _Noun("doctor", "doctor", "Look for what is wrong with a stack, and say what to do."),
     "backup": _Noun("backup", "backup", "Write the catalog into a file."),
     "restore": _Noun("backup", "restore", "Write such a file into an empty stack."),
     "remove": _Noun("remove", "remove", "Remove a stack, and say what stays."),
     "serve": _Noun("serve", "serve", "Serve shares on this machine."),
     "env": _Noun("env", "env", "Print how other programs reach the embedded AWS."),
+    "localstack": _Noun("localstack", "app", "LocalStack: the template on an emulator of AWS, on this machine."),
     "demo": _Noun("demo", "demo", "Share a sample dataset on this machine and read it."),
 }
 
@@ -52,8 +54,8 @@ deltaic grant create alice vaccine_share
 deltaic token create alice --profile alice.share
 
 The AWS that is meant is told by these options, else by the ordinary AWS
-variables; else it is the embedded one in the state folder, else what AWS's
-own files say. Commands on the catalog take --json.
+variables; else it is LocalStack if it is up in the state folder, else the
+embedded one there, else what AWS's own files say. Commands on the catalog take --json.
 
 Exit codes: 0 done, 1 refused, 2 not understood.
 """

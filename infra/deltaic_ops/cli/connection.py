@@ -1,4 +1,4 @@
-"""Decides which AWS and which tables a command means: what is told, else the embedded one, else AWS's own files."""
+"""Decides which AWS and which tables a command means: what is told, else one of this machine, else AWS's own files."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from deltaic.catalog.dynamo import Dynamo, client_config
 from deltaic.errors import Conflict, NotFound, Unavailable
 from deltaic.settings import Settings
 
-from deltaic_ops.deploy.outputs import JobsOutputs, StackOutputs, stack_outputs
+from deltaic_ops.deploy.outputs import JobsOutputs, StackOutputs, reachable, stack_outputs
 
 if TYPE_CHECKING:
     import boto3
@@ -81,7 +81,8 @@ class Connection:
     def sharing_endpoint(self) -> str:
         """What profiles name as endpoint; empty if nothing tells it."""
         told = self._variables.get("DELTAIC_ENDPOINT")
-        return told or (self._outputs.endpoint if self._outputs else "")
+        where = self._wishes.endpoint_url or self._variables.get("AWS_ENDPOINT_URL") or ""
+        return told or (reachable(self._outputs.endpoint, where) if self._outputs else "")
 
     @cached_property
     def jobs(self) -> JobsOutputs:
@@ -147,14 +148,19 @@ def connection(wishes: Wishes) -> Iterator[Connection]:
 
 
 def _embedded(wishes: Wishes, told: Mapping[str, str], parts: ExitStack) -> Mapping[str, str]:
-    """Return the variables of the embedded AWS, if it is what is meant: running, or started until `parts` end."""
+    """Return the variables of this machine's AWS, if it is what is meant: running, or started until `parts` end."""
     from deltaic_ops.local.private import StateUnusable
     from deltaic_ops.local.stack import names_aws
     from deltaic_ops.local.state import LOCK, StateInUse, locked
+    from deltaic_ops.localstack.running import running
 
     state = Path(wishes.state)
     kept = state / "aws"
-    if wishes.profile or wishes.endpoint_url or names_aws(told) or not (kept.is_dir() or (state / LOCK).exists()):
+    if wishes.profile or wishes.endpoint_url or names_aws(told):
+        return {}
+    if (localstack := running(state)) is not None:
+        return localstack.environment
+    if not (kept.is_dir() or (state / LOCK).exists()):
         return {}
     try:
         lock = parts.enter_context(locked(state))

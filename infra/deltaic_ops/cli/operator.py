@@ -53,6 +53,11 @@ class Operator:
         """The folder of the embedded AWS."""
         return Path(self._wishes.state)
 
+    @property
+    def stack(self) -> str:
+        """The name of the stack that is meant."""
+        return self._wishes.stack
+
     @cached_property
     def connection(self) -> Connection:
         """The AWS that is meant."""

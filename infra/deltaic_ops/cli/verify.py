@@ -1,6 +1,5 @@
 """Decides what `deltaic verify` does: a recipient's round against the endpoint, as a list of what holds."""
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
@@ -15,6 +14,8 @@ from rich.text import Text
 
 from deltaic_ops.brief_token import brief_token
 from deltaic_ops.cli.operator import AsJson, Operator, operator
+from deltaic_ops.localstack.running import deployed
+from deltaic_ops.profile import read_profile
 from deltaic_ops.verify import TABLES, TIMEOUT_SECONDS, Caller, Finding
 from deltaic_ops.verify import verify as checks
 
@@ -30,8 +31,9 @@ def verify(  # noqa: PLR0913, PLR0917 -- what a round needs
 ) -> None:
     r"""Play a recipient against the endpoint: what is granted can be read, and nothing else.
 
-    The token that --as makes lives for the round and a quarter of an hour at most. The exit code is 1 when anything
-    does not hold.
+    The token that --as makes lives for the round and a quarter of an hour at most. Without it and --profile the caller
+    is the reader of the stack that `deltaic localstack deploy` has made. The exit code is 1 when anything does not
+    hold.
 
     \b
     deltaic verify --as alice
@@ -39,6 +41,9 @@ def verify(  # noqa: PLR0913, PLR0917 -- what a round needs
     deltaic verify sales_share --profile alice.share --json
     """
     out = operator(ctx, as_json)
+    local = deployed(out.state)
+    if not (as_recipient or profile or endpoint) and local is not None and local.stack == out.stack:
+        profile = Path(local.profile)
     if bool(as_recipient) == (profile is not None):
         raise InvalidParameter("say as whom: --as RECIPIENT, or --profile FILE")
     found = []
@@ -63,11 +68,8 @@ def verify(  # noqa: PLR0913, PLR0917 -- what a round needs
 def _caller(out: Operator, recipient: str, profile: Path | None, endpoint: str) -> Iterator[tuple[str, str]]:
     """Give the endpoint and a token for it; one that is made here is revoked when the round is over."""
     if profile is not None:
-        try:
-            told = json.loads(profile.read_text(encoding="utf-8"))
-            yield str(endpoint or told["endpoint"]).rstrip("/"), str(told["bearerToken"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InvalidParameter(f"{profile} is no profile file: {error}") from None
+        told, bearer = read_profile(profile)
+        yield (endpoint or told).rstrip("/"), bearer
         return
     where = (endpoint or out.connection.sharing_endpoint).rstrip("/")
     if not where:

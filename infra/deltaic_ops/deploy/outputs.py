@@ -1,5 +1,6 @@
 """The outputs of template.yaml, by which the operator's side finds a deployed stack."""
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
     from mypy_boto3_cloudformation import CloudFormationClient
 
 DEFAULT_STACK = "deltaic"
+_EXECUTE_API = re.compile(r"https://(?P<api>[a-z0-9]+)\.execute-api\.[^/]+/(?P<prefix>[^/]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +76,14 @@ def stack_outputs(client: "CloudFormationClient", stack: str = DEFAULT_STACK) ->
     if all(key in said for key in _JOBS_OUTPUTS.values()):
         jobs = JobsOutputs(**{field: said[key] for field, key in _JOBS_OUTPUTS.items()})
     return StackOutputs(**{field: said[key] for field, key in _OUTPUTS.items()}, jobs=jobs)
+
+
+def reachable(endpoint: str, aws_endpoint: str) -> str:
+    """Return where an API is asked whose output names `endpoint`, when AWS is at `aws_endpoint` (empty: AWS itself).
+
+    API Gateway's own host names resolve on AWS alone; emulators have a path of one form for each API and stage.
+    """
+    found = _EXECUTE_API.fullmatch(endpoint)
+    if not aws_endpoint or found is None or aws_endpoint.rstrip("/").endswith(".amazonaws.com"):
+        return endpoint
+    return f"{aws_endpoint.rstrip('/')}/_aws/execute-api/{found['api']}/{found['prefix']}"

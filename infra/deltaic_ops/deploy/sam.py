@@ -63,20 +63,46 @@ def build(folder: Path, target: Target) -> Path:
     return folder
 
 
-def deploy(
-    built: Path, stack: str, parameters: Mapping[str, str], session: "boto3.Session", environment: Mapping[str, str]
+def package(built: Path, bucket: str, environment: Mapping[str, str]) -> Path:
+    """Run `sam package` on what `build` made: code is uploaded, and the template that names it returned."""
+    packaged = built / "packaged.yaml"
+    _sam(
+        "package",
+        *("--template-file", str(built / "template.yaml"), "--s3-bucket", bucket),
+        *("--output-template-file", str(packaged), "--no-progressbar"),
+        environment=environment,
+    )
+    return packaged
+
+
+def deploy(  # noqa: PLR0913 -- what a deployment needs
+    built: Path,
+    stack: str,
+    parameters: Mapping[str, str],
+    session: "boto3.Session",
+    environment: Mapping[str, str],
+    *,
+    bucket: str = "",
 ) -> Deployment:
     """Run `sam deploy` on what `build` made and return the stack; raises SamError.
 
-    `environment` are the ordinary AWS variables that SAM is given; `session` must reach the same account.
+    `environment` are the ordinary AWS variables that SAM is given, instead of this process's where they name an AWS
+    that is not AWS's own; `session` must reach the same account. Code is uploaded to `bucket`, else to SAM's own.
     """
     _sam(
         "deploy",
-        *("--template-file", str(built / "template.yaml"), "--stack-name", stack, "--resolve-s3"),
+        *("--template-file", str(built / "template.yaml"), "--stack-name", stack),
+        *(("--s3-bucket", bucket) if bucket else ("--resolve-s3",)),
         *("--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset", "--no-progressbar"),
+        "--no-fail-on-empty-changeset",
         *("--parameter-overrides", *(f"{name}={value}" for name, value in parameters.items())),
         environment=environment,
     )
+    return described(stack, session, environment)
+
+
+def described(stack: str, session: "boto3.Session", environment: Mapping[str, str]) -> Deployment:
+    """Return a stack that is deployed; raises NotFound."""
     endpoint = environment.get("AWS_ENDPOINT_URL")
     formation = session.client("cloudformation", endpoint_url=endpoint)
     iam = session.client("iam", endpoint_url=endpoint)
@@ -91,14 +117,20 @@ def deploy(
 
 
 def _sam(*arguments: str, environment: Mapping[str, str]) -> None:
-    run = subprocess.run(
-        [str(SAM), *arguments],
-        env={"AWS_DEFAULT_REGION": "us-east-1", **os.environ, **environment, "SAM_CLI_TELEMETRY": "0"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_SECONDS,
-        check=False,
-    )
+    # What is meant for an emulator must not reach AWS by a variable that somebody has set for other work.
+    elsewhere = "AWS_ENDPOINT_URL" in environment
+    own = {name: value for name, value in os.environ.items() if not (elsewhere and name.startswith("AWS_"))}
+    try:
+        run = subprocess.run(
+            [str(SAM), *arguments],
+            env={"AWS_DEFAULT_REGION": "us-east-1", **own, **environment, "SAM_CLI_TELEMETRY": "0"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise SamError(f"`sam {arguments[0]}` has not ended after {_TIMEOUT_SECONDS} seconds") from None
     if run.returncode != 0:
         raise SamError(f"`sam {arguments[0]}` failed:\n{run.stdout[-3000:]}\n{run.stderr[-3000:]}")

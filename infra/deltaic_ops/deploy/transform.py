@@ -33,6 +33,11 @@ def cloudformation(path: Path = TEMPLATE, parameters: Mapping[str, str] | None =
 
     Raises samtranslator's InvalidDocumentException for what SAM refuses.
     """
+    return translated(_packaged(read(path)), parameters or {})
+
+
+def translated(document: dict[str, Any], parameters: Mapping[str, str]) -> dict[str, Any]:
+    """Return a packaged template after SAM's transform, nothing resolved; raises as that."""
     import boto3
     from samtranslator.parser.parser import Parser
     from samtranslator.translator.translator import Translator
@@ -42,9 +47,9 @@ def cloudformation(path: Path = TEMPLATE, parameters: Mapping[str, str] | None =
     session = boto3.Session(region_name=REGION)
     policies = {_BASIC_EXECUTION: f"arn:aws:iam::aws:policy/service-role/{_BASIC_EXECUTION}"}
     translator = Translator(policies, Parser(), boto_session=session)
-    given = {**pseudo_parameters(), **(parameters or {})}
-    document: dict[str, Any] = translator.translate(_packaged(read(path)), parameter_values=given)
-    return document
+    values = {**pseudo_parameters(), **parameters}
+    made: dict[str, Any] = translator.translate(document, parameter_values=values)
+    return made
 
 
 def _packaged(document: dict[str, Any]) -> dict[str, Any]:

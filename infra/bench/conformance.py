@@ -1,0 +1,133 @@
+"""Decides how servers are compared on what they keep of the protocol: `uv run python -m bench.conformance`.
+
+The kit of `deltaic conformance` asks our gateway and, with `--beside FOLDER`, the reference server (reference.py says
+what that folder holds), one after the other over the same objects; the page beside the decisions has both.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import httpx
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.dynamo import Dynamo
+from deltaic_ops.conformance.caller import Caller
+from deltaic_ops.conformance.run import Finding, run
+from deltaic_ops.local.resources import DATA_BUCKET
+from deltaic_ops.local.stack import local_stack
+
+from bench import conformance_tables, reference
+from bench.conformance_tables import ENTRIES, Entry
+
+PAGE = Path(__file__).parent.parent / "conformance.md"
+TIMEOUT_SECONDS = 120.0
+_CELLS = {"holds": "holds", "fails": "**fails**", "not tried": "not tried"}
+
+
+def main() -> None:
+    """Ask, and write the page."""
+    parser = argparse.ArgumentParser(prog="bench.conformance", description=__doc__)
+    parser.add_argument("--beside", type=Path, help="a built reference server to ask too (see reference.py)")
+    parser.add_argument("--version", default="", help="what that server is, for the page: its commit or release")
+    parser.add_argument("--page", type=Path, default=PAGE, help="where the page is written")
+    said = parser.parse_args()
+    if said.beside:
+        reference.check(said.beside)
+    with tempfile.TemporaryDirectory() as temporary:
+        ours, theirs = _asked(Path(temporary), said.beside)
+    said.page.write_text(page(ours, theirs, said.version, datetime.now(UTC)), encoding="utf-8")
+    print(f"written: {said.page}")
+
+
+def page(ours: Sequence[Finding], theirs: Sequence[Finding], version: str, at: datetime) -> str:
+    """Return the page: a row for each check, then what the reference server does where a check fails."""
+    others = {finding.check: finding for finding in theirs}
+    of = f" of {version}" * bool(version)
+    lines = [
+        "# What holds of the protocol",
+        "",
+        f"Written by `uv run python -m bench.conformance{' --beside FOLDER' * bool(theirs)}` on {at:%Y-%m-%d}: the",
+        "checks of `deltaic conformance`, by sections of",
+        "[PROTOCOL.md](https://github.com/delta-io/delta-sharing/blob/main/PROTOCOL.md), asked of Deltaic"
+        + (f" and of the\nreference server (delta-io/delta-sharing{of}), over the same objects." if theirs else "."),
+        "",
+        "| section | check | Deltaic |" + " reference server |" * bool(theirs),
+        "|---|---|---|" + "---|" * bool(theirs),
+    ]
+    for one in ours:
+        row = f"| {one.section} | {one.check} | {_CELLS[one.result]} |"
+        lines.append(row + (f" {_CELLS[others[one.check].result]} |" if theirs else ""))
+    for name, found in (("Deltaic", ours), ("the reference server", theirs)):
+        for result, heading in (("fails", "Where {} fails"), ("not tried", "What was not tried of {}")):
+            told = [finding for finding in found if finding.result == result]
+            if told:
+                lines += ["", f"## {heading.format(name)}", ""]
+                lines += [f"* {one.check} ({one.section}): {_plain(one.said)}" for one in told]
+    return "\n".join(lines) + "\n"
+
+
+def _plain(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*").replace("\n", " ")
+
+
+def _asked(state: Path, beside: Path | None) -> tuple[list[Finding], list[Finding]]:
+    with local_stack(state / "stack", parameters={"LogLevel": "ERROR"}) as stack:
+        known = stack.environment
+        conformance_tables.fill(known, DATA_BUCKET)
+        token = conformance_tables.register(_catalog(known))
+        ours = _findings(stack.endpoint, token)
+        theirs: list[Finding] = []
+        if beside:
+            store = reference.Store(
+                known["AWS_ENDPOINT_URL"], known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"]
+            )
+            with reference.fresh(beside, store, _shares(), state / "reference") as server:
+                theirs = _findings(server.client.endpoint, reference.TOKEN)
+    return ours, theirs
+
+
+def _findings(endpoint: str, token: str) -> list[Finding]:
+    found = []
+    with httpx.Client(timeout=TIMEOUT_SECONDS) as client:
+        for finding in run(Caller(client, endpoint, token)):
+            print(f"{finding.result:<9} {finding.section}: {finding.check}; {finding.said}", flush=True)
+            found.append(finding)
+    return found
+
+
+def _shares() -> list[dict[str, Any]]:
+    """Return what is shared as the reference server's file has it; it knows no access modes."""
+
+    def share(entry: Entry) -> str:
+        return entry.share
+
+    def schema(entry: Entry) -> str:
+        return entry.schema
+
+    return [
+        {
+            "name": name,
+            "schemas": [
+                {"name": inner, "tables": [_table(entry) for entry in tables]} for inner, tables in groupby(of, schema)
+            ],
+        }
+        for name, of in groupby(ENTRIES, share)
+    ]
+
+
+def _table(entry: Entry) -> dict[str, Any]:
+    location = f"s3://{DATA_BUCKET}/{entry.folder}"
+    return reference.shared_table(entry.table, location, history=bool(entry.options.get("history")))
+
+
+def _catalog(known: Mapping[str, str]) -> CatalogAdmin:
+    dynamo = Dynamo(lambda: conformance_tables.client_of("dynamodb", known))
+    return CatalogAdmin(known["CATALOG_TABLE"], known["TOKENS_TABLE"], dynamo)
+
+
+if __name__ == "__main__":
+    main()

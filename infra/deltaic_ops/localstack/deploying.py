@@ -1,0 +1,178 @@
+"""Decides what is deployed to an emulator: template.yaml as SAM builds it, and a small published table with a reader.
+
+The rows are written by deltalake and not by Spark: what is shown here is the server, and Spark's first start takes
+longer than all the rest.
+"""
+
+import json
+import re
+import shutil
+import zipfile
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from deltaic.errors import AlreadyExists, Conflict, Unavailable
+
+from deltaic_ops.deploy.intrinsics import read
+from deltaic_ops.deploy.outputs import reachable
+from deltaic_ops.deploy.sam import Deployment, SamError, Target, build, deploy, package
+from deltaic_ops.deploy.transform import translated
+from deltaic_ops.local.resources import DATA_BUCKET
+from deltaic_ops.localstack.engines import PYTHON
+from deltaic_ops.localstack.running import Running
+from deltaic_ops.profile import profile_place
+
+if TYPE_CHECKING:
+    import boto3
+    from deltaic.catalog.admin import CatalogAdmin
+
+ARTIFACTS: Final = "deltaic-artifacts"
+"""The bucket that code is uploaded to. SAM would make one by a stack of its own, and wait for it."""
+SHARE, SCHEMA, TABLE = "localstack_share", "sample", "doses"
+READER: Final = "localstack_reader"
+LOCATION: Final = f"s3://{DATA_BUCKET}/sample/doses"
+PARAMETERS: Final = {
+    "Stage": "local",
+    "Architecture": Target.this_machine().architecture,
+    "DeletionProtection": "disabled",
+    "DataBuckets": f"arn:aws:s3:::{DATA_BUCKET}",
+}
+_SAID = 700
+_LAYER = re.compile(r"^(?P<before>\s+ContentUri: )(?P<folder>\w+)\s*$", re.MULTILINE)
+
+
+def built(folder: Path) -> Path:
+    """Run `sam build` for this machine's processor and the functions' own Python; raises Unavailable."""
+    if shutil.which("make") is None:
+        raise Unavailable("make is needed to build the layer: `apt-get install make`, or Xcode's command line tools")
+    try:
+        build(folder, Target(Target.this_machine().architecture, PYTHON))
+    except SamError as error:
+        raise Unavailable(_said(error)) from error
+    _pack_layers(folder)
+    return folder
+
+
+def refuse_update(stack: str, running: Running) -> None:
+    """Raise Conflict if the stack is there, whole or not: these emulators replace aliases when they update one."""
+    client = session(running).client("cloudformation", endpoint_url=running.endpoint)
+    with suppress(client.exceptions.ClientError):
+        client.describe_stacks(StackName=stack)
+        if not running.containers:
+            raise Conflict(
+                f"the stack '{stack}' is there already, and {running.engine} cannot update one: begin anew by `deltaic "
+                "localstack down` and `up`, or name another by --stack, with --parameter Stage=NAME"
+            )
+
+
+def deployed(folder: Path, stack: str, running: Running, parameters: Mapping[str, str]) -> Deployment:
+    """Run `sam deploy` of what was built; raises Unavailable.
+
+    For LocalStack's own image SAM's transform runs here, since it follows references before it transforms and refuses
+    those that the transform makes (parts/formation.py mends that where the emulator is a process).
+    """
+    client = session(running).client("s3", endpoint_url=running.endpoint)
+    for bucket in (ARTIFACTS, DATA_BUCKET):
+        with suppress(client.exceptions.BucketAlreadyOwnedByYou):
+            client.create_bucket(Bucket=bucket)
+    try:
+        if running.containers:
+            packaged = package(folder, ARTIFACTS, running.environment)
+            folder = folder / "transformed"
+            folder.mkdir(exist_ok=True)
+            document = translated(read(packaged), {**PARAMETERS, **parameters})
+            (folder / "template.yaml").write_text(json.dumps(document), encoding="utf-8")  # JSON is YAML
+        return deploy(
+            folder, stack, {**PARAMETERS, **parameters}, session(running), running.environment, bucket=ARTIFACTS
+        )
+    except SamError as error:
+        raise Unavailable(_said(error)) from error
+
+
+def endpoint_of(deployment: Deployment, running: Running) -> str:
+    """Return what a profile must name: the API's address on the emulator, which its output cannot say."""
+    return reachable(deployment.outputs.endpoint, running.endpoint)
+
+
+def publish(deployment: Deployment, running: Running, profile: Path) -> int:
+    """Write a table of two versions, share it and write its reader's profile; returns its rows.
+
+    What is there stays, but the reader gets a new token.
+    """
+    admin = catalog(deployment, running)
+    rows = write_rows(running)
+    with suppress(AlreadyExists):
+        admin.shares.create(SHARE, comment="What `deltaic localstack deploy` shares")
+    with suppress(AlreadyExists):
+        admin.schemas.create(SHARE, SCHEMA)
+    with suppress(AlreadyExists):
+        admin.tables.create(SHARE, SCHEMA, TABLE, LOCATION, history=True)
+    try:
+        reader = admin.recipients.create(READER)
+    except AlreadyExists:
+        reader = admin.recipients.get(READER)
+    with suppress(AlreadyExists):
+        admin.grants.create(READER, SHARE)
+    with profile_place(profile) as place:
+        place.write(endpoint_of(deployment, running), admin.tokens.rotate(reader, overlap=timedelta(0)))
+    return rows
+
+
+def catalog(deployment: Deployment, running: Running) -> "CatalogAdmin":
+    """Return the stack's catalog, as its administrator."""
+    from deltaic.catalog.admin import CatalogAdmin
+    from deltaic.catalog.dynamo import Dynamo
+
+    client = session(running).client("dynamodb", endpoint_url=running.endpoint)
+    return CatalogAdmin(deployment.outputs.catalog_table, deployment.outputs.tokens_table, Dynamo(lambda: client))
+
+
+def session(running: Running) -> "boto3.Session":
+    """Return a session as the emulator's administrator; pass `endpoint_url=running.endpoint` to its clients."""
+    import boto3
+
+    told = running.environment
+    return boto3.Session(
+        aws_access_key_id=told["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=told["AWS_SECRET_ACCESS_KEY"],
+        region_name=told["AWS_REGION"],
+    )
+
+
+def write_rows(running: Running) -> int:
+    """Write the sample: two days of doses, a version each, with a change feed."""
+    import pyarrow as pa
+    from deltalake import DeltaTable, write_deltalake
+
+    options = {**running.environment, "AWS_ALLOW_HTTP": "true", "AWS_S3_ALLOW_UNSAFE_RENAME": "true"}
+    days = [
+        pa.table({"day": [day] * 3, "dose": pa.array([1, 2, 3], pa.int64())}) for day in ("2026-11-21", "2026-11-22")
+    ]
+    known: dict[str, Any] = {"partition_by": ["day"], "storage_options": options}
+    if not DeltaTable.is_deltatable(LOCATION, storage_options=options):
+        write_deltalake(LOCATION, days[0], configuration={"delta.enableChangeDataFeed": "true"}, **known)
+        write_deltalake(LOCATION, days[1], mode="append", **known)
+    return DeltaTable(LOCATION, storage_options=options).to_pyarrow_table().num_rows
+
+
+def _pack_layers(folder: Path) -> None:
+    """Pack layers without compression: SAM's takes half a minute, and nothing is sent anywhere."""
+    template = folder / "template.yaml"
+
+    def pack(found: re.Match[str]) -> str:
+        source, archive = folder / found["folder"], folder / f"{found['folder']}.zip"
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as packed:
+            for path in sorted(source.rglob("*")):
+                packed.write(path, path.relative_to(source))
+        return f"{found['before']}{archive.name}"
+
+    template.write_text(_LAYER.sub(pack, template.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _said(error: SamError) -> str:
+    """Return SAM's refusal as one line: its end, where the reason stands."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= _SAID else f"... {text[-_SAID:]}"

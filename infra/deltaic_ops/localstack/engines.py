@@ -1,0 +1,172 @@
+"""Decides which emulators there are, and where the software of those that need no Docker lies: once for a user.
+
+LocalEmu, the open fork of LocalStack, is the default without Docker. Versions are pinned, and what they need is taken
+as it was on a day, because later versions of it break them.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from deltaic.errors import Unavailable
+
+PYTHON: Final = "3.13"
+"""Of the functions (template.yaml), and the only one on which both emulators run."""
+CACHE: Final = Path.home() / ".cache" / "deltaic"
+_INSTALL_SECONDS = 900
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """An emulator that runs as a process of this machine."""
+
+    name: str
+    module: str
+    """Its package, which is also what its own addresses begin with."""
+    version: str
+    requirement: str
+    newest: str
+    """No part of it is younger than this day."""
+    instead: tuple[str, ...] = ()
+    """Requirements that replace what its own say."""
+
+    @property
+    def folder(self) -> Path:
+        """Where its software lies."""
+        return CACHE / f"{self.name}-{self.version}"
+
+    @property
+    def python(self) -> Path:
+        """The Python that it runs on."""
+        return self.folder / "emulator" / "bin" / "python"
+
+    @property
+    def functions_python(self) -> Path:
+        """The Python that functions run on: nothing but AWS's client is there, all else is in the layer."""
+        return self.folder / "functions" / "bin" / "python"
+
+
+LOCALEMU: Final = Engine("localemu", "localemu", "1.3.2", "localemu[runtime]==1.3.2", "2026-11-15")
+LOCALSTACK_CORE: Final = Engine(
+    "localstack-core",
+    "localstack",
+    "2026.3.0",
+    "localstack-core[runtime]==2026.3.0",
+    "2026-04-01",
+    # The one of that day refuses ResponseTransferMode.
+    ("aws-sam-translator==1.115.0",),
+)
+ENGINES: Final = {engine.name: engine for engine in (LOCALEMU, LOCALSTACK_CORE)}
+RUNTIME: Final = "awslambdaric==4.2.2"
+
+
+def installed(engine: Engine) -> bool:
+    """Return whether the software is there, whole."""
+    return (engine.folder / "complete").is_file()
+
+
+def install(engine: Engine) -> None:
+    """Fetch the software unless it is there; raises Unavailable. What is left of an attempt is done anew."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with _alone(CACHE / f"{engine.name}.lock"):
+        if installed(engine):
+            return
+        shutil.rmtree(engine.folder, ignore_errors=True)
+        python = _python()
+        for name, requirements in {
+            "emulator": (f"--exclude-newer={engine.newest}", engine.requirement),
+            "functions": (RUNTIME,),
+        }.items():
+            _uv("venv", "--quiet", "--no-project", "--python", python, str(engine.folder / name))
+            where = ("pip", "install", "--quiet", "--python", str(engine.folder / name / "bin" / "python"))
+            _uv(*where, *requirements)
+            if name == "emulator" and engine.instead:
+                _uv(*where, "--no-deps", *engine.instead)
+        (engine.folder / "complete").touch()
+
+
+def docker_answers() -> bool:
+    """Return whether a Docker engine can be used here, with Compose."""
+    docker = shutil.which("docker")
+    if docker is None:
+        return False
+    return all(_succeeds(docker, *arguments) for arguments in (("info",), ("compose", "version")))
+
+
+def _python() -> str:
+    """Return what uv shall take as Python 3.13: one that is here, else it fetches one."""
+    found = _run(_uv_path(), "python", "find", "--no-project", PYTHON)
+    if found.returncode == 0:
+        return found.stdout.strip()
+    # uv gives up at the first shim of pyenv that leads nowhere, and does not look behind it.
+    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    kept = sorted(root.glob(f"versions/{PYTHON}.*/bin/python"))
+    if kept:
+        return str(kept[-1])
+    fetched = _run(_uv_path(), "python", "install", PYTHON)
+    if fetched.returncode != 0:
+        raise Unavailable(
+            f"there is no Python {PYTHON} here, on which functions run, and uv could not fetch one "
+            f"({_last_line(fetched)}): install it, e.g. by `uv python install {PYTHON}`"
+        )
+    return PYTHON
+
+
+def _uv(*arguments: str) -> None:
+    done = _run(_uv_path(), *arguments)
+    if done.returncode != 0:
+        raise Unavailable(f"`uv {' '.join(arguments[:2])}` failed: {_last_line(done)}; look whether PyPI is reachable")
+
+
+def _uv_path() -> str:
+    uv = os.environ.get("UV") or shutil.which("uv")
+    if uv is None:
+        raise Unavailable("uv is needed, which fetches the emulator: `pip install uv`")
+    return uv
+
+
+def _run(*command: str) -> "subprocess.CompletedProcess[str]":
+    told = {name: value for name, value in os.environ.items() if name not in {"VIRTUAL_ENV", "UV_PYTHON"}}
+    return subprocess.run(
+        command,
+        env=told,
+        cwd=CACHE,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_INSTALL_SECONDS,
+        check=False,
+    )
+
+
+def _succeeds(*command: str) -> bool:
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=20,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def _last_line(done: "subprocess.CompletedProcess[str]") -> str:
+    lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+    return lines[-1] if lines else f"exit code {done.returncode}"
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,19 @@
+"""DynamoDB: LocalStack's own provider over a DynamoDB Local that runs already; DYNAMODB_LOCAL_PORT names its port.
+
+LocalStack would fetch one from places that a machine without its image may not reach. LocalEmu has a DynamoDB inside.
+"""
+
+import os
+
+from deltaic_ops.localstack.parts.emulator import Emulator
+
+PORT = "DYNAMODB_LOCAL_PORT"
+
+
+def install(emulator: Emulator) -> None:
+    """Have the provider use what runs; it neither starts nor stops it."""
+    if not os.environ.get(PORT) or not emulator.has("services.dynamodb.server"):
+        return
+    server = emulator.module("services.dynamodb.server").DynamodbServer
+    server.start_dynamodb = lambda _: True
+    server.stop_dynamodb = server.wait_for_dynamodb = lambda _: None

@@ -1,0 +1,32 @@
+"""CloudFormation: the template is transformed before its references are followed, and not the other way round.
+
+The emulators follow every reference of a template first, in search of macros inside resources, and refuse those that
+only SAM's transform makes, such as `!Ref Authorizer.Alias`. AWS transforms first. Where a template has no macro inside
+a resource, there is nothing to search for.
+"""
+
+import json
+from typing import Any
+
+from deltaic_ops.localstack.parts.emulator import Emulator
+
+MACROS = ('"Fn::Transform"', '"Fn::ForEach')
+
+
+def install(emulator: Emulator) -> None:
+    """Skip the search where it cannot find anything."""
+    kind = emulator.module("services.cloudformation.engine.v2.change_set_model_transform").ChangeSetModelTransform
+    search = kind._execute_local_transforms  # noqa: SLF001 -- the emulator has no seam of its own here
+
+    def execute(self: Any) -> None:
+        templates = (self._before_template, self._after_template)
+        if any(has_macros(template) for template in templates if isinstance(template, dict)):
+            search(self)
+
+    kind._execute_local_transforms = execute  # noqa: SLF001 -- as above
+
+
+def has_macros(template: dict[str, Any]) -> bool:
+    """Return whether macros stand inside resources of the template."""
+    text = json.dumps(template.get("Resources", {}), default=str)
+    return any(macro in text for macro in MACROS)

@@ -1,0 +1,229 @@
+"""API Gateway: the authorizer with its cache, the template's own answers to errors, and streamed answers.
+
+LocalStack's open source calls no authorizer; LocalEmu's keeps no verdict and answers a refusal with 401. Both drop the
+GatewayResponses of a template and know no `responseTransferMode`.
+"""
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from deltaic_ops.deploy.api import Authorizer
+from deltaic_ops.local.authorizer import Refused, TokenAuthorizer
+from deltaic_ops.local.proxy_event import MalformedAnswer, read_prelude
+from deltaic_ops.localstack.parts.emulator import Emulator
+from deltaic_ops.localstack.parts.streams import Broken, Stream, Streams
+
+EXECUTE_API = "services.apigateway.next_gen.execute_api"
+RESPONSES = "x-amazon-apigateway-gateway-responses"
+STREAMING = "/response-streaming-invocations"
+DEFAULT_TTL = 300
+_FUNCTION = re.compile(r"functions/(arn:[^/]+)/")
+_CONTEXT = re.compile(r"\$context\.([A-Za-z0-9_.-]*[A-Za-z0-9_-])")
+
+BAD_GATEWAY = 502
+
+
+def install(emulator: Emulator, streams: Streams) -> None:
+    """Put all three in their places."""
+    authorizers = _Authorizers(emulator)
+    before = emulator.module(f"{EXECUTE_API}.handlers").preprocess_request
+    before.handlers[:] = [
+        *(each for each in before.handlers if type(each).__name__ != "AuthorizerHandler"),
+        authorizers,
+    ]
+    provider = emulator.module("services.apigateway.legacy.provider")
+    provider.import_api_from_openapi_spec = _importing(emulator, provider.import_api_from_openapi_spec)
+    handler = emulator.module(f"{EXECUTE_API}.handlers.gateway_exception").GatewayExceptionHandler
+    handler.create_exception_response = _answering(emulator)
+    proxy = emulator.module(f"{EXECUTE_API}.integrations.aws").RestApiAwsProxyIntegration
+    proxy.invoke = _streaming(emulator, proxy.invoke, streams)
+
+
+# ------------------------------------------------------------------------------------------------------ authorizers
+class _Authorizers:
+    """The TOKEN authorizers of all deployments, each with its cache; other kinds are refused."""
+
+    def __init__(self, emulator: Emulator) -> None:
+        self._emulator = emulator
+        self._known: dict[tuple[str, str, str], TokenAuthorizer] = {}
+
+    def __call__(self, chain: Any, context: Any, response: Any) -> None:  # noqa: ARG002 -- the emulator's signature
+        """Let the request pass, with what the authorizer says of it, or raise the gateway's own error."""
+        method = context.resource_method
+        if method.get("authorizationType", "NONE") == "NONE":
+            return
+        try:
+            authorizer = self._of(context, context.deployment.rest_api.authorizers[method["authorizerId"]])
+            request = context.invocation_request
+            token = request["headers"].get(authorizer.header)
+            said = authorizer.authorize(token, _method_arn(context))
+        except Refused as refused:
+            raise _gateway_error(self._emulator, refused.kind) from refused
+        context.context_variables["authorizer"] = dict(said)
+
+    def _of(self, context: Any, said: Mapping[str, Any]) -> TokenAuthorizer:
+        key = (context.api_id, context.deployment_id, said["id"])
+        if key not in self._known:
+            if said["type"] != "TOKEN":
+                raise Refused("AUTHORIZER_CONFIGURATION_ERROR")
+            self._known[key] = TokenAuthorizer(token_authorizer(said), self._invoke(context, said["authorizerUri"]))
+        return self._known[key]
+
+    def _invoke(self, context: Any, uri: str) -> Callable[[dict[str, Any]], Any]:
+        source = f"arn:aws:execute-api:{context.region}:{context.account_id}:{context.api_id}/authorizers/*"
+
+        def invoke(event: dict[str, Any]) -> Any:
+            answer = json.loads(_call(self._emulator, uri, event, source) or b"null")
+            if isinstance(answer, dict) and "errorMessage" in answer:
+                raise RuntimeError(answer["errorMessage"])
+            return answer
+
+        return invoke
+
+
+def token_authorizer(said: Mapping[str, Any]) -> Authorizer:
+    """Return API Gateway's own description of a TOKEN authorizer as the product reads it from a template."""
+    ttl = said.get("authorizerResultTtlInSeconds")
+    return Authorizer(
+        function=said["authorizerUri"],
+        header=str(said.get("identitySource") or "method.request.header.Authorization").rpartition(".")[2],
+        validation=re.compile(said.get("identityValidationExpression") or ""),
+        ttl=DEFAULT_TTL if ttl is None else int(ttl),
+    )
+
+
+def _method_arn(context: Any) -> str:
+    request = context.invocation_request
+    api = f"arn:aws:execute-api:{context.region}:{context.account_id}:{context.api_id}"
+    return f"{api}/{context.stage}/{request['http_method']}{request['path']}"
+
+
+def _call(emulator: Emulator, uri: str, event: Mapping[str, Any], source_arn: str) -> bytes:
+    """Call the function of an integration's or authorizer's URI as API Gateway, which its permission must allow."""
+    found = _FUNCTION.search(uri)
+    if found is None:
+        raise Refused("API_CONFIGURATION_ERROR")
+    proxy = emulator.module(f"{EXECUTE_API}.integrations.aws").RestApiAwsProxyIntegration
+    body = json.dumps(event).encode()
+    answer: bytes = proxy.call_lambda(function_arn=found[1], event=body, source_arn=source_arn, credentials=None)
+    return answer
+
+
+# -------------------------------------------------------------------------------------------------- gateway responses
+def _importing(emulator: Emulator, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an import of an API's body that keeps its GatewayResponses too."""
+
+    def run(rest_api: Any, context: Any, open_api_spec: Mapping[str, Any], mode: Any) -> Any:
+        imported = original(rest_api, context=context, open_api_spec=open_api_spec, mode=mode)
+        stores = emulator.module("services.apigateway.models").apigateway_stores
+        container = stores[context.account_id][context.region].rest_apis[rest_api.id]
+        for kind, said in open_api_spec.get(RESPONSES, {}).items():
+            container.gateway_responses[kind] = {
+                "responseType": kind,
+                "statusCode": str(said["statusCode"]) if said.get("statusCode") else None,
+                "responseParameters": said.get("responseParameters", {}),
+                "responseTemplates": said.get("responseTemplates", {}),
+                "defaultResponse": False,
+            }
+        return imported
+
+    return run
+
+
+def _gateway_error(emulator: Emulator, kind: str) -> Exception:
+    """Return the emulator's own exception for one of the gateway's error types."""
+    kinds = vars(emulator.module(f"{EXECUTE_API}.gateway_response")).values()
+    raised = next(each for each in kinds if isinstance(each, type) and getattr(each, "type", None) == kind)
+    error: Exception = raised(None)
+    return error
+
+
+def _answering(emulator: Emulator) -> Callable[[Any, Any, Any], Any]:
+    """Return what renders the gateway's own errors as the API says."""
+    find = emulator.module(f"{EXECUTE_API}.gateway_response").get_gateway_response_or_default
+
+    def answer(_: Any, exception: Any, context: Any) -> Any:
+        from rolo import Response  # type: ignore[import-not-found]  # the emulator's environment has it
+
+        said = find(exception.type, context.deployment.rest_api.gateway_responses)
+        template = (said.get("responseTemplates") or {}).get("application/json")
+        variables = dict(context.context_variables)
+        variables["error"] = {**variables.get("error", {}), "messageString": json.dumps(exception.message)}
+        status = int(said.get("statusCode") or exception.status_code or 500)
+        body = rendered(template or '{"message":$context.error.messageString}', variables)
+        response = Response(response=body, status=status, headers={"Content-Type": "application/json"})
+        for name, value in (said.get("responseParameters") or {}).items():
+            response.headers[name.removeprefix("gatewayresponse.header.")] = value.strip("'")
+        return response
+
+    return answer
+
+
+def rendered(template: str, variables: Mapping[str, Any]) -> str:
+    """Return a response template with its `$context.x.y`; API Gateway evaluates nothing else in these."""
+
+    def value(found: re.Match[str]) -> str:
+        said: Any = variables
+        for name in found[1].split("."):
+            said = said.get(name) if isinstance(said, Mapping) else None
+        return "" if said is None else str(said)
+
+    return _CONTEXT.sub(value, template)
+
+
+# ---------------------------------------------------------------------------------------------------- streamed answers
+def _streaming(emulator: Emulator, original: Callable[[Any, Any], Any], streams: Streams) -> Callable[[Any, Any], Any]:
+    """Return an integration that hands on chunks where the route streams."""
+    helpers = emulator.module(f"{EXECUTE_API}.helpers")
+
+    def invoke(self: Any, context: Any) -> Any:
+        uri = context.integration_request["uri"]
+        if not uri.endswith(STREAMING):
+            return original(self, context)
+        request_id = context.context_variables["requestId"]
+        stream = streams.open(request_id)
+        event, source = self.create_lambda_input_event(context), helpers.get_source_arn(context)
+
+        def call() -> None:
+            try:
+                _call(emulator, uri, event, source)
+            except Exception:  # noqa: BLE001 -- whatever it is, the reader is told
+                stream.end(failed=True)
+            finally:
+                streams.close(request_id)
+
+        threading.Thread(target=call, daemon=True).start()
+        try:
+            status, headers, body = opened(stream)
+        except (Broken, MalformedAnswer) as error:
+            stream.leave()
+            failure = emulator.module(f"{EXECUTE_API}.gateway_response").InternalServerError
+            raise failure("Internal server error", status_code=BAD_GATEWAY) from error
+        from werkzeug.datastructures import Headers
+
+        return {"status_code": status, "headers": Headers(headers), "body": body}
+
+    return invoke
+
+
+def opened(stream: Stream) -> tuple[int, list[tuple[str, str]], Iterator[bytes]]:
+    """Return status, headers and the rest of a streamed answer; raises Broken or MalformedAnswer."""
+    chunks, received = iter(stream), b""
+    for chunk in chunks:
+        received += chunk
+        if (read := read_prelude(received)) is not None:
+            status, headers, first = read
+            return status, headers, _rest(stream, chunks, first)
+    raise MalformedAnswer("the answer has no prelude")
+
+
+def _rest(stream: Stream, chunks: Iterator[bytes], first: bytes) -> Iterator[bytes]:
+    try:
+        if first:
+            yield first
+        yield from chunks
+    finally:
+        stream.leave()

@@ -1,0 +1,164 @@
+"""Functions as processes of this machine: AWS's own client in each, the Runtime API between, layers on its path.
+
+The emulator asks for an executor of a function's version: one environment, which takes one event at a time.
+`FUNCTIONS_PYTHON` names the Python that runs them (with awslambdaric), `FUNCTIONS_LOGS` the folder of what they print.
+"""
+
+import json
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from deltaic_ops.local.runtime_api import Outcome, RuntimeApi
+from deltaic_ops.local.runtime_process import runtime_process
+from deltaic_ops.localstack.parts.emulator import Emulator
+from deltaic_ops.localstack.parts.streams import Streams
+
+PYTHON = "FUNCTIONS_PYTHON"
+LOGS = "FUNCTIONS_LOGS"
+ANSWER_LIMIT = 6 * 1024 * 1024
+INHERITED = ("LANG", "PATH", "TMPDIR")
+
+
+class Executor:
+    """One environment of a function; its methods are those that the emulator calls."""
+
+    emulator: Emulator
+    streams: Streams
+
+    def __init__(self, id: str, function_version: Any) -> None:  # noqa: A002 -- the emulator passes it by name
+        self._version = function_version
+        self._log = Path(os.environ[LOGS]) / f"{function_version.id.function_name}-{id[:8]}.log"
+        self._told: dict[str, str] = {}
+        self._process = ExitStack()
+        self._api: RuntimeApi | None = None
+
+    def start(self, env_vars: dict[str, Any]) -> None:
+        """Start the process."""
+        config = self._version.config
+        code = Path(config.code.get_unzipped_code_location())
+        layers = [Path(layer.code.get_unzipped_code_location()) for layer in config.layers if layer.code]
+        self._told = {
+            **{name: os.environ[name] for name in INHERITED if name in os.environ},
+            **{name: str(value) for name, value in env_vars.items()},
+            "LAMBDA_TASK_ROOT": str(code),
+            "PYTHONPATH": os.pathsep.join(map(str, [code, *(layer / "python" for layer in layers)])),
+        }
+        self._run()
+
+    def stop(self) -> None:
+        """End the process."""
+        self._api = None
+        self._process.close()
+
+    def invoke(self, payload: dict[str, str], function_timeout: int | None = None) -> Any:
+        """Hand an event to the process and return the emulator's form of what it answered."""
+        api = self._api or self._run()
+        event = json.loads(payload["payload"] or "null")
+        stream = self.streams.of(event)
+        whole: list[bytes] = []
+        begun = self._log.stat().st_size
+        seconds = float(function_timeout or self._version.config.timeout)
+        outcome = api.invoke(event, sink=stream.take if stream else whole.append, seconds=seconds)
+        if api.init_error is not None or outcome.error_type == "Sandbox.Timedout":
+            self.stop()  # as on Lambda, the next event starts anew
+        if stream is not None:
+            if outcome.mode == "whole":
+                stream.take(outcome.body)
+            stream.end(failed=outcome.mode == "error" or bool(outcome.error_type))
+        answer = limited(outcome, b"".join(whole))
+        with self._log.open("rb") as log:
+            log.seek(begun)
+            said = log.read().decode("utf-8", "replace")
+        models = self.emulator.module("services.lambda_.invocation.lambda_models")
+        return models.InvocationResult(
+            request_id=payload["invoke-id"], payload=answer.body, is_error=answer.mode == "error", logs=said
+        )
+
+    def get_address(self) -> str:
+        """Return where the process is."""
+        return "127.0.0.1"
+
+    get_endpoint_from_executor = get_address
+
+    def get_runtime_endpoint(self) -> str:
+        """Return where its Runtime API is."""
+        return f"http://{self._api.address}" if self._api else ""
+
+    def get_logs(self) -> str:
+        """Return what it has printed."""
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+    @classmethod
+    def prepare_version(cls, function_version: Any) -> None:
+        """Unpack code and layers."""
+        function_version.config.code.prepare_for_execution()
+        for layer in function_version.config.layers:
+            if layer.code:
+                layer.code.prepare_for_execution()
+
+    @classmethod
+    def cleanup_version(cls, function_version: Any) -> None:
+        """Leave what others may run."""
+
+    @classmethod
+    def validate_environment(cls) -> bool:
+        """Say that functions can be run here."""
+        return True
+
+    def _run(self) -> RuntimeApi:
+        self._process = ExitStack()
+        output = self._process.enter_context(self._log.open("ab"))
+        started = runtime_process(
+            Path(self._told["LAMBDA_TASK_ROOT"]),
+            self._told,
+            handler=self._told["_HANDLER"],
+            python=os.environ[PYTHON],
+            inherited={},
+            output=output,
+        )
+        self._api = self._process.enter_context(started)
+        return self._api
+
+
+def limited(outcome: Outcome, streamed: bytes) -> Outcome:
+    """Return a whole answer, or Lambda's refusal of one that is longer than 6 MB."""
+    if outcome.mode == "stream":
+        return Outcome("whole", streamed)
+    if outcome.mode == "whole" and len(outcome.body) > ANSWER_LIMIT:
+        said = {
+            "errorMessage": f"Response payload size exceeded maximum allowed payload size ({ANSWER_LIMIT} bytes).",
+            "errorType": "Function.ResponseSizeTooLarge",
+        }
+        return Outcome("error", json.dumps(said).encode(), error_type=said["errorType"])
+    return outcome
+
+
+class _Plugin:
+    """What the emulator's register gives for a name."""
+
+    def load(self) -> type[Executor]:
+        """Return the executor."""
+        return Executor
+
+
+class _Register:
+    """Stands for the emulator's register of executors: whichever is asked for, it has this one."""
+
+    def exists(self, name: str) -> bool:
+        """Say that there is one of this name."""
+        return bool(name)
+
+    def load(self, name: str) -> _Plugin:  # noqa: ARG002 -- the register's signature
+        """Return its plug-in."""
+        return _Plugin()
+
+
+def install(emulator: Emulator, streams: Streams) -> None:
+    """Have functions run here, and not in Docker."""
+    Executor.emulator, Executor.streams = emulator, streams
+    emulator.module("services.lambda_.invocation.runtime_executor").EXECUTOR_PLUGIN_MANAGER = _Register()
+    # Two calls of CloudWatch for each event cost half the time of a request, and nobody asks for them here.
+    manager = emulator.module("services.lambda_.invocation.version_manager")
+    manager.record_cw_metric_invocation = manager.record_cw_metric_error = lambda **_: None

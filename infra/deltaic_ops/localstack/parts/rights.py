@@ -1,0 +1,99 @@
+"""IAM: what AWS knows of a request when it evaluates policies, and LocalEmu does not.
+
+LocalEmu enforces roles but says nothing of the keys that a request names (`dynamodb:LeadingKeys`), of the tables of a
+batch and of the six letters at the end of a secret's ARN. It then refuses what AWS allows. Nothing is allowed here that
+the policy does not: the condition gets its values, the statement its resource.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from deltaic_ops.localstack.parts.emulator import Emulator
+
+_EQUALS = re.compile(r"(?P<name>#?\w+)\s*=\s*(?P<value>:\w+)")
+
+
+def install(emulator: Emulator) -> None:
+    """Complete the context and the resource of each request; LocalStack's open source enforces nothing at all."""
+    if not emulator.has("services.iam_enforcement"):
+        return
+    enforcer = emulator.module("services.iam_enforcement.enforcer")
+    connect = emulator.module("aws.connect").connect_to
+    build_conditions, build_arn = enforcer._build_conditions, enforcer.build_resource_arn  # noqa: SLF001 -- no seam
+
+    def conditions(context: Any, caller: Any) -> dict[str, Any]:
+        known: dict[str, Any] = build_conditions(context, caller)
+        asked = context.service_request or {}
+        if context.service.service_name == "dynamodb":
+            client = connect(region_name=context.region).dynamodb
+            keys = sorted(set(leading_keys(asked, lambda table: partition_key(client, table))))
+            known |= {"dynamodb:LeadingKeys": keys} if keys else {}
+        elif context.service.service_name == "s3" and "Prefix" in asked:
+            known["s3:prefix"] = asked["Prefix"] or ""
+        return known
+
+    def resource_arn(*, service: str, request_params: Mapping[str, Any] | None, **other: Any) -> str:
+        params = dict(request_params or {})
+        if service == "dynamodb" and len(tables := set(tables_of(params))) == 1:
+            params["TableName"] = tables.pop().rpartition("/")[2]
+        elif service == "secretsmanager" and "SecretId" in params:
+            params["SecretId"] = secret_arn(connect(region_name=other["region"]).secretsmanager, params["SecretId"])
+        return str(build_arn(service=service, request_params=params, **other))
+
+    enforcer._build_conditions, enforcer.build_resource_arn = conditions, resource_arn  # noqa: SLF001 -- no seam
+
+
+def leading_keys(asked: Mapping[str, Any], partition_key_of: Callable[[str], str]) -> Iterator[str]:
+    """Yield the values of the partition key that a request to DynamoDB names; a scan names none."""
+    for table, part in _parts(asked):
+        name = partition_key_of(table)
+        for key in (part.get("Key"), part.get("Item"), *part.get("Keys", ())):
+            if key and name in key:
+                yield _text(key[name])
+        for found in _EQUALS.finditer(part.get("KeyConditionExpression") or ""):
+            if part.get("ExpressionAttributeNames", {}).get(found["name"], found["name"]) == name:
+                yield _text(part["ExpressionAttributeValues"][found["value"]])
+
+
+def tables_of(asked: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the table that each part of a request to DynamoDB is about."""
+    for table, _ in _parts(asked):
+        yield table
+
+
+def _parts(asked: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if "TableName" in asked:
+        yield asked["TableName"], asked
+    batch = asked.get("RequestItems")
+    for table, said in (batch or {}).items():
+        if isinstance(said, Mapping):
+            yield table, said
+        for write in said if isinstance(said, list) else ():
+            for request in write.values():
+                yield table, request
+    for entry in asked.get("TransactItems") or ():
+        for request in entry.values():
+            yield request["TableName"], request
+
+
+def _text(value: Mapping[str, Any]) -> str:
+    """Return the value of DynamoDB's `{"S": "value"}`."""
+    return str(next(iter(value.values())))
+
+
+def partition_key(client: Any, table: str) -> str:
+    """Return the name of a table's partition key; empty if there is no such table."""
+    try:
+        schema = client.describe_table(TableName=table)["Table"]["KeySchema"]
+    except client.exceptions.ResourceNotFoundException:
+        return ""
+    return next(str(key["AttributeName"]) for key in schema if key["KeyType"] == "HASH")
+
+
+def secret_arn(client: Any, name: str) -> str:
+    """Return a secret's whole ARN, by which policies name it; what was asked for if there is no such secret."""
+    try:
+        return str(client.describe_secret(SecretId=name)["ARN"])
+    except client.exceptions.ResourceNotFoundException:
+        return name

@@ -1,0 +1,157 @@
+"""Decides how an emulator is started on this machine and ended: one process group, on loopback, files in one folder."""
+
+import http.client
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from deltaic.errors import Conflict, Unavailable
+
+from deltaic_ops.local.embedded import free_port
+from deltaic_ops.local.private import UMASK, private_log
+from deltaic_ops.localstack.engines import Engine
+from deltaic_ops.localstack.running import Running, born
+
+START_SECONDS: Final = 180.0
+STOP_SECONDS: Final = 5.0
+LOG: Final = "emulator.log"
+FUNCTION_LOGS: Final = "functions"
+_CODE = Path(__file__).parents[2]
+"""Where `deltaic_ops` is imported from: the emulator's own Python finds the parts there."""
+
+
+def start(engine: Engine, folder: Path, port: int, dynamodb_local: int = 0) -> Running:
+    """Start it and return when it answers; raises Conflict, Unavailable. Nothing is left of what did not start.
+
+    `port` 0 takes a free one. `dynamodb_local` is the port of a DynamoDB Local for LocalStack, which has none inside.
+    """
+    port = port or free_port()
+    take(port)
+    folder = folder.resolve()
+    files = folder / "run"
+    shutil.rmtree(files, ignore_errors=True)
+    for name in ("home", "root", FUNCTION_LOGS):
+        (files / name).mkdir(mode=0o700, parents=True)
+    # Whoever knows the id is the administrator, since signatures of headers are not checked.
+    key_id = f"deltaic{secrets.token_hex(8)}"
+    told = {
+        **environment(engine, files, port, key_id),
+        **({"DYNAMODB_LOCAL_PORT": str(dynamodb_local)} if dynamodb_local else {}),
+    }
+    log = folder / LOG
+    log.unlink(missing_ok=True)
+    with private_log(log) as sink:
+        process = subprocess.Popen(
+            [str(engine.python), "-m", "deltaic_ops.localstack.parts", engine.module],
+            env=told,
+            cwd=files,
+            umask=UMASK,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            start_new_session=True,
+        )
+    try:
+        _wait(process, engine, port, log)
+        return Running(
+            engine=engine.name,
+            version=engine.version,
+            endpoint=f"http://127.0.0.1:{port}",
+            key_id=key_id,
+            secret=secrets.token_urlsafe(24),
+            pid=process.pid,
+            born=born(process.pid),
+        )
+    except BaseException:  # Ctrl-C as well
+        end(process.pid)
+        raise
+
+
+def environment(engine: Engine, files: Path, port: int, key_id: str) -> dict[str, str]:
+    """Return the variables of its process: nothing of this one's but the path."""
+    here = f"127.0.0.1:{port}"
+    return {
+        "PATH": os.pathsep.join([str(engine.python.parent), os.environ.get("PATH", os.defpath)]),
+        "PYTHONPATH": str(_CODE),
+        "LANG": "C.UTF-8",
+        "HOME": str(files / "home"),
+        "FILESYSTEM_ROOT": str(files / "root"),
+        "OVERRIDE_IN_DOCKER": "0",  # in a container of another kind it would write to /var/lib
+        "GATEWAY_SERVER": "hypercorn",  # the other one listens on every address, whatever it is told
+        "GATEWAY_LISTEN": here,
+        "LOCALSTACK_HOST": here,
+        "LOCALEMU_HOST": here,
+        "LS_LOG": "warn",
+        "DNS_ADDRESS": "0",
+        "DISABLE_EVENTS": "1",  # telephones nobody
+        "SKIP_SSL_CERT_DOWNLOAD": "1",
+        "S3_SKIP_SIGNATURE_VALIDATION": "0",
+        "IAM_ENFORCEMENT": "1",
+        "ROOT_ACCESS_KEYS": key_id,
+        "LAMBDA_RUNTIME_EXECUTOR": "process",
+        "FUNCTIONS_PYTHON": str(engine.functions_python),
+        "FUNCTIONS_LOGS": str(files / FUNCTION_LOGS),
+    }
+
+
+def end(pid: int) -> None:
+    """End the process group that was started here, and return when it has: in order, or else at once."""
+    for number, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, STOP_SECONDS)):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, number)
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)  # if it is a child of this very process
+            if not _group_lives(pid):
+                return
+            time.sleep(0.05)
+
+
+def _group_lives(pid: int) -> bool:
+    try:
+        os.killpg(pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def take(port: int) -> None:
+    """Raise Conflict if a port is taken."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            raise Conflict(
+                f"port {port} is taken: stop what listens there, or choose another one by --port (0 takes a free one)"
+            ) from None
+
+
+def _wait(process: "subprocess.Popen[bytes]", engine: Engine, port: int, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not healthy(port, f"/_{engine.module}/health"):
+        if process.poll() is not None or time.monotonic() > deadline:
+            lines = log.read_text(errors="replace").strip().splitlines()
+            last = lines[-1] if lines else "it said nothing"
+            raise Unavailable(f"{engine.name} did not start ({last}): see {log}")
+        time.sleep(0.2)
+
+
+def healthy(port: int, path: str) -> bool:
+    """Return whether an emulator answers at its own address."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

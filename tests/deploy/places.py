@@ -1,0 +1,118 @@
+"""Where the template is deployed to and asked: MiniStack, LocalEmu and LocalStack's open source, each a `Place`.
+
+What differs between the three is said here, once; infra/local_aws.md has it as a table.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from catalog.dynamodb_local import started, unavailable
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.errors import Unavailable
+from deltaic_ops.deploy.sam import Deployment, described
+from deltaic_ops.local.resources import DATA_BUCKET
+from deltaic_ops.localstack import deploying, starting
+from deltaic_ops.localstack.engines import LOCALEMU, LOCALSTACK_CORE, Engine, install
+from deltaic_ops.localstack.running import deployed, running
+
+DELTAIC = Path(sys.executable).parent / "deltaic"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One deployment, and what holds of its emulator."""
+
+    name: str
+    environment: dict[str, str]
+    """The AWS variables of its administrator."""
+    endpoint: str
+    """What a profile names."""
+    deployment: Deployment
+    client: Callable[[Any], Any]
+    lake: str
+    state: Path | None = None
+    """The state folder, where `deltaic localstack` made it."""
+    streams: bool = True
+    """Streamed routes stream; else the template's ResponseStreaming is off."""
+    own_errors: bool = True
+    """The gateway's own errors are those of the template."""
+    roles: bool = True
+    """A function cannot do what its role does not allow."""
+    keys: bool = True
+    """The keys that a grant is bound to (`dynamodb:LeadingKeys`) bind."""
+
+    @property
+    def catalog(self) -> CatalogAdmin:
+        """The stack's catalog."""
+        outputs = self.deployment.outputs
+        return CatalogAdmin(outputs.catalog_table, outputs.tokens_table, Dynamo(lambda: self.client("dynamodb")))
+
+
+@contextmanager
+def localemu(state: Path) -> Iterator[Place]:
+    """Go the way of a user: `deltaic localstack up`, `deploy`, and `down` in the end."""
+    fetched(LOCALEMU)
+    try:
+        said("up", "--engine", "localemu", "--port", "0", state=state)
+        there = running(state)
+        assert there is not None
+        said("deploy", state=state)
+        stack = deployed(state)
+        assert stack is not None
+        client = partial(deploying.session(there).client, endpoint_url=there.endpoint)
+        deployment = described(stack.stack, deploying.session(there), there.environment)
+        yield Place("localemu", dict(there.environment), stack.endpoint, deployment, client, DATA_BUCKET, state)
+    finally:
+        said("down", state=state)
+        assert running(state) is None
+
+
+@contextmanager
+def localstack_core(folder: Path, build: Path) -> Iterator[Place]:
+    """Run LocalStack's open source over a DynamoDB Local, and deploy there what was built for LocalEmu, if it was."""
+    fetched(LOCALSTACK_CORE)
+    built = build if (build / "template.yaml").exists() else deploying.built(build)
+    with started(folder) as dynamodb:
+        there = starting.start(LOCALSTACK_CORE, folder, 0, dynamodb)
+        try:
+            deployment = deploying.deployed(built, "deltaic", there, {})
+            endpoint = deploying.endpoint_of(deployment, there)
+            client = partial(deploying.session(there).client, endpoint_url=there.endpoint)
+            lake = DATA_BUCKET
+            yield Place(
+                *("localstack-core", dict(there.environment), endpoint, deployment, client, lake),
+                roles=False,
+                keys=False,
+            )
+        finally:
+            starting.end(there.pid)
+
+
+def fetched(engine: Engine) -> None:
+    """Have the software, or skip (fail in the pipeline) with the reason."""
+    try:
+        install(engine)
+    except Unavailable as error:
+        unavailable(error.message)
+
+
+def said(*command: str, state: Path) -> dict[str, Any]:
+    """Run `deltaic localstack ... --json` as a user does, and return its answer."""
+    done = subprocess.run(
+        [str(DELTAIC), "--state", str(state), "localstack", *command, "--json"],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer

@@ -1,0 +1,136 @@
+"""What `deltaic localstack` refuses, and what a state folder tells of a LocalStack that is up, or was."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from deltaic.errors import Conflict
+from deltaic_ops.cli import app
+from deltaic_ops.cli.connection import Wishes, connection
+from deltaic_ops.deploy.intrinsics import read
+from deltaic_ops.deploy.outputs import reachable
+from deltaic_ops.deploy.template import TEMPLATE
+from deltaic_ops.deploy.transform import translated
+from deltaic_ops.localstack import containers, running, starting
+from deltaic_ops.localstack.running import Deployed, Running, announce, born, deployed
+from typer.testing import CliRunner, Result
+
+
+def deltaic(state: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(app, ["--state", str(state), *arguments])
+
+
+def here(pid: int) -> Running:
+    return Running("localemu", "1.3.2", "http://127.0.0.1:9", "id", "secret", pid, born(pid))
+
+
+def test_nothing_is_deployed_where_nothing_is_up(tmp_path: Path) -> None:
+    refused = deltaic(tmp_path / "s", "localstack", "deploy")
+    assert refused.exit_code == 1
+    assert "no LocalStack is up" in refused.stderr
+    assert "deltaic localstack up" in refused.stderr
+    assert deltaic(tmp_path / "s", "localstack", "status").exit_code == 1
+    assert json.loads(deltaic(tmp_path / "s", "localstack", "status", "--json").stdout) == {"up": False}
+
+
+def test_a_port_that_is_taken_is_named_before_anything_is_fetched(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        refused = deltaic(tmp_path / "s", "localstack", "up", "--engine", "localemu", "--port", port)
+    assert refused.exit_code == 1
+    assert f"port {port} is taken" in refused.stderr
+    assert "--port" in refused.stderr
+
+
+def test_localstack_core_wants_a_dynamodb(tmp_path: Path) -> None:
+    refused = deltaic(tmp_path / "s", "localstack", "up", "--engine", "localstack-core")
+    assert refused.exit_code == 1
+    assert "--dynamodb-local" in refused.stderr
+
+
+def test_down_where_nothing_is_up_says_so(tmp_path: Path) -> None:
+    ended = deltaic(tmp_path / "s", "localstack", "down")
+    assert ended.exit_code == 0
+    assert "nothing was up; kept: logs and the build" in ended.stderr
+    assert (tmp_path / "s").stat().st_mode & 0o777 == 0o700
+
+
+def test_two_commands_do_not_meet(tmp_path: Path) -> None:
+    with running.alone(tmp_path / "s"), pytest.raises(Conflict, match="another `deltaic localstack` is at work"):
+        running.alone(tmp_path / "s").__enter__()
+
+
+def test_what_is_up_is_what_commands_mean_until_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    state = tmp_path / "s"
+    sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+    try:
+        with running.alone(state):
+            announce(state, here(sleeper.pid))
+            announce(state, Deployed("deltaic", "http://127.0.0.1:9/x", "a.share"))
+        assert running.running(state) == here(sleeper.pid)
+        with connection(Wishes(state=str(state))) as meant:
+            assert meant.environment["AWS_ENDPOINT_URL"] == "http://127.0.0.1:9"
+        again = deltaic(state, "localstack", "up", "--json")
+        assert (again.exit_code, json.loads(again.stdout)["pid"]) == (0, sleeper.pid)
+        assert deltaic(state, "localstack", "up", "--engine", "docker").exit_code == 1
+        assert (state / "localstack" / "running.json").stat().st_mode & 0o077 == 0
+    finally:
+        starting.end(sleeper.pid)
+    assert sleeper.poll() is not None
+    assert (running.running(state), deployed(state)) == (None, None)
+
+
+def test_a_process_that_has_the_same_number_by_chance_is_not_it(tmp_path: Path) -> None:
+    with running.alone(tmp_path / "s"):
+        announce(tmp_path / "s", Running("localemu", "1", "http://127.0.0.1:9", "i", "s", os.getpid(), "another day"))
+    assert running.running(tmp_path / "s") is None
+    assert deltaic(tmp_path / "s", "localstack", "down").exit_code == 0  # which would have ended this very process
+
+
+@pytest.mark.parametrize(
+    ("aws", "asked"),
+    [
+        ("", "https://a1.execute-api.eu-west-1.amazonaws.com/delta-sharing"),
+        ("https://dynamodb.eu-west-1.amazonaws.com", "https://a1.execute-api.eu-west-1.amazonaws.com/delta-sharing"),
+        ("http://127.0.0.1:4566/", "http://127.0.0.1:4566/_aws/execute-api/a1/delta-sharing"),
+    ],
+)
+def test_the_endpoint_of_a_stack_on_an_emulator_is_a_path_of_it(aws: str, asked: str) -> None:
+    assert reachable("https://a1.execute-api.eu-west-1.amazonaws.com/delta-sharing", aws) == asked
+
+
+def test_a_domain_of_its_own_stays() -> None:
+    endpoint = "https://shares.example/delta-sharing"
+    assert reachable(endpoint, "http://127.0.0.1:4566") == endpoint
+
+
+def test_the_container_is_pinned_and_on_loopback() -> None:
+    document = yaml.safe_load(containers.COMPOSE.read_text())
+    [service] = document["services"].values()
+    assert service["image"].endswith(f":{containers.VERSION}")
+    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+    assert service["environment"]["ENFORCE_IAM"] == "1"
+    assert service["environment"]["LOCALSTACK_AUTH_TOKEN"] == "${LOCALSTACK_AUTH_TOKEN:-}"
+
+
+def test_the_template_can_be_transformed_before_it_is_deployed() -> None:
+    document = read(TEMPLATE)
+    for name, resource in document["Resources"].items():
+        for key in {"CodeUri", "ContentUri"} & resource.get("Properties", {}).keys():
+            resource["Properties"][key] = f"s3://artifacts/{name}"  # as `sam package` leaves it
+    made = translated(document, {"DataBuckets": "arn:aws:s3:::lake"})
+    assert "Transform" not in made
+    assert {said["Type"] for said in made["Resources"].values()} >= {"AWS::Lambda::Alias", "AWS::ApiGateway::RestApi"}
+    assert not [said for said in made["Resources"].values() if said["Type"].startswith("AWS::Serverless::")]
+    layers = [said for said in made["Resources"].values() if said["Type"] == "AWS::Lambda::LayerVersion"]
+    assert {"S3Bucket": "artifacts", "S3Key": "DeltaicLayer"} in [said["Properties"]["Content"] for said in layers]
+    json.dumps(made)  # as it is written

@@ -1,0 +1,122 @@
+"""What the parts put into LocalStack: streams, the gateway's own answers, its authorizers, limits and templates."""
+
+import json
+import threading
+from typing import Any
+
+import pytest
+from deltaic_ops.local.proxy_event import MalformedAnswer
+from deltaic_ops.local.runtime_api import Outcome
+from deltaic_ops.localstack.parts.formation import has_macros
+from deltaic_ops.localstack.parts.gateway import opened, rendered, token_authorizer
+from deltaic_ops.localstack.parts.processes import ANSWER_LIMIT, limited
+from deltaic_ops.localstack.parts.streams import CHUNKS, Broken, Stream, Streams
+
+PRELUDE = json.dumps({"statusCode": 206, "headers": {"X-A": "b"}}).encode() + b"\0" * 8
+
+
+def filled(*chunks: bytes, failed: bool = False) -> Stream:
+    stream = Stream()
+    for chunk in chunks:
+        stream.take(chunk)
+    stream.end(failed=failed)
+    return stream
+
+
+@pytest.mark.parametrize("cut", [1, 10, len(PRELUDE) - 1, len(PRELUDE), len(PRELUDE) + 2])
+def test_a_stream_gives_head_and_bytes_wherever_it_was_cut(cut: int) -> None:
+    whole = PRELUDE + b"rows"
+    status, headers, body = opened(filled(whole[:cut], whole[cut:]))
+    assert (status, b"".join(body)) == (206, b"rows")
+    assert ("X-A", "b") in headers
+
+
+def test_a_stream_that_failed_never_looks_whole() -> None:
+    with pytest.raises(Broken):
+        opened(filled(failed=True))
+    with pytest.raises(MalformedAnswer):
+        opened(filled(b"{}"))
+    _, _, body = opened(filled(PRELUDE, b"some", failed=True))
+    assert next(body) == b"some"
+    with pytest.raises(Broken):
+        next(body)
+
+
+def test_a_reader_that_leaves_ends_the_function_that_waits_for_it() -> None:
+    stream = Stream()
+    stream.take(PRELUDE)
+    _, _, body = opened(stream)
+    ended: list[type[BaseException]] = []
+
+    def write() -> None:
+        try:
+            for _ in range(CHUNKS + 1):
+                stream.take(b"row")
+        except ConnectionError as error:
+            ended.append(type(error))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert next(body) == b"row"
+    body.close()  # type: ignore[attr-defined]  # a generator
+    writer.join(5)
+    stream.end(failed=False)
+    assert ended in ([], [ConnectionError])
+    with pytest.raises(ConnectionError, match="reader has left"):
+        stream.take(b"more")
+
+
+def test_a_stream_is_found_by_its_request_while_it_is_open() -> None:
+    streams = Streams()
+    event = {"requestContext": {"requestId": "r"}}
+    stream = streams.open("r")
+    assert streams.of(event) is stream
+    assert streams.of({"requestContext": {"requestId": "s"}}) is None
+    assert streams.of({"type": "TOKEN"}) is None
+    streams.close("r")
+    assert streams.of(event) is None
+
+
+def test_an_answer_over_6_mb_fails_and_a_streamed_one_may_be_longer() -> None:
+    fits, long = (Outcome("whole", b"x" * size) for size in (ANSWER_LIMIT, ANSWER_LIMIT + 1))
+    assert limited(fits, b"") is fits
+    refused = limited(long, b"")
+    assert (refused.mode, json.loads(refused.body)["errorType"]) == ("error", "Function.ResponseSizeTooLarge")
+    assert limited(Outcome("stream"), long.body) == Outcome("whole", long.body)
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ('{"message":$context.error.messageString}', '{"message":"no \\"x\\""}'),
+        ("$context.requestId of $context.authorizer.recipientId.", "r of a."),
+        ("$context.no.such and $input.body", " and $input.body"),
+    ],
+)
+def test_the_gateways_templates_are_rendered(template: str, text: str) -> None:
+    variables = {
+        "error": {"messageString": json.dumps('no "x"')},
+        "requestId": "r",
+        "authorizer": {"recipientId": "a"},
+    }
+    assert rendered(template, variables) == text
+
+
+def test_an_authorizer_is_read_as_api_gateway_describes_it() -> None:
+    uri = "arn:aws:apigateway:us-east-1:lambda:path/2015-03-31/functions/arn:aws:lambda:x:live/invocations"
+    known = {"type": "TOKEN", "authorizerUri": uri, "identitySource": "method.request.header.X-Token"}
+    read = token_authorizer({**known, "identityValidationExpression": "^a+$", "authorizerResultTtlInSeconds": 0})
+    assert (read.header, read.validation.pattern, read.ttl) == ("X-Token", "^a+$", 0)
+    assert token_authorizer(known).ttl == 300  # API Gateway's own default
+
+
+@pytest.mark.parametrize(
+    ("resources", "found"),
+    [
+        ({"Api": {"Properties": {"Auth": {"Ref": "Authorizer.Alias"}}}}, False),
+        ({"Api": {"Properties": {"Fn::Transform": {"Name": "AWS::Include"}}}}, True),
+        ({"Fn::ForEach::Topics": ["Name", ["a"], {}]}, True),
+    ],
+)
+def test_macros_inside_resources_are_found(resources: dict[str, Any], found: bool) -> None:
+    assert has_macros({"Transform": "AWS::Serverless-2016-10-31", "Resources": resources}) is found

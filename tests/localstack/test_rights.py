@@ -1,0 +1,93 @@
+"""What the parts tell LocalEmu of a request: the keys that it names, its table, its secret."""
+
+from typing import Any
+
+import pytest
+from deltaic_ops.localstack.parts.rights import leading_keys, partition_key, secret_arn, tables_of
+
+KEY = {"pk": {"S": "shares"}, "sk": {"S": "share/a"}}
+OTHER = {"pk": {"S": "recipient/r"}, "sk": {"S": "grant/a"}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "keys"),
+    [
+        pytest.param({"TableName": "t", "Key": KEY}, ["shares"], id="get, update, delete"),
+        pytest.param({"TableName": "t", "Item": {**KEY, "name": {"S": "x"}}}, ["shares"], id="put"),
+        pytest.param(
+            {
+                "TableName": "t",
+                "KeyConditionExpression": "pk = :p AND begins_with(sk, :s)",
+                "ExpressionAttributeValues": {":p": {"S": "share/1"}, ":s": {"S": "table/"}},
+            },
+            ["share/1"],
+            id="query",
+        ),
+        pytest.param(
+            {
+                "TableName": "t",
+                "KeyConditionExpression": "#s = :s AND #p=:p",
+                "ExpressionAttributeNames": {"#p": "pk", "#s": "sk"},
+                "ExpressionAttributeValues": {":p": {"S": "share/1"}, ":s": {"S": "table/a"}},
+            },
+            ["share/1"],
+            id="query with names, the sort key first",
+        ),
+        pytest.param({"RequestItems": {"t": {"Keys": [KEY, OTHER]}}}, ["shares", "recipient/r"], id="batch get"),
+        pytest.param(
+            {"RequestItems": {"t": [{"PutRequest": {"Item": KEY}}, {"DeleteRequest": {"Key": OTHER}}]}},
+            ["shares", "recipient/r"],
+            id="batch write",
+        ),
+        pytest.param(
+            {
+                "TransactItems": [
+                    {"Put": {"TableName": "t", "Item": KEY}},
+                    {"ConditionCheck": {"TableName": "t", "Key": OTHER}},
+                ]
+            },
+            ["shares", "recipient/r"],
+            id="transaction",
+        ),
+        pytest.param({"TableName": "t"}, [], id="scan"),
+    ],
+)
+def test_the_keys_that_a_request_names_are_known(asked: dict[str, Any], keys: list[str]) -> None:
+    assert list(leading_keys(asked, lambda _: "pk")) == keys
+    assert set(tables_of(asked)) == {"t"}
+
+
+def test_a_key_of_another_name_is_the_tables_own() -> None:
+    asked = {"TableName": "t", "Key": {"hash": {"S": "a"}, "pk": {"S": "b"}}}
+    assert list(leading_keys(asked, lambda _: "hash")) == ["a"]
+
+
+class Exceptions:
+    """As botocore's clients carry them."""
+
+    class ResourceNotFoundException(Exception):
+        """There is none of that name."""
+
+
+class Client:
+    """What the emulator's own clients say of one table and one secret."""
+
+    exceptions = Exceptions
+
+    def describe_table(self, **asked: str) -> dict[str, Any]:
+        if asked["TableName"] != "t":
+            raise Exceptions.ResourceNotFoundException
+        schema = [{"AttributeName": "sk", "KeyType": "RANGE"}, {"AttributeName": "pk", "KeyType": "HASH"}]
+        return {"Table": {"KeySchema": schema}}
+
+    def describe_secret(self, **asked: str) -> dict[str, Any]:
+        if asked["SecretId"] != "key":
+            raise Exceptions.ResourceNotFoundException
+        return {"ARN": "arn:aws:secretsmanager:us-east-1:000000000000:secret:key-a1B2c3"}
+
+
+def test_tables_and_secrets_are_looked_up_and_what_is_not_there_stays() -> None:
+    client = Client()
+    assert (partition_key(client, "t"), partition_key(client, "no")) == ("pk", "")
+    assert secret_arn(client, "key").endswith(":secret:key-a1B2c3")
+    assert secret_arn(client, "no") == "no"

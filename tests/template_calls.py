@@ -1,0 +1,142 @@
+"""What functions really ask of AWS: each runs in a process of its own, with a proxy before its AWS that writes down."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from deltaic_ops.deploy.template import ROOT, Function
+from faults.proxy import Plan, Proxy, Request
+
+RUNNER = """
+import json, sys
+given = json.load(sys.stdin)
+sys.path.insert(0, given["folder"])
+import app
+class Context:
+    aws_request_id, function_name = "1-2-3", given["name"]
+    invoked_function_arn, memory_limit_in_mb = "arn:aws:lambda:us-east-1:000000000000:function:x", 1769
+    def get_remaining_time_in_millis(self):
+        return 900_000
+answers = [app.handler(event, Context()) for event in given["events"]]
+print("ANSWERS" + json.dumps(answers))
+"""
+ACCOUNT = "us-east-1:000000000000"
+
+
+@dataclass(frozen=True)
+class Used:
+    """One thing that was done: an action on a resource and, of DynamoDB, the partition key."""
+
+    action: str
+    resource: str
+    key: str = ""
+
+
+@dataclass
+class Record(Plan):
+    """Plays no fault: it writes every request down."""
+
+    seen: list[Request] = field(default_factory=list)
+
+    def takes(self, request: Request) -> bool:
+        """Remember a request, and let it pass."""
+        self.seen.append(request)
+        return False
+
+
+async def never(real: object) -> None:
+    """Stand where a fault's play would: nothing is ever taken."""
+
+
+def run(
+    function: Function, environment: Mapping[str, str], proxy: Proxy, events: Sequence[Mapping[str, Any]]
+) -> tuple[list[dict[str, Any]], set[Used]]:
+    """Return what the function answers to the events, and what it used for that."""
+    record = Record("", (), never)
+    variables = {**function.environment, **environment, "AWS_ENDPOINT_URL": proxy.url}
+    variables |= {"RESPONSE_STREAMING": "disabled", "POWERTOOLS_METRICS_DISABLED": "true"}
+    given = {"folder": str(function.code), "name": function.name, "events": list(events)}
+    with proxy.playing(record):
+        ran = subprocess.run(
+            [sys.executable, "-c", RUNNER],
+            input=json.dumps(given),
+            env={**os.environ, **variables},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    answers: list[dict[str, Any]] = json.loads(ran.stdout.rpartition("ANSWERS")[2])
+    return answers, {used for request in record.seen for used in uses(request)}
+
+
+def uses(request: Request) -> Iterator[Used]:
+    """Yield what IAM would ask about for a request (Service Authorization Reference)."""
+    if request.service == "dynamodb":
+        yield from _dynamodb(request.headers["x-amz-target"].rpartition(".")[2], json.loads(request.body))
+    elif request.service == "secretsmanager":
+        name = json.loads(request.body)["SecretId"]
+        # AWS puts six characters of its own behind the name.
+        action = request.headers["x-amz-target"].rpartition(".")[2]
+        yield Used(f"secretsmanager:{action}", f"arn:aws:secretsmanager:{ACCOUNT}:secret:{name}-AbCdEf")
+    elif request.service == "sts":
+        told = parse_qs(request.body.decode())
+        [role] = told["RoleArn"]
+        yield Used(f"sts:{told['Action'][0]}", role)
+        if any(name.startswith("Tags.") for name in told):
+            yield Used("sts:TagSession", role)
+    else:
+        bucket, _, key = unquote(urlsplit(request.target).path).lstrip("/").partition("/")
+        if request.service == "list":
+            yield Used("s3:ListBucket", f"arn:aws:s3:::{bucket}")
+        else:
+            verb = {"GET": "Get", "HEAD": "Get", "PUT": "Put", "POST": "Put", "DELETE": "Delete"}[request.method]
+            yield Used(f"s3:{verb}Object", f"arn:aws:s3:::{bucket}/{key}")
+
+
+_IN_TRANSACTION = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": None}
+
+
+def _dynamodb(operation: str, said: Mapping[str, Any]) -> Iterator[Used]:
+    if operation in {"TransactWriteItems", "TransactGetItems"}:
+        for item in said["TransactItems"]:
+            for kind, one in item.items():
+                action = _IN_TRANSACTION.get(kind, "GetItem") or "ConditionCheckItem"
+                yield from _dynamodb(action, one)
+    elif operation == "BatchGetItem":
+        for table, asked in said["RequestItems"].items():
+            for key in asked["Keys"]:
+                yield _of_table(operation, table, key["pk"])
+    elif operation == "Query":
+        # The one condition on the partition key is an equality, by its placeholder.
+        condition = said["KeyConditionExpression"].replace("#", "")
+        placeholder = condition.split("=")[1].split()[0]
+        yield _of_table(operation, said["TableName"], said["ExpressionAttributeValues"][placeholder])
+    else:
+        yield _of_table(operation, said["TableName"], (said.get("Key") or said["Item"])["pk"])
+
+
+def _of_table(operation: str, table: str, key: Mapping[str, str]) -> Used:
+    return Used(f"dynamodb:{operation}", f"arn:aws:dynamodb:{ACCOUNT}:table/{table}", key["S"])
+
+
+def event(name: str, recipient_id: str, names: Mapping[str, str], **changed: Any) -> dict[str, Any]:
+    """Return the event of `events/` for other names in its path; `changed` are `body`, `query`, `capabilities`."""
+    made: dict[str, Any] = json.loads((ROOT / "events" / f"{name}.json").read_text())
+    made["pathParameters"] = {key: names[key] for key in made["pathParameters"] or {}}
+    made["requestContext"]["authorizer"] |= {"recipientId": recipient_id, "recipient": "reader"}
+    if "body" in changed:
+        made["body"] = json.dumps(changed["body"])
+    if "query" in changed:
+        made["queryStringParameters"] = changed["query"]
+        made["multiValueQueryStringParameters"] = {key: [value] for key, value in changed["query"].items()}
+    if "capabilities" in changed:
+        made["headers"]["delta-sharing-capabilities"] = changed["capabilities"]
+        made["multiValueHeaders"]["delta-sharing-capabilities"] = [changed["capabilities"]]
+    return made

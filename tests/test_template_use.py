@@ -1,0 +1,204 @@
+"""No function has a right that it does not use, and none uses what it has no right to: each one is run and watched."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from contract.logs import TableLog, column
+from contract.server import catalog_of, client_of
+from deltaic.catalog.storages import AccessKeys
+from deltaic_ops.deploy.rights import several
+from deltaic_ops.deploy.template import Template, load_template
+from deltaic_ops.deploy.transform import transformed
+from deltaic_ops.local.resources import DATA_BUCKET
+from deltaic_ops.local.stack import local_stack
+from faults.proxy import Proxy
+from template_calls import ACCOUNT, Used, event, run
+from template_rights import statements
+
+pytestmark = pytest.mark.slow
+
+ELSEWHERE = "deltaic-elsewhere"
+"""A bucket of storages, which are read with keys or as a role of theirs."""
+ROLE = "arn:aws:iam::000000000000:role/elsewhere"
+PARAMETERS = {"DataBuckets": f"arn:aws:s3:::{DATA_BUCKET}", "StorageRoles": ROLE, "Checkpoints": "enabled"}
+NOT_RUN = {"SubmitJob"}
+"""No emulator has EMR Serverless: tests/deploy/test_jobs.py runs it against a stand-in, as its role."""
+
+Right = tuple[str, str, str]
+"""An action, a pattern of resources, and of DynamoDB a pattern of partition keys."""
+Granted = Mapping[str, set[Right]]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What each function used, by its logical id."""
+
+    template: Template
+    used: Mapping[str, set[Used]]
+
+
+def rights(function: str, template: Template) -> set[Right]:
+    """Return what a function's role may do, with the names of this machine's resources."""
+    resources = transformed(parameters=PARAMETERS)
+    tables = {name: table.name for name, table in template.tables.items()}
+    names = {f"${{{name}.Arn}}": f"arn:aws:dynamodb:{ACCOUNT}:table/{table}" for name, table in tables.items()}
+    names |= {f"${{{name}}}": table for name, table in tables.items()}
+    names["${SigningRole.Arn}"] = template.functions["QueryTable"].environment["SIGNING_ROLE_ARN"]
+    found = set()
+    for statement in statements(resources, function):
+        keys = statement.get("Condition", {}).get("ForAllValues:StringLike", {}).get("dynamodb:LeadingKeys", [""])
+        for action in several(statement["Action"]):
+            for resource in several(statement["Resource"]):
+                named = re.sub(r"\$\{[\w.]+\}", lambda symbol: names[symbol[0]], resource)
+                found |= {(action, named, key) for key in keys}
+    return found
+
+
+def covers(right: Right, used: Used) -> bool:
+    action, resource, key = right
+    return action == used.action and fnmatchcase(used.resource, resource) and fnmatchcase(used.key, key)
+
+
+def unused(granted: set[Right], used: set[Used]) -> set[Right]:
+    return {right for right in granted if not any(covers(right, one) for one in used)}
+
+
+def refused(granted: set[Right], used: set[Used]) -> set[Used]:
+    return {one for one in used if not any(covers(right, one) for right in granted)}
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
+    template = load_template(parameters=PARAMETERS)
+    with ExitStack() as parts:
+        aws = dict(parts.enter_context(local_stack(tmp_path_factory.mktemp("rights"))).environment)
+        proxy = parts.enter_context(Proxy(aws["AWS_ENDPOINT_URL"]).open())
+        recipient_id, token = fill(aws, proxy)
+        used: dict[str, set[Used]] = {}
+        variables = {name: aws[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")}
+
+        def ask(function: str, *events: Mapping[str, Any]) -> list[dict[str, Any]]:
+            answers, calls = run(template.functions[function], variables, proxy, events)
+            # What a storage's own keys or role read needs no right of the function's.
+            used[function] = {one for one in calls if f":::{ELSEWHERE}" not in one.resource}
+            return answers
+
+        for function, events in requests(recipient_id).items():
+            for answer in ask(function, *events):
+                assert answer["statusCode"] == 200, (function, answer)
+        asked = {
+            "body": {"idempotencyKey": "k", "maxFiles": 1},
+            "capabilities": "responseformat=parquet;asyncquery=true",
+        }
+        answers = ask(
+            "QueryTable",
+            *(event("query_table", recipient_id, table(name), body={"maxFiles": 1}) for name in TABLES),
+            *(event("query_table", recipient_id, table(name), **asked) for name in TABLES),
+        )
+        assert {answer["statusCode"] for answer in answers} == {200}, answers
+        queries = [json.loads(answer["body"])["queryStatus"]["queryId"] for answer in answers[len(TABLES) :]]
+        results = [
+            event("get_query", recipient_id, {**table(name), "queryId": query}, body={"maxFiles": 1})
+            for name, query in zip(TABLES, queries, strict=True)
+        ]
+        answers = ask("GetQuery", *results)
+        assert {answer["statusCode"] for answer in answers} == {200}, answers
+        arn = "arn:aws:execute-api:us-east-1:123456789012:a1b2c3d4e5/delta-sharing/GET/shares"
+        ask("Authorizer", {"type": "TOKEN", "authorizationToken": f"Bearer {token}", "methodArn": arn})
+        [round_] = ask("CheckpointTables", {})
+        assert (round_["written"], round_["failed"]) == (3, 0)
+        yield Seen(template, used)
+
+
+TABLES = ("home", "keyed", "roled")
+
+
+def table(name: str) -> dict[str, str]:
+    return {"share": "lent", "schema": "s", "table": name}
+
+
+def fill(aws: Mapping[str, str], proxy: Proxy) -> tuple[str, str]:
+    """Make two shares with three tables in three places; return a recipient's id and token."""
+    s3, admin, iam = client_of("s3", aws), catalog_of(aws), client_of("iam", aws)
+    s3.create_bucket(Bucket=ELSEWHERE)
+    anybody = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": ["sts:AssumeRole", "sts:TagSession"]}
+    everything = {"Effect": "Allow", "Action": "s3:*", "Resource": "*"}
+    role = {"RoleName": "elsewhere"}
+    iam.create_role(**role, AssumeRolePolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [anybody]}))
+    document = json.dumps({"Version": "2012-10-17", "Statement": [everything]})
+    iam.put_role_policy(**role, PolicyName="read", PolicyDocument=document)
+    keys = AccessKeys(aws["AWS_ACCESS_KEY_ID"], aws["AWS_SECRET_ACCESS_KEY"])
+    admin.storages.create("keyed", endpoint=proxy.url, path_style=True, access_keys=keys)
+    admin.storages.create("roled", endpoint=proxy.url, path_style=True, role_arn=ROLE)
+    for share in ("lent", "other"):
+        admin.shares.create(share)
+        for schema in ("s", "t"):
+            admin.schemas.create(share, schema)
+    for name in TABLES:
+        bucket = DATA_BUCKET if name == "home" else ELSEWHERE
+        log = TableLog(
+            s3, bucket, f"rights/{name}", pa.schema([column("id", pa.int64())]),
+            configuration={"delta.enableChangeDataFeed": "true"}, timed=False,
+        )  # fmt: skip
+        log.create()
+        for number in range(11):
+            log.commit(log.add([{"id": number}]))
+        admin.tables.create(
+            "lent", "s", name, log.location, storage="" if name == "home" else name, checkpoint=True,
+            history=True, access_modes=["url", "dir"],
+        )  # fmt: skip
+    account = admin.recipients.create("reader")
+    for share in ("lent", "other"):
+        admin.grants.create("reader", share)
+    return account.id, admin.tokens.create(account).secret
+
+
+def requests(recipient_id: str) -> dict[str, list[dict[str, Any]]]:
+    """Return requests that need all that an endpoint can, by its function."""
+
+    def of(name: str, tables: tuple[str, ...] = TABLES, **changed: Any) -> list[dict[str, Any]]:
+        return [event(name, recipient_id, table(one), **changed) for one in tables]
+
+    first = {"query": {"maxResults": "1"}}
+    return {
+        "ListShares": of("list_shares", ("home",), **first),
+        "GetShare": of("get_share", ("home",)),
+        "ListSchemas": of("list_schemas", ("home",), **first),
+        "ListTables": of("list_tables", ("home",), **first),
+        "ListAllTables": of("list_all_tables", ("home",), **first),
+        "GetTableVersion": of("get_table_version"),
+        "GetTableMetadata": of("get_table_metadata"),
+        "ListTableChanges": of("list_table_changes", query={"startingVersion": "0", "maxFiles": "1"}),
+        "CreateTableCredentials": of("create_table_credentials", ("home", "roled"), body={}),
+    }
+
+
+def test_every_function_is_watched(seen: Seen) -> None:
+    assert set(seen.used) == set(seen.template.functions) - NOT_RUN
+
+
+FUNCTIONS = sorted(load_template(parameters=PARAMETERS).functions.keys() - NOT_RUN)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_function_uses_all_its_rights_and_has_all_that_it_uses(seen: Seen, function: str) -> None:
+    granted = rights(function, seen.template)
+    assert granted
+    assert unused(granted, seen.used[function]) == set()
+    assert refused(granted, seen.used[function]) == set()
+
+
+def test_a_right_too_many_and_one_too_few_are_found(seen: Seen) -> None:
+    granted, used = rights("GetShare", seen.template), seen.used["GetShare"]
+    catalog = next(resource for _, resource, _ in granted)
+    for more in (("dynamodb:Scan", catalog, ""), ("dynamodb:BatchGetItem", catalog, "storages")):
+        assert unused({*granted, more}, used) == {more}
+    fewer = {right for right in granted if right[2] != "shares"}
+    assert {one.key for one in refused(fewer, used)} == {"shares"}
