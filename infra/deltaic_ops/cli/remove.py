@@ -23,7 +23,7 @@ def remove(
     again only when that is gone, because its tables have the same names: take a backup, which restores into it.
 
     \b
-    deltaic --stack deltaic-dev backup last.jsonl
+    deltaic remove
     deltaic --stack deltaic-dev remove
     deltaic --stack deltaic-dev remove --yes --json
     """
