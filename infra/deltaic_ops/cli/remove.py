@@ -30,6 +30,8 @@ def remove(
     out = operator(ctx, as_json)
     client = out.connection.client("cloudformation")
     stack = read_stack(client, out.connection.stack)
+    if not stack.ours:
+        raise InvalidParameter(f"'{stack.name}' is not a stack of Deltaic's: it is left alone")
     going = len(stack.resources) - len(stack.kept)
     out.note(f"{stack.name}: {going} resources go, and with them {stack.outputs.get('Endpoint', 'the endpoint')}")
     out.note(f"these stay: {', '.join(stack.kept) or 'none'}; and so do all data buckets")
