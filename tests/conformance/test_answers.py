@@ -24,7 +24,7 @@ from schemathesis.specs.openapi import checks
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = 30
+EXAMPLES = 20
 """Requests of each operation: as many in a run as in every other, the same ones each time."""
 CHECKS = [
     not_a_server_error,
