@@ -125,7 +125,7 @@ def test_one_key_encrypts_all_state_and_who_reads_it_may_use_it_there_only(most:
     assert {said["Properties"].get("KmsKeyId") for said in most.values() if said["Type"] in kinds} == {key}
     functions = {name for name, said in most.items() if said["Type"] == "AWS::Lambda::Function"}
     allowed = {name for name in functions if ("kms:Decrypt", key) in granted(most, name)}
-    assert functions - allowed == {"SubmitJob", "GetContract"}  # read neither table nor the token key
+    assert functions - allowed == {"GetContract", "SubmitJob"}  # read neither table nor the token key
     [statement] = most["UseStateKey"]["Properties"]["PolicyDocument"]["Statement"]
     assert statement["Condition"]["StringEquals"]["kms:ViaService"] == [
         f"{service}.us-east-1.amazonaws.com" for service in ("dynamodb", "secretsmanager")
@@ -149,6 +149,17 @@ def test_the_dashboard_draws_metrics_that_exist(most: Resources) -> None:
         said = most[alarm]["Properties"]
         assert f'"{said["MetricName"]}"' in text
         assert all(dimension["Value"] in text for dimension in said["Dimensions"])
+
+
+def test_the_budget_counts_this_stack_and_tells_before_it_is_spent(most: Resources) -> None:
+    said = most["CostBudget"]["Properties"]
+    assert said["Budget"]["CostFilters"] == {"TagKeyValue": ["aws:cloudformation:stack-name$deltaic"]}
+    assert said["Budget"]["BudgetLimit"] == {"Amount": EVERYTHING["MonthlyBudget"], "Unit": "USD"}
+    told = {
+        (one["Notification"]["NotificationType"], one["Notification"]["Threshold"], one["Subscribers"][0]["Address"])
+        for one in said["NotificationsWithSubscribers"]
+    }
+    assert told == {("ACTUAL", 80, EVERYTHING["BudgetEmail"]), ("FORECASTED", 100, EVERYTHING["BudgetEmail"])}
 
 
 def test_what_can_be_tagged_is(most: Resources) -> None:

@@ -5,6 +5,7 @@ what it saw; one that fails says what to look at.
 """
 
 import json
+import re
 import secrets
 import tempfile
 import time
@@ -19,6 +20,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 TIMEOUT_SECONDS = 60.0
+_URL = re.compile(r"https?://\S+|\?\S+")
 ROWS = 10
 """Of a table, by the published client."""
 TABLES = 3
@@ -67,11 +69,19 @@ class Caller:
         return {"Authorization": f"Bearer {self.bearer}", "User-Agent": "deltaic-verify"}
 
 
-def verify(caller: Caller, shares: Sequence[str], strangers: Sequence[str], most: int = TABLES) -> Iterator[Finding]:
+def verify(
+    caller: Caller,
+    shares: Sequence[str],
+    strangers: Sequence[str],
+    most: int = TABLES,
+    *,
+    with_client: bool = find_spec("delta_sharing") is not None,
+) -> Iterator[Finding]:
     """Yield what holds of an endpoint for whoever has this token.
 
     `shares` must be listed and be readable; `strangers` are names of shares that exist and are not granted. Files are
-    fetched by a byte each. What cannot be reached at all is a finding too.
+    fetched by a byte each, and rows are read by the published client, if it is installed. What cannot be reached at all
+    is a finding too.
     """
     try:
         yield from _doors(caller)
@@ -88,7 +98,7 @@ def verify(caller: Caller, shares: Sequence[str], strangers: Sequence[str], most
             yield _hidden(caller, stranger, "a share that is not granted")
         yield _hidden(caller, f"no_such_share_{secrets.token_hex(4)}", "what does not exist")
         for share in shares or names:
-            yield from _share(caller, share, most)
+            yield from _share(caller, share, most, with_client=with_client)
     except httpx.HTTPError as error:
         remedy = f"that {caller.endpoint} is the endpoint, and up"
         yield _said("answers", holds=False, said=f"{type(error).__name__}: {error}", remedy=remedy)
@@ -126,7 +136,7 @@ def _hidden(caller: Caller, share: str, what: str) -> Finding:
     )
 
 
-def _share(caller: Caller, share: str, most: int) -> Iterator[Finding]:
+def _share(caller: Caller, share: str, most: int, *, with_client: bool) -> Iterator[Finding]:
     answer = caller.get(f"/shares/{quote(share, safe='')}/all-tables")
     tables = _items(answer)
     yield _said(
@@ -141,7 +151,7 @@ def _share(caller: Caller, share: str, most: int) -> Iterator[Finding]:
         for finding in table(caller, path_of(*parts), ".".join(parts)):
             holds = holds and finding.holds
             yield finding
-        if holds and find_spec("delta_sharing"):
+        if holds and with_client:
             yield _read(caller, ".".join(parts))
 
 
@@ -213,7 +223,7 @@ def _read(caller: Caller, name: str) -> Finding:
             rows = len(delta_sharing.load_as_pandas(f"{path}#{name}", limit=ROWS))
             said, holds = f"{rows} rows", True
         except Exception as error:  # noqa: BLE001 -- the client raises whatever its HTTP and Parquet libraries raise
-            reason = str(error).strip().split("\n")[0]
+            reason = _URL.sub("<url>", str(error).strip().split("\n")[0])  # whose signature is nobody else's
             said, holds = f"{type(error).__name__}: {reason[:200]}", False
     return _said(f"gives rows of {name} to the published client", holds, said, "what that client asked and could read")
 

@@ -42,6 +42,7 @@ def test_a_server_that_is_right_passes_every_check(provider: Provider, deltaic: 
         found
     )
     assert found[f"gives a byte of {SHARE}.Tables.plain by its URL"]["said"] == "206, 1 bytes"
+    assert found[f"gives rows of {SHARE}.Tables.plain to the published client"]["said"] == "3 rows"
     known = provider.admin.recipients.get("reader")
     assert [token.state() for token in provider.admin.tokens.list(known.id) if token.comment == "deltaic verify"] == [
         "revoked"
@@ -146,12 +147,21 @@ def wrong(defect: str) -> Iterator[str]:
 def test_what_is_wrong_is_said(defect: str, check: str) -> None:
     def findings(of: str) -> list[Finding]:
         with wrong(of) as endpoint, httpx.Client() as client:
-            return list(verify(Caller(client, endpoint, "t" * 20), ["s"], ["other"]))
+            return list(verify(Caller(client, endpoint, "t" * 20), ["s"], ["other"], with_client=False))
 
     assert [finding.check for finding in findings("") if not finding.holds] == []
     failed = {finding.check: finding.remedy for finding in findings(defect) if not finding.holds}
     assert check in failed
     assert all(failed.values())
+
+
+def test_a_file_that_the_published_client_cannot_read_is_said() -> None:
+    with wrong("") as endpoint, httpx.Client() as client:
+        [*others, last] = verify(Caller(client, endpoint, "t" * 20), ["s"], [], with_client=True)
+    assert all(finding.holds for finding in others)
+    assert (last.check, last.holds) == ("gives rows of s.x.t to the published client", False)
+    assert last.remedy
+    assert "signature" not in last.said
 
 
 def test_no_token_and_no_signature_is_told() -> None:

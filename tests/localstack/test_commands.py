@@ -17,6 +17,7 @@ from deltaic_ops.deploy.outputs import reachable
 from deltaic_ops.deploy.template import TEMPLATE
 from deltaic_ops.deploy.transform import translated
 from deltaic_ops.localstack import containers, running, starting
+from deltaic_ops.localstack.engines import LOCALEMU
 from deltaic_ops.localstack.running import Deployed, Running, announce, born, deployed
 from typer.testing import CliRunner, Result
 
@@ -134,3 +135,12 @@ def test_the_template_can_be_transformed_before_it_is_deployed() -> None:
     layers = [said for said in made["Resources"].values() if said["Type"] == "AWS::Lambda::LayerVersion"]
     assert {"S3Bucket": "artifacts", "S3Key": "DeltaicLayer"} in [said["Properties"]["Content"] for said in layers]
     json.dumps(made)  # as it is written
+
+
+def test_an_emulator_keeps_to_its_folder_and_to_loopback(tmp_path: Path) -> None:
+    told = starting.environment(LOCALEMU, tmp_path, 4570, "key")
+    assert {Path(told[name]).parent for name in ("HOME", "TMPDIR", "FILESYSTEM_ROOT")} == {tmp_path}
+    assert (told["GATEWAY_SERVER"], told["GATEWAY_LISTEN"]) == ("hypercorn", "127.0.0.1:4570")
+    assert (told["IAM_ENFORCEMENT"], told["ROOT_ACCESS_KEYS"]) == ("1", "key")
+    assert told["S3_SKIP_SIGNATURE_VALIDATION"] == "0"
+    assert not [name for name in told if name.startswith("AWS_")]

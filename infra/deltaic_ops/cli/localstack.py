@@ -145,7 +145,8 @@ def down(ctx: typer.Context, as_json: AsJson = False) -> None:
                 else:
                     starting.end(there.pid)
         running.forget(out.state)
-        shutil.rmtree(folder / "run" / "root", ignore_errors=True)
+        for name in ("root", "tmp"):
+            shutil.rmtree(folder / "run" / name, ignore_errors=True)
         kept = [
             f"logs and the build in {folder}",
             *(f"{each.name} in {each.folder}" for each in ENGINES.values() if installed(each)),

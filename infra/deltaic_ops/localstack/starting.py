@@ -37,7 +37,7 @@ def start(engine: Engine, folder: Path, port: int, dynamodb_local: int = 0) -> R
     folder = folder.resolve()
     files = folder / "run"
     shutil.rmtree(files, ignore_errors=True)
-    for name in ("home", "root", FUNCTION_LOGS):
+    for name in ("home", "root", "tmp", FUNCTION_LOGS):
         (files / name).mkdir(mode=0o700, parents=True)
     # Whoever knows the id is the administrator, since signatures of headers are not checked.
     key_id = f"deltaic{secrets.token_hex(8)}"
@@ -83,6 +83,7 @@ def environment(engine: Engine, files: Path, port: int, key_id: str) -> dict[str
         "LANG": "C.UTF-8",
         "HOME": str(files / "home"),
         "FILESYSTEM_ROOT": str(files / "root"),
+        "TMPDIR": str(files / "tmp"),  # functions' code is unpacked there
         "OVERRIDE_IN_DOCKER": "0",  # in a container of another kind it would write to /var/lib
         "GATEWAY_SERVER": "hypercorn",  # the other one listens on every address, whatever it is told
         "GATEWAY_LISTEN": here,

@@ -1,0 +1,48 @@
+"""The profiles of samconfig.toml fit the template and name nobody's account."""
+
+import re
+from typing import Any
+
+import pytest
+from deltaic_ops.deploy.intrinsics import read
+from deltaic_ops.deploy.template import ROOT, TEMPLATE
+from deltaic_ops.deploy.transform import transformed
+from samcli.lib.config.samconfig import SamConfig
+
+PROFILES = ("dev", "prod")
+
+
+def profile(name: str) -> dict[str, Any]:
+    """Return the profile as SAM reads it."""
+    said: dict[str, Any] = SamConfig(str(ROOT)).get_all(["deploy"], "parameters", name)
+    return said
+
+
+def overrides(name: str) -> dict[str, str]:
+    return dict(item.split("=", 1) for item in profile(name)["parameter_overrides"].split())
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_profile_deploys_its_own_stage_with_values_that_the_template_takes(name: str) -> None:
+    declared, given = read(TEMPLATE)["Parameters"], overrides(name)
+    assert given["Stage"] == name
+    assert profile(name)["stack_name"] == f"deltaic-{name}"
+    assert profile(name)["capabilities"] == "CAPABILITY_IAM"
+    assert profile(name)["tags"] == f"Application=deltaic Stage={name}"
+    for parameter, value in given.items():
+        allowed = declared[parameter].get("AllowedValues")
+        assert allowed is None or value in map(str, allowed), parameter
+    # The one that has no default is the provider's to say.
+    assert {parameter for parameter, said in declared.items() if "Default" not in said} - set(given) == {"DataBuckets"}
+    assert transformed(parameters={**given, "DataBuckets": "arn:aws:s3:::lake"})
+
+
+def test_what_others_depend_on_is_protected() -> None:
+    assert overrides("prod").get("DeletionProtection", "enabled") == "enabled"
+    assert int(overrides("prod")["BackupDays"]) > 35
+    assert profile("prod")["confirm_changeset"] is True
+
+
+def test_no_bucket_account_or_region_of_anybody_is_in_it() -> None:
+    text = (ROOT / "samconfig.toml").read_text()
+    assert not re.search(r"\d{12}|arn:|s3_bucket|region|role", text)
