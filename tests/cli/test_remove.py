@@ -8,6 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 from cli.conftest import Deltaic
 from deltaic_ops.deploy.intrinsics import read
+from deltaic_ops.deploy.removal import deletions
 from deltaic_ops.deploy.template import TEMPLATE
 from deltaic_ops.local.embedded import EmbeddedAws
 
@@ -69,3 +70,26 @@ def test_a_stack_goes_when_it_is_told_to_and_its_state_stays(
 
     missing = deltaic("remove --yes")
     assert (missing.exit_code, f"there is no stack '{STACK}'" in missing.output) == (1, True)
+
+
+def test_a_stack_of_somebody_else_is_left_alone(formation: Any, embedded_aws: EmbeddedAws) -> None:
+    other = {"Resources": {"Log": {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": "/somebody/else"}}}}
+    formation.create_stack(StackName="somebody-else", TemplateBody=json.dumps(other))
+    formation.get_waiter("stack_create_complete").wait(StackName="somebody-else", WaiterConfig={"Delay": 1})
+    command = Deltaic({**embedded_aws.environment, "DELTAIC_STACK": "somebody-else"})
+    refused = command("remove --yes")
+    assert (refused.exit_code, "left alone" in refused.output) == (1, True)
+    assert formation.describe_stacks(StackName="somebody-else")["Stacks"][0]["StackStatus"] == "CREATE_COMPLETE"
+    examined = command("doctor")
+    assert "FAILED the stack stands 'somebody-else' is not a stack of Deltaic's" in examined.output
+
+
+def test_of_everything_that_the_template_keeps_it_is_told_how_to_delete_it() -> None:
+    kept = {
+        logical_id: one["Type"]
+        for logical_id, one in read(TEMPLATE)["Resources"].items()
+        if one.get("DeletionPolicy", "Delete") != "Delete"
+    }
+    assert {"Catalog", "Tokens", "TokenKey"} <= set(kept)
+    commands = deletions(kept)
+    assert all(any(f" {name} " in f"{line} " or f"//{name} " in line for line in commands) for name in kept), commands

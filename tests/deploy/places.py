@@ -46,6 +46,8 @@ class Place:
     """The gateway's own errors are those of the template."""
     roles: bool = True
     """A function cannot do what its role does not allow."""
+    private: bool = True
+    """S3 refuses who has no signature at all."""
     keys: bool = True
     """The keys that a grant is bound to (`dynamodb:LeadingKeys`) bind."""
 
@@ -90,6 +92,7 @@ def localstack_core(folder: Path, build: Path) -> Iterator[Place]:
             yield Place(
                 *("localstack-core", dict(there.environment), endpoint, deployment, client, lake),
                 roles=False,
+                private=False,
                 keys=False,
             )
         finally:

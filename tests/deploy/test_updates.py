@@ -147,7 +147,7 @@ def test_updates_and_one_that_is_taken_back_fail_no_request(
         )
         return stack["StackStatus"], said["Environment"]["Variables"]["POWERTOOLS_LOG_LEVEL"]
 
-    with pytest.raises(SamError, match="NeverComes"):
+    with pytest.raises(SamError, match="UPDATE_ROLLBACK_COMPLETE"):
         deploy_with(never_ready, LogLevel="ERROR")
     assert live() == ("UPDATE_ROLLBACK_COMPLETE", "INFO")
     deploy_with(LogLevel="WARNING")

@@ -4,9 +4,11 @@ import json
 import re
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import yaml
 from bench import layers
 from deltaic_ops.deploy.template import ROOT
 from deltaic_ops.supply import age, sbom
@@ -92,3 +94,16 @@ def test_the_report_has_the_layers_sizes_as_they_were_measured() -> None:
     assert (ROOT / "infra" / "bench" / "report.md").read_text().endswith("\n".join(layers.chapter(measured)) + "\n")
     assert len(measured) == 4
     assert max(one["bytes"] for one in measured) < LIMIT
+
+
+def test_a_forge_runs_the_release_and_no_code_of_others_but_the_checkout() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
+    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
+    assert [step["uses"].partition("@")[0] for step in steps if "uses" in step] == ["actions/checkout"]
+    assert ".ci/release" in [step.get("run") for step in steps]
+    assert workflow["permissions"] == {"contents": "write"}
+    release = ROOT / ".ci" / "release"
+    assert release.stat().st_mode & 0o111
+    named = re.findall(r"python -m ([\w.]+)", release.read_text())
+    assert named
+    assert [module for module in named if find_spec(module) is None] == []

@@ -23,13 +23,15 @@ def remove(
     again only when that is gone, because its tables have the same names: take a backup, which restores into it.
 
     \b
-    deltaic --stack deltaic-dev backup last.jsonl
+    deltaic remove
     deltaic --stack deltaic-dev remove
     deltaic --stack deltaic-dev remove --yes --json
     """
     out = operator(ctx, as_json)
     client = out.connection.client("cloudformation")
     stack = read_stack(client, out.connection.stack)
+    if not stack.ours:
+        raise InvalidParameter(f"'{stack.name}' is not a stack of Deltaic's: it is left alone")
     going = len(stack.resources) - len(stack.kept)
     out.note(f"{stack.name}: {going} resources go, and with them {stack.outputs.get('Endpoint', 'the endpoint')}")
     out.note(f"these stay: {', '.join(stack.kept) or 'none'}; and so do all data buckets")

@@ -18,13 +18,17 @@ _DELETE = {
         "aws dynamodb delete-table --table-name {0}",
     ),
     "AWS::SecretsManager::Secret": ("aws secretsmanager delete-secret --secret-id {0} --recovery-window-in-days 7",),
+    "AWS::Backup::BackupVault": (
+        "# first what is in it: aws backup list-recovery-points-by-backup-vault --backup-vault-name {0}",
+        "aws backup delete-backup-vault --backup-vault-name {0}",
+    ),
     "AWS::S3::Bucket": ("aws s3 rb s3://{0} --force",),
 }
 
 
 def deletions(kept: Mapping[str, str]) -> list[str]:
     """Return the commands that delete what outlives a stack (`Stack.kept`), for good."""
-    return [line.format(name) for name, kind in kept.items() for line in _DELETE.get(kind, (f"# {kind} {{0}}",))]
+    return [line.format(name) for name, kind in kept.items() for line in _DELETE[kind]]
 
 
 def remove(client: "CloudFormationClient", stack: Stack) -> None:

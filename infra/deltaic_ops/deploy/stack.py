@@ -11,6 +11,7 @@ from deltaic.errors import NotFound
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation import CloudFormationClient
 
+_STATE = {"Catalog", "Tokens", "TokenKey"}
 _KEPT = ("Retain", "RetainExceptOnCreate")
 
 
@@ -30,6 +31,11 @@ class Stack:
 
     kept: Mapping[str, str]
     """Types, by the physical ids of what stays when the stack is deleted (DeletionPolicy)."""
+
+    @property
+    def ours(self) -> bool:
+        """Whether it was made of template.yaml."""
+        return self.resources.keys() >= _STATE
 
     def list_of(self, parameter: str) -> list[str]:
         """Return the values of a parameter that is a list."""

@@ -46,7 +46,7 @@ def examine(what: Examined, only: tuple[str, str, str] | None = None) -> Iterato
     yield account.clock(what.client("sts").meta.endpoint_url)
     stack = None
     try:
-        stack = read_stack(what.client("cloudformation"), what.stack)
+        stack = _our_stack(what)
         yield _stands(stack)
     except NotFound as missing:
         if what.deployed:
@@ -65,6 +65,14 @@ def examine(what: Examined, only: tuple[str, str, str] | None = None) -> Iterato
         yield from _catalog(what, stack, only)
     except DeltaicError as refusal:
         yield Finding("reads the catalog", "failed", refusal.message, "the two tables, above")
+
+
+def _our_stack(what: Examined) -> Stack:
+    """Read the stack; raises NotFound too for one that is somebody else's."""
+    stack = read_stack(what.client("cloudformation"), what.stack)
+    if not stack.ours:
+        raise NotFound(f"'{stack.name}' is not a stack of Deltaic's")
+    return stack
 
 
 def _stands(stack: Stack) -> Finding:
