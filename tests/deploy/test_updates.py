@@ -30,10 +30,10 @@ WAITS_IN_VAIN = """
     Type: AWS::CloudFormation::WaitConditionHandle
   NeverComes:
     Type: AWS::CloudFormation::WaitCondition
-    DependsOn: [QueryTable, ListShares, GetTableVersion, Authorizer]
+    DependsOn: [QueryTable, GetQuery, ListTableChanges]
     Properties: {Handle: !Ref Handle, Timeout: "1", Count: 1}
 """
-"""What makes an update fail after it has changed every function."""
+"""What makes an update fail after it has changed the functions that sign."""
 
 
 @dataclass
@@ -140,18 +140,19 @@ def never_ready(built: Path) -> Path:
 def test_updates_and_one_that_is_taken_back_fail_no_request(
     readers: Readers, deploy_with: Callable[..., Deployment], never_ready: Path, client: Callable[[Any], Any]
 ) -> None:
-    def live() -> tuple[str, str]:
+    def live() -> tuple[str, str, str]:
         [stack] = client("cloudformation").describe_stacks(StackName="deltaic-deploytest")["Stacks"]
         said = client("lambda").get_function_configuration(
             FunctionName="deltaic-deploytest-query-table", Qualifier="live"
         )
-        return stack["StackStatus"], said["Environment"]["Variables"]["POWERTOOLS_LOG_LEVEL"]
+        variables = said["Environment"]["Variables"]
+        return stack["StackStatus"], variables["URL_TTL_SECONDS"], variables["POWERTOOLS_LOG_LEVEL"]
 
     with pytest.raises(SamError, match="UPDATE_ROLLBACK_COMPLETE"):
-        deploy_with(never_ready, LogLevel="ERROR")
-    assert live() == ("UPDATE_ROLLBACK_COMPLETE", "INFO")
+        deploy_with(never_ready, UrlTtlSeconds="1900")
+    assert live() == ("UPDATE_ROLLBACK_COMPLETE", "3600", "INFO")
     deploy_with(LogLevel="WARNING")
-    assert live() == ("UPDATE_COMPLETE", "WARNING")
+    assert live() == ("UPDATE_COMPLETE", "3600", "WARNING")
     while sum(readers.answers.values()) < LEAST_REQUESTS and not readers.failed:
         time.sleep(0.1)
     readers.stop()

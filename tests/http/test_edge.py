@@ -3,8 +3,10 @@
 import asyncio
 import gzip
 import json
+import time
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from asgi_app import FAILED, answer_of, body_of, run, scope
@@ -74,6 +76,35 @@ def test_the_audit_line_says_how_an_answer_ended(caplog: pytest.LogCaptureFixtur
         ("abandoned", 1, 10),
     ]
     assert [(line["tableId"], line["version"], "limit" in line) for line in lines[1:]] == [("t-1", 7, False)] * 3
+
+
+def test_alarms_see_of_all_endpoints_when_answers_begin_and_whether_they_broke(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POWERTOOLS_METRICS_DISABLED", "false")
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "deltaic-test")
+
+    def slow_at_its_end() -> Iterator[bytes]:
+        yield b"one\n"
+        time.sleep(0.05)
+        yield b"two\n"
+
+    for chunks in (slow_at_its_end(), breaks()):
+        with suppress(RuntimeError):
+            answer_of(streaming(chunks), stream=True)
+    answer_of(refused, stream=False)
+    emitted = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
+    by_dimensions: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for line in emitted:
+        [directive] = line["_aws"]["CloudWatchMetrics"]
+        assert directive["Namespace"] == "Deltaic"
+        assert line["service"] == "deltaic-test"
+        by_dimensions.setdefault(tuple(sorted(directive["Dimensions"][0])), []).append(line)
+    of_endpoint, of_service = by_dimensions["endpoint", "service"], by_dimensions["service",]
+    assert [line["BrokenStreams"] for line in of_service] == [[0], [1], [0]]
+    assert [line["Failures"] for line in of_endpoint] == [[0], [1], [0]]
+    [first], [whole] = of_service[0]["FirstByte"], of_endpoint[0]["Latency"]
+    assert first + 50 <= whole + 0.2  # both are rounded
 
 
 async def nothing_more() -> Message:

@@ -22,8 +22,8 @@ _STYLES = {"holds": "green", "fails": "bold red", "not tried": "yellow"}
 
 def conformance(
     ctx: typer.Context,
-    url: Annotated[str, typer.Argument(metavar="[URL]", help="The endpoint; else the profile's.")] = "",
-    profile: Annotated[Path, typer.Option(metavar="FILE", help="The profile file of a recipient.")] = Path(),
+    profile: Annotated[Path, typer.Option(metavar="FILE", help="The profile file of a recipient.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="The endpoint; else the profile's.")] = "",
     tables: Annotated[int, typer.Option(min=1, help="How many of each share are read.")] = TABLES,
     as_json: AsJson = False,
 ) -> None:
