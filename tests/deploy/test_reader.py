@@ -57,7 +57,8 @@ def test_an_intrinsic_is_resolved(value: str, expected: object, tmp_path: Path) 
         pytest.param("!GetAtt Table.StreamArn", "Table.StreamArn", id="unknown attribute"),
         pytest.param("!Sub '${Nothing}'", "Nothing", id="unknown name in a text"),
         pytest.param("!If [Nothing, 1, 2]", "Nothing", id="unknown condition"),
-        pytest.param("!FindInMap [A, b, c]", "Fn::FindInMap", id="intrinsic that is not understood"),
+        pytest.param("!FindInMap [Sizes, !Ref Stage, Memory]", "Sizes, dev, Memory", id="unknown mapping"),
+        pytest.param("!Cidr [a, 1, 8]", "Fn::Cidr", id="intrinsic that is not understood"),
     ],
 )
 def test_what_is_not_understood_is_named(value: str, named: str, tmp_path: Path) -> None:

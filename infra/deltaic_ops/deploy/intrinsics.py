@@ -134,9 +134,12 @@ class Resolver:
         return self(branches[1] if self.condition(branches[0]) else branches[2])
 
     def _find(self, path: Sequence[Any]) -> Any:
-        found = self._document["Mappings"]
-        for key in path:
-            found = found[self(key)]
+        keys = [self(key) for key in path]
+        found = self._document.get("Mappings", {})
+        for key in keys:
+            if key not in found:
+                raise TemplateError(f"the template maps nothing by {', '.join(map(str, keys))}")
+            found = found[key]
         return found
 
     def _sub(self, argument: Any) -> str:
