@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +22,9 @@ SHARE = "checkpointed"
 
 
 @pytest.fixture(scope="module")
-def catalog(deployment: Deployment, lake: str, embedded_aws: EmbeddedAws, client: Callable[[Any], Any]) -> CatalogAdmin:
+def catalog(
+    deployment: Deployment, lake: str, embedded_aws: EmbeddedAws, client: Callable[[Any], Any]
+) -> Iterator[CatalogAdmin]:
     """Return a catalog with three tables that take part: one at home, one in a storage with keys, one out of reach."""
     outputs, told = deployment.outputs, embedded_aws.environment
     admin = CatalogAdmin(
@@ -42,7 +44,9 @@ def catalog(deployment: Deployment, lake: str, embedded_aws: EmbeddedAws, client
         for number in range(11):
             write_deltalake(location, pa.table({"x": [number]}), mode="append", storage_options=options)
         admin.tables.create(SHARE, "s", name, location, storage=storage, checkpoint=True)
-    return admin
+    yield admin
+    admin.shares.delete(SHARE, force=True)
+    admin.storages.delete("keyed")
 
 
 def logged(client: Callable[[Any], Any], since: float) -> list[dict[str, Any]]:

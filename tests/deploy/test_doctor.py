@@ -18,6 +18,7 @@ from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.deploy.sam import Deployment
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import write_deltalake
+from typer.testing import Result
 
 pytestmark = pytest.mark.deploy
 
@@ -37,7 +38,10 @@ class Stack:
         self, *, deltaic: Deltaic | None = None, options: str = "", **variables: str
     ) -> dict[str, dict[str, str]]:
         """Return the findings by what was looked at, after seeing that the exit code is theirs."""
-        answer = (deltaic or self.deltaic)(f"{options} doctor --table {TABLE} --json", **variables)
+        return self.read((deltaic or self.deltaic)(f"{options} doctor --table {TABLE} --json", **variables))
+
+    def read(self, answer: Result) -> dict[str, dict[str, str]]:
+        """Return the findings of a run of the doctor."""
         found = json.loads(answer.stdout)
         assert answer.exit_code == any(one["verdict"] == "failed" for one in found), answer.output
         assert all(bool(one["remedy"]) == (one["verdict"] in {"failed", "warning"}) for one in found), found
@@ -227,7 +231,8 @@ def test_everything_that_is_wrong_is_found_with_its_remedy(stack: Stack) -> None
     with ExitStack() as defects:
         for wrong in WRONG:
             defects.enter_context(wrong(stack))
-        found = stack.found()
+        answer = stack.deltaic(f"doctor --table {TABLE} --json")
+    found = stack.read(answer)  # now that everything is mended
     for expected in WRONG.values():
         for check, (verdict, remedy) in expected.items():
             assert (found[check]["verdict"], remedy in found[check]["remedy"]) == (verdict, True), found[check]

@@ -162,7 +162,7 @@ def test_a_failing_job_raises_the_alarm_and_leaves_everything_as_it_was(jobs: Jo
     [message] = jobs.client("sqs").receive_message(QueueUrl=queue, WaitTimeSeconds=20)["Messages"]
     alarm = json.loads(json.loads(message["Body"])["Message"])
     assert alarm["Trigger"]["MetricName"] == "FailedJobs"
-    assert "deltaic pipeline logs" in alarm["AlarmDescription"]
+    assert "infra/runbook.md#jobfailuresalarm" in alarm["AlarmDescription"]
 
 
 def test_a_table_is_maintained_there(jobs: Jobs) -> None:

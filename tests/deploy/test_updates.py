@@ -1,6 +1,7 @@
 """Recipients who read while the stack is deployed anew notice nothing, whether that is done or taken back."""
 
 import json
+import logging
 import threading
 import time
 from collections import Counter
@@ -15,11 +16,14 @@ import pytest
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.deploy.sam import Deployment, SamError
+from deltaic_ops.deploy.template import load_template
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import write_deltalake
 
 pytestmark = pytest.mark.deploy
 
+LOG = logging.getLogger(__name__)
+FUNCTIONS = [function.name for function in load_template(parameters={"Stage": "deploytest"}).functions.values()]
 LEAST_REQUESTS = 1000
 REPEATED = {429, 503}
 """What every client repeats (PROTOCOL.md, "REST APIs"); the embedded AWS starves functions while others start."""
@@ -140,21 +144,29 @@ def never_ready(built: Path) -> Path:
 def test_updates_and_one_that_is_taken_back_fail_no_request(
     readers: Readers, deploy_with: Callable[..., Deployment], never_ready: Path, client: Callable[[Any], Any]
 ) -> None:
-    def live() -> tuple[str, str, str]:
-        [stack] = client("cloudformation").describe_stacks(StackName="deltaic-deploytest")["Stacks"]
-        said = client("lambda").get_function_configuration(
-            FunctionName="deltaic-deploytest-query-table", Qualifier="live"
-        )
-        variables = said["Environment"]["Variables"]
-        return stack["StackStatus"], variables["URL_TTL_SECONDS"], variables["POWERTOOLS_LOG_LEVEL"]
+    def live() -> dict[str, tuple[int, str]]:
+        functions = client("lambda")
+        found = [functions.get_function_configuration(FunctionName=name, Qualifier="live") for name in FUNCTIONS]
+        return {said["FunctionName"]: (int(said["Version"]), said["SnapStart"]["ApplyOn"]) for said in found}
 
-    with pytest.raises(SamError, match="UPDATE_ROLLBACK_COMPLETE"):
-        deploy_with(never_ready, UrlTtlSeconds="1900")
-    assert live() == ("UPDATE_ROLLBACK_COMPLETE", "3600", "INFO")
-    deploy_with(LogLevel="WARNING")
-    assert live() == ("UPDATE_COMPLETE", "3600", "WARNING")
+    def state() -> str:
+        [stack] = client("cloudformation").describe_stacks(StackName="deltaic-deploytest")["Stacks"]
+        return str(stack["StackStatus"])
+
+    with pytest.raises(SamError, match=r"NeverComes|UPDATE_ROLLBACK"):
+        deploy_with(never_ready, SnapStart="enabled")
+    before = live()
+    assert (state(), {snapshots for _, snapshots in before.values()}) == ("UPDATE_ROLLBACK_COMPLETE", {"None"})
+    deploy_with(SnapStart="enabled")
+    # A changed parameter reaches what answers, by one new version of each function, and no other version is kept.
+    assert live() == {name: (version + 1, "PublishedVersions") for name, (version, _) in before.items()}
+    assert state() == "UPDATE_COMPLETE"
+    for name, (version, _) in live().items():
+        listed = client("lambda").list_versions_by_function(FunctionName=name)["Versions"]
+        assert [one["Version"] for one in listed] == ["$LATEST", str(version)]
     while sum(readers.answers.values()) < LEAST_REQUESTS and not readers.failed:
         time.sleep(0.1)
     readers.stop()
+    LOG.info("%s, %d repeated", dict(readers.answers), readers.repeated)
     assert readers.failed == [], readers.answers
     assert min(readers.answers[what] for what in ("list", "version", "query", "byte")) > 0
