@@ -69,6 +69,7 @@ def _page(figures: Sequence[Figure], plots: Mapping[str, tuple[str, str]], machi
         "The server is what `deltaic serve` runs: the real Lambda handlers behind the local gateway, catalog and",
         "signing role in the embedded AWS, so URLs carry a session token. The client is a raw socket.",
         "Rivals run in the same run, on the same store, in processes of their own.",
+        "What they and we keep of the protocol is in [conformance.md](../conformance.md).",
         "",
         "CPU is that of the whole gateway process: HTTP, authorizer, catalog lookup, log, signing, lines. Times are",
         "the least of a few runs on a machine that others use too; trust CPU, counts and ratios first.",

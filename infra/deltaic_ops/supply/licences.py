@@ -49,11 +49,11 @@ def licence(package: str) -> str:
     except PackageNotFoundError:
         return ELSEWHERE
     classifiers = [one.rpartition(" :: ")[2] for one in said.get_all("Classifier") or [] if one.startswith("License")]
-    field = (said["License"] or "").strip().splitlines()[0].strip() if (said["License"] or "").strip() else ""
+    field = next(iter((said.get("License") or "").strip().splitlines()), "").strip()
     field = re.sub(r"\s*\(.*", "", field) if field.startswith("The MIT") else field
     field = field.partition("  ")[0]
-    if said["License-Expression"]:
-        return str(said["License-Expression"])
+    if expression := said.get("License-Expression"):
+        return str(expression)
     # "Dual License" says less than the classifiers do.
     if field and len(field) <= _SHORT and field != "Dual License":
         return _WORDS.get(field, field)
