@@ -5,7 +5,7 @@ uv run python -m deltaic_ops.supply.licences        # writes infra/licences.md
 
 import re
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, metadata
+from importlib.metadata import PackageMetadata, PackageNotFoundError, metadata
 
 from deltaic_ops.deploy.template import ROOT
 from deltaic_ops.supply.products import PRODUCTS, bill
@@ -49,15 +49,19 @@ def licence(package: str) -> str:
     except PackageNotFoundError:
         return ELSEWHERE
     classifiers = [one.rpartition(" :: ")[2] for one in said.get_all("Classifier") or [] if one.startswith("License")]
-    field = next(iter((said.get("License") or "").strip().splitlines()), "").strip()
+    field = next(iter(_field(said, "License").strip().splitlines()), "").strip()
     field = re.sub(r"\s*\(.*", "", field) if field.startswith("The MIT") else field
     field = field.partition("  ")[0]
-    if expression := said.get("License-Expression"):
-        return str(expression)
+    if expression := _field(said, "License-Expression"):
+        return expression
     # "Dual License" says less than the classifiers do.
     if field and len(field) <= _SHORT and field != "Dual License":
         return _WORDS.get(field, field)
     return " OR ".join(_WORDS.get(one, one) for one in classifiers) or "unknown"
+
+
+def _field(said: PackageMetadata, name: str) -> str:
+    return said[name] if name in said else ""  # noqa: SIM401 -- the type has no `get`
 
 
 def refused(packages: Iterable[str]) -> list[str]:
