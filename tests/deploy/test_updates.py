@@ -144,8 +144,9 @@ def never_ready(built: Path) -> Path:
 def test_updates_and_one_that_is_taken_back_fail_no_request(
     readers: Readers, deploy_with: Callable[..., Deployment], never_ready: Path, client: Callable[[Any], Any]
 ) -> None:
+    functions = client("lambda")
+
     def live() -> dict[str, tuple[int, str]]:
-        functions = client("lambda")
         found = [functions.get_function_configuration(FunctionName=name, Qualifier="live") for name in FUNCTIONS]
         return {said["FunctionName"]: (int(said["Version"]), said["SnapStart"]["ApplyOn"]) for said in found}
 
@@ -153,17 +154,20 @@ def test_updates_and_one_that_is_taken_back_fail_no_request(
         [stack] = client("cloudformation").describe_stacks(StackName="deltaic-deploytest")["Stacks"]
         return str(stack["StackStatus"])
 
-    with pytest.raises(SamError, match=r"NeverComes|UPDATE_ROLLBACK"):
-        deploy_with(never_ready, SnapStart="enabled")
     before = live()
-    assert (state(), {snapshots for _, snapshots in before.values()}) == ("UPDATE_ROLLBACK_COMPLETE", {"None"})
     deploy_with(SnapStart="enabled")
     # A changed parameter reaches what answers, by one new version of each function, and no other version is kept.
-    assert live() == {name: (version + 1, "PublishedVersions") for name, (version, _) in before.items()}
-    assert state() == "UPDATE_COMPLETE"
-    for name, (version, _) in live().items():
-        listed = client("lambda").list_versions_by_function(FunctionName=name)["Versions"]
+    after = live()
+    assert after == {name: (version + 1, "PublishedVersions") for name, (version, _) in before.items()}
+    for name, (version, _) in after.items():
+        listed = functions.list_versions_by_function(FunctionName=name)["Versions"]
         assert [one["Version"] for one in listed] == ["$LATEST", str(version)]
+    with pytest.raises(SamError, match=r"NeverComes|UPDATE_ROLLBACK"):
+        deploy_with(never_ready, SnapStart="disabled")
+    assert (state(), {snapshots for _, snapshots in live().values()}) == (
+        "UPDATE_ROLLBACK_COMPLETE",
+        {"PublishedVersions"},
+    )
     while sum(readers.answers.values()) < LEAST_REQUESTS and not readers.failed:
         time.sleep(0.1)
     readers.stop()
