@@ -1,10 +1,9 @@
 """What is compared with the reference server, and what is written of it."""
 
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from itertools import count
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from bench.client import Client
 from bench.figures import Figure
 from bench.reference import NAME
 from bench.serving import Server
+from served import served
 
 HEAD = b'{"protocol":{"minReaderVersion":1}}\n{"metaData":{"id":"m"}}\n'
 
@@ -45,17 +45,10 @@ def serving(body: bytes) -> Start:
             self.end_headers()
             self.wfile.write(chunked(body))
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
     @contextmanager
     def started() -> Iterator[Server]:
-        with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
-            thread = threading.Thread(target=server.serve_forever, args=[0.01])
-            thread.start()
-            yield Server(Client(f"http://127.0.0.1:{server.server_port}/delta-sharing", "t"), os.getpid())
-            server.shutdown()
-            thread.join()
+        with served(Answer) as where:
+            yield Server(Client(f"{where}/delta-sharing", "t"), os.getpid())
 
     def start() -> AbstractContextManager[Server]:
         return started()

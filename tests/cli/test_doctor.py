@@ -1,10 +1,9 @@
 """What `deltaic doctor` says where no stack is deployed, and what it makes of an answer that streams or does not."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import deltalake
 import httpx
@@ -16,6 +15,7 @@ from deltaic_ops.cli import app
 from deltaic_ops.doctor.findings import Finding
 from deltaic_ops.doctor.reading import MOST_BYTES, streams
 from deltaic_ops.verify import Caller, path_of
+from served import served
 from typer.testing import CliRunner, Result
 
 FILES = 4000
@@ -81,19 +81,8 @@ def server(status: int, size: int) -> Iterator[Caller]:
             self.end_headers()
             self.wfile.write(b"x" * size)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    running = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=running.serve_forever, daemon=True)
-    thread.start()
-    try:
-        with httpx.Client() as client:
-            yield Caller(client, f"http://127.0.0.1:{running.server_port}", "t" * 20)
-    finally:
-        running.shutdown()
-        running.server_close()
-        thread.join()
+    with served(Handler) as where, httpx.Client() as client:
+        yield Caller(client, where, "t" * 20)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,9 @@
 """What `deltaic verify` says of a server that is right, and of servers that are wrong in one thing each."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import deltalake
@@ -14,6 +13,7 @@ import pytest
 from client.provider import SHARE, Provider, provide
 from deltaic_ops.cli import app
 from deltaic_ops.verify import Caller, Finding, verify
+from served import served
 from typer.testing import CliRunner, Result
 
 
@@ -96,9 +96,6 @@ def wrong(defect: str) -> Iterator[str]:
 
         do_GET = do_POST = _answer  # noqa: N815 -- the base class's names
 
-        def log_message(self, *_: object) -> None:
-            pass
-
     def said(path: str, known: bool) -> tuple[int, bytes, dict[str, str]]:
         place, _, query = path.partition("?")
         if place == "/file":
@@ -117,19 +114,12 @@ def wrong(defect: str) -> Iterator[str]:
             return 200, json.dumps({"items": [{"name": "t", "schema": "x", "share": "s"}]}).encode(), {}
         if place.endswith("version"):
             return 200, b"", {} if defect == "versionless" else {"Delta-Table-Version": "3"}
-        url = f"http://127.0.0.1:{server.server_port}/file?signature=abcdefgh"
+        url = f"{where}/file?signature=abcdefgh"
         lines: list[dict[str, Any]] = [{"protocol": {}}, {"metaData": {}}, {"file": {**FILE["file"], "url": url}}]
         return 200, b"".join(json.dumps(line).encode() + b"\n" for line in lines[defect == "headless" :]), {}
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with served(Handler) as where:
+        yield where
 
 
 @pytest.mark.parametrize(

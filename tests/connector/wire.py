@@ -5,10 +5,11 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 from urllib.parse import urlsplit
+
+from served import served
 
 TIMEOUT_SECONDS: Final = 120
 PER_CONNECTION: Final = frozenset(
@@ -89,15 +90,6 @@ def tapped(endpoint: str) -> Iterator[Wire]:
 
         do_GET = do_POST = do_HEAD = pass_on  # noqa: N815 -- http.server finds them by these names
 
-        def log_message(self, *_: Any) -> None:
-            """Print nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Tap) as proxy:
-        wire = Wire(f"http://127.0.0.1:{proxy.server_port}{target.path}")
-        thread = Thread(target=proxy.serve_forever)
-        thread.start()
-        try:
-            yield wire
-        finally:
-            proxy.shutdown()
-            thread.join()
+    with served(Tap) as where:
+        wire = Wire(f"{where}{target.path}")
+        yield wire

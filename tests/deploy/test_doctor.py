@@ -2,12 +2,11 @@
 
 import io
 import json
-import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.deploy.sam import Deployment
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import write_deltalake
+from served import served
 from typer.testing import Result
 
 pytestmark = pytest.mark.deploy
@@ -259,18 +259,8 @@ def answering(body: str, status: int = 200, date: str = "") -> Iterator[str]:
         def date_time_string(self, timestamp: float | None = None) -> str:
             return date or super().date_time_string(timestamp)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with served(Handler) as where:
+        yield where
 
 
 def test_a_clock_that_is_off_is_the_first_finding_and_a_small_quota_a_warning(stack: Stack) -> None:

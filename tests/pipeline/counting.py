@@ -1,13 +1,14 @@
 """What stands between a reader and the store, and counts the bytes that pass: a witness that writes no log."""
 
 import http.client
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import ClassVar
 from urllib.parse import unquote, urlsplit
+
+from served import served
 
 
 @dataclass
@@ -48,15 +49,5 @@ def counting(upstream: str, bucket: str) -> Iterator[Counted]:
 
         do_HEAD = do_GET  # noqa: N815 -- its name is http.server's
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Passing) as server:
-        counted.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield counted
-        finally:
-            server.shutdown()
-            thread.join()
+    with served(Passing) as counted.url:
+        yield counted

@@ -1,10 +1,9 @@
 """Jars are fetched once, are the pinned bytes or nothing, and need no network afterwards."""
 
 import hashlib
-import http.server
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from deltaic_ops.local.embedded import free_port
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.jars import DELTA, S3A, Jar, ensure
 from deltaic_pipeline.machine import MAVEN_CENTRAL, Machine, machine
+from served import served
 
 
 def a_jar(artifact: str, content: bytes) -> Jar:
@@ -35,7 +35,7 @@ class Repository:
 
 @pytest.fixture
 def repository() -> Iterator[Repository]:
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             known.asked.append(self.path)
             content = known.files.get(self.path)
@@ -46,20 +46,10 @@ def repository() -> Iterator[Repository]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the base class names it so
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    known = Repository(f"http://127.0.0.1:{server.server_port}")
-    known.files = {f"/{jar.path}": CONTENTS[jar.artifact] for jar in JARS}
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with served(Handler) as where:
+        known = Repository(where)
+        known.files = {f"/{jar.path}": CONTENTS[jar.artifact] for jar in JARS}
         yield known
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def here(tmp_path: Path, repository: str) -> Machine:
