@@ -150,10 +150,6 @@ def test_updates_and_one_that_is_taken_back_fail_no_request(
         found = [functions.get_function_configuration(FunctionName=name, Qualifier="live") for name in FUNCTIONS]
         return {said["FunctionName"]: (int(said["Version"]), said["SnapStart"]["ApplyOn"]) for said in found}
 
-    def state() -> str:
-        [stack] = client("cloudformation").describe_stacks(StackName="deltaic-deploytest")["Stacks"]
-        return str(stack["StackStatus"])
-
     before = live()
     deploy_with(SnapStart="enabled")
     # A changed parameter reaches what answers, by one new version of each function, and no other version is kept.
@@ -164,10 +160,9 @@ def test_updates_and_one_that_is_taken_back_fail_no_request(
         assert [one["Version"] for one in listed] == ["$LATEST", str(version)]
     with pytest.raises(SamError, match=r"NeverComes|UPDATE_ROLLBACK"):
         deploy_with(never_ready, SnapStart="disabled")
-    assert (state(), {snapshots for _, snapshots in live().values()}) == (
-        "UPDATE_ROLLBACK_COMPLETE",
-        {"PublishedVersions"},
-    )
+    [stack] = client("cloudformation").describe_stacks(StackName="deltaic-deploytest")["Stacks"]
+    assert stack["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
+    assert {snapshots for _, snapshots in live().values()} == {"PublishedVersions"}
     while sum(readers.answers.values()) < LEAST_REQUESTS and not readers.failed:
         time.sleep(0.1)
     readers.stop()

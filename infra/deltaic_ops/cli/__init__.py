@@ -55,7 +55,8 @@ deltaic token create alice --profile alice.share
 
 The AWS that is meant is told by these options, else by the ordinary AWS
 variables; else it is LocalStack if it is up in the state folder, else the
-embedded one there, else what AWS's own files say. Commands on the catalog take --json.
+embedded one there, else what AWS's own files say. Commands on the catalog
+take --json.
 
 Exit codes: 0 done, 1 refused, 2 not understood.
 """

@@ -2,16 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import httpx
 import typer
-from rich.console import Console
 from rich.text import Text
 
-from deltaic_ops.cli.operator import AsJson, operator
+from deltaic_ops.cli.operator import AsJson, finding_line, operator
 from deltaic_ops.conformance.caller import Caller
 from deltaic_ops.conformance.run import TABLES, Finding, run
 from deltaic_ops.profile import read_profile
@@ -41,14 +39,8 @@ def conformance(
     out = operator(ctx, as_json)
     told, bearer = read_profile(profile)
     endpoint = (url or told).rstrip("/")
-    found = []
     with httpx.Client(timeout=TIMEOUT_SECONDS) as client:
-        for finding in run(Caller(client, endpoint, bearer), most=tables):
-            found.append(finding)
-            if not as_json:
-                _show(finding)
-    if as_json:
-        out.json([asdict(finding) for finding in found])
+        found = out.findings(run(Caller(client, endpoint, bearer), most=tables), _line)
     out.note(f"{summary(found)} at {endpoint}")
     if any(finding.result == "fails" for finding in found):
         raise typer.Exit(1)
@@ -60,9 +52,7 @@ def summary(found: Iterable[Finding]) -> str:
     return f"{count['holds']} hold, {count['fails']} fail, {count['not tried']} not tried"
 
 
-def _show(finding: Finding) -> None:
-    text = Text.assemble((f"{finding.result:<9} ", _STYLES[finding.result]), f"{finding.section:<40} ", finding.check)
-    text.append(f" {finding.said}", "dim")
-    if finding.remedy:
-        text.append(f"\n{'':10}must: {finding.remedy}")
-    Console(highlight=False).print(text, soft_wrap=True)
+def _line(finding: Finding) -> Text:
+    check = f"{finding.section:<40} {finding.check}"
+    remedy = finding.remedy and f"{'':10}must: {finding.remedy}"
+    return finding_line(f"{finding.result:<9}", _STYLES[finding.result], check, finding.said, remedy)

@@ -1,13 +1,11 @@
 """Decides what `deltaic doctor` does: a line for everything that was looked at, and what to do where it is wrong."""
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
-from deltaic_ops.cli.operator import AsJson, operator
+from deltaic_ops.cli.operator import AsJson, finding_line, operator
 from deltaic_ops.cli.words import table_name
 from deltaic_ops.doctor.examination import Examined, examine
 from deltaic_ops.doctor.findings import Finding
@@ -35,34 +33,24 @@ def doctor(
     out = operator(ctx, as_json)
     only = table_name(table) if table else None
     where = out.connection
-    found = []
-    for finding in examine(
-        Examined(
-            client=where.client,
-            admin=out.admin,
-            stack=where.stack,
-            region=where.region,
-            catalog_table=where.catalog_table,
-            tokens_table=where.tokens_table,
-            endpoint=(endpoint or where.sharing_endpoint).rstrip("/"),
-            deployed=not where.tables_are_told,
-        ),
-        only,
-    ):
-        found.append(finding)
-        if not as_json:
-            _show(finding)
-    if as_json:
-        out.json([asdict(finding) for finding in found])
+    examined = Examined(
+        client=where.client,
+        admin=out.admin,
+        stack=where.stack,
+        region=where.region,
+        catalog_table=where.catalog_table,
+        tokens_table=where.tokens_table,
+        endpoint=(endpoint or where.sharing_endpoint).rstrip("/"),
+        deployed=not where.tables_are_told,
+    )
+    found = out.findings(examine(examined, only), _line)
     counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in _STYLES}
     out.note(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
     if counts["failed"]:
         raise typer.Exit(1)
 
 
-def _show(finding: Finding) -> None:
+def _line(finding: Finding) -> Text:
     mark = finding.verdict.upper() if finding.verdict == "failed" else finding.verdict
-    text = Text.assemble((mark, _STYLES[finding.verdict]), f" {finding.check} ", (finding.said, "dim"))
-    if finding.remedy:
-        text.append(f"\n   {finding.remedy}")
-    Console(highlight=False).print(text, soft_wrap=True)
+    remedy = finding.remedy and f"   {finding.remedy}"
+    return finding_line(mark, _STYLES[finding.verdict], finding.check, finding.said, remedy)

@@ -38,7 +38,8 @@ def up(
     r"""Start LocalStack on this machine, roles and signed URLs enforced; nothing happens if it is up.
 
     With Docker its image is started by Compose (LOCALSTACK_AUTH_TOKEN, where its edition wants one), else LocalEmu, its
-    open fork, as a process: fetched once (400 MB), with Python 3.13, into ~/.cache/deltaic.
+    open fork, as a process: fetched once (400 MB), with Python 3.13, into ~/.cache/deltaic
+    (DELTAIC_CACHE).
 
     \b
     deltaic localstack up

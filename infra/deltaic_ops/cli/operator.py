@@ -3,10 +3,11 @@
 import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from deltaic.catalog.admin import CatalogAdmin
@@ -20,10 +21,14 @@ from rich.text import Text
 
 from deltaic_ops.cli.connection import Connection, Wishes, connection
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 __all__ = ["AsJson", "Operator", "Wishes", "operator"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for scripts.")]
 _Item = TypeVar("_Item", bound=Item)
+_Finding = TypeVar("_Finding", bound="DataclassInstance")
 
 Column = tuple[str, Callable[[Any], object]]
 """A heading, and what stands below it for an item."""
@@ -115,6 +120,17 @@ class Operator:
         if not self.as_json:
             _console(stderr=True).print(Text(text, style="dim"), soft_wrap=True)
 
+    def findings(self, found: Iterable[_Finding], line: Callable[[_Finding], Text]) -> list[_Finding]:
+        """Answer with what checks find as they find it, a line each for people, an array for scripts; returns it."""
+        seen = []
+        for finding in found:
+            seen.append(finding)
+            if not self.as_json:
+                Console(highlight=False).print(line(finding), soft_wrap=True)
+        if self.as_json:
+            self.json([asdict(finding) for finding in seen])
+        return seen
+
     def json(self, value: object) -> None:
         """Answer a script."""
         typer.echo(json.dumps(value, indent=2))
@@ -132,6 +148,14 @@ def operator(ctx: typer.Context, as_json: bool) -> Operator:
     found: Operator = ctx.obj
     found.as_json = as_json
     return found
+
+
+def finding_line(mark: str, style: str, check: str, said: str, remedy: str) -> Text:
+    """Return what people see of a check: its mark, what it saw, and below that what to do where there is something."""
+    text = Text.assemble((mark, style), f" {check} ", (said, "dim"))
+    if remedy:
+        text.append(f"\n{remedy}")
+    return text
 
 
 def one_line(message: str) -> str:

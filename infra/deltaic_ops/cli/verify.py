@@ -2,18 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import httpx
 import typer
 from deltaic.errors import Conflict, InvalidParameter, NotFound
-from rich.console import Console
 from rich.text import Text
 
 from deltaic_ops.brief_token import brief_token
-from deltaic_ops.cli.operator import AsJson, Operator, operator
+from deltaic_ops.cli.operator import AsJson, Operator, finding_line, operator
 from deltaic_ops.localstack.running import deployed
 from deltaic_ops.profile import read_profile
 from deltaic_ops.verify import TABLES, TIMEOUT_SECONDS, Caller, Finding
@@ -46,18 +44,13 @@ def verify(  # noqa: PLR0913, PLR0917 -- what a round needs
         profile = Path(local.profile)
     if bool(as_recipient) == (profile is not None):
         raise InvalidParameter("say as whom: --as RECIPIENT, or --profile FILE")
-    found = []
     with (
         _caller(out, as_recipient, profile, endpoint) as (where, bearer),
         httpx.Client(timeout=TIMEOUT_SECONDS) as client,
     ):
         strangers = _strangers(out, as_recipient) if as_recipient else []
-        for finding in checks(Caller(client, where, bearer), [share] if share else [], strangers, tables):
-            found.append(finding)
-            if not as_json:
-                _show(finding)
-    if as_json:
-        out.json([asdict(finding) for finding in found])
+        caller = Caller(client, where, bearer)
+        found = out.findings(checks(caller, [share] if share else [], strangers, tables), _line)
     failed = sum(not finding.holds for finding in found)
     out.note(f"{len(found) - failed} of {len(found)} checks hold at {where}")
     if failed:
@@ -88,9 +81,6 @@ def _strangers(out: Operator, recipient: str) -> list[str]:
     return [share.name for share in out.admin.shares.list() if share.name.lower() not in granted][:1]
 
 
-def _show(finding: Finding) -> None:
-    mark = ("ok", "green") if finding.holds else ("FAILED", "bold red")
-    text = Text.assemble(mark, f" {finding.check} ", (finding.said, "dim"))
-    if finding.remedy:
-        text.append(f"\n   look at {finding.remedy}")
-    Console(highlight=False).print(text, soft_wrap=True)
+def _line(finding: Finding) -> Text:
+    mark, style = ("ok", "green") if finding.holds else ("FAILED", "bold red")
+    return finding_line(mark, style, finding.check, finding.said, finding.remedy and f"   look at {finding.remedy}")
