@@ -14,9 +14,10 @@ import boto3
 import pytest
 from botocore.config import Config
 from deltaic_ops.local.embedded import free_port
+from deltaic_pipeline.machine import machine
 
 HERE = Path(__file__).parent
-JARS = Path.home() / ".cache" / "deltaic" / "dynamodb-local-3.3.1"
+JARS = machine().cache / "dynamodb-local-3.3.1"
 
 
 @contextmanager

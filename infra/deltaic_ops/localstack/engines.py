@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from deltaic.errors import Unavailable
+from deltaic_pipeline.machine import machine
 
 PYTHON: Final = "3.13"
 """Of the functions (template.yaml), and the only one on which both emulators run."""
-CACHE: Final = Path.home() / ".cache" / "deltaic"
 _INSTALL_SECONDS = 900
 
 
@@ -39,7 +39,7 @@ class Engine:
     @property
     def folder(self) -> Path:
         """Where its software lies."""
-        return CACHE / f"{self.name}-{self.version}"
+        return machine().cache / f"{self.name}-{self.version}"
 
     @property
     def python(self) -> Path:
@@ -73,8 +73,9 @@ def installed(engine: Engine) -> bool:
 
 def install(engine: Engine) -> None:
     """Fetch the software unless it is there; raises Unavailable. What is left of an attempt is done anew."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with _alone(CACHE / f"{engine.name}.lock"):
+    cache = engine.folder.parent
+    cache.mkdir(parents=True, exist_ok=True)
+    with _alone(cache / f"{engine.name}.lock"):
         if installed(engine):
             return
         shutil.rmtree(engine.folder, ignore_errors=True)
@@ -136,7 +137,7 @@ def _run(*command: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         command,
         env=told,
-        cwd=CACHE,
+        cwd=machine().cache,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
