@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -101,13 +102,7 @@ def _findings(endpoint: str, token: str) -> list[Finding]:
 
 def _shares() -> list[dict[str, Any]]:
     """Return what is shared as the reference server's file has it; it knows no access modes."""
-
-    def share(entry: Entry) -> str:
-        return entry.share
-
-    def schema(entry: Entry) -> str:
-        return entry.schema
-
+    share, schema = attrgetter("share"), attrgetter("schema")
     return [
         {
             "name": name,
