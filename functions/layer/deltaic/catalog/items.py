@@ -38,7 +38,7 @@ class Item:
 
 def _plain(name: str, value: Any) -> Any:
     if name.endswith("_at"):
-        return datetime.fromtimestamp(value, UTC)
+        return None if value is None else datetime.fromtimestamp(value, UTC)
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -101,6 +101,15 @@ class Table(Item):
     checkpoint: bool = False
     """Whether the stack's own function writes checkpoints into the table's log, for writers that leave none."""
 
+    partition_filter: str = ""
+    """Which rows are shared, as SQL over partition columns (deltaic.partition_filters); empty: all."""
+
+    hidden_columns: tuple[str, ...] = ()
+    """Partition columns that recipients do not see."""
+
+    view_properties: tuple[str, ...] | None = None
+    """The recipient properties that the rows of a view depend on; None for a table that is no view."""
+
     created_at: datetime
 
     @property
@@ -133,6 +142,55 @@ class Grant(Item):
     recipient_id: str
     share: str
     share_id: str
+    partition_filter: str = ""
+    """Which rows of the share's tables it may read, beside each table's own filter; empty: all of those."""
+
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View(Item):
+    """What a view is made of, beside its table entry; and how its last refresh went."""
+
+    share: str
+    schema_name: str
+    name: str
+    table_id: str
+    source: str
+    """`share.schema.table`, which the SQL calls `source`."""
+
+    sql: str
+    key: tuple[str, ...] = ()
+    """Columns that name a row of one recipient; empty: rows are compared as a whole."""
+
+    refresh: str = ""
+    """When it is refreshed, in the words of EventBridge Scheduler; empty: by hand, and when rights change."""
+
+    max_staleness: int = 0
+    """Seconds after its last refresh from which on it is due whatever its schedule says; 0: never."""
+
+    requested_at: datetime | None = None
+    """Since when a refresh is wanted, as rights changed; None: it is not."""
+
+    refreshed_at: datetime | None = None
+    last_refresh: dict[str, Any] = field(default_factory=dict)
+    """What the last refresh did, as `deltaic view show` says it."""
+
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant(Item):
+    """That a view holds the rows of all recipients with the same properties, and since which of its versions."""
+
+    table_id: str
+    policy: str
+    """deltaic.partition_filters.policies names it."""
+
+    since_version: int
+    values: dict[str, Any]
+    """The properties: text or a list of texts."""
+
     created_at: datetime
 
 

@@ -61,6 +61,16 @@ def table(share_name: str, schema_name: str, name: str) -> Key:
     return Key(f"share/{segment(share_name)}", f"table/{segment(schema_name)}/{segment(name)}")
 
 
+def view(share_name: str, schema_name: str, name: str) -> Key:
+    """Where it lies what a view is made of."""
+    return Key(f"share/{segment(share_name)}", f"view/{segment(schema_name)}/{segment(name)}")
+
+
+def variant(share_name: str, table_id: str, policy: str) -> Key:
+    """Where it is recorded that a view has the rows of a policy."""
+    return Key(f"share/{segment(share_name)}", f"variant/{segment(table_id)}/{segment(policy)}")
+
+
 def grant(recipient_id: str, share_name: str) -> Key:
     """Where a grant lies as its recipient sees it."""
     return Key(f"recipient/{segment(recipient_id)}", f"grant/{segment(share_name)}")
@@ -144,6 +154,16 @@ def all_tables(share_name: str, after: str | None = None) -> Range:
         return _range(pk, "table/", None)
     schema_key, _, table_key = after.partition("/")
     return Range(pk, f"table/{segment(schema_key)}/{segment(table_key)}\0", "table0")
+
+
+def views(share_name: str) -> Range:
+    """The views of a share."""
+    return _range(f"share/{segment(share_name)}", "view/", None)
+
+
+def variants(share_name: str, table_id: str) -> Range:
+    """The policies whose rows a view has."""
+    return _range(f"share/{segment(share_name)}", f"variant/{segment(table_id)}/", None)
 
 
 def grants(recipient: str, after: str | None = None) -> Range:
