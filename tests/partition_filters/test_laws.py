@@ -236,12 +236,13 @@ def oracle() -> duckdb.DuckDBPyConnection:
 
 
 def answers(oracle: duckdb.DuckDBPyConnection, condition: str, rows: list[dict[str, str | None]]) -> list[bool | None]:
+    columns = sorted(rows[0])
     typed = [
-        "(" + ", ".join([str(at), *(cast(text, TYPES[name]) for name, text in row.items())]) + ")"
+        "(" + ", ".join([str(at), *(cast(row[name], TYPES[name]) for name in columns)]) + ")"
         for at, row in enumerate(rows)
     ]
-    names = ", ".join(["at_row", *(f'"{name}"' for name in rows[0])])
-    asked = f"SELECT {condition} FROM (VALUES {', '.join(typed)}) t({names}) ORDER BY at_row"  # noqa: S608 -- of this test
+    names = ", ".join(["at_row", *(f'"{name}"' for name in columns)])
+    asked = f"SELECT {condition} FROM (VALUES {', '.join(typed)}) t({names}) ORDER BY at_row"  # noqa: S608 -- ours
     return [answer for (answer,) in oracle.execute(asked).fetchall()]
 
 
