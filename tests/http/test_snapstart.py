@@ -22,6 +22,7 @@ FOR_READERS_OF_LOGS = {
     "deltaic.catalog.queries",
     "deltaic.delta.cache",
     "deltaic.sharing.lines.line_cache",
+    "deltaic.storage.objects",
     "pyarrow",
     "pyarrow.compute",
 }

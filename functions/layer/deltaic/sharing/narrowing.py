@@ -4,7 +4,8 @@ from typing import Final
 
 from deltaic.catalog.reader import CatalogReader, GrantedTable
 from deltaic.errors import InvalidParameter, TableUnreadable, UnsupportedOperation
-from deltaic.partition_filters import PartitionFilter, parse
+from deltaic.partition_filters import parse
+from deltaic.partition_filters.conditions import PartitionFilter
 from deltaic.partition_filters.policies import policy
 from deltaic.sharing.rights import Rights
 
