@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from deltaic.pruning.partition_facts import values
 
-
 Shows: TypeAlias = Callable[[Sequence[str | None]], bool]
 """Whether files are shown that have these values in the columns that count."""
 
