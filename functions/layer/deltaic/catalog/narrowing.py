@@ -9,7 +9,7 @@ def checked_filter(text: str) -> str:
     """Return the text of a filter, or "" for none; raises InvalidParameter for what cannot be parsed."""
     if not text.strip():
         return ""
-    from deltaic.partition_filters.parsing import parse  # most commands have no filter
+    from deltaic.partition_filters.grammar import parse  # most commands have no filter
 
     return parse(text).text
 
