@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
+from deltaic import partition_filters
 from deltaic.errors import InvalidParameter
 
 
@@ -9,9 +10,7 @@ def checked_filter(text: str) -> str:
     """Return the text of a filter, trimmed, or "" for none; raises InvalidParameter for what cannot be parsed."""
     if not text.strip():
         return ""
-    from deltaic.partition_filters.grammar import parse  # most commands have no filter
-
-    return parse(text.strip()).text
+    return partition_filters.parse(text.strip()).text
 
 
 def checked_columns(columns: Sequence[str]) -> tuple[str, ...]:
