@@ -1,6 +1,6 @@
 """The table entries of the catalog: where a shared table lies and what may be done with it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 from uuid import uuid4
 
@@ -17,6 +17,14 @@ from deltaic.storage.locations import Location
 
 _ACCESS_MODES: Final = ("url", "dir")
 _LATEST_LONG: Final = 2**63 - 1
+
+Fit = Callable[[Table, Table | None], Table]
+"""From an entry that is about to be stored, and what it was before, to the entry as it may be: only its hidden columns
+may be spelled otherwise. Raises DeltaicError for one that may not be."""
+
+
+def _as_it_is(wanted: Table, _before: Table | None) -> Table:
+    return wanted
 
 
 class TableAdmin:
@@ -44,10 +52,12 @@ class TableAdmin:
         partition_filter: str = "",
         hidden_columns: Sequence[str] = (),
         table_id: str | None = None,
+        fit: Fit = _as_it_is,
     ) -> Table:
         """Make a table entry; raises NotFound for the schema or the storage, AlreadyExists, InvalidParameter.
 
-        Filter and hidden columns are not compared with the table itself.
+        `fit` compares what narrows it with the table itself, which the catalog does not know; nothing is stored if it
+        raises.
         """
         names.check_table_name(name)
         parent = self._records.schema(share, schema)
@@ -69,6 +79,7 @@ class TableAdmin:
             created_at=now(),
         )
         check_access(table.access_modes, table.partition_filter, table.hidden_columns)
+        table = fit(table, None)
         try:
             self._records.transact([
                 put_new(self._records.table, keys.table(share, schema, name), table.attributes()),
@@ -117,10 +128,11 @@ class TableAdmin:
         checkpoint: bool | None = None,
         partition_filter: str | None = None,
         hidden_columns: Sequence[str] | None = None,
+        fit: Fit = _as_it_is,
     ) -> Table:
         """Change what is given and keep the rest, the id above all; raises NotFound, InvalidParameter.
 
-        Filter and hidden columns are not compared with the table itself. Those of a view cannot be changed.
+        Filter and hidden columns of a view cannot be changed. `fit` is as in `create`.
         """
         assign: dict[str, Any] = {}
         if location is not None:
@@ -149,7 +161,8 @@ class TableAdmin:
                     f"'{share}.{schema}.{name}' is a view, whose SQL says what is shared: change the view"
                 )
             check_access(after.access_modes, after.partition_filter, after.hidden_columns)
-            return assign
+            hidden = fit(after, Table.read(before)).hidden_columns
+            return {**assign, "hidden_columns": hidden} if "hidden_columns" in assign else assign
 
         def moved(before: Attributes, after: Mapping[str, Any]) -> Writes:
             left, entered = before["storage"], after.get("storage", before["storage"])

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from deltaic.catalog.queries import QueryStore
 
 load_before_snapshot(
-    "botocore.config", "botocore.exceptions", "botocore.session", "deltaic.sharing.narrowing", "encodings.idna"
+    "botocore.config",
+    "botocore.exceptions",
+    "botocore.session",
+    "deltaic.partition_filters.grammar",
+    "deltaic.sharing.narrowing",
+    "encodings.idna",
 )
 reseed_after_restore()
 

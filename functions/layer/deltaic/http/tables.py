@@ -13,6 +13,7 @@ from deltaic.sharing.caller import TableName
 
 load_before_snapshot(
     "deltaic.catalog.queries",
+    "deltaic.partition_filters.binding",
     "deltaic.partition_filters.masks",
     "deltaic.pruning.json_hints",
     "deltaic.pruning.shape",
