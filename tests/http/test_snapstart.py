@@ -21,7 +21,9 @@ LACKS_NOTHING = {*READS_LOGS, "get_contract"}
 FOR_READERS_OF_LOGS = {
     "deltaic.catalog.queries",
     "deltaic.delta.cache",
+    "deltaic.partition_filters.binding",
     "deltaic.sharing.lines.line_cache",
+    "deltaic.storage.objects",
     "pyarrow",
     "pyarrow.compute",
 }
