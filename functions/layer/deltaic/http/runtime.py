@@ -19,14 +19,7 @@ from deltaic.storage.sessions import SigningSessions
 if TYPE_CHECKING:
     from deltaic.catalog.queries import QueryStore
 
-load_before_snapshot(
-    "botocore.config",
-    "botocore.exceptions",
-    "botocore.session",
-    "deltaic.partition_filters.grammar",
-    "deltaic.sharing.narrowing",
-    "encodings.idna",
-)
+load_before_snapshot("botocore.config", "botocore.exceptions", "botocore.session", "encodings.idna")
 reseed_after_restore()
 
 
