@@ -129,7 +129,7 @@ class SnapshotQuery:
 
     def _lines(self, snapshot: Snapshot, files: _Files, style: FileStyle, tally: Tally) -> Iterator[bytes]:
         tally.other_lines += HEAD_LINES
-        yield head_lines(self.table, snapshot, style.response_format)
+        yield head_lines(self.table, snapshot, style.response_format, files_follow=True)
         yield from file_lines(files.page, files.urls, style, files.kept, tally, whole=files.whole)
         if self.request.opts_into_end_stream or self.options.capabilities.include_end_stream_action:
             tally.other_lines += 1
