@@ -192,7 +192,7 @@ def test_joins_follow_every_table_that_they_read(spark: "SparkSession", tmp_path
     made.source_of(COLUMNS, FOUR)
     made.run(f"CREATE TABLE delta.`{labels}` USING delta AS SELECT 1 AS id, 'one' AS label")
     made.refresh(EU | US)
-    made.run(f"INSERT INTO delta.`{labels}` VALUES (3, 'three')")
+    made.run(f"INSERT INTO delta.`{labels}` VALUES (3, 'three')")  # noqa: S608
     found = made.refresh(EU | US)
     assert found.source_versions == {"shop.eu.orders": 1, "shop.x.eu.labels": 1}
     assert found.full_because == "the SQL reads several tables"
@@ -237,7 +237,7 @@ def test_changes_that_cannot_be_followed_are_found_by_comparing(spark: "SparkSes
     assert "has no change feed" in found.full_because
     made.run("UPDATE {source} SET name = 'y' WHERE id = 1", on)
     found = refreshed_exactly(made, EU)
-    assert "no longer tells its changes since version 4" in found.full_because
+    assert "no longer tells its changes" in found.full_because
     made.run("DROP TABLE {source}")
     made.run(f"CREATE OR REPLACE TABLE {{source}} ({COLUMNS}) USING delta", FOUR)
     assert "another" in refreshed_exactly(made, EU).full_because
@@ -259,7 +259,7 @@ def test_a_source_with_every_kind_of_column_and_deletion_vectors(spark: "SparkSe
         "({id}, 'EU', named_struct('a', 1, 'b', map('k', 1, 'l', 2)), map('q', struct({x})), array(1, NULL), 1.5, "
         "TIMESTAMP'2026-01-02 03:04:05.000006Z', double('NaN'), NULL)"
     )
-    made.run(f"INSERT INTO {{source}} VALUES {', '.join(row.format(id=id_, x=1) for id_ in (1, 1, 2, 3))}")
+    made.run(f"INSERT INTO {{source}} VALUES {', '.join(row.format(id=id_, x=1) for id_ in (1, 1, 2, 3))}")  # noqa: S608
     made.refresh(EU)
     assert made.rows() == made.expected(EU)
     made.run(
