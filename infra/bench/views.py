@@ -66,7 +66,7 @@ def section(found: Mapping[str, Any]) -> list[str]:
     busy = f"load per core {min(found['load']):.1f} to {max(found['load']):.1f}"
     return [
         "`uv run python -m bench.views`: each policy sees the rows of its region. One refresh makes them all in one",
-        "commit; a job for each policy reads, filters and writes a Delta table by Spark alone. Passes are the rows that",
+        "commit; a job for each policy reads, filters and writes a Delta table by Spark alone. Passes are rows that",
         "Spark's tasks read, of files and of what they kept on disk in between, divided by those of the source.",
         f"{found['rows']:,} rows, {found['policies']} policies, a Spark of {found['memory']} heap.",
         "",

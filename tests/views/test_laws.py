@@ -21,8 +21,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 
-TRIED = int(os.environ.get("DELTAIC_VIEWS", "2"))
-STEPS = 3 if TRIED < 10 else 6
+TRIED = int(os.environ.get("DELTAIC_VIEWS", "1"))
+STEPS = 2 if TRIED < 10 else 6
 
 REGIONS = ("EU", "US", "eu", "it's", "", "\\ü")
 COLUMNS = "id INT, region STRING, n INT, v DOUBLE, m MAP<STRING, INT>"

@@ -173,9 +173,8 @@ class _Refresh:
     def _first(self) -> Refreshed:
         """Make the table: no rows are there to compare with."""
         why = "it is the first refresh"
-        rows = self._evaluation.rows(self._rows, self._wanted)
-        self._check_columns(rows, None)
-        stand = self._stand(0)
+        self._check_columns(self._columns, None)
+        rows, stand = self._evaluation.rows(self._rows, self._wanted), self._stand(0)
         applying.create(self._spark, rows, self._definition.location, self._definition.key, self._writer(stand, why))
         version, actions = self._written(stand)
         counts: Counter[str] = Counter()
