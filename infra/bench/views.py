@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 NAME = "views.json"
 ROWS, POLICIES = 20_000_000, 50
-CHANGED = 1000
-"""Every thousandth row is changed before the second refresh."""
+CHANGED = 1001
+"""Every so many-th row, in every region, is changed before the second refresh."""
 
 MEGABYTE = 1_000_000
 SELECTED = "SELECT id, name, amount, at FROM source WHERE region = current_recipient('region')"
@@ -142,8 +142,10 @@ def _measured(rows: int, policies: int, memory: str, state: Path) -> dict[str, A
 
 def _read(spark: "SparkSession") -> int:
     """Return how many rows Spark's tasks have read from files and from what they kept."""
-    store: Any = spark.sparkContext._jsc.sc().statusStore()  # noqa: SLF001 -- pyspark tells no rows
-    stages = store.stageList(None)
+    context: Any = spark.sparkContext  # pyspark tells no rows
+    nothing, of_java = context._jvm.java.util.ArrayList(), context._gateway  # noqa: SLF001 -- as above
+    quantiles = of_java.new_array(of_java.jvm.double, 0)
+    stages = context._jsc.sc().statusStore().stageList(nothing, False, False, quantiles, nothing)  # noqa: SLF001, FBT003
     return sum(int(stages.apply(number).inputRecords()) for number in range(stages.size()))
 
 
