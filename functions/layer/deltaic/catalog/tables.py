@@ -1,6 +1,6 @@
 """The table entries of the catalog: where a shared table lies and what may be done with it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 from uuid import uuid4
 
@@ -8,6 +8,7 @@ from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.items import AccessMode, Table, now
+from deltaic.catalog.narrowing import check_access, checked_columns, checked_filter
 from deltaic.catalog.records import Records, checked_id
 from deltaic.catalog.writes import ABSENT, Writes, delete, put_new, update
 from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
@@ -16,6 +17,14 @@ from deltaic.storage.locations import Location
 
 _ACCESS_MODES: Final = ("url", "dir")
 _LATEST_LONG: Final = 2**63 - 1
+
+Fit = Callable[[Table, Table | None], Table]
+"""From an entry that is about to be stored, and what it was before, to the entry as it may be: only its hidden columns
+may be spelled otherwise. Raises DeltaicError for one that may not be."""
+
+
+def _as_it_is(wanted: Table, _before: Table | None) -> Table:
+    return wanted
 
 
 class TableAdmin:
@@ -40,9 +49,16 @@ class TableAdmin:
         start_version: int = 0,
         storage: str = "",
         checkpoint: bool = False,
+        partition_filter: str = "",
+        hidden_columns: Sequence[str] = (),
         table_id: str | None = None,
+        fit: Fit = _as_it_is,
     ) -> Table:
-        """Make a table entry; raises NotFound for the schema or the storage, AlreadyExists, InvalidParameter."""
+        """Make a table entry; raises NotFound for the schema or the storage, AlreadyExists, InvalidParameter.
+
+        `fit` compares what narrows it with the table itself, which the catalog does not know; nothing is stored if it
+        raises.
+        """
         names.check_table_name(name)
         parent = self._records.schema(share, schema)
         table = Table(
@@ -58,8 +74,12 @@ class TableAdmin:
             start_version=_checked_version(start_version),
             storage=names.key(storage),
             checkpoint=checkpoint,
+            partition_filter=checked_filter(partition_filter),
+            hidden_columns=checked_columns(hidden_columns),
             created_at=now(),
         )
+        check_access(table.access_modes, table.partition_filter, table.hidden_columns)
+        table = fit(table, None)
         try:
             self._records.transact([
                 put_new(self._records.table, keys.table(share, schema, name), table.attributes()),
@@ -106,8 +126,14 @@ class TableAdmin:
         start_version: int | None = None,
         storage: str | None = None,
         checkpoint: bool | None = None,
+        partition_filter: str | None = None,
+        hidden_columns: Sequence[str] | None = None,
+        fit: Fit = _as_it_is,
     ) -> Table:
-        """Change what is given and keep the rest, the id above all; raises NotFound, InvalidParameter."""
+        """Change what is given and keep the rest, the id above all; raises NotFound, InvalidParameter.
+
+        Filter and hidden columns of a view cannot be changed. `fit` is as in `create`.
+        """
         assign: dict[str, Any] = {}
         if location is not None:
             assign["location"] = checked_location(location)
@@ -123,6 +149,20 @@ class TableAdmin:
             assign["storage"] = names.key(storage)
         if checkpoint is not None:
             assign["checkpoint"] = checkpoint
+        if partition_filter is not None:
+            assign["partition_filter"] = checked_filter(partition_filter)
+        if hidden_columns is not None:
+            assign["hidden_columns"] = checked_columns(hidden_columns)
+
+        def change(before: Attributes) -> Mapping[str, Any]:
+            after = Table.read({**before, **assign})
+            if after.view_properties is not None and assign.keys() & {"partition_filter", "hidden_columns"}:
+                raise InvalidParameter(
+                    f"'{share}.{schema}.{name}' is a view, whose SQL says what is shared: change the view"
+                )
+            check_access(after.access_modes, after.partition_filter, after.hidden_columns)
+            hidden = fit(after, Table.read(before)).hidden_columns
+            return {**assign, "hidden_columns": hidden} if "hidden_columns" in assign else assign
 
         def moved(before: Attributes, after: Mapping[str, Any]) -> Writes:
             left, entered = before["storage"], after.get("storage", before["storage"])
@@ -130,7 +170,7 @@ class TableAdmin:
 
         try:
             item = self._records.change(
-                keys.table(share, schema, name), _missing(share, schema, name), lambda _: assign, also=moved
+                keys.table(share, schema, name), _missing(share, schema, name), change, also=moved
             )
         except ConditionFailed:
             raise NotFound(f"storage '{storage}' not found") from None

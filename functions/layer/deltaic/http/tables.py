@@ -13,11 +13,15 @@ from deltaic.sharing.caller import TableName
 
 load_before_snapshot(
     "deltaic.catalog.queries",
+    "deltaic.partition_filters.binding",
+    "deltaic.partition_filters.grammar",
+    "deltaic.partition_filters.masks",
     "deltaic.pruning.json_hints",
     "deltaic.pruning.shape",
     "deltaic.pruning.skipper",
     "deltaic.pruning.sql_hints",
     "deltaic.pruning.sql_tree",
+    "deltaic.sharing.narrowing",
     "deltaic.sharing.submissions",
     "obstore.exceptions",
     "obstore.store",
