@@ -1,21 +1,31 @@
-"""The grants of the catalog: who holds which share; each lies with recipient and share, or with neither."""
+"""The grants of the catalog: who holds which share; each lies the same with recipient and share, or with neither."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
+from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.items import Grant, now
+from deltaic.catalog.narrowing import checked_filter
 from deltaic.catalog.records import Records
-from deltaic.catalog.writes import ABSENT, check, delete, put_new
+from deltaic.catalog.writes import ABSENT, Writes, check, delete, put_new, update
 from deltaic.errors import AlreadyExists, NotFound
 
 
 class GrantAdmin:
-    """Creates, gets, lists and revokes grants."""
+    """Creates, gets, lists, updates and revokes grants."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
 
-    def create(self, recipient: str, share: str) -> Grant:
-        """Grant a share to a recipient; raises NotFound for either, AlreadyExists for a grant that is there."""
+    def create(self, recipient: str, share: str, *, partition_filter: str = "") -> Grant:
+        """Grant a share to a recipient, all that it shares or the rows that a filter leaves of it.
+
+        The filter is not compared with the share's tables. Raises NotFound for share or recipient, AlreadyExists for a
+        grant that is there, InvalidParameter for a filter that is none.
+        """
+        rows = checked_filter(partition_filter)
         holder = self._records.recipient(recipient)
         entry = self._records.share(share)
         grant = Grant(
@@ -23,6 +33,7 @@ class GrantAdmin:
             recipient_id=holder.id,
             share=entry.name,
             share_id=entry.id,
+            partition_filter=rows,
             created_at=now(),
         )
         try:
@@ -44,6 +55,25 @@ class GrantAdmin:
         """Return one grant; raises NotFound."""
         key = keys.grant(self._records.recipient(recipient).id, share)
         return Grant.read(self._records.existing(key, _missing(recipient, share)))
+
+    def update(self, recipient: str, share: str, *, partition_filter: str) -> Grant:
+        """Give a grant another filter, or with "" none; raises NotFound, and InvalidParameter for what is no filter.
+
+        The filter is not compared with the share's tables.
+        """
+        rows = {"partition_filter": checked_filter(partition_filter)}
+        missing = _missing(recipient, share)
+
+        def both(before: Attributes, after: Mapping[str, Any]) -> Writes:
+            other = keys.grantee(before["share"], before["recipient_id"])
+            same = {"share_id": before["share_id"]}
+            return [update(self._records.table, other, assign=after, add={"revision": 1}, expect=same)]
+
+        try:
+            key = keys.grant(self._records.recipient(recipient).id, share)
+            return Grant.read(self._records.change(key, missing, lambda _: rows, also=both))
+        except ConditionFailed:
+            raise NotFound(missing) from None
 
     def revoke(self, recipient: str, share: str) -> Grant:
         """Take a share away from a recipient: its next request is refused; raises NotFound."""

@@ -1,4 +1,7 @@
-"""The recipients of the catalog: the id is for ever, and with the recipient go its tokens and grants."""
+"""The recipients of the catalog: the id is for ever, and with the recipient go its tokens and grants.
+
+The properties lie with the name, for administrators, and with the id, where functions may read them; always the same.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,7 +14,7 @@ from deltaic.catalog.grants import GrantAdmin
 from deltaic.catalog.items import Recipient, now
 from deltaic.catalog.records import DELETING, Records, merged_properties
 from deltaic.catalog.token_admin import TokenAdmin
-from deltaic.catalog.writes import delete, put_new, update
+from deltaic.catalog.writes import Writes, delete, put_new, update
 from deltaic.errors import AlreadyExists
 from deltaic.protocol import names
 
@@ -36,7 +39,11 @@ class RecipientAdmin:
         try:
             self._records.transact([
                 put_new(self._records.table, keys.recipient(name), recipient.attributes()),
-                put_new(self._records.table, keys.recipient_id(recipient.id), {"recipient": name}),
+                put_new(
+                    self._records.table,
+                    keys.recipient_id(recipient.id),
+                    {"recipient": name, "properties": recipient.properties},
+                ),
             ])  # fmt: skip
         except ConditionFailed:
             raise AlreadyExists(f"there is a recipient '{name}' already: choose another name, or use it") from None
@@ -67,7 +74,12 @@ class RecipientAdmin:
             assign["properties"] = merged_properties(item["properties"], add_properties, remove_properties)
             return assign
 
-        return Recipient.read(self._records.change(keys.recipient(name), f"recipient '{name}' not found", change))
+        def both(before: Attributes, after: Mapping[str, Any]) -> Writes:
+            by_id = keys.recipient_id(before["id"])
+            return [update(self._records.table, by_id, assign={"properties": after["properties"]})]
+
+        missing = f"recipient '{name}' not found"
+        return Recipient.read(self._records.change(keys.recipient(name), missing, change, also=both))
 
     def delete(self, name: str) -> Recipient:
         """Delete a recipient, its tokens and its grants; raises NotFound.

@@ -8,6 +8,7 @@ from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.items import AccessMode, Table, now
+from deltaic.catalog.narrowing import check_access, checked_columns, checked_filter
 from deltaic.catalog.records import Records, checked_id
 from deltaic.catalog.writes import ABSENT, Writes, delete, put_new, update
 from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
@@ -40,9 +41,14 @@ class TableAdmin:
         start_version: int = 0,
         storage: str = "",
         checkpoint: bool = False,
+        partition_filter: str = "",
+        hidden_columns: Sequence[str] = (),
         table_id: str | None = None,
     ) -> Table:
-        """Make a table entry; raises NotFound for the schema or the storage, AlreadyExists, InvalidParameter."""
+        """Make a table entry; raises NotFound for the schema or the storage, AlreadyExists, InvalidParameter.
+
+        Filter and hidden columns are not compared with the table itself.
+        """
         names.check_table_name(name)
         parent = self._records.schema(share, schema)
         table = Table(
@@ -58,8 +64,11 @@ class TableAdmin:
             start_version=_checked_version(start_version),
             storage=names.key(storage),
             checkpoint=checkpoint,
+            partition_filter=checked_filter(partition_filter),
+            hidden_columns=checked_columns(hidden_columns),
             created_at=now(),
         )
+        check_access(table.access_modes, table.partition_filter, table.hidden_columns)
         try:
             self._records.transact([
                 put_new(self._records.table, keys.table(share, schema, name), table.attributes()),
@@ -106,8 +115,13 @@ class TableAdmin:
         start_version: int | None = None,
         storage: str | None = None,
         checkpoint: bool | None = None,
+        partition_filter: str | None = None,
+        hidden_columns: Sequence[str] | None = None,
     ) -> Table:
-        """Change what is given and keep the rest, the id above all; raises NotFound, InvalidParameter."""
+        """Change what is given and keep the rest, the id above all; raises NotFound, InvalidParameter.
+
+        Filter and hidden columns are not compared with the table itself. Those of a view cannot be changed.
+        """
         assign: dict[str, Any] = {}
         if location is not None:
             assign["location"] = checked_location(location)
@@ -123,6 +137,19 @@ class TableAdmin:
             assign["storage"] = names.key(storage)
         if checkpoint is not None:
             assign["checkpoint"] = checkpoint
+        if partition_filter is not None:
+            assign["partition_filter"] = checked_filter(partition_filter)
+        if hidden_columns is not None:
+            assign["hidden_columns"] = checked_columns(hidden_columns)
+
+        def change(before: Attributes) -> Mapping[str, Any]:
+            after = Table.read({**before, **assign})
+            if after.view_properties is not None and assign.keys() & {"partition_filter", "hidden_columns"}:
+                raise InvalidParameter(
+                    f"'{share}.{schema}.{name}' is a view, whose SQL says what is shared: change the view"
+                )
+            check_access(after.access_modes, after.partition_filter, after.hidden_columns)
+            return assign
 
         def moved(before: Attributes, after: Mapping[str, Any]) -> Writes:
             left, entered = before["storage"], after.get("storage", before["storage"])
@@ -130,7 +157,7 @@ class TableAdmin:
 
         try:
             item = self._records.change(
-                keys.table(share, schema, name), _missing(share, schema, name), lambda _: assign, also=moved
+                keys.table(share, schema, name), _missing(share, schema, name), change, also=moved
             )
         except ConditionFailed:
             raise NotFound(f"storage '{storage}' not found") from None
