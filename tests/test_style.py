@@ -27,12 +27,12 @@ BELOW = {
     "protocol": {"errors", "moments"},
     "pruning": {"errors"},
     "delta": {"errors", "lru", "moments"},
-    "catalog": {"errors", "addresses", "aws_codes", "settings", "protocol", "storage"},
+    "catalog": {"errors", "addresses", "aws_codes", "settings", "protocol", "storage", "partition_filters"},
     "storage": {"errors", "addresses", "aws_codes", "settings", "delta"},
     "sharing": {"errors", "lru", "settings", "protocol", "pruning", "delta", "catalog", "storage"},
     "http": {"errors", "settings", "protocol", "catalog", "storage", "sharing"},
 }
-ONLY_OF = {"catalog": {"protocol.names", "storage.locations"}, "storage": {"delta.store"}}
+ONLY_OF = {"catalog": {"protocol.names", "storage.locations", "partition_filters"}, "storage": {"delta.store"}}
 """Where a part may use one module of another only: the rules for names and locations, the port it implements."""
 
 
