@@ -11,10 +11,10 @@ from deltaic_pipeline.differences import differences, refuse_drift
 from deltaic_pipeline.following import Stream
 from deltaic_pipeline.judging import put_aside_already, write_part
 from deltaic_pipeline.lease import TIME_TO_LIVE
-from deltaic_pipeline.querying import rows_of
 from deltaic_pipeline.register import Catalog, TableName
 from deltaic_pipeline.runs import Run, Summary, target_of, told
 from deltaic_pipeline.sources import catalog_location
+from deltaic_pipeline.step_views import rows_of
 from deltaic_pipeline.steps import Progress, step, tasks_shown
 from deltaic_pipeline.target import Target
 from deltaic_pipeline.writing import Transaction, committed

@@ -14,10 +14,10 @@ from deltaic_pipeline.differences import differences, refuse_drift
 from deltaic_pipeline.expectations import Verdict
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.judging import write_part
-from deltaic_pipeline.querying import file_source, rows_of, said_where
 from deltaic_pipeline.runs import Run, Summary, told
 from deltaic_pipeline.session import end_callbacks
 from deltaic_pipeline.sources import follow, spark_path
+from deltaic_pipeline.step_views import file_source, rows_of, said_where
 from deltaic_pipeline.steps import Progress, step, tasks_shown
 from deltaic_pipeline.target import Target
 from deltaic_pipeline.writing import Transaction, exists

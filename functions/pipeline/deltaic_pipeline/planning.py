@@ -10,9 +10,9 @@ from deltaic_pipeline.differences import Difference, differences
 from deltaic_pipeline.expectations import Expectations, Verdict
 from deltaic_pipeline.judging import measured
 from deltaic_pipeline.merging import keyed
-from deltaic_pipeline.querying import rows_of
 from deltaic_pipeline.runs import Run, target_of
 from deltaic_pipeline.sources import spark_path
+from deltaic_pipeline.step_views import rows_of
 from deltaic_pipeline.target import Target
 from deltaic_pipeline.writing import exists
 
