@@ -25,7 +25,7 @@ class ViewRequests:
     def request(self, share: str, schema: str, name: str) -> View:
         """Say of one view that a refresh is wanted from now on; raises NotFound."""
         missing = f"view '{share}.{schema}.{name}' not found"
-        return View.read(self._records.change(keys.view(share, schema, name), missing, _later))
+        return View.read(self._records.change(keys.view(share, schema, name), missing, asked))
 
     def for_recipient(self, name: str, shares: Iterable[str]) -> None:
         """Ask for the rows that a recipient lacks of the views of these shares, which it holds.
@@ -51,7 +51,7 @@ class ViewRequests:
                     self.request(view.share, view.schema_name, view.name)
 
 
-def _later(item: Attributes) -> dict[str, Any]:
-    """Return a moment that is none of those which the view has, so that no refresh takes one request for another."""
+def asked(item: Attributes) -> dict[str, Any]:
+    """Return the change that requests a refresh: by a moment of its own, so that no refresh takes it for another."""
     known = [item[name] for name in ("requested_at", "refreshed_at") if item.get(name)]
     return {"requested_at": max([now(), *(datetime.fromtimestamp(one, UTC) + _TICK for one in known)])}

@@ -1,7 +1,7 @@
 """The views of the catalog: a table entry, what its rows are made of, and the variants that there are."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 from deltaic.catalog import keys
@@ -10,13 +10,13 @@ from deltaic.catalog.items import Table, View, now
 from deltaic.catalog.records import Records
 from deltaic.catalog.tables import TableAdmin, checked_location
 from deltaic.catalog.variants import AT_ONCE, Variants
-from deltaic.catalog.view_requests import ViewRequests
+from deltaic.catalog.view_requests import ViewRequests, asked
 from deltaic.catalog.writes import Writes, put_new, update
 from deltaic.errors import Conflict, InvalidParameter, NotFound
 from deltaic.protocol import names
 from deltaic.storage.locations import Location
 
-POLICY_COLUMN = "_deltaic_policy"
+POLICY_COLUMN: Final = "_deltaic_policy"
 """The hidden partition column of every view: a row's policy."""
 
 
@@ -123,7 +123,7 @@ class ViewAdmin:
         """Change what is given and keep the rest; raises NotFound, InvalidParameter.
 
         With another SQL, which `properties` go with, nobody reads the view until it is refreshed: what the old one
-        showed the new one may hide. The versions from before stay unseen.
+        showed the new one may hide. The versions from before stay unseen, and the refresh is requested.
         """
         if (sql is None) != (properties is None):
             raise InvalidParameter("another SQL comes with the properties that it uses")
@@ -138,8 +138,11 @@ class ViewAdmin:
             assign["max_staleness"] = _checked_staleness(max_staleness)
         used = None if properties is None else _checked_properties(properties)
 
+        def other(before: Attributes) -> bool:
+            return used is not None and before["sql"] != assign["sql"]
+
         def without_rows(before: Attributes, _: Mapping[str, Any]) -> Writes:
-            if used is None or before["sql"] == sql:
+            if not other(before):
                 return []
             policies = [each.policy for each in self.variants.list(share, before["table_id"])]
             self.variants.remove(share, before["table_id"], policies[AT_ONCE:])
@@ -148,11 +151,11 @@ class ViewAdmin:
                 *self.variants.removals(share, before["table_id"], policies[:AT_ONCE]),
             ]
 
-        return View.read(
-            self._records.change(
-                keys.view(share, schema, name), _missing(share, schema, name), lambda _: assign, also=without_rows
-            )
-        )
+        def change(before: Attributes) -> dict[str, Any]:
+            return assign if not other(before) else {**assign, **asked(before)}
+
+        place = keys.view(share, schema, name)
+        return View.read(self._records.change(place, _missing(share, schema, name), change, also=without_rows))
 
     def delete(self, share: str, schema: str, name: str) -> Table:
         """Delete a view with its table entry and its variants, not what lies in S3; raises NotFound.
@@ -207,7 +210,10 @@ def named(view: View) -> str:
 
 
 def _apart(location: str, source: Table) -> str:
-    """Return a location that shares nothing with the source's, whose upkeep would delete the view's files as its own."""
+    """Return a location apart from the source's, whose upkeep would take the view's files for its own and delete them.
+
+    Raises InvalidParameter.
+    """
     here, there = Location.parse(location), Location.parse(source.location)
     if here.contains(there) or there.contains(here):
         raise InvalidParameter(
@@ -240,4 +246,3 @@ def _checked_staleness(seconds: int) -> int:
 
 def _missing(share: str, schema: str, name: str) -> str:
     return f"view '{share}.{schema}.{name}' not found"
-
