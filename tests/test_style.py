@@ -26,10 +26,11 @@ BELOW = {
     "settings": set(),
     "protocol": {"errors", "moments"},
     "pruning": {"errors"},
+    "partition_filters": {"errors", "pruning"},
     "delta": {"errors", "lru", "moments"},
     "catalog": {"errors", "addresses", "aws_codes", "settings", "protocol", "storage", "partition_filters"},
     "storage": {"errors", "addresses", "aws_codes", "settings", "delta"},
-    "sharing": {"errors", "lru", "settings", "protocol", "pruning", "delta", "catalog", "storage"},
+    "sharing": {"errors", "lru", "settings", "protocol", "pruning", "delta", "catalog", "storage", "partition_filters"},
     "http": {"errors", "settings", "protocol", "catalog", "storage", "sharing"},
 }
 ONLY_OF = {"catalog": {"protocol.names", "storage.locations", "partition_filters"}, "storage": {"delta.store"}}

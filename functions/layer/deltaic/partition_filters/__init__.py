@@ -1,0 +1,64 @@
+"""Decides which files of a table a recipient may see: SQL over partition columns and the recipient's properties.
+
+Unlike a hint, a filter guards rows: whatever is not understood, not told or not certain hides a file (decision 83).
+
+    "region = current_recipient('region') AND year >= 2024"
+
+    tokens, grammar     names, texts, numbers; a tree of conditions
+    binding             region = ['EU', 'EU'], on the table's column; year >= [2024, 2024]
+    readings, truth     a file's partition values as all that they may be; the answers that these can give
+    evaluated, masks    shown if the only possible answer is true; once for each combination of partition values
+
+A filter's columns hold for whole files, so that a file is shown or not. `parse` and `check` are for who writes a
+filter, `evaluate` for who answers a recipient. Arrow is loaded by the first mask.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+
+from deltaic.errors import InvalidParameter, TableUnreadable
+from deltaic.partition_filters.binding import Binder, type_name
+from deltaic.partition_filters.conditions import PartitionFilter
+from deltaic.partition_filters.evaluated import Evaluated
+from deltaic.partition_filters.grammar import parse as _parse
+from deltaic.partition_filters.properties import value_of
+from deltaic.pruning.columns import TableMetadata
+
+
+def parse(text: str) -> PartitionFilter:
+    """Read a filter; raises InvalidParameter, which says at which character it is wrong, why, and what to write."""
+    return _parse(text)
+
+
+def check(partition_filter: PartitionFilter, metadata: TableMetadata) -> None:
+    """Raise InvalidParameter, with position and remedy, where a filter does not fit the table.
+
+    A column that the table does not have, one that is no partition column, values of another type.
+    """
+    Binder(metadata, None).bind(partition_filter)
+
+
+def evaluate(filters: Sequence[PartitionFilter], properties: Mapping[str, str], metadata: TableMetadata) -> Evaluated:
+    """Bind filters, all of which must hold, to a table and to the properties of a recipient.
+
+    Raises TableUnreadable where one does not fit the table: its schema was another one when the filter was checked. A
+    recipient that lacks a property of any of them sees nothing.
+    """
+    binder = Binder(metadata, properties)
+    try:
+        tests = [binder.bind(one) for one in filters]
+    except InvalidParameter as error:
+        raise TableUnreadable(
+            "the table's partition filter does not fit the schema of this version: the provider must correct it, "
+            "and other versions may still be read",
+            error.message,
+        ) from None
+    named = sorted({name for one in filters for name in one.properties})
+    used = [
+        [one.text for one in filters],
+        [[name, value_of(properties[name]) if name in properties else None] for name in named],
+        [[name, type_name(type_)] for name, type_ in binder.columns.items()],
+    ]
+    identity = hashlib.sha256(json.dumps(used, separators=(",", ":")).encode()).hexdigest()
+    return Evaluated(identity, binder.columns, None if binder.lacking else tests)

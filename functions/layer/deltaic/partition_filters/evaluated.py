@@ -1,0 +1,60 @@
+"""Decides which files a recipient sees: what their partition values say under filters that are bound to a table."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Final
+
+from deltaic.partition_filters.binding import Test
+from deltaic.partition_filters.readings import Reading, readings
+from deltaic.partition_filters.truth import TRUE
+from deltaic.pruning.values import ColumnType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_MAX_READINGS: Final = 64
+"""Of a file's partition values together; one that may be more things than these is not shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """Filters with a recipient's properties filled in, for the versions of a table with one schema.
+
+    Equal where the identity is: the same identity shows the same files.
+    """
+
+    identity: str
+    """Of the filters, the properties that they name and the columns that these are: 64 hexadecimal digits, the same in
+    every process."""
+    columns: Mapping[str, ColumnType] = field(compare=False)
+    """The partition columns that count, by their physical names."""
+    tests: Sequence[Test] | None = field(compare=False)
+    """All of them must hold; None where the recipient lacks a property and sees nothing."""
+
+    def sees(self, partition_values: Mapping[str, str | None] | None) -> bool:
+        """Return whether a file with these values, by physical name, is shown; a column that it leaves out is null.
+
+        None is an action that tells no partition values, which is shown only where no column counts.
+        """
+        if partition_values is None:
+            return not self.columns and self.shows(())
+        return self.shows(tuple(map(partition_values.get, self.columns)))
+
+    def shows(self, raws: Sequence[str | None]) -> bool:
+        """Return whether files are shown that have these values in `columns`, in that order."""
+        if self.tests is None:
+            return False
+        possible: list[tuple[Reading, ...]] = [
+            readings(raw, type_) for raw, type_ in zip(raws, self.columns.values(), strict=True)
+        ]
+        if prod(map(len, possible)) > _MAX_READINGS:
+            return False
+        return all(test(row) == TRUE for row in product(*possible) for test in self.tests)
+
+    def mask(self, maps: "pa.MapArray") -> "pa.BooleanArray":
+        """Return for each file whether it is shown, without nulls; a null map tells no partition values."""
+        from deltaic.partition_filters.masks import mask
+
+        return mask(self, maps)

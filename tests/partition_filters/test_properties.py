@@ -1,0 +1,52 @@
+"""A recipient's property is a text or a list of texts, and a policy is named by the values of some of them."""
+
+import hashlib
+
+import pytest
+from deltaic.partition_filters.policies import policy
+from deltaic.partition_filters.properties import value_of
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("EU", "EU"),
+        ("", ""),
+        ('["EU","US"]', ("EU", "US")),
+        (' [ "EU" ] ', ("EU",)),
+        ("[]", ()),
+        ('["EU", 1]', '["EU", 1]'),
+        ('["EU"', '["EU"'),
+        ("[EU]", "[EU]"),
+        ('"EU"', '"EU"'),
+        ('{"a": "b"}', '{"a": "b"}'),
+        ("[" * 5000, "[" * 5000),
+        ("[" + "9" * 5000 + "]", "[" + "9" * 5000 + "]"),
+    ],
+)
+def test_a_property_is_a_text_or_a_list(text: str, value: str | tuple[str, ...]) -> None:
+    assert value_of(text) == value
+
+
+def test_a_policy_is_the_digest_of_canonical_json() -> None:
+    canonical = b'[["region","EU"],["sites",["A","\\u00e9"]]]'
+    assert (
+        policy(["sites", "region"], {"region": "EU", "sites": '["\u00e9", "A", "A"]', "other": "x"})
+        == hashlib.sha256(canonical).hexdigest()[:32]
+    )
+    assert policy([], {"region": "EU"}) == hashlib.sha256(b"[]").hexdigest()[:32]
+
+
+def test_names_may_come_in_any_order_and_twice() -> None:
+    assert policy(["a", "b", "a"], {"a": "1", "b": "2"}) == policy(["b", "a"], {"b": "2", "a": "1", "c": "3"})
+
+
+def test_other_values_are_other_policies() -> None:
+    values = ["EU", "eu", "", '["EU"]', '["EU","US"]', '["EU,US"]', "[EU]"]
+    assert len({policy(["p"], {"p": value}) for value in values}) == len(values)
+    assert policy(["a", "b"], {"a": "x", "b": "y"}) != policy(["a", "b"], {"a": "y", "b": "x"})
+
+
+@pytest.mark.parametrize("properties", [{}, {"a": "1"}, {"a": "1", "b": "[]"}, {"a": "1", "B": "2"}])
+def test_who_lacks_a_property_has_no_policy(properties: dict[str, str]) -> None:
+    assert policy(["a", "b"], properties) is None
