@@ -33,11 +33,10 @@ MOST_COUNTS = 500
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a refresh is about, as the catalog says at its begin."""
+    """Whose rows a refresh is about, as the catalog says at its begin."""
 
     view: View
     table: Table
-    definition: Definition
     wanted: Sequence[Wanted]
     known: frozenset[str]
     """The wanted policies that the catalog says the view has."""
@@ -49,12 +48,10 @@ class Task:
 def begin(admin: CatalogAdmin, view: View) -> Task:
     """Read what a view needs anew, and take the variants out of the catalog that nobody has a right to any more.
 
-    The caller holds the lease on the view's location. Raises `NotFound` and `InvalidParameter`, which say what to do
-    about a source that is gone or cannot be one.
+    The caller holds the lease on the view's location. Raises `NotFound`.
     """
     view = admin.views.get(view.share, view.schema_name, view.name)
     table = admin.views.table(view)
-    definition = definition_of(admin, view, table)
     holders = holders_by_policy(admin, table)
     known = {variant.policy for variant in admin.views.variants.list(view.share, view.table_id)}
     admin.views.variants.remove(view.share, view.table_id, sorted(known - set(holders)))
@@ -63,7 +60,7 @@ def begin(admin: CatalogAdmin, view: View) -> Task:
         for name, some in sorted(holders.items())
     ]
     recipients = sum(len(some) for some in holders.values())
-    return Task(view, table, definition, wanted, frozenset(known & set(holders)), recipients)
+    return Task(view, table, wanted, frozenset(known & set(holders)), recipients)
 
 
 def settle(admin: CatalogAdmin, task: Task, refreshed: "Refreshed", run_id: str, seconds: float) -> View:

@@ -25,7 +25,7 @@ from deltaic_pipeline.register import Catalog, connect
 from deltaic_pipeline.session import session
 from deltaic_pipeline.sources import catalog_location
 from deltaic_pipeline.steps import Progress, silent, step, tasks_shown
-from deltaic_pipeline.view_job import all_views, begin, due, named_views, settle
+from deltaic_pipeline.view_job import all_views, begin, definition_of, due, named_views, settle
 from deltaic_pipeline.view_refresh.refreshing import Refreshed, refresh
 
 if TYPE_CHECKING:
@@ -136,10 +136,11 @@ def refresh_view(  # noqa: PLR0913 -- what, with what, and how long to wait
     location = catalog_location(admin.views.table(view).location)
     with attempt(spark, catalog, [location], run_id, progress, wait=wait) as held:
         task = begin(admin, view)
+        definition = definition_of(admin, task.view, task.table)
         with step(progress, f"Refreshing {named(view)}") as tell, tasks_shown(spark, held.group, tell), held.refusals():
             # A name of its own for each attempt: one that was killed is compared with the table, not believed.
             attempted = f"{run_id}-{uuid.uuid4().hex}"
-            done = refresh(held.spark, task.definition, task.wanted, task.known, attempted)
+            done = refresh(held.spark, definition, task.wanted, task.known, attempted)
             held.confirm()
             tell(f"version {done.version}, {sum(done.rows.values()):,} rows for {task.recipients:,} recipients")
         settle(admin, task, done, run_id, time.monotonic() - began)
