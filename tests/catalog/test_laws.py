@@ -106,7 +106,7 @@ def test_a_name_is_found_in_any_case_and_answered_as_it_was_written(
     alice = catalog.admin.recipients.create(uuid4().hex)
     catalog.admin.grants.create(alice.name, share)
     typed = [names.key(name) for name in (share, schema, table)]
-    found = catalog.reader.get_table(alice.id, *typed)
+    found = catalog.reader.get_table(alice.id, *typed).table
     assert (found.share, found.schema_name, found.name) == (share, schema, table)
 
 

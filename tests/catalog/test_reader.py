@@ -47,7 +47,7 @@ def test_a_stranger_sees_an_empty_server(catalog: Catalog, alice: str) -> None:
 
 
 def test_look_ups_ignore_case_and_answer_the_original_spelling(catalog: Catalog, alice: str) -> None:
-    found = catalog.reader.get_table(alice, "mINE", "b", "t1")
+    found = catalog.reader.get_table(alice, "mINE", "b", "t1").table
     assert (found.share, found.schema_name, found.name) == ("Mine", "B", "T1")
     assert catalog.reader.get_share(alice, "mine").name == "Mine"
 

@@ -34,26 +34,34 @@ REFUSED = [
     (
         "place.city = 'x'",
         6,
-        "'.' has no meaning here; columns within structs are never partition columns; a column with a dot in its "
-        "name stands in `backticks`",
+        (
+            "'.' has no meaning here; columns within structs are never partition columns; a column with a dot in its "
+            "name stands in `backticks`"
+        ),
     ),
     (
         "weight > 1",
         1,
-        "weight is of type double, and cannot be compared exactly: its values are rounded; "
-        "filter by another partition column",
+        (
+            "weight is of type double, and cannot be compared exactly: its values are rounded; "
+            "filter by another partition column"
+        ),
     ),
     (
         "ratio IS NULL",
         1,
-        "ratio is of type float, and cannot be compared exactly: its values are rounded; "
-        "filter by another partition column",
+        (
+            "ratio is of type float, and cannot be compared exactly: its values are rounded; "
+            "filter by another partition column"
+        ),
     ),
     (
         "code = 'x'",
         1,
-        "code is of type binary, and cannot be compared exactly: its values are bytes, which texts cannot tell for "
-        "certain; filter by another partition column",
+        (
+            "code is of type binary, and cannot be compared exactly: its values are bytes, which texts cannot tell for "
+            "certain; filter by another partition column"
+        ),
     ),
     ("region = 3", 10, "region is of type string, which 3 is not; write a text, as 'EU'"),
     ("region IN ('a', -3)", 17, "region is of type string, which -3 is not; write a text, as 'EU'"),
@@ -80,8 +88,10 @@ REFUSED = [
     (
         "clock = TIMESTAMP_NTZ '2024-01-01 00:00:00Z'",
         23,
-        "'2024-01-01 00:00:00Z' is not a time without a zone; write it without an offset, as "
-        "TIMESTAMP_NTZ '2024-12-31 12:00:00', or TIMESTAMP with one",
+        (
+            "'2024-01-01 00:00:00Z' is not a time without a zone; write it without an offset, as "
+            "TIMESTAMP_NTZ '2024-12-31 12:00:00', or TIMESTAMP with one"
+        ),
     ),
     (
         "region = year",
@@ -107,14 +117,18 @@ REFUSED = [
     (
         "region = current_recipient(region)",
         28,
-        "there is region where the name of a property must be; write the property's name as a text: "
-        "current_recipient('region')",
+        (
+            "there is region where the name of a property must be; write the property's name as a text: "
+            "current_recipient('region')"
+        ),
     ),
     (
         "region = current_recipient('')",
         28,
-        "there is '' where the name of a property must be; write the property's name as a text: "
-        "current_recipient('region')",
+        (
+            "there is '' where the name of a property must be; write the property's name as a text: "
+            "current_recipient('region')"
+        ),
     ),
     (
         "region = current_recipient('a', 'b')",

@@ -171,6 +171,10 @@ class ListArray(Array):
 class MapArray(ListArray):
     keys: StringArray
     items: StringArray
+    @staticmethod
+    def from_arrays(  # type: ignore[override]
+        offsets: object, keys: Array, items: Array, *, mask: BooleanArray | None = ...
+    ) -> MapArray: ...
 
 class ChunkedArray:
     type: DataType

@@ -113,6 +113,11 @@ class Table(Item):
     created_at: datetime
 
     @property
+    def is_narrowed(self) -> bool:
+        """Whether less than all of the table is shared, whoever asks."""
+        return bool(self.partition_filter or self.hidden_columns or self.view_properties is not None)
+
+    @property
     def key(self) -> str:
         """The position in `list_tables`: pass it as `after`."""
         return names.key(self.name)

@@ -52,6 +52,9 @@ class Query(Item):
     file_id_hash: Literal["parquet", "delta"] | None = None
     """The header as sent."""
 
+    rights: str = ""
+    """What the recipient might see of the table when it submitted, by name; empty for all of it."""
+
     expires_at: datetime
 
 

@@ -1,15 +1,25 @@
 """The catalog as a recipient sees it: what is granted, and nothing that tells ungranted from absent."""
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 from deltaic.catalog import keys
 from deltaic.catalog.dynamo import BATCH_KEYS, Dynamo
-from deltaic.catalog.items import Schema, Share, Storage, Table
+from deltaic.catalog.items import Grant, Schema, Share, Storage, Table, Variant
 from deltaic.catalog.keys import Key
 from deltaic.errors import NotFound, TableUnreadable
 
 _LARGEST_PAGE: Final = 5 * BATCH_KEYS
+
+
+class GrantedTable(NamedTuple):
+    """A table, the grant by which a recipient has it, and what is known of that recipient."""
+
+    table: Table
+    grant: Grant
+    properties: Mapping[str, str]
+    """The recipient's; by them filters and views tell whose rows are whose."""
 
 
 class CatalogReader:
@@ -42,7 +52,7 @@ class CatalogReader:
 
     def get_share(self, recipient_id: str, share: str) -> Share:
         """Return one share; raises NotFound."""
-        return Share.read(self._granted(recipient_id, share, keys.share(share), f"share '{share}' not found"))
+        return Share.read(self._granted(recipient_id, share, keys.share(share), f"share '{share}' not found")[1])
 
     def list_schemas(self, recipient_id: str, share: str, after: str | None, limit: int) -> list[Schema]:
         """Return the schemas of a share, by `Schema.key`; raises NotFound."""
@@ -52,21 +62,37 @@ class CatalogReader:
     def list_tables(self, recipient_id: str, share: str, schema: str, after: str | None, limit: int) -> list[Table]:
         """Return the tables of a schema, by `Table.key`; raises NotFound for the share or for the schema."""
         unknown = f"schema '{schema}' not found"
-        self._granted(recipient_id, share, keys.schema(share, schema), f"share '{share}' not found", unknown)
-        return [Table.read(item) for item in self._listed(keys.tables(share, schema, after), limit)]
+        grant, _ = self._granted(recipient_id, share, keys.schema(share, schema), f"share '{share}' not found", unknown)
+        return [_listed_table(item, grant) for item in self._listed(keys.tables(share, schema, after), limit)]
 
     def list_all_tables(self, recipient_id: str, share: str, after: str | None, limit: int) -> list[Table]:
         """Return the tables of a share, by `Table.key_in_share`; raises NotFound."""
-        self._granted(recipient_id, share, keys.share(share), f"share '{share}' not found")
-        return [Table.read(item) for item in self._listed(keys.all_tables(share, after), limit)]
+        grant, _ = self._granted(recipient_id, share, keys.share(share), f"share '{share}' not found")
+        return [_listed_table(item, grant) for item in self._listed(keys.all_tables(share, after), limit)]
 
-    def get_table(self, recipient_id: str, share: str, schema: str, table: str) -> Table:
-        """Return one table; raises NotFound, in the same words whether share, schema or table is absent."""
+    def get_table(self, recipient_id: str, share: str, schema: str, table: str) -> GrantedTable:
+        """Return one table with all that its rows depend on, as of now, in one request.
+
+        Raises NotFound, in the same words whether share, schema or table is absent.
+        """
         unknown = (
             f"[Share/Schema/Table] '{share}/{schema}/{table}' does not exist, "
             "please contact your share provider for further information."
         )
-        return Table.read(self._granted(recipient_id, share, keys.table(share, schema, table), unknown))
+        recipient = keys.recipient_id(recipient_id)
+        wanted = keys.table(share, schema, table)
+        items = self._dynamo.batch_get(self._table, [keys.grant(recipient_id, share), wanted, recipient])
+        grant, found = items.get(keys.grant(recipient_id, share)), items.get(wanted)
+        if grant is None or found is None:
+            raise NotFound(unknown)
+        properties = items.get(recipient, {}).get("properties", {})
+        return GrantedTable(Table.read(found), Grant.read(grant), properties)
+
+    def get_variant(self, share: str, table_id: str, policy: str) -> Variant | None:
+        """Return what a view has for recipients of a policy; None where its next refresh has to make it."""
+        key = keys.variant(share, table_id, policy)
+        item = self._dynamo.batch_get(self._table, [key]).get(key)
+        return None if item is None else Variant.read(item)
 
     def get_storage(self, name: str) -> Storage:
         """Return the storage that a table names; raises TableUnreadable if it is gone."""
@@ -77,15 +103,21 @@ class CatalogReader:
 
     def _granted(
         self, recipient_id: str, share: str, wanted: Key, unknown: str, unknown_but_granted: str | None = None
-    ) -> dict[str, Any]:
-        """Return the wanted item and see, in the same request, that its share is granted."""
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the share's grant and the wanted item, by one request."""
         grant = keys.grant(recipient_id, share)
         items = self._dynamo.batch_get(self._table, [grant, wanted])
         if grant not in items:
             raise NotFound(unknown)
         if wanted not in items:
             raise NotFound(unknown_but_granted or unknown)
-        return items[wanted]
+        return items[grant], items[wanted]
 
     def _listed(self, stretch: keys.Range, limit: int) -> Iterator[dict[str, Any]]:
         return self._dynamo.query(self._table, stretch, limit=limit, consistent=False)
+
+
+def _listed_table(item: Mapping[str, Any], grant: Mapping[str, Any]) -> Table:
+    """Return a table as a listing has it: where some of its rows are not shared its folder is not, either."""
+    table = Table.read(item)
+    return replace(table, access_modes=("url",)) if table.is_narrowed or grant.get("partition_filter") else table

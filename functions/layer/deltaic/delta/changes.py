@@ -40,6 +40,8 @@ class CommitChanges:
     timestamp: int
     actions: tuple[Change, ...]
     merged_nothing: bool
+    only_deletes: bool
+    """Its writer calls it a DELETE: it takes rows away and moves none."""
     size: int
     """Bytes of the commit in the log."""
 
@@ -133,7 +135,7 @@ def commit_changes(content: bytes, path: str, version: int, file_time: int) -> C
     """Read one commit; its in-commit timestamp, where it has one, counts for more than the time of its file."""
     actions: list[Change] = []
     timestamp = file_time
-    merged_nothing = False
+    merged_nothing = only_deletes = False
     for piece in slices(content):
         with reading(path):
             lines = _lines.decode_lines(piece)
@@ -145,7 +147,8 @@ def commit_changes(content: bytes, path: str, version: int, file_time: int) -> C
                     own = about.get("inCommitTimestamp")
                     timestamp = own if isinstance(own, int) else timestamp
                     merged_nothing = merged_nothing or _merged_nothing(about)
-    return CommitChanges(version, timestamp, tuple(actions), merged_nothing, len(content))
+                    only_deletes = about.get("operation") == "DELETE"
+    return CommitChanges(version, timestamp, tuple(actions), merged_nothing, only_deletes, len(content))
 
 
 def _actions(line: _Line, path: str) -> Iterator[Change]:

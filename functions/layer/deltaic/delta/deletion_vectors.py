@@ -4,8 +4,10 @@ Delta protocol, "Deletion Vector Descriptor Schema": `u` is a file named by a UU
 prefix, `p` an absolute path, `i` the bytes themselves.
 """
 
+import base64
 import struct
 import uuid
+import zlib
 from typing import Final
 
 import msgspec
@@ -14,6 +16,11 @@ from deltaic.errors import TableUnreadable
 
 _Z85: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _Z85_VALUES: Final = {character: value for value, character in enumerate(_Z85)}
+_TO_Z85: Final = bytes.maketrans(
+    b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~", _Z85.encode()
+)
+"""From the alphabet of Python's base 85, which is that of RFC 1924."""
+_LENGTH: Final = struct.Struct(">I")
 _ENCODED_UUID: Final = 20
 _GROUP: Final = 5
 
@@ -57,6 +64,29 @@ def file_path(storage_type: str, path_or_inline_dv: str) -> str | None:
         raise TableUnreadable("the log has a deletion vector with a name that is no UUID", path_or_inline_dv)
     name = f"deletion_vector_{uuid.UUID(bytes=raw)}.bin"
     return f"{prefix}/{name}" if prefix else name
+
+
+def framed_range(offset: int, size_in_bytes: int) -> tuple[int, int]:
+    """Return which bytes of its file `[start, end)` a vector takes, with the length before it and the CRC-32 after."""
+    return offset, offset + _LENGTH.size + size_in_bytes + _LENGTH.size
+
+
+def inline(framed: bytes, size_in_bytes: int) -> str:
+    """Return the text of an inline vector (storage type `i`) for the bytes of `framed_range`.
+
+    Delta protocol, "Deletion Vector Format": length and CRC-32 are big-endian, the data between them is the vector as
+    it stands inline. Raises TableUnreadable where they contradict each other.
+    """
+    data = framed[_LENGTH.size : -_LENGTH.size]
+    length, crc = _LENGTH.unpack_from(framed)[0], _LENGTH.unpack(framed[-_LENGTH.size :])[0]
+    if length != size_in_bytes or zlib.crc32(data) != crc:
+        raise TableUnreadable("a deletion vector of this table is corrupt, or is not where the log says that it is")
+    return encode_z85(data + b"\0" * (-len(data) % 4))
+
+
+def encode_z85(data: bytes) -> str:
+    """Encode bytes, whose number is a multiple of four, as Z85 (ZeroMQ RFC 32)."""
+    return base64.b85encode(data).translate(_TO_Z85).decode()
 
 
 def decode_z85(text: str) -> bytes:

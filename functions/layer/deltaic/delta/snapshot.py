@@ -28,7 +28,7 @@ from deltaic.delta.scan.row_group_cache import RowGroupCache
 from deltaic.delta.segment import Segment, checkpoint_replaced
 from deltaic.delta.store import TableStore
 from deltaic.delta.times import file_time
-from deltaic.delta.totals import checkpoint_totals
+from deltaic.delta.totals import checkpoint_totals, filtered_totals
 from deltaic.delta.unreadable import reading
 from deltaic.errors import TableUnreadable
 
@@ -36,6 +36,8 @@ BATCH_ROWS: Final = 4096
 _READ_AT_ONCE: Final = 3
 _LEAST_BYTES: Final = 16 << 10
 """What any snapshot costs: metadata, protocol, footers."""
+_MOST_TOTALS: Final = 64
+"""Filters whose totals are kept."""
 
 
 def records_in_commit_timestamps(metadata: Metadata) -> bool:
@@ -63,6 +65,7 @@ class Snapshot:
         self._cache = cache or RowGroupCache(0)
         self._table = table
         self._checkpoint = CheckpointReader(store, segment.checkpoint) if segment.checkpoint else None
+        self._filtered_totals: dict[Hashable, Totals] = {}
         self._replayed: Tail | None = None
         self._known: tuple[Tail, int] | None = None
         """The tail of an earlier version, and of how many commits it is made; until this version's is there."""
@@ -134,9 +137,21 @@ class Snapshot:
             return self._checksum.totals
         return checkpoint_totals(self._tail, self._parts)
 
-    def totals(self) -> Totals:
-        """Return how many files are live, and their bytes; how sure that is, deltaic.delta.totals tells."""
-        return self._totals
+    def totals(self, wanted: FileFilter | None = None) -> Totals:
+        """Return how many files are live, and their bytes; how sure that is, deltaic.delta.totals tells.
+
+        With a filter, which partition values alone must decide, those that it keeps: counted, and kept for its next
+        asking.
+        """
+        if wanted is None:
+            return self._totals
+        known = self._filtered_totals.get(wanted.identity)
+        if known is None:
+            known = filtered_totals(self._tail, self._parts, wanted, self._cache, self._table)
+            if len(self._filtered_totals) >= _MOST_TOTALS:
+                self._filtered_totals.clear()
+            self._filtered_totals[wanted.identity] = known
+        return known
 
     def packed_bytes(self) -> int:
         """Return what paths and statistics of live files take at the least, compressed; see deltaic.delta.packed."""

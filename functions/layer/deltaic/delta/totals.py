@@ -2,19 +2,23 @@
 
 To know which files of a checkpoint later commits mention takes all of its paths: most of a second for a million. Beyond
 EXACT files the commits are believed instead, as other readers and writers do that keep checksums up to date by them:
-what is removed was there, and what is added was not (decision 9).
+what is removed was there, and what is added was not (decision 9). With a filter they are always counted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltaic.delta.checksum import Totals
+from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.replay import Tail
 from deltaic.delta.scan.add_rows import add_paths, both, deletion_vectors
 from deltaic.delta.scan.checkpoint_parts import LinesPart, ParquetPart, Part
 from deltaic.delta.scan.parquet_file import Cursor
+from deltaic.delta.scan.row_group_cache import RowGroupCache
+from deltaic.delta.scan.row_selection import Selection
 from deltaic.delta.unreadable import reading
 
 EXACT: Final = 20_000
@@ -27,6 +31,21 @@ def checkpoint_totals(tail: Tail, parts: Sequence[Part], exact: int = EXACT) -> 
     size = pc.sum(tail.files["size"]).as_py() or 0
     more_files, more_size = _as_told(tail, parts, exact) or _counted(tail, parts)
     return Totals(num_files + more_files, size + more_size)
+
+
+def filtered_totals(tail: Tail, parts: Sequence[Part], wanted: FileFilter, cache: RowGroupCache, table: str) -> Totals:
+    """Return the totals of the live files that a filter keeps by their partition values; `table` as in the cache."""
+    found = [_kept(tail.files, wanted.by_partition(tail.files["partitionValues"]))]
+    for part in parts:
+        if isinstance(part, LinesPart):
+            files = part.files.filter(wanted.by_partition(part.files["partitionValues"]))
+            found.append(_kept(files, tail.unmentioned(files["path"], files["deletionVector"])))
+        else:
+            groups = [group for group in range(part.file.footer.num_row_groups) if _may_add(part, group)]
+            selection = Selection(part, wanted, groups, cache.of(table, part.identity))
+            chosen = {group: selection.of(group) for group in groups}
+            found.append(_of_parquet(tail, part, {group: mask for group, mask in chosen.items() if mask.true_count}))
+    return Totals(sum(files for files, _ in found), sum(size for _, size in found))
 
 
 def _as_told(tail: Tail, parts: Sequence[Part], exact: int) -> tuple[int, int] | None:
@@ -49,25 +68,38 @@ def _counted(tail: Tail, parts: Sequence[Part]) -> tuple[int, int]:
 
 
 def _of_lines(tail: Tail, part: LinesPart) -> tuple[int, int]:
-    mask = tail.unmentioned(part.files["path"], part.files["deletionVector"])
-    files = part.files if mask is None else part.files.filter(mask)
-    return files.num_rows, pc.sum(files["size"]).as_py() or 0
+    return _kept(part.files, tail.unmentioned(part.files["path"], part.files["deletionVector"]))
 
 
-def _of_parquet(tail: Tail, part: ParquetPart) -> tuple[int, int]:
+def _kept(files: pa.RecordBatch, mask: pa.BooleanArray | None) -> tuple[int, int]:
+    kept = files if mask is None else files.filter(mask)
+    return kept.num_rows, pc.sum(kept["size"]).as_py() or 0
+
+
+def _may_add(part: ParquetPart, group: int) -> bool:
+    leaf = part.file.columns.get("add.path")
+    return leaf is not None and part.file.values(group, leaf) != 0
+
+
+def _of_parquet(tail: Tail, part: ParquetPart, chosen: Mapping[int, pa.BooleanArray] | None = None) -> tuple[int, int]:
+    """Count the live files of all row groups, or of the rows of some that were chosen."""
     num_files = size = 0
     file = part.file
     leaves = file.leaves("add.path", "add.size")
     if tail.seen:
         leaves += file.leaves(*(f"add.deletionVector.{name}" for name in ("storageType", "pathOrInlineDv", "offset")))
-    groups = list(range(file.footer.num_row_groups))
+    groups = list(range(file.footer.num_row_groups) if chosen is None else chosen)
     if not leaves or not groups:
         return 0, 0
     with reading(part.path):
         cursor = Cursor(file, file.fetch(file.ranges(groups, leaves)))
         for group in groups:
+            row = 0
             for batch in cursor.batches(group, leaves):
                 add = batch.column("add")
+                if chosen is not None:
+                    add = add.filter(chosen[group].slice(row, len(add)))
+                    row += batch.num_rows
                 paths, adds = add_paths(add)
                 mask = both(adds, tail.unmentioned(paths, deletion_vectors(add)))
                 sizes = add.field("size")

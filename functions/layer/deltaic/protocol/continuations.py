@@ -52,6 +52,8 @@ class PageBinding:
     """Those asked for: with the version pinned, the same ones choose the same format again."""
     file_id_hash: FileIdHash | None
     """The header as sent: another scheme on a later page would give a file two ids."""
+    rights: str = ""
+    """What the recipient may see of the table, by name; empty for all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ class RefreshClaims:
     version: int
     log_id: str
     """As in `PageClaims`."""
+    rights: str = ""
+    """As in `PageBinding`."""
 
     def check_log(self, log_id: str) -> None:
         """Raise `InvalidParameter` if the log now read is that of another table."""
@@ -139,6 +143,7 @@ def open_page_token(signer: TokenSigner, token: str, binding: PageBinding, *, no
         raise InvalidParameter("The page token has expired. Please restart the query.")
     if claims.binding.table_id != binding.table_id:
         raise InvalidParameter("The table specified in the page token does not match the table being queried.")
+    check_rights(claims.binding.rights, binding.rights)
     if claims.binding != binding:
         raise InvalidParameter(
             "Query parameter mismatch detected for the next page query. The query parameter cannot change when "
@@ -152,7 +157,9 @@ def seal_refresh_token(signer: TokenSigner, claims: RefreshClaims, *, now: float
     return _seal(signer, "refresh", claims, now, ttl)
 
 
-def open_refresh_token(signer: TokenSigner, token: str, recipient: str, table_id: str, *, now: float) -> RefreshClaims:
+def open_refresh_token(  # noqa: PLR0913 -- what it is bound to
+    signer: TokenSigner, token: str, recipient: str, table_id: str, *, rights: str = "", now: float
+) -> RefreshClaims:
     """Return what to answer with again; raises `InvalidParameter`, checks in the reference's order."""
     contents = signer.open("refresh", token)
     claims = _claims(contents, RefreshClaims)
@@ -162,7 +169,16 @@ def open_refresh_token(signer: TokenSigner, token: str, recipient: str, table_id
         raise InvalidParameter("The refresh token has expired. Please restart the query.")
     if claims.table_id != table_id:
         raise InvalidParameter("The table specified in the refresh token does not match the table being queried.")
+    check_rights(claims.rights, rights)
     return claims
+
+
+def check_rights(pinned: str, found: str) -> None:
+    """Raise `InvalidParameter` if the recipient may see other rows by now: what was begun is not gone on with."""
+    if pinned != found:
+        raise InvalidParameter(
+            "What is shared with you of this table has changed since this query began. Please restart the query."
+        )
 
 
 def _check_log(pinned: str, found: str) -> None:

@@ -49,6 +49,7 @@ class ResponseOptions:
             parameters=checksum(parameters),
             response_formats=self.capabilities.response_formats,
             file_id_hash=self.file_id_hash,
+            rights=table.rights.identity,
         )
 
     def scheme(self, response_format: ResponseFormat) -> FileIdHash:

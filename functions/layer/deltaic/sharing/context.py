@@ -1,13 +1,14 @@
 """What a use case has at hand: the catalog, the keys, the stores, the time."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from deltaic.catalog.items import Storage, Table
 from deltaic.catalog.reader import CatalogReader
+from deltaic.delta.store import TableStore
 from deltaic.errors import InvalidParameter, TableUnreadable, UnsupportedOperation
 from deltaic.protocol.gates import TableGate
 from deltaic.protocol.requests import ChangesRequest, QueryRequest
@@ -15,6 +16,7 @@ from deltaic.protocol.tokens import TokenSigner
 from deltaic.sharing.access import stamp
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.memory import Memory
+from deltaic.sharing.rights import ALL, Rights
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
 from deltaic.storage.sessions import SigningSessions
@@ -49,7 +51,8 @@ class Sharing:
 
     def table(self, caller: Caller, name: TableName) -> "SharedTable":
         """Return the granted table; raises NotFound for one that does not exist or is not granted."""
-        entry = self.catalog.get_table(caller.recipient_id, name.share, name.schema, name.table)
+        granted = self.catalog.get_table(caller.recipient_id, name.share, name.schema, name.table)
+        entry = granted.table
         caller.access.note(
             share=entry.share,
             schema=entry.schema_name,
@@ -58,13 +61,26 @@ class Sharing:
             tableLocations=[entry.location, *entry.auxiliary_locations],
         )
         storage = storage_config(self.catalog.get_storage(entry.storage)) if entry.storage else self.home
+        rights, start_version = ALL, entry.start_version
+        if entry.is_narrowed or granted.grant.partition_filter:
+            # Few tables are: the others do not pay for the imports.
+            from deltaic.sharing.narrowing import narrowed
+
+            rights, start_version = narrowed(self.catalog, granted)
         return SharedTable(
             caller=caller,
             entry=entry,
             storage=storage,
             locations=_locations(entry),
-            gate=TableGate(str(name), entry.history, entry.start_version),
+            gate=TableGate(str(name), entry.history, start_version),
+            rights=rights,
         )
+
+    def files(self, table: "SharedTable") -> TableStore:
+        """Return what reads the table's files for the server's own use; nothing is read yet."""
+        from deltaic.storage.objects import ObjectTableStore
+
+        return ObjectTableStore(table.locations, table.storage, self.sessions.file_reader(table.storage))
 
     def urls(self, table: "SharedTable") -> TableUrls:
         """Return what signs the table's files for this caller, from this moment on."""
@@ -95,6 +111,12 @@ class SharedTable:
     storage: StorageConfig
     locations: TableLocations
     gate: TableGate
+    rights: Rights = ALL
+
+    @property
+    def access_modes(self) -> Sequence[str]:
+        """How this recipient may read the table: never by its folder where some of its rows are not shared."""
+        return ("url",) if self.rights.are_narrowed else self.entry.access_modes
 
     @property
     def identity(self) -> str:
@@ -114,7 +136,7 @@ class SharedTable:
 
         PROTOCOL.md, access modes: a legacy client that ignores `accessModes` calls query all the same.
         """
-        if "url" not in self.entry.access_modes:
+        if "url" not in self.access_modes:
             raise UnsupportedOperation(
                 f"The table {self.gate.full_name} is shared by directory access only (accessModes: dir). "
                 "Use a client that asks for temporary table credentials."
@@ -122,7 +144,12 @@ class SharedTable:
 
     def require_directory_access(self) -> None:
         """Refuse credentials for a table that is not shared by directory, or whose log holds more than is shared."""
-        if "dir" not in self.entry.access_modes:
+        if self.rights.are_narrowed:
+            raise UnsupportedOperation(
+                f"Not all of the table {self.gate.full_name} is shared with you, and credentials for its folder would "
+                "open all of it. Read it with a query."
+            )
+        if "dir" not in self.access_modes:
             raise UnsupportedOperation(
                 f"The table {self.gate.full_name} is shared by pre-signed URLs only (accessModes: url). "
                 "Read it with a query, or ask its provider for directory access."

@@ -23,6 +23,8 @@ from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.first_version import Numbered, first_changes
 from deltaic.sharing.lines.change_lines import ChangeLines, RemovedFile, check_place, find_removed
 from deltaic.sharing.lines.head_lines import HEAD_LINES, head_lines, wire_metadata
+from deltaic.sharing.rights import Sight
+from deltaic.sharing.seen_changes import divides_updates, seen_changes
 from deltaic.sharing.snapshots import negotiate
 from deltaic.sharing.weight import weight_of
 from deltaic.storage.urls import TableUrls
@@ -42,6 +44,8 @@ class _Commit:
     changes: Sequence[Numbered]
     """Those that count and are shared."""
     removed: Mapping[str, RemovedFile]
+    sight: Sight
+    """What the recipient sees under the metadata that the commit leaves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +101,14 @@ class Range:
         version = self.head.version
         stamped = version if self.historical_protocol and response_format == "delta" else None
         opening = head_lines(self.table, self.head, response_format, version=version, protocol_version=stamped)
-        later = (self._counted(commit) for commit in commits.read(len(kept)))
+        later = self._seen(commits.read(len(kept)), kept[-1].sight if kept else None)
         access = self.table.caller.access
         access.note(endVersion=self.last)
         # Whatever can be refused for good, or fail for want of a key, is asked for before the 200 begins.
         urls = self.sharing.urls(self.table)
         signer = None if self.max_files is None else self.sharing.signer
-        keys = _Keys(urls, signer, self.head.metadata.id, response_format, self.head.metadata.partition_columns)
+        told = self.table.rights.at(self.head.metadata).metadata
+        keys = _Keys(urls, signer, self.head.metadata.id, response_format, told.partition_columns)
         return Answer(
             version=self.first,
             response_format=response_format,
@@ -128,14 +133,14 @@ class Range:
             self._check_recorded(metadata, self.first)
         kept: list[_Commit] = []
         room, files = _KEPT_BYTES, 0
-        for commit in commits.read(0, self._commits_at_once):
+        for found in self._seen(commits.read(0, self._commits_at_once), None):
+            commit = found.commit
             if commit.protocol is not None:
                 protocol = commit.protocol
                 features.check_readable(protocol)
             if commit.metadata is not None:
                 metadata = commit.metadata
                 self._check_recorded(metadata, commit.version)
-            found = self._counted(commit)
             for _, change in found.changes:
                 if isinstance(change, FileChange):
                     check_place(change, self.table.locations)
@@ -150,12 +155,28 @@ class Range:
                 break
         return live, kept, files
 
-    def _counted(self, commit: CommitChanges) -> _Commit:
+    def _seen(self, commits: Iterable[CommitChanges], sight: Sight | None) -> Iterator[_Commit]:
+        """Yield commits with what counts of them and is seen; `sight` is that of the commit before the first."""
+        rights = self.table.rights
+        for commit in commits:
+            if commit.metadata is not None and rights.are_narrowed:
+                sight = rights.at(commit.metadata)
+            elif sight is None:
+                before = self.log.snapshot(commit.version) if rights.are_narrowed else self.head
+                sight = rights.at(before.metadata)
+            yield self._counted(commit, sight)
+
+    def _counted(self, commit: CommitChanges, sight: Sight) -> _Commit:
         changes = commit.change_data() if self.feed else commit.data()
+        if self.feed and divides_updates(commit, changes, sight):
+            changes = commit.data()
         shared = list(enumerate(changes))
         if commit.version == self.table.gate.start_version > 0:
             shared = first_changes(changes, feed=self.feed)
-        return _Commit(commit, shared, find_removed(self.log, commit.version, [change for _, change in shared]))
+        removed = find_removed(self.log, commit.version, [change for _, change in shared])
+        if sight.concealed is not None:
+            shared = seen_changes(self.sharing, self.table, sight, shared, removed)
+        return _Commit(commit, shared, removed, sight)
 
     def _check_recorded(self, metadata: Metadata, version: int) -> None:
         """Refuse a change feed over a version that did not record change data, as the reference does."""
@@ -188,7 +209,8 @@ class Range:
     def _lines(self, commits: Iterable[_Commit], keys: _Keys, tally: Tally) -> Iterator[bytes]:
         response_format = keys.response_format
         scheme = self.options.scheme(response_format)
-        changes = ChangeLines(keys.urls, response_format, scheme, keys.partition_columns)
+        concealed = self.table.rights.at(self.head.metadata).concealed
+        changes = ChangeLines(keys.urls, response_format, scheme, keys.partition_columns, concealed)
         files = 0
         following: ResumePoint | None = None
         tally.other_lines += HEAD_LINES
@@ -198,7 +220,7 @@ class Range:
             out: list[bytes] = []
             for number, change in self._left(found):
                 if not isinstance(change, FileChange):
-                    historical = self._historical(commit, change, response_format)
+                    historical = self._historical(found, change, response_format)
                     tally.other_lines += bool(historical)
                     out.append(historical)
                     continue
@@ -217,14 +239,16 @@ class Range:
             tally.other_lines += 1
             yield self._end(keys, following, keys.urls.expires_at_ms if files else None)
 
-    def _historical(self, commit: CommitChanges, change: Metadata | Protocol, response_format: ResponseFormat) -> bytes:
+    def _historical(self, found: _Commit, change: Metadata | Protocol, response_format: ResponseFormat) -> bytes:
         """Return the line of metadata or a protocol that a commit after the first sets, where they are asked for."""
+        commit = found.commit
         if commit.version == self.first:
             return b""
         if isinstance(change, Metadata):
             if not self.historical_metadata:
                 return b""
-            return lines.metadata(response_format, wire_metadata(self.table, change, version=commit.version))
+            told = self.table.rights.at(change).metadata
+            return lines.metadata(response_format, wire_metadata(self.table, told, version=commit.version))
         if not self.historical_protocol or response_format != "delta":
             return b""
         return lines.protocol(response_format, msgspec.json.decode(change.raw), version=commit.version)

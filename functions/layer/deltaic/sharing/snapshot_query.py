@@ -28,6 +28,7 @@ from deltaic.sharing.lines.file_lines import file_lines
 from deltaic.sharing.lines.head_lines import HEAD_LINES, head_lines
 from deltaic.sharing.lines.line_cache import VersionLines
 from deltaic.sharing.lines.rendering import FileStyle
+from deltaic.sharing.own_vectors import with_own_vectors
 from deltaic.sharing.page import Page, start_of
 from deltaic.sharing.snapshots import find, negotiate
 from deltaic.sharing.weight import weight_of_files
@@ -71,20 +72,24 @@ class SnapshotQuery:
         claims = self._page_claims()
         start, rows_before = start_of(claims.position if claims else None)
         snapshot, response_format = self._resolve(claims, start)
+        sight = self.table.rights.at(snapshot.metadata)
         style = FileStyle(
             response_format,
             self.options.scheme(response_format),
             version=snapshot.version if self.request.time_travels else None,
             timestamp=snapshot.timestamp if self.request.time_travels else None,
-            partition_columns=tuple(snapshot.metadata.partition_columns) if response_format == "parquet" else (),
+            partition_columns=tuple(sight.metadata.partition_columns) if response_format == "parquet" else (),
+            concealed=sight.concealed,
         )
         predicate = predicate_of(self.request.predicate_hints, self.request.json_predicate_hints)
-        wanted = file_filter(predicate, snapshot.metadata)
+        wanted = sight.narrowing(file_filter(predicate, sight.metadata))
         limit, max_files = self.request.limit_hint, self.request.max_files
         whole = start is None and wanted is None and limit is None and max_files is None
-        scope = (self.table.identity, style.response_format, style.scheme, style.partition_columns)
+        scope = (self.table.identity, style.response_format, style.scheme, style.partition_columns, style.concealed)
         kept = self.sharing.memory.lines.of(scope, snapshot)
         batches = snapshot.scan(wanted, start=start)
+        if sight.concealed is not None and snapshot.has_deletion_vectors:
+            batches = with_own_vectors(self.sharing, self.table, batches)
         by_partition = response_format == "delta" and bool(snapshot.metadata.partition_columns)
         page = Page(batches, limit=limit, max_files=max_files, rows_before=rows_before, by_partition=by_partition)
         files = _Files(page, whole, kept, self.sharing.urls(self.table), self._signer())
@@ -92,7 +97,7 @@ class SnapshotQuery:
         if predicate is not None:
             from deltaic.pruning.shape import shape
 
-            access.note(predicates=shape(predicate, snapshot.metadata))
+            access.note(predicates=shape(predicate, sight.metadata))
         body = self._lines(snapshot, files, style, access.tally)
         # The head and the first files are made before the 200 begins: what is wrong with a log shows up there.
         first = list(_take(body, 2))
@@ -137,7 +142,13 @@ class SnapshotQuery:
             claims = PageClaims(snapshot.version, None, snapshot.version, response_format, log_id, files.page.next)
             next_token = seal_page_token(files.signer, self._binding(), claims, now=now)
         if files.signer is not None and self.request.include_refresh_token:
-            pinned = RefreshClaims(self.table.caller.recipient_id, self.table.entry.id, snapshot.version, log_id)
+            pinned = RefreshClaims(
+                self.table.caller.recipient_id,
+                self.table.entry.id,
+                snapshot.version,
+                log_id,
+                self.table.rights.identity,
+            )
             refresh_token = seal_refresh_token(files.signer, pinned, now=now)
         return lines.end_stream_action(
             lines.EndStreamAction(
@@ -163,6 +174,7 @@ class SnapshotQuery:
             token,
             self.table.caller.recipient_id,
             self.table.entry.id,
+            rights=self.table.rights.identity,
             now=self.sharing.clock(),
         )
 

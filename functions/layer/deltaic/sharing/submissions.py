@@ -11,7 +11,7 @@ from typing import Any
 
 from deltaic.catalog.queries import Query
 from deltaic.protocol import lines
-from deltaic.protocol.continuations import PageClaims
+from deltaic.protocol.continuations import PageClaims, check_rights
 from deltaic.protocol.requests import QueryRequest, QueryResultRequest
 from deltaic.protocol.tokens import checksum
 from deltaic.sharing.answer import Answer, AskedHeaders, ResponseOptions
@@ -42,6 +42,7 @@ def submit(sharing: Sharing, table: SharedTable, request: QueryRequest, options:
                 response_format=page.response_format,
                 log_id=page.log_id,
                 file_id_hash=options.file_id_hash,
+                rights=table.rights.identity,
                 expires_at=store.expiry(),
             )
         )
@@ -71,6 +72,7 @@ def get_result(  # noqa: PLR0913 -- the parts of one request
     table = sharing.table(caller, name)
     table.require_url_access()
     query = sharing.queries().get(caller.recipient_id, table.entry.id, query_id)
+    check_rights(query.rights, table.rights.identity)
     submitted = QueryRequest.parse(query.parameters.encode())
     submitted = replace(
         submitted,
@@ -102,6 +104,7 @@ def _identify(table: SharedTable, request: QueryRequest, options: ResponseOption
         "responseFormats": options.capabilities.response_formats,
         "readerFeatures": sorted(options.capabilities.reader_features),
         "fileIdHash": options.file_id_hash,
+        "rights": table.rights.identity,
     })  # fmt: skip
 
 

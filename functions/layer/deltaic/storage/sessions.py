@@ -73,6 +73,7 @@ class SigningSessions:
         self._entries: dict[tuple[str, ...], _Entry] = {}
         self._locks: dict[tuple[str, ...], threading.Lock] = {}
         self._readers: dict[StorageConfig, Callable[[], Credentials]] = {}
+        self._file_readers: dict[StorageConfig, Callable[[], Credentials]] = {}
         self._lock = threading.Lock()
 
     def connect(self) -> None:
@@ -112,6 +113,20 @@ class SigningSessions:
 
         with self._lock:
             return self._readers.setdefault(storage, read)
+
+    def file_reader(self, storage: StorageConfig) -> Callable[[], Credentials]:
+        """Return a function like `reader`'s that gives credentials for files beside the log.
+
+        The functions' own role reads logs only; files are read by the role that signs for them.
+        """
+        if storage.secret or storage.role_arn or not self._role:
+            return self.reader(storage)
+
+        def read() -> Credentials:
+            return self._session(self._role, READER_SESSION)
+
+        with self._lock:
+            return self._file_readers.setdefault(storage, read)
 
     def narrowed(self, recipient_id: str, storage: StorageConfig, policy: str) -> Credentials:
         """Return a session whose rights are the role's and the session policy's together (STS, "Session policies").

@@ -30,6 +30,8 @@ class ChangeLines:
     scheme: FileIdHash
     partition_columns: Sequence[str]
     """Those that the client knows of."""
+    concealed: frozenset[str] | None = None
+    """As in `FileStyle`."""
 
     def line(self, commit: CommitChanges, change: FileChange, removed: Mapping[str, RemovedFile]) -> bytes:
         """Return the line of one change; every change carries version and timestamp, which streams are built on.
@@ -45,7 +47,7 @@ class ChangeLines:
             kind, vector = "remove", action.deletion_vector
             if (known := removed.get(action.path)) is not None:
                 partition_values, size = known
-        tracked = None if isinstance(action, AddCdcFile) else action
+        tracked = None if isinstance(action, AddCdcFile) or self.concealed is not None else action
         return lines.file(
             self.response_format,
             lines.FileAction(
@@ -66,7 +68,8 @@ class ChangeLines:
         )
 
     def _named(self, values: dict[str, str | None]) -> dict[str, str | None]:
-        """Add the columns that the log leaves out, as Spark's removes do where the value is null."""
+        """Add the columns that the log leaves out, as Spark's removes do where the value is null; drop hidden ones."""
+        values = {name: value for name, value in values.items() if name not in (self.concealed or ())}
         if self.response_format == "delta":
             return values
         return values | {name: None for name in self.partition_columns if name not in values}

@@ -32,14 +32,15 @@ def head_lines(
         msgspec.json.decode(snapshot.protocol.raw) if response_format == "delta" else None,
         version=protocol_version,
     )
-    num_files, size = snapshot.totals()
-    described = wire_metadata(table, snapshot.metadata, version=version)
+    sight = table.rights.at(snapshot.metadata)
+    num_files, size = sight.totals(snapshot)
+    described = wire_metadata(table, sight.metadata, version=version)
     return protocol + lines.metadata(response_format, replace(described, num_files=num_files, size=size))
 
 
 def wire_metadata(table: SharedTable, metadata: Metadata, *, version: int | None = None) -> lines.TableMetadata:
-    """Return what the answer says about the table; where its files lie only for directory readers."""
-    by_directory = "dir" in table.entry.access_modes
+    """Return what the answer says of metadata as the recipient sees it; where files lie only to directory readers."""
+    by_directory = "dir" in table.access_modes
     return lines.TableMetadata(
         id=metadata.id,
         schema_string=metadata.schema_string,
@@ -52,5 +53,5 @@ def wire_metadata(table: SharedTable, metadata: Metadata, *, version: int | None
         version=version,
         location=table.entry.location if by_directory else None,
         auxiliary_locations=table.entry.auxiliary_locations if by_directory else (),
-        access_modes=table.entry.access_modes,
+        access_modes=table.access_modes,
     )

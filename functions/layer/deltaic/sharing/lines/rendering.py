@@ -23,6 +23,7 @@ from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
 from deltaic.protocol.lines import file_id
 from deltaic.sharing.access import Tally
 from deltaic.sharing.lines.cells import integers, octets, texts
+from deltaic.sharing.lines.concealing import without_keys
 from deltaic.sharing.lines.line_cache import BLOCK_ROWS, VersionLines
 from deltaic.sharing.lines.prepared import LateUrl, Prepared
 from deltaic.storage.urls import TableUrls
@@ -44,6 +45,8 @@ class FileStyle:
     timestamp: int | None = None
     partition_columns: tuple[str, ...] = ()
     """Those that every line names, null where the log leaves one out: in parquet format, where Spark looks them up."""
+    concealed: frozenset[str] | None = None
+    """Partition columns that no line names; not None: nor row ids, which count the rows of other files too."""
 
 
 def render(
@@ -146,7 +149,8 @@ def _prefix(style: FileStyle, expires_at_ms: int) -> bytes:
 
 def _columns(batch: pa.RecordBatch, style: FileStyle) -> list[bytes | list[bytes]]:
     """Return what follows the URLs, but for deletion vectors, in columns: the same for all lines, or one for each."""
-    partitions = partition_values(batch.column("partitionValues"), style.partition_columns)
+    values = without_keys(batch.column("partitionValues"), style.concealed)
+    partitions = partition_values(values, style.partition_columns)
     frame, statistics = _statistics(batch.column("stats"))
     sizes = integers(batch.column("size"))
     ids = _ids(octets(batch.column("path")), style.scheme)
@@ -158,7 +162,7 @@ def _columns(batch: pa.RecordBatch, style: FileStyle) -> list[bytes | list[bytes
         b',"size":%d,"modificationTime":%d,"dataChange":true%b' % (size, time, frame)
         for size, time in zip(sizes, times, strict=True)
     ]
-    tracking = _row_tracking(batch)
+    tracking = _row_tracking(batch) if style.concealed is None else b""
     return [b'","partitionValues":', partitions, sized, statistics, tracking, b'}},"id":"', ids, b'"}}\n']
 
 
