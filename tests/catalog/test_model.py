@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltaic.catalog import keys
 from deltaic.errors import AlreadyExists, Conflict, DeltaicError, NotFound, Unauthenticated
 from deltaic.protocol.requests import ListRequest
 from deltaic.sharing import listing
@@ -39,6 +40,8 @@ SHARES = st.sampled_from(["a", "A", "a.b", "a-b"])
 SCHEMAS = st.sampled_from(["d", "D", "d-e"])
 TABLES = st.sampled_from(["t", "T", "t-u", "t0"])
 PEOPLE = st.sampled_from(["alice", "ALICE", "bob"])
+PROPERTIES = st.dictionaries(st.sampled_from(["region", "teams"]), st.sampled_from(["EU", '["a","b"]', ""]), max_size=2)
+FILTERS = st.sampled_from(["", "region = 'EU'", "year > 2024 AND region IN current_recipient('regions')"])
 HOUR = 3600.0
 AT_ONCE = 4
 """Listings that are under way at the same time."""
@@ -86,6 +89,10 @@ class CatalogMachine(RuleBasedStateMachine):
         self.spelled: dict[tuple[str, ...], str] = {}
         self.people: dict[str, Any] = {}
         self.granted: set[tuple[str, str]] = set()
+        self.held: dict[str, dict[str, str]] = {}
+        """The properties of recipients by their ids."""
+        self.rows: dict[tuple[str, str], str] = {}
+        """The filters of what is granted."""
         self.tokens: list[Token] = []
         self.callers: list[str] = ["nobody"]
         """The ids of all recipients that ever were, and one that never was."""
@@ -115,9 +122,9 @@ class CatalogMachine(RuleBasedStateMachine):
             if schema not in self.shares["a"]:
                 self.create_schema(0, "a", schema)
             self.create_table(0, "a", schema, table)
-        self.create_recipient(0, "alice")
+        self.create_recipient(0, "alice", {})
         for share in self.shares:
-            self.grant(0, "alice", share)
+            self.grant(0, "alice", share, "")
 
     # What operators do.
 
@@ -173,13 +180,24 @@ class CatalogMachine(RuleBasedStateMachine):
         self.tried(expected, lambda: self.operators[who].tables.delete(share, schema, name))
         tables.pop(name.lower(), None)
 
-    @rule(who=OPERATORS, name=PEOPLE)
-    def create_recipient(self, who: int, name: str) -> None:
+    @rule(who=OPERATORS, name=PEOPLE, held=PROPERTIES)
+    def create_recipient(self, who: int, name: str, held: dict[str, str]) -> None:
         expected = AlreadyExists if name.lower() in self.people else None
-        made = self.tried(expected, lambda: self.operators[who].recipients.create(name))
+        made = self.tried(expected, lambda: self.operators[who].recipients.create(name, properties=held))
         if expected is None:
             self.people[name.lower()] = made
+            self.held[made.id] = held
             self.callers.append(made.id)
+
+    @rule(who=OPERATORS, name=PEOPLE, added=PROPERTIES, removed=st.sampled_from([(), ("region",), ("teams",)]))
+    def update_recipient(self, who: int, name: str, added: dict[str, str], removed: tuple[str, ...]) -> None:
+        expected = None if name.lower() in self.people else NotFound
+        admin = self.operators[who].recipients
+        self.tried(expected, lambda: admin.update(name, add_properties=added, remove_properties=removed))
+        if expected is None:
+            before = self.held[self.people[name.lower()].id]
+            kept = {key: value for key, value in before.items() if key not in removed}
+            self.held[self.people[name.lower()].id] = {**kept, **added}
 
     @rule(who=OPERATORS, name=PEOPLE)
     def delete_recipient(self, who: int, name: str) -> None:
@@ -191,14 +209,23 @@ class CatalogMachine(RuleBasedStateMachine):
             for token in self.tokens:
                 token.revoked = token.revoked or token.holder_id == gone
 
-    @rule(who=OPERATORS, name=PEOPLE, share=SHARES)
-    def grant(self, who: int, name: str, share: str) -> None:
+    @rule(who=OPERATORS, name=PEOPLE, share=SHARES, rows=FILTERS)
+    def grant(self, who: int, name: str, share: str, rows: str) -> None:
         known = name.lower() in self.people and share.lower() in self.shares
         pair = (self.people[name.lower()].id, share.lower()) if known else ("", "")
         expected = NotFound if not known else AlreadyExists if pair in self.granted else None
-        self.tried(expected, lambda: self.operators[who].grants.create(name, share))
+        self.tried(expected, lambda: self.operators[who].grants.create(name, share, partition_filter=rows))
         if expected is None:
             self.granted.add(pair)
+            self.rows[pair] = rows
+
+    @rule(who=OPERATORS, name=PEOPLE, share=SHARES, rows=FILTERS)
+    def narrow(self, who: int, name: str, share: str, rows: str) -> None:
+        pair = (self.people[name.lower()].id if name.lower() in self.people else "", share.lower())
+        expected = None if pair in self.granted else NotFound
+        self.tried(expected, lambda: self.operators[who].grants.update(name, share, partition_filter=rows))
+        if expected is None:
+            self.rows[pair] = rows
 
     @rule(who=OPERATORS, name=PEOPLE, share=SHARES)
     def revoke(self, who: int, name: str, share: str) -> None:
@@ -237,6 +264,20 @@ class CatalogMachine(RuleBasedStateMachine):
     @rule(hours=st.sampled_from([1, 2, 50]))
     def time_passes(self, hours: int) -> None:
         self.now += hours * HOUR
+
+    # What functions read.
+
+    @rule()
+    def properties_and_filters_are_what_operators_said_on_both_sides(self) -> None:
+        dynamo, table = self.catalog.dynamo, self.catalog.catalog_table
+        for name, person in self.people.items():
+            by_id = keys.recipient_id(person.id)
+            held = dynamo.batch_get(table, [by_id])[by_id]["properties"]
+            assert held == self.operators[0].recipients.get(name).properties == self.held[person.id]
+        for recipient_id, share in self.granted:
+            both = [keys.grant(recipient_id, share), keys.grantee(share, recipient_id)]
+            found = dynamo.batch_get(table, both)
+            assert [found[key]["partition_filter"] for key in both] == [self.rows[recipient_id, share]] * 2
 
     # What recipients see.
 

@@ -1,7 +1,7 @@
 """Decides which AWS and which tables a command means: what is told, else one of this machine, else AWS's own files."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from deltaic.addresses import web_address
 from deltaic.catalog.aws_errors import refused
 from deltaic.catalog.dynamo import Dynamo, client_config
+from deltaic.catalog.items import Storage
 from deltaic.errors import Conflict, NotFound, Unavailable
 from deltaic.settings import Settings
 
@@ -18,6 +19,9 @@ from deltaic_ops.deploy.outputs import JobsOutputs, StackOutputs, reachable, sta
 
 if TYPE_CHECKING:
     import boto3
+    from deltaic.storage.credentials import Credentials
+
+    from deltaic_ops.shared_schema import SchemaReader
 
 _DEFAULTS = Settings()
 
@@ -108,9 +112,7 @@ class Connection:
 
     def client(self, service: Any) -> Any:
         """Return a client for one service."""
-        own = f"AWS_ENDPOINT_URL_{str(service).upper().replace('-', '_')}"
-        told = self._variables.get(own) or self._variables.get("AWS_ENDPOINT_URL")
-        endpoint_url = self._wishes.endpoint_url or told or None
+        endpoint_url = self._endpoint(str(service))
         if endpoint_url is not None:
             # botocore's refusals of what is no endpoint are of many kinds and name no remedy.
             web_address(endpoint_url)
@@ -121,6 +123,35 @@ class Connection:
     def dynamo(self) -> Dynamo:
         """Return the catalog's way to DynamoDB, over this connection."""
         return Dynamo(lambda: self.client("dynamodb"))
+
+    def schemas(self, storage: Callable[[str], Storage]) -> "SchemaReader":
+        """Return what reads the schemas of tables with this connection's credentials; `storage` finds storages."""
+        from deltaic.storage.endpoints import StorageConfig
+        from deltaic.storage.sessions import SigningSessions
+
+        from deltaic_ops.shared_schema import SchemaReader
+
+        endpoint = self._endpoint("s3") or ""
+        home = StorageConfig(region=self.region, endpoint=endpoint, path_style=bool(endpoint))
+        sessions = SigningSessions(region=self.region, endpoint=endpoint, client=self.client)
+        return SchemaReader(home, self._credentials, sessions, storage)
+
+    def _credentials(self) -> "Credentials":
+        from deltaic.storage.credentials import Credentials
+
+        found = self._session.get_credentials()
+        if found is None:  # told when the connection was made
+            raise Unavailable("there are no AWS credentials any more: set AWS_PROFILE or the AWS variables")
+        try:
+            keys = found.get_frozen_credentials()
+        except Exception as error:
+            raise refused(error) from error
+        return Credentials(keys.access_key or "", keys.secret_key or "", keys.token or "")
+
+    def _endpoint(self, service: str) -> str | None:
+        """Return where a service is; None for AWS, or where the profile says."""
+        own = f"AWS_ENDPOINT_URL_{service.upper().replace('-', '_')}"
+        return self._wishes.endpoint_url or self._variables.get(own) or self._variables.get("AWS_ENDPOINT_URL") or None
 
     @cached_property
     def _outputs(self) -> StackOutputs | None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.items import Item, Token
+from deltaic.catalog.items import Item, Recipient, Token
 from deltaic.errors import DeltaicError
+from deltaic.partition_filters.properties import value_of
 from deltaic.protocol import json_bodies
 from deltaic.protocol.request_body import camel_case
 from rich.console import Console
@@ -23,6 +24,8 @@ from deltaic_ops.cli.connection import Connection, Wishes, connection
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+    from deltaic_ops.shared_schema import SchemaReader
 
 __all__ = ["AsJson", "Operator", "Wishes", "operator"]
 
@@ -76,6 +79,11 @@ class Operator:
             where.catalog_table, where.tokens_table, where.dynamo(), lambda: where.client("secretsmanager")
         )
 
+    @cached_property
+    def schemas(self) -> "SchemaReader":
+        """What reads the columns of shared tables."""
+        return self.connection.schemas(self.admin.storages.get)
+
     def close(self) -> None:
         """Let go of what the command opened."""
         self._open.close()
@@ -100,10 +108,10 @@ class Operator:
             table.add_row(*[_cell(value(item)) for _, value in columns])
         _console().print(table)
 
-    def show(self, item: Item, done: str = "") -> None:
-        """Answer with one thing, and to people also say what was done."""
+    def show(self, item: Item, done: str = "", warnings: Sequence[str] = ()) -> None:
+        """Answer with one thing, and to people also say what was done; warnings stand in the object, if any."""
         if self.as_json:
-            self.json(wire(item))
+            self.json({**wire(item), **({"warnings": list(warnings)} if warnings else {})})
             return
         if done:
             self.note(done)
@@ -111,9 +119,11 @@ class Operator:
         grid.add_column(style="bold")
         grid.add_column(overflow="fold")
         for name, value in wire(item).items():
-            if value not in ("", [], {}):
+            if value not in ("", [], {}, None):
                 grid.add_row(name, _cell(value))
         _console().print(grid)
+        for line in warnings:
+            _console(stderr=True).print(Text.assemble(("warning: ", "bold yellow"), one_line(line)), soft_wrap=True)
 
     def note(self, text: str) -> None:
         """Say something to people; scripts do not hear it."""
@@ -169,7 +179,14 @@ def wire(item: Item) -> dict[str, Any]:
     if isinstance(item, Token):
         del told["revoked"]
         told["state"] = item.state()
+    if isinstance(item, Recipient):
+        told["properties"] = told_properties(item)
     return told
+
+
+def told_properties(recipient: Recipient) -> dict[str, Any]:
+    """Return a recipient's properties, lists as lists."""
+    return {name: _told(value_of(text)) for name, text in recipient.properties.items()}
 
 
 def _told(value: object) -> object:
@@ -187,9 +204,13 @@ def _cell(value: object) -> Text:
         case list() | tuple():
             return Text(", ".join(map(str, value)))
         case dict():
-            return Text(", ".join(f"{name}={content}" for name, content in value.items()))
+            return Text(", ".join(f"{name}={_listed(content)}" for name, content in value.items()))
         case _:
             return Text(str(value), style=_STYLES.get(str(value), ""))
+
+
+def _listed(content: object) -> str:
+    return f"[{', '.join(map(str, content))}]" if isinstance(content, list | tuple) else str(content)
 
 
 def _console(*, stderr: bool = False) -> Console:

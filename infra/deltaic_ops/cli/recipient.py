@@ -4,13 +4,14 @@ from typing import Annotated
 
 import typer
 
-from deltaic_ops.cli.operator import AsJson, operator
-from deltaic_ops.cli.words import pairs
+from deltaic_ops.cli.operator import AsJson, operator, told_properties
+from deltaic_ops.cli.words import properties
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 Name = Annotated[str, typer.Argument(metavar="RECIPIENT")]
-Property = Annotated[list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="Can be repeated.")]
+_PROPERTY = "What filters and views may ask for. Can be repeated; a key that is given again has a list of values."
+Property = Annotated[list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help=_PROPERTY)]
 RemoveProperty = Annotated[list[str] | None, typer.Option("--remove-property", metavar="KEY", help="Can be repeated.")]
 
 
@@ -27,10 +28,11 @@ def create(
     \b
     deltaic recipient create alice
     deltaic recipient create acme --comment "Acme Inc., contract 7" --property country=de
+    deltaic recipient create globex --property regions=EU --property regions=US
     """
-    properties = pairs(property_)
+    held = properties(property_)
     out = operator(ctx, as_json)
-    made = out.admin.recipients.create(name, comment=comment, properties=properties)
+    made = out.admin.recipients.create(name, comment=comment, properties=held)
     out.show(made, f"made recipient '{made.name}'; next: deltaic grant create {made.name} <share>")
 
 
@@ -45,7 +47,7 @@ def list_(ctx: typer.Context, as_json: AsJson = False) -> None:
     columns = [
         ("NAME", lambda recipient: recipient.name),
         ("COMMENT", lambda recipient: recipient.comment),
-        ("PROPERTIES", lambda recipient: recipient.properties),
+        ("PROPERTIES", told_properties),
         ("MADE", lambda recipient: recipient.created_at),
         ("ID", lambda recipient: recipient.id),
     ]
@@ -74,15 +76,22 @@ def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
 ) -> None:
     r"""Change what is given and keep the rest; a recipient's name and id stay.
 
+    A property takes the place of the one it had: a list is given as a whole. What it opens and closes holds from the
+    next request on.
+
     \b
     deltaic recipient update alice --property country=fr --remove-property team
+    deltaic recipient update globex --property regions=EU --property regions=APAC
     """
-    properties = pairs(property_)
+    held = properties(property_)
     out = operator(ctx, as_json)
     changed = out.admin.recipients.update(
-        name, comment=comment, add_properties=properties, remove_properties=tuple(remove_property or ())
+        name, comment=comment, add_properties=held, remove_properties=tuple(remove_property or ())
     )
-    out.show(changed, f"changed recipient '{changed.name}'")
+    from deltaic_ops.narrowing import warnings
+
+    grants = out.admin.grants.of_recipient(changed.name)
+    out.show(changed, f"changed recipient '{changed.name}'", warnings(out.admin, changed, grants))
 
 
 @app.command()

@@ -3,9 +3,11 @@
 from typing import Annotated
 
 import typer
+from deltaic.catalog.items import Table
+from deltaic.catalog.tables import Fit
 
-from deltaic_ops.cli.operator import AsJson, operator
-from deltaic_ops.cli.words import share_or_schema, table_name
+from deltaic_ops.cli.operator import AsJson, Operator, one_line, operator
+from deltaic_ops.cli.words import names_of, share_or_schema, table_name, text_of
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -21,6 +23,11 @@ _CHECKPOINT = (
     "Let the stack's function write checkpoints into the table's log, with the writer's lease held. For small tables "
     "whose writers leave none; the stack needs Checkpoints=enabled."
 )
+_FILTER = (
+    "The rows that are shared: a condition over partition columns, literals and current_recipient('property'). "
+    "@FILE reads it from a file. Wants access mode url alone."
+)
+_HIDE = "Partition columns that recipients do not see, separated by commas. Wants access mode url alone."
 _STORAGE = "The storage that the location is in (deltaic storage); AWS S3 if none is named."
 
 
@@ -35,18 +42,23 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     auxiliary: Annotated[list[str] | None, typer.Option(metavar="S3-URI", help=_AUXILIARY)] = None,
     storage: Annotated[str, typer.Option(metavar="NAME", help=_STORAGE)] = "",
     checkpoint: Annotated[bool, typer.Option("--checkpoint/--no-checkpoint", help=_CHECKPOINT)] = False,
+    partition_filter: Annotated[str, typer.Option(metavar="SQL|@FILE", help=_FILTER)] = "",
+    hide_columns: Annotated[list[str] | None, typer.Option(metavar="NAMES", help=_HIDE)] = None,
     id_: Annotated[str | None, typer.Option("--id", metavar="UUID", help="The id it had elsewhere.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    r"""Share a Delta table under a name. The table itself is neither read nor changed.
+    r"""Share a Delta table under a name. The table is not changed, and only read for a filter or hidden columns.
 
     \b
     deltaic table create vaccine_share.acme_vaccine_data.vaccine_patients --location s3://bucket/patients
     deltaic table create s.d.t --location s3://bucket/t --history --start-version 10
     deltaic table create s.d.t --location s3://lake/t --history --access-mode url --access-mode dir
     deltaic table create s.d.t --location s3://lake/t --storage minio
+    deltaic table create s.d.t --location s3://lake/t --partition-filter "region = current_recipient('region')"
+    deltaic table create s.d.t --location s3://lake/t --partition-filter @rows.sql --hide-columns region,team
     """
     share, schema, table = table_name(name)
+    rows, hidden = text_of(partition_filter), names_of(hide_columns)
     out = operator(ctx, as_json)
     made = out.admin.tables.create(
         share,
@@ -59,7 +71,10 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
         start_version=start_version,
         storage=storage,
         checkpoint=checkpoint,
+        partition_filter=rows,
+        hidden_columns=hidden,
         table_id=id_,
+        fit=_fit(out),
     )
     out.show(
         made, f"shared '{made.share}.{made.schema_name}.{made.name}'; next: deltaic grant create <who> {made.share}"
@@ -86,6 +101,8 @@ def list_(
         ("ACCESS", lambda table: table.access_modes),
         ("HISTORY", lambda table: f"from {table.start_version}" if table.history else "no"),
         ("STORAGE", lambda table: table.storage),
+        ("ROWS", lambda table: one_line(table.partition_filter) or "all"),
+        ("HIDDEN", lambda table: table.hidden_columns),
         ("CHECKPOINTS", lambda table: "yes" if table.checkpoint else "no"),
     ]
     out.rows(out.admin.tables.list(share, schema), columns, f"'{name}' has no table yet")
@@ -115,6 +132,10 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     no_auxiliary: Annotated[bool, typer.Option("--no-auxiliary", help="Take all auxiliary locations away.")] = False,
     storage: Annotated[str | None, typer.Option(metavar="NAME", help='The storage; "" for AWS S3.')] = None,
     checkpoint: Annotated[bool | None, typer.Option("--checkpoint/--no-checkpoint", help=_CHECKPOINT)] = None,
+    partition_filter: Annotated[str | None, typer.Option(metavar="SQL|@FILE", help=_FILTER)] = None,
+    no_partition_filter: Annotated[bool, typer.Option("--no-partition-filter", help="Share all rows.")] = False,
+    hide_columns: Annotated[list[str] | None, typer.Option(metavar="NAMES", help=f"{_HIDE} Replaces all.")] = None,
+    no_hide_columns: Annotated[bool, typer.Option("--no-hide-columns", help="Show all columns.")] = False,
     as_json: AsJson = False,
 ) -> None:
     r"""Change what is given and keep the rest; a table's name and id stay.
@@ -123,10 +144,14 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     deltaic table update s.d.t --history --start-version 0
     deltaic table update s.d.t --location s3://other/place
     deltaic table update s.d.t --checkpoint
+    deltaic table update s.d.t --partition-filter "year >= 2024" --no-hide-columns
     """
-    if auxiliary and no_auxiliary:
-        raise typer.BadParameter("give --auxiliary or --no-auxiliary, not both")
+    _not_both("auxiliary", auxiliary, no_auxiliary)
+    _not_both("partition-filter", partition_filter, no_partition_filter)
+    _not_both("hide-columns", hide_columns, no_hide_columns)
     share, schema, table = table_name(name)
+    rows = "" if no_partition_filter else None if partition_filter is None else text_of(partition_filter)
+    hidden = [] if no_hide_columns else names_of(hide_columns) or None
     out = operator(ctx, as_json)
     changed = out.admin.tables.update(
         share,
@@ -139,6 +164,9 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
         start_version=start_version,
         storage=storage,
         checkpoint=checkpoint,
+        partition_filter=rows,
+        hidden_columns=hidden,
+        fit=_fit(out),
     )
     out.show(changed, f"changed table '{changed.share}.{changed.schema_name}.{changed.name}'")
 
@@ -154,3 +182,19 @@ def delete(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
     out = operator(ctx, as_json)
     gone = out.admin.tables.delete(share, schema, table)
     out.show(gone, f"deleted table '{gone.share}.{gone.schema_name}.{gone.name}'")
+
+
+def _fit(out: Operator) -> Fit:
+    """Return what sees that all that narrows a table fits it; the modules for that are loaded when it is asked."""
+
+    def fit(wanted: Table, before: Table | None) -> Table:
+        from deltaic_ops.narrowing import fitted
+
+        return fitted(out.admin, lambda: out.schemas, wanted, before)
+
+    return fit
+
+
+def _not_both(name: str, given: object, taken_away: bool) -> None:
+    if given and taken_away:
+        raise typer.BadParameter(f"give --{name} or --no-{name}, not both")

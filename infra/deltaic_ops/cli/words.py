@@ -1,7 +1,9 @@
 """Decides how words of the command line are read: dotted names, durations, key=value pairs."""
 
+import json
 import re
 from datetime import timedelta
+from pathlib import Path
 
 import typer
 from deltaic.catalog.admin import CatalogAdmin
@@ -33,6 +35,34 @@ def pairs(texts: list[str] | None) -> dict[str, str]:
             raise typer.BadParameter(f"'{text}' is not a property: write key=value", param_hint="--property")
         read[name] = value
     return read
+
+
+def properties(texts: list[str] | None) -> dict[str, str]:
+    """Read key=value pairs of a recipient, in which a key that is given more than once has a list: a JSON array."""
+    values: dict[str, list[str]] = {}
+    for text in texts or []:
+        for name, value in pairs([text]).items():
+            values.setdefault(name, []).append(value)
+    return {name: found[0] if len(found) == 1 else _array(found) for name, found in values.items()}
+
+
+def _array(values: list[str]) -> str:
+    return json.dumps(list(dict.fromkeys(values)), ensure_ascii=False, separators=(",", ":"))
+
+
+def names_of(texts: list[str] | None) -> list[str]:
+    """Read names that are separated by commas, in as many texts as there are."""
+    return [name.strip() for text in texts or [] for name in text.split(",")]
+
+
+def text_of(text: str) -> str:
+    """Return what is typed, or of @FILE what the file holds, trimmed; raises OSError for a file that cannot be read."""
+    if not text.startswith("@"):
+        return text.strip()
+    try:
+        return Path(text[1:]).read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError:
+        raise InvalidParameter(f"{text[1:]} is not text in UTF-8: write the filter into it and nothing else") from None
 
 
 def schema_name(text: str) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """The table entries of the catalog: where a shared table lies and what may be done with it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 from uuid import uuid4
 
@@ -22,6 +22,14 @@ _OF_VIEWS: Final = frozenset({
     "location", "auxiliary_locations", "access_modes", "storage", "partition_filter", "hidden_columns",
 })  # fmt: skip
 """What no caller changes of the entry of a view: any of these would show all recipients' rows, or none."""
+
+Fit = Callable[[Table, Table | None], Table]
+"""From an entry that is about to be stored, and what it was before, to the entry as it may be: only its hidden columns
+may be spelled otherwise. Raises DeltaicError for one that may not be."""
+
+
+def _as_it_is(wanted: Table, _before: Table | None) -> Table:
+    return wanted
 
 
 class TableAdmin:
@@ -50,10 +58,12 @@ class TableAdmin:
         partition_filter: str = "",
         hidden_columns: Sequence[str] = (),
         table_id: str | None = None,
+        fit: Fit = _as_it_is,
     ) -> Table:
         """Make a table entry; raises NotFound for the schema or the storage, AlreadyExists, InvalidParameter.
 
-        Filter and hidden columns are not compared with the table itself.
+        `fit` compares what narrows it with the table itself, which the catalog does not know; nothing is stored if it
+        raises.
         """
         names.check_table_name(name)
         parent = self._records.schema(share, schema)
@@ -75,7 +85,7 @@ class TableAdmin:
             created_at=now(),
         )
         check_access(table.access_modes, table.partition_filter, table.hidden_columns)
-        return self.enter(table)
+        return self.enter(fit(table, None))
 
     def enter(self, table: Table, also: Sequence[Write] = ()) -> Table:
         """Write an entry that is complete, and other items in the same transaction; raises as `create` does."""
@@ -129,10 +139,11 @@ class TableAdmin:
         checkpoint: bool | None = None,
         partition_filter: str | None = None,
         hidden_columns: Sequence[str] | None = None,
+        fit: Fit = _as_it_is,
     ) -> Table:
         """Change what is given and keep the rest, the id above all; raises NotFound, InvalidParameter.
 
-        Filter and hidden columns are not compared with the table itself. Those of a view cannot be changed.
+        Filter and hidden columns of a view cannot be changed. `fit` is as in `create`.
         """
         assign: dict[str, Any] = {}
         if location is not None:
@@ -162,7 +173,8 @@ class TableAdmin:
                     "filter are its own: change it by `deltaic view update`, or make another"
                 )
             check_access(after.access_modes, after.partition_filter, after.hidden_columns)
-            return assign
+            hidden = fit(after, Table.read(before)).hidden_columns
+            return {**assign, "hidden_columns": hidden} if "hidden_columns" in assign else assign
 
         def moved(before: Attributes, after: Mapping[str, Any]) -> Writes:
             left, entered = before["storage"], after.get("storage", before["storage"])
