@@ -3,8 +3,10 @@
 from typing import Annotated
 
 import typer
+from deltaic.catalog.items import now
 
 from deltaic_ops.cli.operator import AsJson, operator, told_properties
+from deltaic_ops.cli.refreshing import ask_for_rows
 from deltaic_ops.cli.words import properties
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -85,6 +87,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
     """
     held = properties(property_)
     out = operator(ctx, as_json)
+    began = now()
     changed = out.admin.recipients.update(
         name, comment=comment, add_properties=held, remove_properties=tuple(remove_property or ())
     )
@@ -92,6 +95,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
 
     grants = out.admin.grants.of_recipient(changed.name)
     out.show(changed, f"changed recipient '{changed.name}'", warnings(out.admin, changed, grants))
+    ask_for_rows(out, [grant.share for grant in grants], began)
 
 
 @app.command()

@@ -169,8 +169,8 @@ class TableAdmin:
             after = Table.read({**before, **assign})
             if after.view_properties is not None and assign.keys() & _OF_VIEWS:
                 raise InvalidParameter(
-                    f"'{share}.{schema}.{name}' is a view, whose SQL says what is shared and whose place, access and "
-                    "filter are its own: change it by `deltaic view update`, or make another"
+                    f"'{share}.{schema}.{name}' is a view, whose SQL says what is shared: change the view by "
+                    "`deltaic view update`, or make another elsewhere"
                 )
             check_access(after.access_modes, after.partition_filter, after.hidden_columns)
             hidden = fit(after, Table.read(before)).hidden_columns

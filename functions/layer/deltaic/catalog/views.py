@@ -7,7 +7,7 @@ from uuid import uuid4
 from deltaic.catalog import keys
 from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.items import Table, View, now
-from deltaic.catalog.records import Records
+from deltaic.catalog.records import Records, checked_id
 from deltaic.catalog.tables import TableAdmin, checked_location
 from deltaic.catalog.variants import AT_ONCE, Variants
 from deltaic.catalog.view_requests import ViewRequests, asked
@@ -57,7 +57,7 @@ class ViewAdmin:
             name=name,
             schema_name=parent.name,
             share=parent.share,
-            id=str(uuid4()) if table_id is None else table_id,
+            id=str(uuid4()) if table_id is None else checked_id(table_id),
             share_id=parent.share_id,
             location=_apart(checked_location(location), base),
             history=history,
