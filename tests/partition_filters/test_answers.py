@@ -4,7 +4,8 @@ import hashlib
 
 import pytest
 from deltaic.errors import TableUnreadable
-from deltaic.partition_filters import Evaluated, evaluate, parse
+from deltaic.partition_filters import evaluate, parse
+from deltaic.partition_filters.evaluated import Evaluated
 from partitioned_table import TABLE, TYPES, Metadata, column, schema
 
 MAPPED = {"delta.columnMapping.mode": "name"}

@@ -250,7 +250,7 @@ def cast(text: str | None, type_: str) -> str:
     return f"CAST({'NULL' if text is None else quoted(text)} AS {SQL_TYPES[type_]})"
 
 
-@settings(max_examples=tries(150), deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(case=cases())
 def test_a_file_is_shown_where_the_same_sql_is_true_for_every_reading(
     oracle: duckdb.DuckDBPyConnection, case: tuple[Written, Recipient, list[dict[str, str | None]]]
@@ -302,7 +302,7 @@ WHOLE = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=tries(100), deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 @given(
     filters=st.lists(st.sampled_from(FILTERS), max_size=2),
     files=st.lists(WHOLE, max_size=12) | st.lists(PARTITIONS | st.none(), max_size=12),
@@ -338,7 +338,7 @@ def test_a_mask_of_many_files_asks_once_for_each_combination() -> None:
     assert mask.to_pylist() == [at % 7 == 3 and at % 11 != 4 for at in range(count)]
 
 
-@settings(max_examples=tries(100), deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 @given(
     values=st.dictionaries(st.sampled_from(sorted(TYPES)), st.none() | st.text(max_size=12)),
     properties=st.dictionaries(st.sampled_from(["p", "q"]), st.text(max_size=12)),

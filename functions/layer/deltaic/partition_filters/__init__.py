@@ -10,55 +10,44 @@ Unlike a hint, a filter guards rows: whatever is not understood, not told or not
     evaluated, masks    shown if the only possible answer is true; once for each combination of partition values
 
 A filter's columns hold for whole files, so that a file is shown or not. `parse` and `check` are for who writes a
-filter, `evaluate` for who answers a recipient. Arrow is loaded by the first mask.
+filter, `evaluate` for who answers a recipient. Most tables have no filter, so that each of them is loaded when it is
+first called; Arrow by the first mask.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from deltaic.errors import InvalidParameter, TableUnreadable
-from deltaic.partition_filters.binding import Binder, type_name
-from deltaic.partition_filters.conditions import PartitionFilter
-from deltaic.partition_filters.evaluated import Evaluated
-from deltaic.partition_filters.grammar import parse as _parse
-from deltaic.partition_filters.properties import value_of
-from deltaic.pruning.columns import TableMetadata
+if TYPE_CHECKING:
+    from deltaic.partition_filters.conditions import PartitionFilter
+    from deltaic.partition_filters.evaluated import Evaluated
+    from deltaic.pruning.columns import TableMetadata
 
 
-def parse(text: str) -> PartitionFilter:
+def parse(text: str) -> "PartitionFilter":
     """Read a filter; raises InvalidParameter, which says at which character it is wrong, why, and what to write."""
-    return _parse(text)
+    from deltaic.partition_filters import grammar
+
+    return grammar.parse(text)
 
 
-def check(partition_filter: PartitionFilter, metadata: TableMetadata) -> None:
+def check(partition_filter: "PartitionFilter", metadata: "TableMetadata") -> None:
     """Raise InvalidParameter, with position and remedy, where a filter does not fit the table.
 
     A column that the table does not have, one that is no partition column, values of another type.
     """
+    from deltaic.partition_filters.binding import Binder
+
     Binder(metadata, None).bind(partition_filter)
 
 
-def evaluate(filters: Sequence[PartitionFilter], properties: Mapping[str, str], metadata: TableMetadata) -> Evaluated:
+def evaluate(
+    filters: "Sequence[PartitionFilter]", properties: Mapping[str, str], metadata: "TableMetadata"
+) -> "Evaluated":
     """Bind filters, all of which must hold, to a table and to the properties of a recipient.
 
     Raises TableUnreadable where one does not fit the table: its schema was another one when the filter was checked. A
     recipient that lacks a property of any of them sees nothing.
     """
-    binder = Binder(metadata, properties)
-    try:
-        tests = [binder.bind(one) for one in filters]
-    except InvalidParameter as error:
-        raise TableUnreadable(
-            "the table's partition filter does not fit the schema of this version: the provider must correct it, "
-            "and other versions may still be read",
-            error.message,
-        ) from None
-    named = sorted({name for one in filters for name in one.properties})
-    used = [
-        [one.text for one in filters],
-        [[name, value_of(properties[name]) if name in properties else None] for name in named],
-        [[name, type_name(type_)] for name, type_ in binder.columns.items()],
-    ]
-    identity = hashlib.sha256(json.dumps(used, separators=(",", ":")).encode()).hexdigest()
-    return Evaluated(identity, binder.columns, None if binder.lacking else tests)
+    from deltaic.partition_filters import evaluated
+
+    return evaluated.evaluate(filters, properties, metadata)

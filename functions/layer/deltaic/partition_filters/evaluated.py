@@ -1,14 +1,20 @@
 """Decides which files a recipient sees: what their partition values say under filters that are bound to a table."""
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-from deltaic.partition_filters.binding import Test
+from deltaic.errors import InvalidParameter, TableUnreadable
+from deltaic.partition_filters.binding import Binder, Test, type_name
+from deltaic.partition_filters.conditions import PartitionFilter
+from deltaic.partition_filters.properties import value_of
 from deltaic.partition_filters.readings import Reading, readings
 from deltaic.partition_filters.truth import TRUE
+from deltaic.pruning.columns import TableMetadata
 from deltaic.pruning.values import ColumnType
 
 if TYPE_CHECKING:
@@ -58,3 +64,24 @@ class Evaluated:
         from deltaic.partition_filters.masks import mask
 
         return mask(self, maps)
+
+
+def evaluate(filters: Sequence[PartitionFilter], properties: Mapping[str, str], metadata: TableMetadata) -> Evaluated:
+    """Bind filters to a table and a recipient; raises TableUnreadable where one does not fit the table."""
+    binder = Binder(metadata, properties)
+    try:
+        tests = [binder.bind(one) for one in filters]
+    except InvalidParameter as error:
+        raise TableUnreadable(
+            "the table's partition filter does not fit the schema of this version: the provider must correct it, "
+            "and other versions may still be read",
+            error.message,
+        ) from None
+    named = sorted({name for one in filters for name in one.properties})
+    used = [
+        [one.text for one in filters],
+        [[name, value_of(properties[name]) if name in properties else None] for name in named],
+        [[name, type_name(type_)] for name, type_ in binder.columns.items()],
+    ]
+    identity = hashlib.sha256(json.dumps(used, separators=(",", ":")).encode()).hexdigest()
+    return Evaluated(identity, binder.columns, None if binder.lacking else tests)

@@ -1,12 +1,15 @@
 """Decides whose filters a table is read through: its own, the grant's, and for a view that of the recipient's rows."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from deltaic.catalog.reader import CatalogReader, GrantedTable
 from deltaic.errors import InvalidParameter, TableUnreadable, UnsupportedOperation
-from deltaic.partition_filters import PartitionFilter, parse
+from deltaic.partition_filters import parse
 from deltaic.partition_filters.policies import policy
 from deltaic.sharing.rights import Rights
+
+if TYPE_CHECKING:
+    from deltaic.partition_filters.conditions import PartitionFilter
 
 POLICY_COLUMN: Final = "_deltaic_policy"
 """By which the table of a view is partitioned."""
@@ -43,7 +46,7 @@ def narrowed(catalog: CatalogReader, granted: GrantedTable) -> tuple[Rights, int
     return rights, start_version
 
 
-def _parsed(text: str) -> PartitionFilter:
+def _parsed(text: str) -> "PartitionFilter":
     try:
         return parse(text)
     except InvalidParameter as wrong:

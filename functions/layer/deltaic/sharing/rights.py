@@ -20,7 +20,8 @@ from deltaic.delta.snapshot import Snapshot
 from deltaic.protocol.tokens import checksum
 
 if TYPE_CHECKING:
-    from deltaic.partition_filters import Evaluated, PartitionFilter
+    from deltaic.partition_filters.conditions import PartitionFilter
+    from deltaic.partition_filters.evaluated import Evaluated
 
 _ROW_TRACKING: Final = "delta.enablerowtracking"
 _GENERATED: Final = "delta.generationExpression"
