@@ -62,7 +62,6 @@ def create(  # noqa: PLR0913, PLR0917 -- what a view holds
     text, when = text_of(sql), _schedule(refresh)
     base = out.admin.views.source(source)
     read = _checked(out, text, base)
-    _refuse_narrowed(out, share)
     identifier = id_ or str(uuid4())
     made = out.admin.views.create(
         share,
@@ -263,17 +262,6 @@ def _checked(out: Operator, sql: str, source: Table) -> ViewSql:
     for name in read.tables:
         source_of(out.admin, name)
     return read
-
-
-def _refuse_narrowed(out: Operator, share: str) -> None:
-    """Refuse a view where grants have filters of their own, which no view can fit."""
-    from deltaic_ops.narrowing import narrowed
-
-    if held := narrowed(out.admin, share):
-        raise InvalidParameter(
-            f"'{held[0].recipient}' holds '{share}' with a filter of its own, and what a view shows is its SQL's to "
-            "say: make the view in another share"
-        )
 
 
 def _promises(read: ViewSql) -> list[str]:

@@ -53,6 +53,7 @@ class ViewAdmin:
         names.check_table_name(name)
         parent = self._records.schema(share, schema)
         base = self.source(source)
+        self._refuse_narrowed(parent.share)
         table = Table(
             name=name,
             schema_name=parent.name,
@@ -202,6 +203,15 @@ class ViewAdmin:
         return View.read(
             self._records.change(place, missing, lambda item: {"last_refresh": {**item["last_refresh"], **told}})
         )
+
+    def _refuse_narrowed(self, share: str) -> None:
+        """Raise InvalidParameter where a grant has a filter of its own, which no view can fit."""
+        for item in self._records.all(keys.grantees(share)):
+            if item.get("partition_filter"):
+                raise InvalidParameter(
+                    f"'{item['recipient']}' holds '{share}' with a filter of its own, and what a view shows is its "
+                    "SQL's to say: make the view in another share"
+                )
 
 
 def named(view: View) -> str:
