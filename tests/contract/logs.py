@@ -96,12 +96,12 @@ class TableLog:
     def table_id(self) -> str:
         return str(uuid.uuid5(uuid.NAMESPACE_URL, self.location))
 
-    def commit(self, *actions: Action, at: int | None = None) -> int:
+    def commit(self, *actions: Action, at: int | None = None, operation: str = "WRITE") -> int:
         """Put the next commit, at a time in ms since the epoch, and return its version."""
         version = len(self.commits)
         when = at if at is not None else (self.times[-1] + 1000 if self.times else 1_650_000_000_000)
         self.times.append(when)
-        info: Action = {"timestamp": when, "operation": "WRITE", "operationParameters": {}}
+        info: Action = {"timestamp": when, "operation": operation, "operationParameters": {}}
         if self.timed:
             info = {"inCommitTimestamp": when, **info}
         self.commits.append(list(actions))

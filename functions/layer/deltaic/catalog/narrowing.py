@@ -6,12 +6,12 @@ from deltaic.errors import InvalidParameter
 
 
 def checked_filter(text: str) -> str:
-    """Return the text of a filter, trimmed, or "" for none; raises InvalidParameter for what cannot be parsed."""
+    """Return the text of a filter, or "" for none; raises InvalidParameter for what cannot be parsed."""
     if not text.strip():
         return ""
-    from deltaic.partition_filters.grammar import parse  # most commands have no filter
+    from deltaic.partition_filters import parse  # most commands have no filter
 
-    return parse(text.strip()).text
+    return parse(text).text
 
 
 def checked_columns(columns: Sequence[str]) -> tuple[str, ...]:

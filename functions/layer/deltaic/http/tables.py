@@ -13,11 +13,13 @@ from deltaic.sharing.caller import TableName
 
 load_before_snapshot(
     "deltaic.catalog.queries",
+    "deltaic.partition_filters",
     "deltaic.pruning.json_hints",
     "deltaic.pruning.shape",
     "deltaic.pruning.skipper",
     "deltaic.pruning.sql_hints",
     "deltaic.pruning.sql_tree",
+    "deltaic.sharing.narrowing",
     "deltaic.sharing.submissions",
     "obstore.exceptions",
     "obstore.store",
