@@ -42,6 +42,7 @@ ANSWERS = [
     ("NOT (region = 'EU')", {"region": "US"}, {"region": None}),
     ("NOT region = 'EU' AND year = 1", {"region": "US", "year": "1"}, {"region": "US", "year": "2"}),
     ("region = 'EU' OR year = 1 AND final = TRUE", {"region": "EU"}, {"year": "1", "final": "false"}),
+    ("year = 1 AND site = 'x' OR region = 'EU'", {"region": "EU", "year": "2"}, {"region": "US", "year": "1"}),
     ("(region = 'EU' OR year = 1) AND final = TRUE", {"year": "1", "final": "true"}, {"region": "EU"}),
     ("region = 'EU' OR year = 1", {"region": None, "year": "1"}, {"region": None, "year": "2"}),
     ("year >= 2024", {"year": "2024"}, {"year": "2023"}),

@@ -1,6 +1,6 @@
 """Filters against DuckDB: a file is shown where the same SQL is true of its values, whatever else they may be."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import product
@@ -231,8 +231,9 @@ def cases(draw: st.DrawFn) -> tuple[Written, Recipient, list[dict[str, str | Non
 
 
 @pytest.fixture(scope="module")
-def oracle() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(":memory:", config={"threads": 1})
+def oracle() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(":memory:", config={"threads": 1}) as connection:
+        yield connection
 
 
 def answers(oracle: duckdb.DuckDBPyConnection, condition: str, rows: list[dict[str, str | None]]) -> list[bool | None]:
@@ -327,6 +328,12 @@ def test_a_key_that_is_given_twice_hides_the_file() -> None:
     rows = [[("region", "b"), ("region", "a")], [("region", "a"), ("region", "a")], [("year", "1"), ("region", "a")]]
     maps = pa.array(rows, pa.map_(pa.string(), pa.string()))
     assert evaluated.mask(maps).to_pylist() == [False, False, True]
+
+
+def test_a_file_without_a_map_is_hidden_and_one_with_an_empty_map_is_all_null() -> None:
+    maps = pa.array([None, [], [("region", None)]], pa.map_(pa.string(), pa.string()))
+    assert evaluate([parse("region IS NULL")], {}, TABLE).mask(maps).to_pylist() == [False, True, True]
+    assert evaluate([], {}, TABLE).mask(maps).to_pylist() == [True, True, True]
 
 
 def test_a_mask_of_many_files_asks_once_for_each_combination() -> None:
