@@ -8,7 +8,7 @@ from dataclasses import replace
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.items import Grant, Recipient, Table
 from deltaic.errors import InvalidParameter, NotFound
-from deltaic.partition_filters.grammar import parse
+from deltaic.partition_filters import parse
 from deltaic.partition_filters.properties import value_of
 
 from deltaic_ops.shared_schema import SchemaReader, SharedSchema, check_filter, check_hidden

@@ -10,8 +10,7 @@ from deltaic.catalog.items import Storage
 from deltaic.delta.actions import Metadata, Protocol
 from deltaic.delta.log import DeltaLog
 from deltaic.errors import DeltaicError, InvalidParameter
-from deltaic.partition_filters.placeholder import check
-from deltaic.partition_filters.grammar import parse
+from deltaic.partition_filters import check, parse
 from deltaic.sharing.context import storage_config
 from deltaic.storage.credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig

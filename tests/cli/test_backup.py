@@ -12,11 +12,13 @@ from uuid import uuid4
 import boto3
 import pytest
 from cli.conftest import Deltaic
-from deltaic.catalog import schema
+from deltaic.catalog import keys, schema
+from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
-from deltaic.catalog.items import Token
+from deltaic.catalog.items import Token, Variant, View, now
 from deltaic.catalog.leases import Leases
 from deltaic.catalog.tokens import TokenStore
+from deltaic.catalog.writes import put_new
 from deltaic.errors import InvalidParameter, Unauthenticated
 from deltaic_ops.backup import Backup, Tables, backup, from_text, restore, to_text
 from deltaic_ops.local.embedded import EmbeddedAws
@@ -51,7 +53,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def full(embedded_aws: EmbeddedAws, aws_session: boto3.Session, folder: Path) -> Deltaic:
     """Return the command over a catalog with one of each thing, tokens, a storage with keys; backed up once."""
-    stack = stack_of(embedded_aws, aws_session.client("dynamodb", endpoint_url=embedded_aws.endpoint))
+    dynamodb = aws_session.client("dynamodb", endpoint_url=embedded_aws.endpoint)
+    stack = stack_of(embedded_aws, dynamodb)
     for line in (
         "share create vaccine_share",
         "schema create vaccine_share.acme",
@@ -66,8 +69,37 @@ def full(embedded_aws: EmbeddedAws, aws_session: boto3.Session, folder: Path) ->
     stack.done(f"token revoke alice {stack.json('token list alice')[0]['id']}")
     stack.done("storage create vault --access-key-id AKIDEXAMPLE --secret-access-key-stdin", given="hush\n")
     stack.done("table create vaccine_share.acme.kept --location s3://bucket/kept --storage vault --history")
+    stack.done("recipient update alice --property site=Turku --property teams=a --property teams=b")
+    narrow(stack, Dynamo(lambda: dynamodb))
     assert "2 tables" in stack.done(f"backup {folder}/copy.jsonl")
     return stack
+
+
+def narrow(stack: Deltaic, dynamo: Dynamo) -> None:
+    """Add what keeps rows and columns back, a view and a variant of it; there are no tables that it could not fit."""
+    catalog = stack.variables["CATALOG_TABLE"]
+    admin = CatalogAdmin(catalog, stack.variables["TOKENS_TABLE"], dynamo)
+    admin.grants.update("alice", "vaccine_share", partition_filter="site = current_recipient('site')")
+    table = admin.tables.update(
+        "vaccine_share", "acme", "patients", partition_filter="year >= 2024", hidden_columns=["site", "year"]
+    )
+    view = View(
+        share=table.share,
+        schema_name=table.schema_name,
+        name="view",
+        table_id=table.id,
+        source="vaccine_share.acme.patients",
+        sql="SELECT * FROM source",
+        last_refresh={"rows": 3, "why": ["new recipient"]},
+        created_at=now(),
+    )
+    variant = Variant(
+        table_id=table.id, policy="0" * 32, since_version=7, values={"teams": ["a", "b"]}, created_at=now()
+    )
+    dynamo.transact([
+        put_new(catalog, keys.view(table.share, table.schema_name, "view"), view.attributes()),
+        put_new(catalog, keys.variant(table.share, table.id, variant.policy), variant.attributes()),
+    ])  # fmt: skip
 
 
 @pytest.fixture
@@ -107,6 +139,30 @@ def test_every_list_and_every_profile_is_the_same_in_the_other_stack(
         assert found[0] == found[1]
         answers.append(found[1])
     assert sorted(answer is None for answer in answers) == [False, True]
+
+
+def test_what_keeps_rows_back_is_the_same_in_the_other_stack(
+    full: Deltaic, elsewhere: Deltaic, dynamodb: Any, folder: Path
+) -> None:
+    elsewhere.done(f"restore {folder}/copy.jsonl")
+    table = elsewhere.json("table show vaccine_share.acme.patients")
+    assert (table["partitionFilter"], table["hiddenColumns"]) == ("year >= 2024", ["site", "year"])
+    assert elsewhere.json("recipient show alice")["properties"] == {"site": "Turku", "teams": ["a", "b"]}
+    rows = elsewhere.json("grant show alice vaccine_share")
+    wanted = [
+        keys.view("vaccine_share", "acme", "view"),
+        keys.variant("vaccine_share", table["id"], "0" * 32),
+        keys.recipient_id(rows["recipientId"]),
+        keys.grant(rows["recipientId"], "vaccine_share"),
+        keys.grantee("vaccine_share", rows["recipientId"]),
+    ]
+    before, after = (
+        Dynamo(lambda: dynamodb).batch_get(stack.variables["CATALOG_TABLE"], wanted) for stack in (full, elsewhere)
+    )
+    assert after == before
+    assert Variant.read(after[wanted[1]]).values == {"teams": ["a", "b"]}
+    assert after[wanted[2]]["properties"] == {"site": "Turku", "teams": '["a","b"]'}
+    assert [after[key]["partition_filter"] for key in wanted[3:]] == ["site = current_recipient('site')"] * 2
 
 
 def _asked(store: TokenStore, secret: str) -> Token | None:

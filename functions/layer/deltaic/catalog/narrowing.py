@@ -2,16 +2,15 @@
 
 from collections.abc import Collection, Sequence
 
+from deltaic import partition_filters
 from deltaic.errors import InvalidParameter
 
 
 def checked_filter(text: str) -> str:
-    """Return the text of a filter, or "" for none; raises InvalidParameter for what cannot be parsed."""
+    """Return the text of a filter, trimmed, or "" for none; raises InvalidParameter for what cannot be parsed."""
     if not text.strip():
         return ""
-    from deltaic.partition_filters import parse  # most commands have no filter
-
-    return parse(text).text
+    return partition_filters.parse(text.strip()).text
 
 
 def checked_columns(columns: Sequence[str]) -> tuple[str, ...]:
