@@ -1,13 +1,40 @@
-"""A view's refresh: the rows that changed since the last one, for all policies in one commit."""
+"""A view's refresh: the rows that changed since the last one, for all policies in one commit (decisions 86, 87)."""
 
-from collections.abc import Collection, Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from deltaic_pipeline.view_refresh.definition import Definition, Wanted
+from deltaic_pipeline.attempt import said_by_spark
+from deltaic_pipeline.describing import describe
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.merging import refuse_undecided
+from deltaic_pipeline.quoting import quoted
+from deltaic_pipeline.sources import spark_path
+from deltaic_pipeline.target import Target
+from deltaic_pipeline.view_refresh import applying
+from deltaic_pipeline.view_refresh.changes import Counts, as_rows, by_key, counted_as_rows, counted_by_key, net
+from deltaic_pipeline.view_refresh.definition import POLICY, Definition, Wanted
+from deltaic_pipeline.view_refresh.evaluating import Evaluation, at_fault, located
+from deltaic_pipeline.view_refresh.sql import CLOCK_IS_ASKED, ViewSql, read_sql
+from deltaic_pipeline.view_refresh.tables import Seen, recent_marks, seen
+from deltaic_pipeline.writing import Transaction, refuse_void_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+APPLICATION = "deltaic-view"
+MADE_BY = 1
+"""Counts the ways in which rows were made of the same SQL; another one computes all rows anew."""
+
+VERSION_BITS = 32
+"""Of a transaction's version the low bits are the source's version, and the others count the refreshes."""
+
+FED = ("_change_type", "_commit_version", "_commit_timestamp")
+GAINED, LOST = ("insert", "update_postimage"), ("delete", "update_preimage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +65,39 @@ class Refreshed:
     """True when an earlier attempt of this run had committed already, so that nothing was computed now."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """Where a view stands, as the last commit of its rows says (decision 88)."""
+
+    number: int
+    """Counts the commits of rows."""
+
+    definition: str
+    source_id: str
+    schema: str
+    source_version: int
+
+    @classmethod
+    def of(cls, table: Seen) -> "Stand | None":
+        """Return where a table stands; None if no refresh has written it."""
+        ours = [(version, name) for name, version in table.transactions.items() if name.startswith(f"{APPLICATION}/")]
+        if not ours:
+            return None
+        version, name = max(ours)
+        _, definition, source_id, schema = name.split("/")
+        return cls(version >> VERSION_BITS, definition, source_id, schema, version & ((1 << VERSION_BITS) - 1))
+
+    @property
+    def application(self) -> str:
+        """The name by which its commit is written."""
+        return f"{APPLICATION}/{self.definition}/{self.source_id}/{self.schema}"
+
+    @property
+    def version(self) -> int:
+        """The version of that application: it grows with every commit, whatever the definition."""
+        return self.number << VERSION_BITS | self.source_version
+
+
 def refresh(
     spark: "SparkSession", definition: Definition, wanted: Sequence[Wanted], known: Collection[str], run: str
 ) -> Refreshed:
@@ -49,4 +109,359 @@ def refresh(
     commits no rows again. Raises `InvalidParameter` for SQL that no view can have and `PipelineError` for what Spark
     refuses, for keys that are given twice or not at all, and for columns that the view's table would lose.
     """
-    raise NotImplementedError(spark, definition, wanted, known, run)
+    sql = read_sql(definition.sql, definition.source.name)
+    once = {policy.policy: policy for policy in wanted}
+    with _said_of(definition, wanted):
+        return _Refresh(spark, definition, sql, tuple(once.values()), frozenset(known), run).done()
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Which policies follow the source's changes, and which are computed in full."""
+
+    followed: Sequence[Wanted]
+    whole: Sequence[Wanted]
+    why: str
+    """Why all are computed in full; empty where they follow."""
+
+
+class _Refresh:
+    """One refresh on its way."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 -- what a refresh is asked for
+        self,
+        spark: "SparkSession",
+        definition: Definition,
+        sql: ViewSql,
+        wanted: Sequence[Wanted],
+        known: frozenset[str],
+        run: str,
+    ) -> None:
+        self._spark, self._definition, self._sql = spark, definition, sql
+        self._wanted, self._known, self._run = wanted, known, run
+        self._source = _table(spark, definition.source.name, definition.source.location)
+        others = {name.lower(): table for name, table in definition.others.items()}
+        missing = next((name for name in sql.tables if name.lower() not in others), None)
+        if missing is not None:
+            raise PipelineError(f"the SQL reads {missing}, which is not shared: share it, or leave it out.")
+        self._others = {name: _table(spark, name, others[name.lower()].location) for name in sql.tables}
+        self._versions = {definition.source.name: self._source.version} | {
+            others[name.lower()].name: table.version for name, table in self._others.items()
+        }
+
+    def done(self) -> Refreshed:
+        before = seen(self._spark, self._definition.location)
+        if before is None:
+            return self._first()
+        marks = [mark for mark in recent_marks(self._spark, before.location) if "view" in mark[2]]
+        self._describe(before, marks)
+        mine = next((mark for mark in marks if mark[2].get("run") == self._run), None)
+        if mine is not None:
+            latest = self._latest()
+            versions = {str(name): int(version) for name, version in mine[2]["sourceVersions"].items()}
+            return self._told(latest, mine[0], {}, str(mine[2].get("full", "")), versions=versions, repeated=True)
+        return self._next(before, marks)
+
+    def _first(self) -> Refreshed:
+        """Make the table: no rows are there to compare with."""
+        why = "it is the first refresh"
+        rows = self._evaluation.rows(self._rows, self._wanted)
+        self._check_columns(rows, None)
+        stand = self._stand(0)
+        applying.create(self._spark, rows, self._definition.location, self._definition.key, self._writer(stand, why))
+        table = self._written(stand)
+        counts, _ = table.counted(self._spark)
+        changes = {policy: Counts(count, 0, 0) for policy, count in counts.items()}
+        return self._described(table, changes, why)
+
+    def _next(self, before: Seen, marks: Sequence[tuple[int, str, dict[str, Any]]]) -> Refreshed:
+        stood = Stand.of(before)
+        plan = self._plan(stood)
+        there, _ = before.counted(self._spark)
+        gone = sorted(there.keys() - {policy.policy for policy in self._wanted})
+        if not gone and self._unchanged(stood, plan, marks):
+            return self._told(before, before.version, {}, "")
+        from pyspark import StorageLevel
+
+        with_key = self._definition.key
+        if with_key and (stood is None or stood.definition != self._digest()):
+            # The table's rows may have been made with another key: they are compared as a whole, this time.
+            refuse_undecided(self._evaluation.rows(self._rows, self._wanted), [POLICY, *with_key])
+            with_key = ()
+        try:
+            changed = self._changed(before, plan, gone).persist(StorageLevel.DISK_ONLY)
+            counts = self._counted(changed, with_key)
+        except _Unfollowed as failure:
+            plan = _Plan((), self._wanted, failure.why)
+            changed = self._changed(before, plan, gone).persist(StorageLevel.DISK_ONLY)
+            counts = self._counted(changed, with_key)
+        try:
+            if not counts:
+                return self._told(before, before.version, {}, plan.why)
+            stand = self._stand(0 if stood is None else stood.number + 1)
+            self._apply(changed, counts, before, there, with_key, self._writer(stand, plan.why))
+        finally:
+            changed.unpersist()
+        return self._described(self._written(stand), counts, plan.why)
+
+    def _plan(self, stood: Stand | None) -> _Plan:
+        why = self._why_full(stood)
+        if why:
+            return _Plan((), self._wanted, why)
+        followed = [policy for policy in self._wanted if policy.policy in self._known]
+        return _Plan(followed, [policy for policy in self._wanted if policy.policy not in self._known], "")
+
+    def _why_full(self, stood: Stand | None) -> str:
+        if stood is None:
+            return "no refresh has written its table yet"
+        if stood.definition != self._digest():
+            return "its SQL, its key or its source is another one than before"
+        if stood.source_id != self._source.id:
+            return "another table lies where its source was"
+        if stood.schema != _short(self._source.schema):
+            return "the source's columns are others than before"
+        if not self._sql.row_wise:
+            return self._sql.why_full
+        if not self._evaluation.stands_alone(self._rows):
+            return "the SQL is more than columns and a WHERE"
+        if stood.source_version > self._source.version:
+            return "the source's versions are fewer than before"
+        changes = self._source.version > stood.source_version
+        if changes and self._source.properties.get("delta.enableChangeDataFeed", "false").lower() != "true":
+            return "the source has no change feed (delta.enableChangeDataFeed)"
+        return ""
+
+    def _unchanged(self, stood: Stand | None, plan: _Plan, marks: Sequence[tuple[int, str, dict[str, Any]]]) -> bool:
+        """Tell without computing anything that the rows are as they shall be."""
+        if stood is None or stood.definition != self._digest() or stood.source_id != self._source.id:
+            return False
+        if not {policy.policy for policy in self._wanted} <= self._known:
+            return False
+        if not plan.why:
+            return stood.source_version == self._source.version
+        return plan.why != CLOCK_IS_ASKED and bool(marks) and marks[0][2].get("sourceVersions") == self._versions
+
+    def _changed(self, before: Seen, plan: _Plan, gone: Sequence[str]) -> "DataFrame":
+        """Return the net changes (lazily)."""
+        evaluation, there = self._evaluation, before.rows(self._spark)
+        columns = evaluation.columns(self._rows)
+        self._check_columns(columns, there)
+        gained, lost = columns, columns
+        stood = Stand.of(before)
+        if plan.followed and stood is not None and stood.source_version < self._source.version:
+            feed = self._feed(stood.source_version + 1)
+            gained = gained.unionAll(evaluation.rows(_of(feed, GAINED), plan.followed))
+            lost = lost.unionAll(evaluation.rows(_of(feed, LOST), plan.followed))
+        if plan.whole:
+            gained = gained.unionAll(evaluation.rows(self._rows, plan.whole))
+        computed = [*(policy.policy for policy in plan.whole), *gone]
+        if computed:
+            from pyspark.sql import functions
+
+            replaced = there.where(functions.col(POLICY).isin(computed))
+            lost = lost.unionAll(_shaped(replaced, columns))
+        return net(gained, lost)
+
+    def _counted(self, changed: "DataFrame", key: Sequence[str]) -> dict[str, Counts]:
+        if not key:
+            return counted_as_rows(changed)
+        return counted_by_key(by_key(changed, key), key)
+
+    def _apply(  # noqa: PLR0913, PLR0917 -- what changes, in which table, by what, and who writes
+        self,
+        changed: "DataFrame",
+        counts: Mapping[str, Counts],
+        before: Seen,
+        there: Mapping[str, int],
+        key: Sequence[str],
+        writer: Transaction,
+    ) -> None:
+        grows = all(not (count.updated or count.deleted) for count in counts.values())
+        fresh = not any(there.get(policy) for policy in counts)
+        location, losing = self._definition.location, [name for name, count in counts.items() if count.deleted]
+        if key:
+            staged = by_key(changed, key)
+        else:
+            from pyspark.sql import functions
+
+            rows = before.rows(self._spark).where(functions.col(POLICY).isin(losing))
+            staged = as_rows(changed, _shaped(rows, self._columns) if losing else None)
+        if grows and (fresh or not key):
+            applying.append(self._spark, staged, location, writer)
+        else:
+            applying.merge(self._spark, staged, location, key, sorted(counts), writer)
+
+    def _feed(self, first: int) -> "DataFrame":
+        """Return what changed at the source from a version on; raises `_Unfollowed` when its log no longer tells."""
+        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+        from pyspark.errors import PySparkException
+
+        options = {"readChangeFeed": "true", "startingVersion": str(first), "endingVersion": str(self._source.version)}
+        feed = self._spark.read.format("delta").options(**options).load(spark_path(self._source.location))
+        try:
+            feed.count()
+        except (PySparkException, Py4JJavaError) as failure:
+            said = said_by_spark(failure)
+            raise _Unfollowed(f"the source does not tell its changes since version {first}: {said}") from failure
+        return feed
+
+    def _check_columns(self, rows: "DataFrame", there: "DataFrame | None") -> None:
+        """Refuse columns that lack a key, and such as the view's table cannot have."""
+        refuse_void_columns(rows)
+        names = {name.lower() for name in rows.columns}
+        missing = next((name for name in self._definition.key if name.lower() not in names), None)
+        if missing is not None:
+            raise PipelineError(f"the key column {missing} is not among the view's: {', '.join(rows.columns[1:])}.")
+        if there is None:
+            return
+        given = {field.name.lower(): field.dataType for field in rows.schema.fields}
+        for field in there.schema.fields:
+            found = given.get(field.name.lower())
+            if found is None or found != field.dataType:
+                said = "is gone" if found is None else f"is {found.simpleString()} now"
+                raise PipelineError(
+                    f"the column {field.name} ({field.dataType.simpleString()}) {said}, which whoever streams the view "
+                    "cannot follow: keep it in the SQL (CAST(... AS type) AS name), or make a new view."
+                )
+
+    def _described(self, table: Seen, counts: Mapping[str, Counts], why: str) -> Refreshed:
+        marks = [mark for mark in recent_marks(self._spark, table.location) if "view" in mark[2]]
+        self._describe(table, marks)
+        return self._told(table, table.version, counts, why)
+
+    def _describe(self, table: Seen, marks: Sequence[tuple[int, str, dict[str, Any]]]) -> bool:
+        """Set the properties that tell how fresh the rows are, if need be for a refresh that was killed before it did."""
+        if not marks:
+            return False
+        version, moment, mark = marks[0]
+        properties = {
+            "deltaic.view.version": str(version),
+            "deltaic.view.sourceVersions": json.dumps(mark["sourceVersions"], sort_keys=True),
+            "deltaic.view.refreshedAt": moment,
+        }
+        if all(table.properties.get(name) == value for name, value in properties.items()):
+            return False
+        target = Target(self._definition.location, "append", change_data_feed=False, properties=properties)
+        return describe(self._spark, target)
+
+    def _told(  # noqa: PLR0913 -- what is told
+        self,
+        table: Seen,
+        version: int,
+        counts: Mapping[str, Counts],
+        why: str,
+        *,
+        versions: Mapping[str, int] | None = None,
+        repeated: bool = False,
+    ) -> Refreshed:
+        rows, size = table.counted(self._spark)
+        return Refreshed(
+            version,
+            versions if versions is not None else self._versions,
+            why,
+            sum(count.inserted for count in counts.values()),
+            sum(count.updated for count in counts.values()),
+            sum(count.deleted for count in counts.values()),
+            {policy.policy: rows.get(policy.policy, 0) for policy in self._wanted},
+            size,
+            repeated,
+        )
+
+    def _written(self, stand: Stand) -> Seen:
+        """Return the table after a commit; raises `PipelineError` if the commit is not in its log."""
+        table = self._latest()
+        if table.transactions.get(stand.application) != stand.version:
+            raise PipelineError(
+                f"the commit of {self._run} is not in the log of {self._definition.location}: "
+                "another writer that does not take the table's lease has overwritten it. Run the job again."
+            )
+        return table
+
+    def _latest(self) -> Seen:
+        return _table(self._spark, self._definition.name, self._definition.location)
+
+    @cached_property
+    def _evaluation(self) -> Evaluation:
+        rows = {name: table.rows(self._spark) for name, table in self._others.items()}
+        return Evaluation(self._spark, self._sql, located(rows, self._sql))
+
+    @cached_property
+    def _rows(self) -> "DataFrame":
+        """The source's rows."""
+        return self._source.rows(self._spark)
+
+    @cached_property
+    def _columns(self) -> "DataFrame":
+        """No rows, of the view's columns."""
+        return self._evaluation.columns(self._rows)
+
+    def _stand(self, number: int) -> Stand:
+        return Stand(number, self._digest(), self._source.id, _short(self._source.schema), self._source.version)
+
+    def _writer(self, stand: Stand, why: str) -> Transaction:
+        mark: dict[str, str | int | Mapping[str, int]] = {
+            "view": self._definition.name,
+            "run": self._run,
+            "sourceVersions": self._versions,
+        }
+        return Transaction(stand.application, stand.version, mark | ({"full": why} if why else {}))
+
+    def _digest(self) -> str:
+        one = self._definition
+        others = {name.lower(): table.location for name, table in one.others.items() if name in self._others}
+        said = [MADE_BY, one.sql, [name.lower() for name in one.key], one.source.location, others]
+        return _short(json.dumps(said, sort_keys=True))
+
+
+class _Unfollowed(Exception):
+    """Why the source's changes cannot be followed."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+@contextmanager
+def _said_of(definition: Definition, wanted: Sequence[Wanted]) -> Iterator[None]:
+    """Name the view in what Spark refuses, and the property whose value it cannot cast."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as failure:
+        said = said_by_spark(failure)
+        name = at_fault(said, wanted)
+        cause = f"the recipients' property '{name}' has a value that its SQL cannot take: " if name else ""
+        raise PipelineError(f"view {definition.name}: {cause}{said}") from failure
+    except PipelineError as failure:
+        raise PipelineError(f"view {definition.name}: {failure.message}") from failure
+
+
+def _table(spark: "SparkSession", name: str, location: str) -> Seen:
+    table = seen(spark, location)
+    if table is None:
+        raise PipelineError(f"there is no Delta table of {name} at {location}.")
+    return table
+
+
+def _of(feed: "DataFrame", kinds: Sequence[str]) -> "DataFrame":
+    from pyspark.sql import functions
+
+    return feed.where(functions.col(FED[0]).isin(*kinds)).drop(*FED)
+
+
+def _shaped(rows: "DataFrame", columns: "DataFrame") -> "DataFrame":
+    """Return rows of the view's table in the columns that the SQL gives now; null where a column is new."""
+    from pyspark.sql import functions
+
+    known = {name.lower() for name in rows.columns}
+    return rows.select(*(
+        functions.col(quoted(field.name)) if field.name.lower() in known
+        else functions.lit(None).cast(field.dataType).alias(field.name)
+        for field in columns.schema.fields
+    ))  # fmt: skip
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -10,25 +10,28 @@ from deltaic_pipeline.view_refresh.definition import POLICY
 
 if TYPE_CHECKING:
     from sqlglot import expressions as tree
-    from sqlglot.tokens import Token
+    from sqlglot.tokenizer_core import Token
 
 SOURCE = "source"
 """What the SQL calls the table that the view is made from."""
 
 RECIPIENT = "current_recipient"
-RANDOM = frozenset(
-    "rand randn random randstr uniform uuid shuffle monotonically_increasing_id spark_partition_id input_file_name "
-    "input_file_block_start input_file_block_length reflect java_method try_reflect".split()
-)
+RANDOM = frozenset({
+    "rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id",
+    "spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length",
+    "reflect", "java_method", "try_reflect",
+})  # fmt: skip
 """Functions whose answer is another one each time, or rests on how Spark happens to read."""
 
 PROVIDER = frozenset({"current_user", "session_user", "user"})
-CLOCK = frozenset(
-    "now current_date curdate current_timestamp localtimestamp current_time current_timezone unix_timestamp".split()
-)
+CLOCK = frozenset({
+    "now", "current_date", "curdate", "current_timestamp", "localtimestamp", "current_time", "current_timezone",
+    "unix_timestamp",
+})  # fmt: skip
 SPECIAL_MOMENTS = frozenset({"now", "today", "tomorrow", "yesterday"})
 """Texts that Spark takes for the time of the query in `date'...'` and `timestamp'...'`."""
 
+CLOCK_IS_ASKED = "the SQL asks for the time"
 FULL_NAME = 3
 
 
@@ -72,6 +75,9 @@ class ViewSql:
     why_full: str
     """Why every refresh computes all rows; empty where rows stand alone."""
 
+    one_pass: bool
+    """Whether one pass over the source makes the rows of all policies: columns, a WHERE and joins alone."""
+
     parts: tuple[Part, ...]
     """The text, with what is replaced in it before Spark reads it."""
 
@@ -97,7 +103,7 @@ def read_sql(text: str, source: str = "") -> ViewSql:
     query, tokens = _parsed(text)
     _refuse_functions(text, tokens)
     _refuse_unnamed(text, query, tokens)
-    found = [*_recipients(text, tokens), *_tables(text, query, source)]
+    found: list[tuple[int, int, Asked | Read]] = [*_recipients(text, tokens), *_tables(text, query, source)]
     reads = [what for _, _, what in found if isinstance(what, Read)]
     if not any(read.table == SOURCE for read in reads):
         raise InvalidParameter("the view's SQL does not read `source`: name the --from table in its FROM.")
@@ -112,6 +118,7 @@ def read_sql(text: str, source: str = "") -> ViewSql:
         tuple(others.values()),
         not why,
         why,
+        not why or _only_joins(query),
         tuple(_parts(text, tokens, found)),
     )
 
@@ -153,8 +160,8 @@ def _refuse_functions(text: str, tokens: "Sequence[Token]") -> None:
             )
         if called and name in RANDOM:
             raise InvalidParameter(
-                f"{_at(text, token.start)}: {name}() gives another answer each time, so that every refresh would change "
-                "rows: use a column, or a function of columns such as xxhash64."
+                f"{_at(text, token.start)}: {name}() gives another answer each time, so that every refresh would "
+                "change rows: use a column, or a function of columns such as xxhash64."
             )
         if name in PROVIDER and called:
             raise InvalidParameter(
@@ -180,7 +187,7 @@ def _refuse_unnamed(text: str, query: "tree.Query", tokens: "Sequence[Token]") -
 
 def _recipients(text: str, tokens: "Sequence[Token]") -> Iterator[tuple[int, int, Asked]]:
     """Yield where properties are asked for: start, end (exclusive) and which."""
-    from sqlglot.tokens import TokenType
+    from sqlglot.tokenizer_core import TokenType
 
     for number, token in enumerate(tokens):
         if token.text.lower() != RECIPIENT or _is_text(token):
@@ -239,7 +246,7 @@ def _why_full(query: "tree.Query", tokens: "Sequence[Token]", reads: Sequence[Re
     if any(token.text.lower() in CLOCK and not _is_text(token) for token in tokens) or any(
         token.text.lower().strip() in SPECIAL_MOMENTS and _is_text(token) for token in tokens
     ):
-        return "the SQL asks for the time"
+        return CLOCK_IS_ASKED
     if not isinstance(query, tree.Select):
         return "the SQL combines several SELECTs"
     if query.args.get("joins") or len(reads) > 1:
@@ -263,8 +270,21 @@ def _why_full(query: "tree.Query", tokens: "Sequence[Token]", reads: Sequence[Re
     return "the SQL is more than columns and a WHERE" if left else ""
 
 
+def _only_joins(query: "tree.Query") -> bool:
+    from sqlglot import expressions as tree
+
+    if not isinstance(query, tree.Select) or query.find(tree.AggFunc, tree.Window, tree.Subquery, tree.Exists):
+        return False
+    if query.find(tree.UDTF, tree.Explode) or len(list(query.find_all(tree.Query))) > 1:
+        return False
+    joins = query.args.get("joins") or ()
+    if any(join.side not in {"", "LEFT"} or join.kind not in {"", "INNER", "CROSS"} for join in joins):
+        return False
+    return {name for name, value in query.args.items() if value} <= {"expressions", "from_", "joins", "where"}
+
+
 def _parts(text: str, tokens: "Sequence[Token]", found: Sequence[tuple[int, int, Asked | Read]]) -> Iterator[Part]:
-    from sqlglot.tokens import TokenType
+    from sqlglot.tokenizer_core import TokenType
 
     statement = [token for token in tokens if token.token_type != TokenType.SEMICOLON]
     done, end = 0, statement[-1].end + 1
@@ -281,7 +301,7 @@ def _follows(tokens: "Sequence[Token]", number: int, text: str) -> bool:
 
 
 def _is_text(token: "Token") -> bool:
-    from sqlglot.tokens import TokenType
+    from sqlglot.tokenizer_core import TokenType
 
     return token.token_type in {TokenType.STRING, TokenType.RAW_STRING}
 
