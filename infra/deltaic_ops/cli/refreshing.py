@@ -22,22 +22,26 @@ def jobs_of(out: Operator) -> JobsOutputs | None:
         return None
 
 
-def views_requested(out: Operator, shares: Iterable[str], since: datetime) -> list[View]:
-    """Return the views of these shares whose refresh was requested at that moment or later."""
-    return [
-        view
-        for share in shares
-        for view in out.admin.views.list(share)
-        if view.requested_at is not None and view.requested_at >= since
-    ]
+Requests = dict[str, datetime | None]
+"""When the refresh of each view was requested, by the id of its table."""
 
 
-def ask_for_rows(out: Operator, shares: Iterable[str], since: datetime) -> None:
-    """Refresh the views that a change since then has requested: by the stack's jobs, else by hand, as a line says.
+def requests_of(out: Operator, shares: Iterable[str]) -> Requests:
+    """Return the requests that there are before a change."""
+    return {view.table_id: view.requested_at for share in shares for view in out.admin.views.list(share)}
+
+
+def ask_for_rows(out: Operator, shares: Iterable[str], before: Requests) -> None:
+    """Refresh the views for which a change has made requests: by the stack's jobs, else by hand, as a line says.
 
     Spark never starts on this machine unasked. The change itself has been made, so nothing is refused any more.
     """
-    views = views_requested(out, shares, since)
+    views = [
+        view
+        for share in shares
+        for view in out.admin.views.list(share)
+        if view.requested_at is not None and view.requested_at != before.get(view.table_id)
+    ]
     if not views:
         return
     names = [named(view) for view in views]

@@ -7,7 +7,6 @@ from uuid import uuid4
 
 import typer
 from deltaic.catalog.items import Table, View
-from deltaic.catalog.items import now as this_moment
 from deltaic.catalog.views import named
 from deltaic.errors import InvalidParameter
 from deltaic.partition_filters.properties import value_of
@@ -174,7 +173,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a view holds
     place = table_name(name)
     text = None if sql is None else text_of(sql)
     when = None if refresh is None else _schedule(refresh)
-    before, began = out.admin.views.get(*place), this_moment()
+    before = out.admin.views.get(*place)
     read = None if text is None else _checked(out, text, out.admin.views.source(before.source))
     changed = out.admin.views.update(
         *place,
@@ -188,7 +187,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a view holds
     if changed.refresh != before.refresh:
         told.append(keep_schedule(out, changed))
     out.show(changed, "; ".join(part for part in told if part))
-    ask_for_rows(out, [changed.share], began)
+    ask_for_rows(out, [changed.share], {before.table_id: before.requested_at})
 
 
 @app.command("refresh")
