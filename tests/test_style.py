@@ -28,7 +28,7 @@ BELOW = {
     "pruning": {"errors"},
     "partition_filters": {"errors", "pruning"},
     "delta": {"errors", "lru", "moments"},
-    "catalog": {"errors", "addresses", "aws_codes", "settings", "protocol", "storage", "partition_filters"},
+    "catalog": {"errors", "addresses", "aws_codes", "settings", "protocol", "partition_filters", "storage"},
     "storage": {"errors", "addresses", "aws_codes", "settings", "delta"},
     "sharing": {"errors", "lru", "settings", "protocol", "pruning", "delta", "catalog", "storage", "partition_filters"},
     "http": {"errors", "settings", "protocol", "catalog", "storage", "sharing"},

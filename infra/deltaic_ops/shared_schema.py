@@ -58,7 +58,7 @@ class SchemaReader:
         except DeltaicError as refusal:
             reason = refusal.message + (f" ({refusal.detail})" if refusal.detail else "")
             raise type(refusal)(
-                f"{location} cannot be read with your credentials, and what is not checked is not stored: {reason}"
+                f"{location} cannot be read with your credentials, so its columns are not known: {reason}"
             ) from refusal
 
 

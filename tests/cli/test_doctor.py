@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any
 
 import deltalake
@@ -24,6 +25,7 @@ from typer.testing import CliRunner, Result
 
 FILES = 4000
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
+COLUMNS = {"p": "string", "n": "integer", "x": "long"}
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +63,45 @@ def test_a_table_that_does_not_exist_is_named(doctor: Callable[..., Result]) -> 
     assert answer.exit_code == 1
     assert "nothing' not found" in answer.stdout
     assert doctor("--table", "nothing").exit_code == 2
+
+
+@pytest.fixture
+def parted(provider: Provider, tmp_path: Path) -> Iterator[str]:
+    """Return the name of a table by p (text) and n (whole numbers), with a filter and a hidden column that fit it."""
+    (tmp_path / "_delta_log").mkdir()
+    fields = [{"name": name, "type": type_, "nullable": True, "metadata": {}} for name, type_ in COLUMNS.items()]
+    schema = json.dumps({"type": "struct", "fields": fields})
+    (tmp_path / "_delta_log" / f"{0:020d}.json").write_bytes(
+        lines([protocol(), metadata(schema=schema, partitions=("p", "n"))])
+    )
+    provider.put("parted", tmp_path, partition_filter="p = current_recipient('p')", hidden_columns=["p"])
+    provider.admin.recipients.update("reader", add_properties={"p": "a"})
+    yield f"{SHARE}.{SCHEMA}.parted"
+    provider.admin.tables.delete(SHARE, SCHEMA, "parted")
+
+
+def test_filters_that_do_not_fit_any_more_and_who_lacks_a_property_are_found(
+    provider: Provider, doctor: Callable[..., Result], parted: str
+) -> None:
+    def narrowing() -> list[tuple[str, str, str]]:
+        found = json.loads(doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json").stdout)
+        return [(one["verdict"], one["said"], one["remedy"]) for one in found if parted in one["check"]]
+
+    assert narrowing() == [("ok", "its latest version", ""), ("ok", "1 recipients", "")]
+    # What the command would not store, as if the table had been changed since.
+    admin = provider.admin
+    admin.tables.update(SHARE, SCHEMA, "parted", partition_filter="q = current_recipient('q')", hidden_columns=["x"])
+    filter_, hidden, lacking = narrowing()
+    assert (filter_[0], "no column q" in filter_[1]) == ("failed", True), filter_
+    assert f"deltaic table update {parted} --partition-filter" in filter_[2]
+    assert (hidden[0], "'x' cannot be hidden" in hidden[1]) == ("failed", True), hidden
+    assert lacking[:2] == ("warning", "'reader' lacks q: no rows")
+    assert lacking[2].startswith("deltaic recipient update reader --property")
+    admin.tables.update(SHARE, SCHEMA, "parted", partition_filter="n = current_recipient('p')", hidden_columns=[])
+    assert [one[:2] for one in narrowing()] == [
+        ("ok", "its latest version"),
+        ("warning", "'reader' lacks a value that fits the column: no rows"),
+    ]
 
 
 def test_an_answer_that_streams_is_told_by_its_times(provider: Provider) -> None:

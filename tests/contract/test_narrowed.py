@@ -300,7 +300,8 @@ def test_a_query_since_a_version_has_the_adds_and_removes_of_the_partition(
     place: Place, capabilities: str, first: int
 ) -> None:
     reply = place.table(capabilities=capabilities).query(startingVersion=first)
-    gone, came = set(), set()
+    gone: set[str] = set()
+    came: set[str] = set()
     for line in reply.lines:
         ((kind, content),) = line.items()
         if kind == "file":

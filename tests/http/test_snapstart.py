@@ -22,10 +22,12 @@ FOR_READERS_OF_LOGS = {
     "deltaic.catalog.queries",
     "deltaic.delta.cache",
     "deltaic.sharing.lines.line_cache",
+    "deltaic.sharing.narrowing",
+    "deltaic.storage.objects",
     "pyarrow",
     "pyarrow.compute",
 }
-"""What other functions have in their code and never reach."""
+"""What other functions have in their code and never reach; but for narrowing, by which credentials are refused."""
 
 HOOKS = "from awslambdaric.lambda_runtime_hooks_runner import run_after_restore, run_before_snapshot\n"
 

@@ -319,8 +319,8 @@ def test_a_mask_says_what_each_file_is_told(
     mask = evaluated.mask(maps)
     assert mask.type == pa.bool_()
     assert mask.to_pylist() == list(map(evaluated.sees, files[cut:]))
-    if evaluated.tests is not None:
-        assert by_file(evaluated, maps).to_pylist() == mask.to_pylist()
+    if evaluated.columns:
+        assert by_file(list(evaluated.columns), evaluated.shows, maps).to_pylist() == mask.to_pylist()
 
 
 def test_a_key_that_is_given_twice_hides_the_file() -> None:

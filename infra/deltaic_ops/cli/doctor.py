@@ -22,8 +22,9 @@ def doctor(
     r"""Look for what is wrong with a stack: one line for each finding, and what to do.
 
     Looked at are the clock, the stack, both tables, the key of page tokens, roles, quotas, the deployed code, buckets,
-    and of each share one table, which is read through the endpoint with a token that ends with the command. Nothing
-    else is changed. What this caller may not ask is told. The exit code is 1 when anything failed.
+    filters beside the columns of their tables, and of each share one table, which is read through the endpoint with a
+    token that ends with the command. Nothing else is changed. What this caller may not ask is told. The exit code is 1
+    when anything failed.
 
     \b
     deltaic --stack deltaic-prod doctor
@@ -36,6 +37,7 @@ def doctor(
     examined = Examined(
         client=where.client,
         admin=out.admin,
+        read=lambda table: out.schemas.read(table.location, table.storage),
         stack=where.stack,
         region=where.region,
         catalog_table=where.catalog_table,

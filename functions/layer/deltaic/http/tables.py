@@ -13,7 +13,9 @@ from deltaic.sharing.caller import TableName
 
 load_before_snapshot(
     "deltaic.catalog.queries",
-    "deltaic.partition_filters",
+    "deltaic.partition_filters.binding",
+    "deltaic.partition_filters.grammar",
+    "deltaic.partition_filters.masks",
     "deltaic.pruning.json_hints",
     "deltaic.pruning.shape",
     "deltaic.pruning.skipper",

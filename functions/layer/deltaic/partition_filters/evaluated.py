@@ -61,9 +61,13 @@ class Evaluated:
 
     def mask(self, maps: "pa.MapArray") -> "pa.BooleanArray":
         """Return for each file whether it is shown, without nulls; a null map tells no partition values."""
+        import pyarrow as pa
+
         from deltaic.partition_filters.masks import mask
 
-        return mask(self, maps)
+        if self.tests is None or not self.columns:
+            return pa.array([self.sees(None)] * len(maps), pa.bool_())
+        return mask(tuple(self.columns), self.shows, maps)
 
 
 def evaluate(filters: Sequence[PartitionFilter], properties: Mapping[str, str], metadata: TableMetadata) -> Evaluated:

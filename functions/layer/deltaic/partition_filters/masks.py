@@ -3,26 +3,26 @@
 Imported when the first mask is made: who only checks filters does not load Arrow.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaic.partition_filters.evaluated import Evaluated
 from deltaic.pruning.partition_facts import values
 
+Shows: TypeAlias = Callable[[Sequence[str | None]], bool]
+"""Whether files are shown that have these values in the columns that count."""
 
-def mask(evaluated: Evaluated, maps: pa.MapArray) -> pa.BooleanArray:
-    """Return for each file whether it is shown, as `Evaluated.sees` says of it."""
-    if evaluated.tests is None or not evaluated.columns:
-        always = evaluated.tests is not None and evaluated.shows(())
-        return pa.array([always] * len(maps), pa.bool_())
-    by_column = [values(maps, name) for name in evaluated.columns]
+
+def mask(columns: Sequence[str], shows: Shows, maps: pa.MapArray) -> pa.BooleanArray:
+    """Return for each file whether it is shown by what it has in these columns, of which there is one or more."""
+    by_column = [values(maps, name) for name in columns]
     usual = [texts for texts in by_column if texts is not None]
-    return _by_combination(evaluated, usual) if len(usual) == len(by_column) else by_file(evaluated, maps)
+    return _by_combination(shows, usual) if len(usual) == len(by_column) else by_file(columns, shows, maps)
 
 
-def _by_combination(evaluated: Evaluated, by_column: Iterable[pa.StringArray]) -> pa.BooleanArray:
+def _by_combination(shows: Shows, by_column: Iterable[pa.StringArray]) -> pa.BooleanArray:
     """Ask once for each combination, and spread the answers over the files."""
     first, *others = (texts.dictionary_encode(null_encoding="encode") for texts in by_column)
     combinations: list[tuple[str | None, ...]] = [(text,) for text in first.dictionary.to_pylist()]
@@ -36,7 +36,7 @@ def _by_combination(evaluated: Evaluated, by_column: Iterable[pa.StringArray]) -
             for pair in pairs.dictionary.to_pylist()
         ]
         codes = pairs.indices
-    shown = pa.array([evaluated.shows(texts) for texts in combinations], pa.bool_())
+    shown = pa.array([shows(texts) for texts in combinations], pa.bool_())
     return shown.take(codes)
 
 
@@ -44,18 +44,18 @@ def _pairs(left: pa.Array, right: pa.Array, count: int) -> pa.Array:
     return pc.add(pc.multiply(left.cast(pa.int64()), count), right.cast(pa.int64()))
 
 
-def by_file(evaluated: Evaluated, maps: pa.MapArray) -> pa.BooleanArray:
-    """Ask for each file: slowly, of maps in which keys are lacking, in other orders or given twice."""
+def by_file(columns: Sequence[str], shows: Shows, maps: pa.MapArray) -> pa.BooleanArray:
+    """Ask for each file: slowly, of maps that are null, or whose keys are lacking, in other orders or given twice."""
     known: dict[tuple[str | None, ...], bool] = {}
     found = []
     for pairs in maps.to_pylist():
         if pairs is None:
-            found.append(evaluated.sees(None))
+            found.append(False)
             continue
         texts = dict(pairs)
-        raws = tuple(map(texts.get, evaluated.columns))
+        raws = tuple(map(texts.get, columns))
         if raws not in known:
-            known[raws] = evaluated.shows(raws)
+            known[raws] = shows(raws)
         # Of a key that is given twice readers may take either value.
         found.append(known[raws] and len(texts) == len(pairs))
     return pa.array(found, pa.bool_())

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from deltaic.catalog.items import Storage, Table
 from deltaic.catalog.reader import CatalogReader
-from deltaic.delta.store import TableStore
 from deltaic.errors import InvalidParameter, TableUnreadable, UnsupportedOperation
 from deltaic.protocol.gates import TableGate
 from deltaic.protocol.requests import ChangesRequest, QueryRequest
@@ -24,6 +23,7 @@ from deltaic.storage.urls import TableUrls
 
 if TYPE_CHECKING:
     from deltaic.catalog.queries import QueryStore
+    from deltaic.delta.store import TableStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Sharing:
             rights=rights,
         )
 
-    def files(self, table: "SharedTable") -> TableStore:
+    def files(self, table: "SharedTable") -> "TableStore":
         """Return what reads the table's files for the server's own use; nothing is read yet."""
         from deltaic.storage.objects import ObjectTableStore
 

@@ -23,8 +23,8 @@ from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.first_version import Numbered, first_changes
 from deltaic.sharing.lines.change_lines import ChangeLines, RemovedFile, check_place, find_removed
 from deltaic.sharing.lines.head_lines import HEAD_LINES, head_lines, wire_metadata
-from deltaic.sharing.rights import Sight
 from deltaic.sharing.seen_changes import divides_updates, seen_changes
+from deltaic.sharing.sight import Sight, sight_of
 from deltaic.sharing.snapshots import negotiate
 from deltaic.sharing.weight import weight_of
 from deltaic.storage.urls import TableUrls
@@ -107,7 +107,7 @@ class Range:
         # Whatever can be refused for good, or fail for want of a key, is asked for before the 200 begins.
         urls = self.sharing.urls(self.table)
         signer = None if self.max_files is None else self.sharing.signer
-        told = self.table.rights.at(self.head.metadata).metadata
+        told = sight_of(self.table.rights, self.head.metadata).metadata
         keys = _Keys(urls, signer, self.head.metadata.id, response_format, told.partition_columns)
         return Answer(
             version=self.first,
@@ -160,10 +160,10 @@ class Range:
         rights = self.table.rights
         for commit in commits:
             if commit.metadata is not None and rights.are_narrowed:
-                sight = rights.at(commit.metadata)
+                sight = sight_of(rights, commit.metadata)
             elif sight is None:
                 before = self.log.snapshot(commit.version) if rights.are_narrowed else self.head
-                sight = rights.at(before.metadata)
+                sight = sight_of(rights, before.metadata)
             yield self._counted(commit, sight)
 
     def _counted(self, commit: CommitChanges, sight: Sight) -> _Commit:
@@ -209,7 +209,7 @@ class Range:
     def _lines(self, commits: Iterable[_Commit], keys: _Keys, tally: Tally) -> Iterator[bytes]:
         response_format = keys.response_format
         scheme = self.options.scheme(response_format)
-        concealed = self.table.rights.at(self.head.metadata).concealed
+        concealed = sight_of(self.table.rights, self.head.metadata).concealed
         changes = ChangeLines(keys.urls, response_format, scheme, keys.partition_columns, concealed)
         files = 0
         following: ResumePoint | None = None
@@ -247,7 +247,7 @@ class Range:
         if isinstance(change, Metadata):
             if not self.historical_metadata:
                 return b""
-            told = self.table.rights.at(change).metadata
+            told = sight_of(self.table.rights, change).metadata
             return lines.metadata(response_format, wire_metadata(self.table, told, version=commit.version))
         if not self.historical_protocol or response_format != "delta":
             return b""

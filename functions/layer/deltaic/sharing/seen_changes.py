@@ -14,7 +14,7 @@ from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.first_version import Numbered
 from deltaic.sharing.lines.change_lines import RemovedFile
 from deltaic.sharing.own_vectors import actions_with_own_vectors
-from deltaic.sharing.rights import Sight
+from deltaic.sharing.sight import Sight
 
 
 def divides_updates(commit: CommitChanges, changes: Sequence[Change], sight: Sight) -> bool:

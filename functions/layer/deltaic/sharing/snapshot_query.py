@@ -30,6 +30,7 @@ from deltaic.sharing.lines.line_cache import VersionLines
 from deltaic.sharing.lines.rendering import FileStyle
 from deltaic.sharing.own_vectors import with_own_vectors
 from deltaic.sharing.page import Page, start_of
+from deltaic.sharing.sight import sight_of
 from deltaic.sharing.snapshots import find, negotiate
 from deltaic.sharing.weight import weight_of_files
 from deltaic.storage.urls import TableUrls
@@ -72,7 +73,7 @@ class SnapshotQuery:
         claims = self._page_claims()
         start, rows_before = start_of(claims.position if claims else None)
         snapshot, response_format = self._resolve(claims, start)
-        sight = self.table.rights.at(snapshot.metadata)
+        sight = sight_of(self.table.rights, snapshot.metadata)
         style = FileStyle(
             response_format,
             self.options.scheme(response_format),

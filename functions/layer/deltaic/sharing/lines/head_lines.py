@@ -10,6 +10,7 @@ from deltaic.delta.snapshot import Snapshot
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import ResponseFormat
 from deltaic.sharing.context import SharedTable
+from deltaic.sharing.sight import sight_of
 
 HEAD_LINES: Final = 2
 
@@ -32,7 +33,7 @@ def head_lines(
         msgspec.json.decode(snapshot.protocol.raw) if response_format == "delta" else None,
         version=protocol_version,
     )
-    sight = table.rights.at(snapshot.metadata)
+    sight = sight_of(table.rights, snapshot.metadata)
     num_files, size = sight.totals(snapshot)
     described = wire_metadata(table, sight.metadata, version=version)
     return protocol + lines.metadata(response_format, replace(described, num_files=num_files, size=size))

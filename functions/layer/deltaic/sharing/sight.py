@@ -1,0 +1,123 @@
+"""Decides what a recipient sees of one version of a table: which of its files, and which metadata."""
+
+import json
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltaic.delta.actions import Metadata
+from deltaic.delta.checksum import Totals
+from deltaic.delta.file_filter import FileFilter
+from deltaic.delta.snapshot import Snapshot
+from deltaic.sharing.rights import Rights
+
+if TYPE_CHECKING:
+    from deltaic.partition_filters.evaluated import Evaluated
+
+_ROW_TRACKING: Final = "delta.enablerowtracking"
+_GENERATED: Final = "delta.generationExpression"
+_PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a recipient sees of one version."""
+
+    metadata: Metadata
+    """Without what is hidden: the schema that hints are understood by, and that is told."""
+    kept: "Evaluated | None" = None
+    """Which files; None for all."""
+    concealed: frozenset[str] | None = None
+    """Hidden partition columns by their physical names; None where nothing is kept back from this recipient.
+
+    Where something is, lines tell nothing that other files have a part in: neither row ids nor shared files of
+    deletion vectors.
+    """
+
+    def sees(self, partition_values: Mapping[str, str | None]) -> bool:
+        """Tell whether files of a partition may leave."""
+        return self.kept is None or self.kept.sees(partition_values)
+
+    def narrowing(self, pruning: FileFilter | None) -> FileFilter | None:
+        """Return the filter that keeps what is seen and what the hints ask for; None for all files."""
+        return pruning if self.kept is None else _Narrowed(self.kept, pruning)
+
+    def totals(self, snapshot: Snapshot) -> Totals:
+        """Return how many files of the version are seen, and their bytes."""
+        return snapshot.totals(self.narrowing(None))
+
+
+@dataclass(frozen=True, slots=True)
+class _Narrowed:
+    """Implements `deltaic.delta.file_filter.FileFilter`: what may be seen, and of that what hints ask for."""
+
+    kept: "Evaluated"
+    pruning: FileFilter | None
+
+    @property
+    def identity(self) -> Hashable:
+        return "seen", self.kept.identity, None if self.pruning is None else self.pruning.identity
+
+    @property
+    def needs_statistics(self) -> bool:
+        return self.pruning is not None and self.pruning.needs_statistics
+
+    def by_partition(self, partition_values: pa.MapArray) -> pa.BooleanArray:
+        seen = self.kept.mask(partition_values)
+        return seen if self.pruning is None else pc.and_(seen, self.pruning.by_partition(partition_values))
+
+    def typed_leaves(self, stats_parsed: pa.StructType) -> list[str]:
+        return [] if self.pruning is None else self.pruning.typed_leaves(stats_parsed)
+
+    # The log calls the steps in this order, for what survived: what is not seen never comes to the next two.
+    def by_typed_statistics(self, partition_values: pa.MapArray, stats_parsed: pa.StructArray) -> pa.BooleanArray:
+        assert self.pruning is not None  # noqa: S101 -- needs_statistics
+        return self.pruning.by_typed_statistics(partition_values, stats_parsed)
+
+    def by_json_statistics(self, partition_values: pa.MapArray, stats: pa.StringArray) -> pa.BooleanArray:
+        assert self.pruning is not None  # noqa: S101 -- needs_statistics
+        return self.pruning.by_json_statistics(partition_values, stats)
+
+
+def sight_of(rights: Rights, metadata: Metadata) -> Sight:
+    """Return what rights come to under a version's metadata.
+
+    Raises TableUnreadable where their filters say nothing certain of that version's columns.
+    """
+    if not rights.are_narrowed:
+        return Sight(metadata)
+    from deltaic.partition_filters import evaluate  # few tables have a filter
+
+    shown, concealed = _without(metadata, rights.hidden)
+    kept = evaluate(rights.filters, rights.properties, metadata) if rights.filters else None
+    return Sight(shown, kept, concealed)
+
+
+def _without(metadata: Metadata, hidden: frozenset[str]) -> tuple[Metadata, frozenset[str]]:
+    """Return metadata as it is told where something is kept back, and the physical names of the hidden columns."""
+    configuration = {name: value for name, value in metadata.configuration.items() if name.lower() != _ROW_TRACKING}
+    if not hidden:
+        return msgspec.structs.replace(metadata, configuration=configuration), frozenset()
+    schema = json.loads(metadata.schema_string)
+    fields: Sequence[dict[str, Any]] = schema["fields"]
+    names = {str(one["name"]): (one.get("metadata") or {}).get(_PHYSICAL_NAME, one["name"]) for one in fields}
+    schema["fields"] = [_told(one) for one in fields if one["name"].lower() not in hidden]
+    return (
+        msgspec.structs.replace(
+            metadata,
+            schema_string=json.dumps(schema, separators=(",", ":")),
+            partition_columns=[name for name in metadata.partition_columns if name.lower() not in hidden],
+            configuration=configuration,
+        ),
+        frozenset(physical for name, physical in names.items() if name.lower() in hidden),
+    )
+
+
+def _told(column: dict[str, Any]) -> dict[str, Any]:
+    """Return a column of the schema without the expression that may name a hidden one; only writers need it."""
+    about = {name: value for name, value in (column.get("metadata") or {}).items() if name != _GENERATED}
+    return {**column, "metadata": about}
