@@ -4,23 +4,23 @@ import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deltaic_pipeline.attempt import said_by_spark
-from deltaic_pipeline.describing import describe
+from deltaic_pipeline.describing import set_properties
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.merging import refuse_undecided
 from deltaic_pipeline.quoting import quoted
 from deltaic_pipeline.sources import spark_path
-from deltaic_pipeline.target import Target
 from deltaic_pipeline.view_refresh import applying
 from deltaic_pipeline.view_refresh.changes import Counts, as_rows, by_key, counted_as_rows, counted_by_key, net
 from deltaic_pipeline.view_refresh.definition import POLICY, Definition, Wanted
 from deltaic_pipeline.view_refresh.evaluating import Evaluation, at_fault, located
 from deltaic_pipeline.view_refresh.sql import CLOCK_IS_ASKED, ViewSql, read_sql
-from deltaic_pipeline.view_refresh.tables import Seen, recent_marks, seen
+from deltaic_pipeline.view_refresh.tables import Mark, Seen, recent_marks, seen
 from deltaic_pipeline.writing import Transaction, refuse_void_columns
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ MADE_BY = 1
 
 VERSION_BITS = 32
 """Of a transaction's version the low bits are the source's version, and the others count the refreshes."""
+
+VERSION_PROPERTY = "deltaic.view.version"
+"""The version whose rows the other properties tell of."""
 
 FED = ("_change_type", "_commit_version", "_commit_timestamp")
 GAINED, LOST = ("insert", "update_postimage"), ("delete", "update_preimage")
@@ -80,7 +83,7 @@ class Stand:
     @classmethod
     def of(cls, table: Seen) -> "Stand | None":
         """Return where a table stands; None if no refresh has written it."""
-        ours = [(version, name) for name, version in table.transactions.items() if name.startswith(f"{APPLICATION}/")]
+        ours = [(version, name) for name, version in table.transactions().items() if name.startswith(f"{APPLICATION}/")]
         if not ours:
             return None
         version, name = max(ours)
@@ -154,12 +157,16 @@ class _Refresh:
         if before is None:
             return self._first()
         marks = [mark for mark in recent_marks(self._spark, before.location) if "view" in mark[2]]
-        self._describe(before, marks)
-        mine = next((mark for mark in marks if mark[2].get("run") == self._run), None)
-        if mine is not None:
-            latest = self._latest()
-            versions = {str(name): int(version) for name, version in mine[2]["sourceVersions"].items()}
-            return self._told(latest, mine[0], {}, str(mine[2].get("full", "")), versions=versions, repeated=True)
+        if marks and before.properties.get(VERSION_PROPERTY) != str(marks[0][0]):
+            # A refresh was killed between its rows and its words.
+            self._describe(marks[0][0], marks[0][1], marks[0][2]["sourceVersions"])
+        for version, _, mark in marks:
+            if mark.get("run") == self._run and mark.get("policies") == self._policies:
+                versions = {str(name): int(of) for name, of in mark["sourceVersions"].items()}
+                found = self._told(before, version, {}, str(mark.get("full", "")), before.counted(self._spark))
+                return replace(found, source_versions=versions, repeated=True)
+        if POLICY not in before.rows(self._spark).columns:
+            raise PipelineError(f"at {before.location} lies a table that is no view's: give the view another location.")
         return self._next(before, marks)
 
     def _first(self) -> Refreshed:
@@ -170,39 +177,45 @@ class _Refresh:
         stand = self._stand(0)
         applying.create(self._spark, rows, self._definition.location, self._definition.key, self._writer(stand, why))
         table = self._written(stand)
-        counts, _ = table.counted(self._spark)
-        changes = {policy: Counts(count, 0, 0) for policy, count in counts.items()}
-        return self._described(table, changes, why)
+        found = self._told(table, table.version, {}, why, table.counted(self._spark))
+        return replace(found, inserted=sum(found.rows.values()))
 
-    def _next(self, before: Seen, marks: Sequence[tuple[int, str, dict[str, Any]]]) -> Refreshed:
+    def _next(self, before: Seen, marks: Sequence[Mark]) -> Refreshed:
         stood = Stand.of(before)
         plan = self._plan(stood)
-        there, _ = before.counted(self._spark)
+        there = before.counted(self._spark)
         gone = sorted(there.keys() - {policy.policy for policy in self._wanted})
         if not gone and self._unchanged(stood, plan, marks):
-            return self._told(before, before.version, {}, "")
+            return self._told(before, before.version, {}, "", there)
+        key = self._definition.key
+        if key and (stood is None or stood.definition != self._digest):
+            # The table's rows may have been made with another key: they are compared as a whole, this time.
+            refuse_undecided(self._evaluation.rows(self._rows, self._wanted), [POLICY, *key])
+            key = ()
+        try:
+            feed = self._feed(stood, plan)
+        except _Unfollowed as failure:
+            feed, plan = None, _Plan((), self._wanted, failure.why)
         from pyspark import StorageLevel
 
-        with_key = self._definition.key
-        if with_key and (stood is None or stood.definition != self._digest()):
-            # The table's rows may have been made with another key: they are compared as a whole, this time.
-            refuse_undecided(self._evaluation.rows(self._rows, self._wanted), [POLICY, *with_key])
-            with_key = ()
+        changed = self._changed(before, feed, plan, gone).persist(StorageLevel.DISK_ONLY)
         try:
-            changed = self._changed(before, plan, gone).persist(StorageLevel.DISK_ONLY)
-            counts = self._counted(changed, with_key)
-        except _Unfollowed as failure:
-            plan = _Plan((), self._wanted, failure.why)
-            changed = self._changed(before, plan, gone).persist(StorageLevel.DISK_ONLY)
-            counts = self._counted(changed, with_key)
-        try:
-            if not counts:
-                return self._told(before, before.version, {}, plan.why)
+            counts = counted_by_key(by_key(changed, key), key) if key else counted_as_rows(changed)
             stand = self._stand(0 if stood is None else stood.number + 1)
-            self._apply(changed, counts, before, there, with_key, self._writer(stand, plan.why))
+            writer = self._writer(stand, plan.why)
+            if counts:
+                self._apply(changed, counts, before, there, key, writer)
+            elif plan.whole and plan.followed and stood is not None and stood.source_version < self._source.version:
+                # A policy that is new and has no rows must not be thought to stand where the others did.
+                applying.append(self._spark, as_rows(changed, None), self._definition.location, writer)
+            else:
+                return self._told(before, before.version, {}, plan.why, there)
         finally:
             changed.unpersist()
-        return self._described(self._written(stand), counts, plan.why)
+        table = self._written(stand)
+        rows = {policy: count + _growth(counts.get(policy)) for policy, count in there.items()}
+        rows |= {policy: _growth(count) for policy, count in counts.items() if policy not in there}
+        return self._told(table, table.version, counts, plan.why, rows)
 
     def _plan(self, stood: Stand | None) -> _Plan:
         why = self._why_full(stood)
@@ -214,7 +227,7 @@ class _Refresh:
     def _why_full(self, stood: Stand | None) -> str:
         if stood is None:
             return "no refresh has written its table yet"
-        if stood.definition != self._digest():
+        if stood.definition != self._digest:
             return "its SQL, its key or its source is another one than before"
         if stood.source_id != self._source.id:
             return "another table lies where its source was"
@@ -231,9 +244,9 @@ class _Refresh:
             return "the source has no change feed (delta.enableChangeDataFeed)"
         return ""
 
-    def _unchanged(self, stood: Stand | None, plan: _Plan, marks: Sequence[tuple[int, str, dict[str, Any]]]) -> bool:
+    def _unchanged(self, stood: Stand | None, plan: _Plan, marks: Sequence[Mark]) -> bool:
         """Tell without computing anything that the rows are as they shall be."""
-        if stood is None or stood.definition != self._digest() or stood.source_id != self._source.id:
+        if stood is None or stood.definition != self._digest or stood.source_id != self._source.id:
             return False
         if not {policy.policy for policy in self._wanted} <= self._known:
             return False
@@ -241,31 +254,43 @@ class _Refresh:
             return stood.source_version == self._source.version
         return plan.why != CLOCK_IS_ASKED and bool(marks) and marks[0][2].get("sourceVersions") == self._versions
 
-    def _changed(self, before: Seen, plan: _Plan, gone: Sequence[str]) -> "DataFrame":
+    def _feed(self, stood: Stand | None, plan: _Plan) -> "DataFrame | None":
+        """Return what changed at the source since the last refresh, None where nothing is followed.
+
+        Raises `_Unfollowed` when the source's log no longer tells.
+        """
+        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+        from pyspark.errors import PySparkException
+
+        if not plan.followed or stood is None or stood.source_version == self._source.version:
+            return None
+        first = stood.source_version + 1
+        options = {"readChangeFeed": "true", "startingVersion": str(first), "endingVersion": str(self._source.version)}
+        feed = self._spark.read.format("delta").options(**options).load(spark_path(self._source.location))
+        try:
+            # Delta looks at the log when it plans, and at files when they are read: one of them may be gone.
+            feed.count()
+        except (PySparkException, Py4JJavaError) as failure:
+            said = said_by_spark(failure)
+            raise _Unfollowed(f"the source no longer tells its changes since version {first}: {said}") from failure
+        return feed
+
+    def _changed(self, before: Seen, feed: "DataFrame | None", plan: _Plan, gone: Sequence[str]) -> "DataFrame":
         """Return the net changes (lazily)."""
-        evaluation, there = self._evaluation, before.rows(self._spark)
-        columns = evaluation.columns(self._rows)
+        from pyspark.sql import functions
+
+        there, columns = before.rows(self._spark), self._columns
         self._check_columns(columns, there)
         gained, lost = columns, columns
-        stood = Stand.of(before)
-        if plan.followed and stood is not None and stood.source_version < self._source.version:
-            feed = self._feed(stood.source_version + 1)
-            gained = gained.unionAll(evaluation.rows(_of(feed, GAINED), plan.followed))
-            lost = lost.unionAll(evaluation.rows(_of(feed, LOST), plan.followed))
+        if feed is not None:
+            gained = gained.unionAll(self._evaluation.rows(_of(feed, GAINED), plan.followed))
+            lost = lost.unionAll(self._evaluation.rows(_of(feed, LOST), plan.followed))
         if plan.whole:
-            gained = gained.unionAll(evaluation.rows(self._rows, plan.whole))
+            gained = gained.unionAll(self._evaluation.rows(self._rows, plan.whole))
         computed = [*(policy.policy for policy in plan.whole), *gone]
         if computed:
-            from pyspark.sql import functions
-
-            replaced = there.where(functions.col(POLICY).isin(computed))
-            lost = lost.unionAll(_shaped(replaced, columns))
+            lost = lost.unionAll(_shaped(there.where(functions.col(POLICY).isin(computed)), columns))
         return net(gained, lost)
-
-    def _counted(self, changed: "DataFrame", key: Sequence[str]) -> dict[str, Counts]:
-        if not key:
-            return counted_as_rows(changed)
-        return counted_by_key(by_key(changed, key), key)
 
     def _apply(  # noqa: PLR0913, PLR0917 -- what changes, in which table, by what, and who writes
         self,
@@ -276,34 +301,19 @@ class _Refresh:
         key: Sequence[str],
         writer: Transaction,
     ) -> None:
-        grows = all(not (count.updated or count.deleted) for count in counts.values())
-        fresh = not any(there.get(policy) for policy in counts)
+        from pyspark.sql import functions
+
         location, losing = self._definition.location, [name for name, count in counts.items() if count.deleted]
         if key:
             staged = by_key(changed, key)
         else:
-            from pyspark.sql import functions
-
             rows = before.rows(self._spark).where(functions.col(POLICY).isin(losing))
             staged = as_rows(changed, _shaped(rows, self._columns) if losing else None)
-        if grows and (fresh or not key):
+        grows = all(not (count.updated or count.deleted) for count in counts.values())
+        if grows and not (key and any(there.get(policy) for policy in counts)):
             applying.append(self._spark, staged, location, writer)
         else:
             applying.merge(self._spark, staged, location, key, sorted(counts), writer)
-
-    def _feed(self, first: int) -> "DataFrame":
-        """Return what changed at the source from a version on; raises `_Unfollowed` when its log no longer tells."""
-        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-        from pyspark.errors import PySparkException
-
-        options = {"readChangeFeed": "true", "startingVersion": str(first), "endingVersion": str(self._source.version)}
-        feed = self._spark.read.format("delta").options(**options).load(spark_path(self._source.location))
-        try:
-            feed.count()
-        except (PySparkException, Py4JJavaError) as failure:
-            said = said_by_spark(failure)
-            raise _Unfollowed(f"the source does not tell its changes since version {first}: {said}") from failure
-        return feed
 
     def _check_columns(self, rows: "DataFrame", there: "DataFrame | None") -> None:
         """Refuse columns that lack a key, and such as the view's table cannot have."""
@@ -324,61 +334,45 @@ class _Refresh:
                     "cannot follow: keep it in the SQL (CAST(... AS type) AS name), or make a new view."
                 )
 
-    def _described(self, table: Seen, counts: Mapping[str, Counts], why: str) -> Refreshed:
-        marks = [mark for mark in recent_marks(self._spark, table.location) if "view" in mark[2]]
-        self._describe(table, marks)
-        return self._told(table, table.version, counts, why)
-
-    def _describe(self, table: Seen, marks: Sequence[tuple[int, str, dict[str, Any]]]) -> bool:
-        """Set the properties that tell how fresh the rows are, if need be for a refresh that was killed before it did."""
-        if not marks:
-            return False
-        version, moment, mark = marks[0]
+    def _describe(self, version: int, moment: str, versions: Mapping[str, int]) -> None:
+        """Let the table tell how fresh its rows are."""
         properties = {
-            "deltaic.view.version": str(version),
-            "deltaic.view.sourceVersions": json.dumps(mark["sourceVersions"], sort_keys=True),
+            VERSION_PROPERTY: str(version),
+            "deltaic.view.sourceVersions": json.dumps(versions, sort_keys=True),
             "deltaic.view.refreshedAt": moment,
         }
-        if all(table.properties.get(name) == value for name, value in properties.items()):
-            return False
-        target = Target(self._definition.location, "append", change_data_feed=False, properties=properties)
-        return describe(self._spark, target)
+        set_properties(self._spark, self._definition.location, properties)
 
-    def _told(  # noqa: PLR0913 -- what is told
+    def _told(
         self,
         table: Seen,
         version: int,
         counts: Mapping[str, Counts],
         why: str,
-        *,
-        versions: Mapping[str, int] | None = None,
-        repeated: bool = False,
+        rows: Mapping[str, int],
     ) -> Refreshed:
-        rows, size = table.counted(self._spark)
         return Refreshed(
             version,
-            versions if versions is not None else self._versions,
+            self._versions,
             why,
             sum(count.inserted for count in counts.values()),
             sum(count.updated for count in counts.values()),
             sum(count.deleted for count in counts.values()),
             {policy.policy: rows.get(policy.policy, 0) for policy in self._wanted},
-            size,
-            repeated,
+            table.bytes(),
+            repeated=False,
         )
 
     def _written(self, stand: Stand) -> Seen:
-        """Return the table after a commit; raises `PipelineError` if the commit is not in its log."""
-        table = self._latest()
-        if table.transactions.get(stand.application) != stand.version:
+        """Return the table as the commit left it, described; raises `PipelineError` if its log lacks the commit."""
+        table = _table(self._spark, self._definition.name, self._definition.location)
+        if table.transactions().get(stand.application) != stand.version:
             raise PipelineError(
                 f"the commit of {self._run} is not in the log of {self._definition.location}: "
                 "another writer that does not take the table's lease has overwritten it. Run the job again."
             )
+        self._describe(table.version, datetime.now(UTC).isoformat(timespec="milliseconds"), self._versions)
         return table
-
-    def _latest(self) -> Seen:
-        return _table(self._spark, self._definition.name, self._definition.location)
 
     @cached_property
     def _evaluation(self) -> Evaluation:
@@ -396,16 +390,22 @@ class _Refresh:
         return self._evaluation.columns(self._rows)
 
     def _stand(self, number: int) -> Stand:
-        return Stand(number, self._digest(), self._source.id, _short(self._source.schema), self._source.version)
+        return Stand(number, self._digest, self._source.id, _short(self._source.schema), self._source.version)
 
     def _writer(self, stand: Stand, why: str) -> Transaction:
         mark: dict[str, str | int | Mapping[str, int]] = {
             "view": self._definition.name,
             "run": self._run,
+            "policies": self._policies,
             "sourceVersions": self._versions,
         }
         return Transaction(stand.application, stand.version, mark | ({"full": why} if why else {}))
 
+    @cached_property
+    def _policies(self) -> str:
+        return _short(json.dumps(sorted(policy.policy for policy in self._wanted)))
+
+    @cached_property
     def _digest(self) -> str:
         one = self._definition
         others = {name.lower(): table.location for name, table in one.others.items() if name in self._others}
@@ -461,6 +461,10 @@ def _shaped(rows: "DataFrame", columns: "DataFrame") -> "DataFrame":
         else functions.lit(None).cast(field.dataType).alias(field.name)
         for field in columns.schema.fields
     ))  # fmt: skip
+
+
+def _growth(count: Counts | None) -> int:
+    return 0 if count is None else count.inserted - count.deleted
 
 
 def _short(text: str) -> str:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.sources import spark_path
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 RECENT_COMMITS = 20
+
+Mark = tuple[int, str, dict[str, Any]]
+"""A commit's version, its time and what its writer said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,31 +29,32 @@ class Seen:
     """The columns with their types and physical names as canonical JSON: the same text, the same columns."""
 
     properties: Mapping[str, str]
-    transactions: Mapping[str, int]
-    """The last version of each application that wrote by a name (Delta protocol, "Transaction Identifiers")."""
-
     snapshot: Any
+
+    def transactions(self) -> dict[str, int]:
+        """Return the last version of each application that wrote by a name (protocol, "Transaction Identifiers")."""
+        written = self.snapshot.setTransactions()
+        found = [written.apply(number) for number in range(written.size())]
+        return {str(one.appId()): int(one.version()) for one in found}
+
+    def bytes(self) -> int:
+        """Return the size of all its data files."""
+        return int(self.snapshot.sizeInBytes())
 
     def rows(self, spark: "SparkSession") -> "DataFrame":
         """Return the table's rows at this version (lazily)."""
         return spark.read.format("delta").option("versionAsOf", self.version).load(spark_path(self.location))
 
-    def counted(self, spark: "SparkSession") -> tuple[dict[str, int], int]:
-        """Return how many rows each policy has, by the statistics that every file carries, and the bytes of all."""
+    def counted(self, spark: "SparkSession") -> dict[str, int]:
+        """Return how many rows each policy has, by the statistics that every file carries."""
         from pyspark.sql import DataFrame
 
         files = DataFrame(self.snapshot.allFiles().toDF(), spark)
+        count = "CAST(get_json_object(stats, '$.numRecords') AS BIGINT) AS rows"
         found: list[Any] = (
-            files.selectExpr(
-                f"partitionValues['{POLICY}'] AS policy",
-                "CAST(get_json_object(stats, '$.numRecords') AS BIGINT) AS rows",
-                "size",
-            )
-            .groupBy("policy")
-            .sum("rows", "size")
-            .collect()
+            files.selectExpr(f"partitionValues['{POLICY}'] AS policy", count).groupBy("policy").sum("rows").collect()
         )
-        return {row[0]: int(row[1] or 0) for row in found}, sum(int(row[2]) for row in found)
+        return {row[0]: int(row[1] or 0) for row in found}
 
 
 def seen(spark: "SparkSession", location: str) -> Seen | None:
@@ -61,26 +66,28 @@ def seen(spark: "SparkSession", location: str) -> Seen | None:
     snapshot = log.update(False, nothing, nothing)  # noqa: FBT003 -- Scala's, by position
     if snapshot.version() < 0:
         return None
-    metadata, written = snapshot.metadata(), snapshot.setTransactions()
-    transactions = [written.apply(number) for number in range(written.size())]
-    properties = jvm.scala.jdk.javaapi.CollectionConverters.asJava(metadata.configuration())
+    metadata = snapshot.metadata()
+    properties = dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(metadata.configuration()))
     return Seen(
         location,
         int(snapshot.version()),
         str(metadata.id()),
         json.dumps(_shape(json.loads(metadata.schemaString())), sort_keys=True),
-        {str(name): str(properties[name]) for name in properties},
-        {str(one.appId()): int(one.version()) for one in transactions},
+        properties,
         snapshot,
     )
 
 
-def recent_marks(spark: "SparkSession", location: str) -> list[tuple[int, str, dict[str, Any]]]:
-    """Return the latest commits that carry a mark of their writer, newest first: version, time and mark."""
+def recent_marks(spark: "SparkSession", location: str) -> list[Mark]:
+    """Return the latest commits that carry a mark of their writer, newest first."""
     from delta.tables import DeltaTable
 
     commits: list[Any] = DeltaTable.forPath(spark, spark_path(location)).history(RECENT_COMMITS).collect()
-    return [(commit["version"], commit["timestamp"].isoformat(), mark) for commit in commits if (mark := _mark(commit))]
+    return [(commit["version"], _moment(commit["timestamp"]), mark) for commit in commits if (mark := _mark(commit))]
+
+
+def _moment(local: datetime) -> str:
+    return local.astimezone(UTC).isoformat(timespec="milliseconds")
 
 
 def _mark(commit: Any) -> dict[str, Any]:
