@@ -88,7 +88,7 @@ def test_a_job_may_do_what_jobs_do_and_nothing_else(resources: dict[str, dict[st
     }
 
 
-def test_a_job_reads_entries_and_writes_leases_entries_of_tables_and_variants_of_views(resources: dict[str, dict[str, Any]]) -> None:
+def test_a_job_reads_entries_and_writes_leases_tables_and_variants(resources: dict[str, dict[str, Any]]) -> None:
     bound = {
         action: statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
         for statement in role(resources)
