@@ -98,6 +98,11 @@ def test_filters_that_do_not_fit_any_more_and_who_lacks_a_property_are_found(
     assert lacking[:2] == ("warning", "'reader' lacks q: no rows")
     assert lacking[2].startswith("deltaic recipient update reader --property")
     admin.tables.update(SHARE, SCHEMA, "parted", partition_filter="n = current_recipient('p')", hidden_columns=[])
+    admin.grants.update("reader", SHARE, partition_filter="x = 1")
+    (granted, _) = narrowing()
+    assert (granted[0], "the grant of 'reader': " in granted[1]) == ("failed", True), granted
+    assert granted[2].startswith(f"deltaic grant update reader {SHARE}")
+    admin.grants.update("reader", SHARE, partition_filter="")
     assert [one[:2] for one in narrowing()] == [
         ("ok", "its latest version"),
         ("warning", "'reader' lacks a value that fits the column: no rows"),
