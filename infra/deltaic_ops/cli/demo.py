@@ -242,7 +242,7 @@ def _read_view(console: Console, progress: "Progress", profiles: "Mapping[str, P
         tell(", ".join(f"{len(frame):,} rows" for frame in frames.values()))
     for recipient, frame in frames.items():
         sites = ", ".join(sorted(frame["site"].unique()))
-        console.print(f"\n[bold]{MY_SITE}[/bold], read by {recipient}: {len(frame):,} rows, of {sites}")
+        console.print(f"\n[bold]{MY_SITE}[/bold], read by {recipient}: {len(frame):,} rows, of {sites}", soft_wrap=True)
         console.print(
             frame.head(VIEW_ROWS).to_string(index=False, line_width=console.width), markup=False, soft_wrap=True
         )
