@@ -1,8 +1,5 @@
 """The job of views: what the catalog says is there is there, whatever was killed and whoever came meanwhile."""
 
-import json
-import subprocess
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +13,7 @@ from deltaic_pipeline.lease import hold
 from deltaic_pipeline.register import Catalog
 from deltaic_pipeline.view_job import begin, definition_of, due
 from deltaic_pipeline.view_refresh.refreshing import refresh
-from deltaic_pipeline.views import Outcome, refresh_view
+from deltaic_pipeline.views import Outcome, refresh_view, refresh_views
 from pipeline.place import Place
 
 if TYPE_CHECKING:
@@ -135,10 +132,7 @@ def test_what_was_killed_after_its_commit_is_completed_by_the_next_run(kept: Kep
     assert (kept.rows("Porto"), kept.rows("Turku")) == (of("Porto", 30), of("Turku", 30))
 
 
-def test_one_job_writes_a_view_and_a_broken_one_says_what_to_do(kept: Kept) -> None:
-    where = kept.admin.views.table(kept.view).location
-    with hold(kept.catalog.leases, where, "somebody else"), pytest.raises(Conflict, match="somebody else"):
-        kept.refresh()
+def test_a_source_that_cannot_be_read_is_named_with_the_remedy(kept: Kept) -> None:
     kept.admin.tables.delete(kept.share, "d", "visits")
     with pytest.raises(NotFound, match="share it under that name again"):
         kept.refresh()
@@ -152,32 +146,25 @@ def test_one_job_writes_a_view_and_a_broken_one_says_what_to_do(kept: Kept) -> N
         kept.refresh()
 
 
-def run(environment: dict[str, str], *arguments: str) -> tuple[int, list[dict[str, Any]], str]:
-    command = [sys.executable, "-m", "deltaic_pipeline.entry", "views", "--json", *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    return done.returncode, _events(done.stdout), done.stderr
-
-
-def _events(said: str) -> list[dict[str, Any]]:
-    return [each for each in map(json.loads, said.splitlines()) if each["event"] != "step"]
-
-
-def test_the_job_refreshes_what_is_due_whatever_fails_beside_it(kept: Kept, job_environment: dict[str, str]) -> None:
+def test_views_are_refreshed_whatever_fails_beside_them(kept: Kept) -> None:
     kept.holder("alice", "Porto")
     wrong = "SELECT nothing FROM source WHERE site = current_recipient('site')"
     where = f"{kept.place.location}/visits-views/wrong"
     source = f"{kept.share}.d.visits"
-    kept.admin.views.create(kept.share, "d", "a_wrong", where, source=source, sql=wrong, properties=["site"])
-    code, events, said = run(job_environment, f"{kept.share}.d.a_wrong", f"{kept.share}.d.mine")
-    assert code == 1
-    assert [(each["event"], each.get("view", "").rpartition(".")[2]) for each in events] == [
-        ("begun", ""),
+    broken = kept.admin.views.create(kept.share, "d", "a_wrong", where, source=source, sql=wrong, properties=["site"])
+    events: list[dict[str, Any]] = []
+    with pytest.raises(PipelineError, match=f"1 of 2 views were not refreshed\n{kept.share}.d.a_wrong: .*nothing"):
+        refresh_views(
+            kept.spark, [broken, kept.view], kept.admin, kept.catalog, "r", tell=lambda _, event: events.append(event)
+        )
+    assert [(each["event"], each["view"].rpartition(".")[2]) for each in events] == [
         ("notRefreshed", "a_wrong"),
         ("refreshed", "mine"),
-        ("failed", ""),
     ]
-    assert "1 of 2 views were not refreshed" in said
     assert (kept.rows("Porto"), kept.variants()) == (of("Porto", 30), {"Porto": 0})
     failed = kept.admin.views.get(kept.share, "d", "a_wrong")
     assert "nothing" in failed.last_refresh["failure"]
     assert (failed.refreshed_at, due(kept.admin, failed)[:5]) == (None, "never")
+    where = kept.admin.views.table(kept.view).location
+    with hold(kept.catalog.leases, where, "somebody else"), pytest.raises(Conflict, match="somebody else"):
+        refresh_views(kept.spark, [kept.view], kept.admin, kept.catalog, "r", tell=lambda *_: None)

@@ -4,7 +4,7 @@ import argparse
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -157,26 +157,45 @@ def _job(given: argparse.Namespace, progress: Progress, tell: Tell) -> None:
         said(f"{len(views)} to refresh")
     run_id = given.run_id or uuid.uuid4().hex
     tell([], {"event": "begun", "run": run_id, "views": [named(view) for view in views]})
-    failures: dict[str, DeltaicError] = {}
     if views:
         with step(progress, "Starting Spark") as said:
-            spark = _spark(given, said)
-        catalog, wait = connect(*names, dynamo), timedelta(seconds=given.wait)
-        for view in views:
-            try:
-                done = refresh_view(spark, view, admin, catalog, run_id, progress=progress, wait=wait)
-            except DeltaicError as failure:
-                failures[named(view)] = failure
-                with suppress(DeltaicError):  # the failure itself matters more
-                    admin.views.failed(view, failure.message)
-                tell(
-                    [f"{named(view)}: not refreshed"] if len(views) > 1 else [],
-                    {"event": "notRefreshed", "view": named(view), "code": failure.code, "message": failure.message},
-                )
-            else:
-                tell(list(done.lines()), done.event())
-    _judge(failures, len(views))
+            spark = session("deltaic views", S3Access.from_environment(), memory=given.memory, report=said)
+        wait = timedelta(seconds=given.wait)
+        refresh_views(spark, views, admin, connect(*names, dynamo), run_id, tell=tell, progress=progress, wait=wait)
     tell([] if views else ["no view is due"], {"event": "done", "run": run_id, "views": len(views)})
+
+
+def refresh_views(  # noqa: PLR0913 -- what, with what, and how long to wait
+    spark: "SparkSession",
+    views: Sequence[View],
+    admin: CatalogAdmin,
+    catalog: Catalog,
+    run_id: str,
+    *,
+    tell: Tell,
+    progress: Progress = silent,
+    wait: timedelta = timedelta(0),
+) -> None:
+    """Refresh views one after the other, whatever becomes of the others, and tell of each.
+
+    Raises at the end for those that failed, which the catalog keeps the reasons of: what it was for the only view there
+    is, `Conflict` when all were in another writer's hands, else `PipelineError`.
+    """
+    failures: dict[str, DeltaicError] = {}
+    for view in views:
+        try:
+            done = refresh_view(spark, view, admin, catalog, run_id, progress=progress, wait=wait)
+        except DeltaicError as failure:
+            failures[named(view)] = failure
+            with suppress(DeltaicError):  # the failure itself matters more
+                admin.views.failed(view, failure.message)
+            tell(
+                [f"{named(view)}: not refreshed"] if len(views) > 1 else [],
+                {"event": "notRefreshed", "view": named(view), "code": failure.code, "message": failure.message},
+            )
+        else:
+            tell(list(done.lines()), done.event())
+    _judge(failures, len(views))
 
 
 def _judge(failures: dict[str, DeltaicError], of: int) -> None:
@@ -188,10 +207,6 @@ def _judge(failures: dict[str, DeltaicError], of: int) -> None:
     told = "\n".join(f"{name}: {failure.message}" for name, failure in failures.items())
     busy = all(isinstance(failure, Conflict | LeaseLost) for failure in failures.values())
     raise (Conflict if busy else PipelineError)(f"{len(failures)} of {of} views were not refreshed\n{told}")
-
-
-def _spark(given: argparse.Namespace, said: Callable[[str], None]) -> "SparkSession":
-    return session("deltaic views", S3Access.from_environment(), memory=given.memory, report=said)
 
 
 if __name__ == "__main__":
