@@ -12,10 +12,19 @@ from bench import process, rivals, tables
 from bench.client import Client, Timing, unframed
 from bench.figures import Figure, files_named
 from bench.objects import BUCKET, ObjectStore
-from bench.serving import Server, Service
+from bench.serving import Server, Service, narrowed
 
 Say = Callable[[str], None]
 PAGE = 5000
+_FIRST_DAY = json.dumps(
+    {
+        "op": "equal",
+        "children": [
+            {"op": "column", "name": "date", "valueType": "date"},
+            {"op": "literal", "value": tables.FIRST_DAY.isoformat(), "valueType": "date"},
+        ],
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +56,7 @@ class Bench:
             if files >= 2 * PAGE:
                 yield from self._paged(subject, name, files, server)
             yield from self._committed(subject, name, files, server)
+        yield from self._narrowed(subject, name, files)
 
     def parallel(self, files: int, readers: int) -> Iterator[Figure]:
         """Measure some readers of one table at once; each must get a whole answer."""
@@ -131,16 +141,7 @@ class Bench:
 
     def _pruned(self, subject: str, name: str, files: int, server: Server) -> Iterator[Figure]:
         self.say("pruned: one partition, one range of a column")
-        day = json.dumps(
-            {
-                "op": "equal",
-                "children": [
-                    {"op": "column", "name": "date", "valueType": "date"},
-                    {"op": "literal", "value": tables.FIRST_DAY.isoformat(), "valueType": "date"},
-                ],
-            }
-        )
-        body = json.dumps({"jsonPredicateHints": day}).encode()
+        body = json.dumps({"jsonPredicateHints": _FIRST_DAY}).encode()
         costs = [self._cost(server, lambda client: client.query(name, body)) for _ in range(5)]
         bar = 150 if files >= 1_000_000 else None  # noqa: PLR2004 -- a million
         lines = costs[0].timing.lines - 2
@@ -157,6 +158,48 @@ class Bench:
         lines = costs[0].timing.lines - 2
         bar = 60 if files == 100_000 else None  # noqa: PLR2004 -- the promised size
         yield Figure(subject, f"warm: JSON hint ({lines} files), last byte", _ms(_least(costs)), "ms", bar)
+
+    def _narrowed(self, subject: str, name: str, files: int) -> Iterator[Figure]:
+        """Measure a table of which one partition is shared, beside the whole table asked for that partition."""
+        self.say("narrowed to one partition by a filter, beside a hint")
+        costs: dict[str, tuple[Cost, Cost]] = {}
+        for what, table, body in (
+            ("hint", name, {"jsonPredicateHints": _FIRST_DAY}),
+            ("filter", narrowed(name), {}),
+        ):
+            sent = json.dumps(body).encode()
+            with self.service.fresh() as server:
+                server.client.query("files_100")
+                fresh = self._cost(server, lambda client: client.query(table, sent))  # noqa: B023 -- called at once
+                warm = min(
+                    (self._cost(server, lambda client: client.query(table, sent)) for _ in range(9)),  # noqa: B023
+                    key=lambda cost: cost.timing.first,
+                )
+            costs[what] = fresh, warm
+        if costs["hint"][0].timing.lines != costs["filter"][0].timing.lines:
+            raise RuntimeError("a filter and a hint for the same partition gave other files")
+        promised = files == 100_000  # noqa: PLR2004 -- the promised size
+        for at, state in enumerate(("fresh", "warm")):
+            hinted, filtered = costs["hint"][at], costs["filter"][at]
+            theirs = _ms(hinted.timing.first)
+            yield Figure(
+                subject,
+                f"{state}: narrowed to one partition, first byte",
+                _ms(filtered.timing.first),
+                "ms",
+                1.5 * theirs + 5 if promised else None,
+                "the same by a hint",
+                theirs,
+            )
+            yield Figure(
+                subject,
+                f"{state}: narrowed to one partition, S3 requests",
+                filtered.requests,
+                "",
+                hinted.requests + 1 if promised else None,
+                "the same by a hint",
+                hinted.requests,
+            )
 
     def _paged(self, subject: str, name: str, files: int, server: Server) -> Iterator[Figure]:
         wanted = min(files // PAGE, 100)

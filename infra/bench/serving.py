@@ -13,10 +13,18 @@ from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.local.stack import Stack, gateway_over, local_stack
 
+from bench import tables
 from bench.client import Client
 from bench.objects import REGION, ObjectStore
 
 START_SECONDS = 30.0
+FIRST_DAY = f"date = DATE '{tables.FIRST_DAY.isoformat()}'"
+"""The filter of narrowed tables: one partition."""
+
+
+def narrowed(name: str) -> str:
+    """Return the name under which a table is shared with no more than its first day's rows."""
+    return f"{name}_first_day"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +54,8 @@ class Service:
 
 
 @contextmanager
-def service(objects: ObjectStore, tables: Mapping[str, str], state: Path) -> Iterator[Service]:
-    """Run the embedded AWS, share `tables` (name: location) and issue one token.
+def service(objects: ObjectStore, locations: Mapping[str, str], state: Path) -> Iterator[Service]:
+    """Run the embedded AWS, share tables (name: location) and issue one token.
 
     URLs are signed by a session of the template's signing role, as on AWS, so they carry a session token.
     """
@@ -56,7 +64,7 @@ def service(objects: ObjectStore, tables: Mapping[str, str], state: Path) -> Ite
         known = dict(stack.environment)
         dynamo = Dynamo(lambda: _dynamo(known))
         admin = CatalogAdmin(known["CATALOG_TABLE"], known["TOKENS_TABLE"], dynamo)
-        _share(admin, objects, tables, known["SIGNING_ROLE_ARN"])
+        _share(admin, objects, locations, known["SIGNING_ROLE_ARN"])
         account = admin.recipients.create("reader")
         admin.grants.create("reader", "bench")
         token = admin.tokens.create(account).secret
@@ -67,12 +75,15 @@ def service(objects: ObjectStore, tables: Mapping[str, str], state: Path) -> Ite
         )
 
 
-def _share(admin: CatalogAdmin, objects: ObjectStore, tables: Mapping[str, str], role: str) -> None:
+def _share(admin: CatalogAdmin, objects: ObjectStore, locations: Mapping[str, str], role: str) -> None:
     admin.storages.create("seaweedfs", endpoint=objects.endpoint, region=REGION, path_style=True, role_arn=role)
     admin.shares.create("bench")
     admin.schemas.create("bench", "logs")
-    for name, location in tables.items():
+    for name, location in locations.items():
         admin.tables.create("bench", "logs", name, location, storage="seaweedfs", history=True)
+        admin.tables.create(
+            "bench", "logs", narrowed(name), location, storage="seaweedfs", history=True, partition_filter=FIRST_DAY
+        )
 
 
 def _check(stack: Stack) -> None:

@@ -3,19 +3,15 @@
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from deltaic.catalog.items import Storage
 from deltaic.delta.actions import Metadata, Protocol
-from deltaic.delta.log import DeltaLog
-from deltaic.errors import DeltaicError, InvalidParameter
+from deltaic.errors import DeltaicError, InvalidParameter, TableUnreadable
 from deltaic.partition_filters import check, parse
-from deltaic.sharing.context import storage_config
 from deltaic.storage.credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
-from deltaic.storage.locations import Location, TableLocations
-from deltaic.storage.objects import ObjectTableStore
 from deltaic.storage.sessions import SigningSessions
 
 _IN_FILES = ("materializePartitionColumns", "icebergCompatV1", "icebergCompatV2", "icebergCompatV3")
@@ -48,8 +44,16 @@ class SchemaReader:
 
     def read(self, location: str, storage: str = "") -> SharedSchema:
         """Return the schema of the table in this folder; raises DeltaicError of any kind, with the reason."""
+        # What reads logs takes longer to load than most commands to run, and most have nothing to check.
+        from deltaic.delta.log import DeltaLog
+        from deltaic.sharing.context import storage_config
+        from deltaic.storage.locations import Location, TableLocations
+        from deltaic.storage.objects import ObjectTableStore
+
         try:
             config = storage_config(self.storage(storage)) if storage else self.home
+            # An operator stands where recipients do: outside.
+            config = replace(config, endpoint=config.public_endpoint or config.endpoint)
             session = self.sessions.reader(config)
             credentials = session if config.secret or config.role_arn else self.own
             store = ObjectTableStore(TableLocations(Location.parse(location)), config, credentials)
@@ -116,8 +120,10 @@ def _check_files(schema: SharedSchema) -> None:
 
 
 def _fields(metadata: Metadata) -> list[dict[str, Any]]:
-    fields: list[dict[str, Any]] = json.loads(metadata.schema_string)["fields"]
-    return fields
+    try:
+        return [{**field, "name": str(field["name"])} for field in json.loads(metadata.schema_string)["fields"]]
+    except (ValueError, TypeError, KeyError) as broken:
+        raise TableUnreadable("the table's log has a schema that cannot be read: repair the table first") from broken
 
 
 def _names(expression: str) -> set[str]:

@@ -38,7 +38,7 @@ def test_every_command_of_the_page_is_taken_and_ends_what_it_says(
     )
     # The page's own way from a token that was found to its id.
     found = hashlib.sha256(leaked.encode()).hexdigest()[:12]
-    assert len(COMMANDS) == 7
+    assert len(COMMANDS) == 8
     for line in sorted(COMMANDS, key=lambda line: line.startswith("recipient delete")):
         deltaic.done(line.replace("TOKEN_ID", found), given="hush\n")
         if line.startswith("token revoke"):

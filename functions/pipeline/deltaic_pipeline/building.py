@@ -14,9 +14,9 @@ from deltaic_pipeline.lease import TIME_TO_LIVE
 from deltaic_pipeline.register import Catalog, TableName
 from deltaic_pipeline.runs import Run, Summary, target_of, told
 from deltaic_pipeline.sources import catalog_location
+from deltaic_pipeline.step_views import rows_of
 from deltaic_pipeline.steps import Progress, step, tasks_shown
 from deltaic_pipeline.target import Target
-from deltaic_pipeline.views import rows_of
 from deltaic_pipeline.writing import Transaction, committed
 
 if TYPE_CHECKING:

@@ -26,6 +26,11 @@ def describe(spark: "SparkSession", target: Target) -> bool:
     return bool(statements)
 
 
+def set_properties(spark: "SparkSession", location: str, properties: Mapping[str, str]) -> None:
+    """Set properties of a table, whatever it has, as one version."""
+    spark.sql(_alter(spark_path(location), properties))
+
+
 def pending(spark: "SparkSession", target: Target) -> list[str]:
     """Return what `describe` would do now, in words."""
     location = spark_path(target.location)

@@ -17,9 +17,9 @@ from deltaic_pipeline.judging import write_part
 from deltaic_pipeline.runs import Run, Summary, told
 from deltaic_pipeline.session import end_callbacks
 from deltaic_pipeline.sources import follow, spark_path
+from deltaic_pipeline.step_views import file_source, rows_of, said_where
 from deltaic_pipeline.steps import Progress, step, tasks_shown
 from deltaic_pipeline.target import Target
-from deltaic_pipeline.views import file_source, rows_of, said_where
 from deltaic_pipeline.writing import Transaction, exists
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from deltaic_pipeline.judging import measured
 from deltaic_pipeline.merging import keyed
 from deltaic_pipeline.runs import Run, target_of
 from deltaic_pipeline.sources import spark_path
+from deltaic_pipeline.step_views import rows_of
 from deltaic_pipeline.target import Target
-from deltaic_pipeline.views import rows_of
 from deltaic_pipeline.writing import exists
 
 if TYPE_CHECKING:

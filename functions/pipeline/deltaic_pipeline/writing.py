@@ -25,7 +25,7 @@ class Transaction:
 
     application: str
     version: int
-    mark: Mapping[str, str | int]
+    mark: Mapping[str, str | int | Mapping[str, int]]
     """Stands in `commitInfo`, by which the commit is found again."""
 
     @classmethod
@@ -71,7 +71,7 @@ def write(spark: "SparkSession", rows: "DataFrame", target: Target, run: str | T
     """
     target.check()
     transaction = Transaction.of_run(run) if isinstance(run, str) else run
-    _refuse_void_columns(rows)
+    refuse_void_columns(rows)
     location = spark_path(target.location)
     there = exists(spark, target)
     partitions = _partitions(spark, location) if there else []
@@ -85,7 +85,7 @@ def write(spark: "SparkSession", rows: "DataFrame", target: Target, run: str | T
     if target.keys:
         refuse_undecided(rows, target.keys)
     here = not partitions and not target.partition_by and one_machine(spark)
-    with _marked(spark, transaction, spread=not here):
+    with marked(spark, transaction, spread=not here):
         if target.mode == "merge" and there:
             merge(spark, rows, target.keys, location, evolve=target.evolve_schema)
         elif target.mode == "scd2":
@@ -167,7 +167,7 @@ def _check_partitions(target: Target, partitions: Sequence[str]) -> None:
         )
 
 
-def _refuse_void_columns(rows: "DataFrame") -> None:
+def refuse_void_columns(rows: "DataFrame") -> None:
     """Refuse columns of Spark's type void (`SELECT NULL AS x`): Delta leaves them out of its files without a word."""
     from pyspark.sql import types
 
@@ -193,7 +193,7 @@ def _refuse_void_columns(rows: "DataFrame") -> None:
 
 
 @contextmanager
-def _marked(spark: "SparkSession", transaction: Transaction, *, spread: bool) -> Iterator[None]:
+def marked(spark: "SparkSession", transaction: Transaction, *, spread: bool) -> Iterator[None]:
     """Mark the commits of this session with who writes, in the log's `txn` action and in `commitInfo`.
 
     `spread`: Delta shuffles the rows before it writes them, so that there are few files for each partition.

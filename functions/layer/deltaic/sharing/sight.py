@@ -48,9 +48,9 @@ class Sight:
         """Return the filter that keeps what is seen and what the hints ask for; None for all files."""
         return pruning if self.kept is None else _Narrowed(self.kept, pruning)
 
-    def totals(self, snapshot: Snapshot) -> Totals:
-        """Return how many files of the version are seen, and their bytes."""
-        return snapshot.totals(self.narrowing(None))
+    def totals(self, snapshot: Snapshot, *, files_follow: bool = False) -> Totals:
+        """Return how many files of the version are seen, and their bytes; `files_follow` as for `Snapshot.totals`."""
+        return snapshot.totals(self.narrowing(None), files_follow=files_follow)
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ class SnapshotQuery:
 
     def _lines(self, snapshot: Snapshot, files: _Files, style: FileStyle, tally: Tally) -> Iterator[bytes]:
         tally.other_lines += HEAD_LINES
-        yield head_lines(self.table, snapshot, style.response_format)
+        yield head_lines(self.table, snapshot, style.response_format, files_follow=True)
         batches: Iterable[FileBatch] = files.page
         if style.concealed is not None and style.response_format == "delta":
             batches = with_own_vectors(self.sharing, self.table, batches)

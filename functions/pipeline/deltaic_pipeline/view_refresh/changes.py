@@ -1,0 +1,199 @@
+"""What is different between rows that a view gains and rows that it loses: real changes, and nothing else."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.quoting import quoted
+from deltaic_pipeline.view_refresh.definition import POLICY
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+OPERATION = "_deltaic_operation"
+INSERT, UPDATE, DELETE, KEEP = "insert", "update", "delete", "keep"
+"""`KEEP` inserts a row again of which `DELETE` took all copies."""
+
+ROW, COUNT, THERE = "_deltaic_row", "_deltaic_count", "_deltaic_there"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many rows of a policy change."""
+
+    inserted: int
+    updated: int
+    deleted: int
+
+
+def comparable(expression: str, kind: "DataType", depth: int = 0) -> str:
+    """Return an expression that SQL can group and compare by: maps as their sorted entries, variants as text."""
+    from pyspark.sql import types
+
+    if not _unlike(kind):
+        return expression
+    name = f"x{depth}"
+    match kind:
+        case types.MapType():
+            entry = (
+                f"named_struct('key', {comparable(f'{name}.key', kind.keyType, depth + 1)}, "
+                f"'value', {comparable(f'{name}.value', kind.valueType, depth + 1)})"
+            )
+            return f"array_sort(transform(map_entries({expression}), {name} -> {entry}))"
+        case types.ArrayType():
+            return f"transform({expression}, {name} -> {comparable(name, kind.elementType, depth + 1)})"
+        case types.StructType():
+            fields = ", ".join(
+                f"'{number}', {comparable(f'{expression}.{quoted(field.name)}', field.dataType, depth)}"
+                for number, field in enumerate(kind.fields)
+            )
+            return f"if({expression} IS NULL, NULL, named_struct({fields}))"
+        case _:
+            return f"concat(schema_of_variant({expression}), ' ', to_json({expression}))"
+
+
+def net(gained: "DataFrame", lost: "DataFrame") -> "DataFrame":
+    """Return each row of which more are gained than lost, or fewer: the policy, what it is compared by, and how many.
+
+    Both have the policy and the same columns in the same order. A row's copies are counted, null is like null.
+    """
+    names = [quoted(name) for name in gained.columns]
+    both = gained.selectExpr(*names, f"1 AS {COUNT}").unionAll(lost.selectExpr(*names, f"-1 AS {COUNT}"))
+    compared = [f"{by} AS {name}" for name, by in _compared(gained.schema)]
+    grouped = both.selectExpr(POLICY, *compared, f"struct({', '.join(names[1:])}) AS {ROW}", COUNT).groupBy(
+        POLICY, *(name for name, _ in _compared(gained.schema))
+    )
+    counted = grouped.agg(
+        _expression(f"sum({COUNT})").alias(COUNT),
+        _expression(f"count_if({COUNT} < 0)").alias(THERE),
+        _expression(f"first({ROW})").alias(ROW),
+    )
+    return counted.where(f"{COUNT} <> 0")
+
+
+def by_key(changed: "DataFrame", key: Sequence[str]) -> "DataFrame":
+    """Return one operation for each policy and key, of net changes; `counted_by_key` refuses keys that are no keys."""
+    keys = [_expression(f"{ROW}.{quoted(name)}").alias(f"_deltaic_key{number}") for number, name in enumerate(key)]
+    grouped = changed.groupBy(POLICY, *keys).agg(
+        _expression(f"sum(greatest({COUNT}, 0))").alias(COUNT),
+        _expression(f"sum(greatest(-{COUNT}, 0))").alias(THERE),
+        _expression(f"first(if({COUNT} > 0, {ROW}, NULL), true)").alias("_deltaic_new"),
+        _expression(f"first({ROW})").alias(ROW),
+    )
+    return grouped.selectExpr(
+        POLICY,
+        f"coalesce(_deltaic_new, {ROW}) AS {ROW}",
+        COUNT,
+        f"CASE WHEN {COUNT} = 0 THEN '{DELETE}' WHEN {THERE} = 0 THEN '{INSERT}' ELSE '{UPDATE}' END AS {OPERATION}",
+    )
+
+
+def counted_by_key(staged: "DataFrame", key: Sequence[str]) -> dict[str, Counts]:
+    """Count the operations of each policy; raises `PipelineError` for a key that is null or has several rows."""
+    keys = [f"{ROW}.{quoted(name)}" for name in key]
+    wrong = f"{COUNT} > 1 OR ({COUNT} > 0 AND ({' OR '.join(f'{name} IS NULL' for name in keys)}))"
+    found: list[Any] = (
+        staged.groupBy(POLICY)
+        .agg(
+            *(_expression(f"count_if({OPERATION} = '{one}')") for one in (INSERT, UPDATE, DELETE)),
+            _expression(f"first(if({wrong}, struct({', '.join(keys)}), NULL), true)"),
+        )
+        .collect()
+    )
+    for row in found:
+        if row[4] is not None:
+            raise no_key(key, tuple(row[4]))
+    return {row[0]: Counts(row[1], row[2], row[3]) for row in found}
+
+
+def counted_as_rows(changed: "DataFrame") -> dict[str, Counts]:
+    """Count the copies of rows that each policy gains and loses."""
+    found: list[Any] = (
+        changed.groupBy(POLICY)
+        .agg(_expression(f"sum(greatest({COUNT}, 0))"), _expression(f"sum(greatest(-{COUNT}, 0))"))
+        .collect()
+    )
+    return {row[0]: Counts(row[1], 0, row[2]) for row in found}
+
+
+def as_rows(changed: "DataFrame", there: "DataFrame | None") -> "DataFrame":
+    """Return operations on whole rows, of net changes.
+
+    A row that loses some of its copies loses all, and the rest is inserted again: nothing tells one copy from another.
+    `there` are the view's rows of the policies that lose some; None if none does.
+    """
+    inserted = changed.where(f"{COUNT} > 0").selectExpr(POLICY, ROW, COUNT, f"'{INSERT}' AS {OPERATION}")
+    if there is None:
+        return _copied(inserted)
+    compared = _compared(there.schema)
+    same = " AND ".join(f"lost.{name} <=> there.{name}" for name, _ in [(POLICY, ""), *compared])
+    rows = there.selectExpr(POLICY, *(f"{by} AS {name}" for name, by in compared)).alias("there")
+    lost = changed.where(f"{COUNT} < 0").alias("lost")
+    found = (
+        lost.join(rows, _expression(same))
+        .groupBy(f"lost.{POLICY}", *(f"lost.{name}" for name, _ in compared))
+        .agg(
+            _expression(f"first(lost.{ROW})").alias(ROW),
+            (_expression("count(*)") + _expression(f"first(lost.{COUNT})")).alias(COUNT),
+        )
+    )
+    deleted = found.selectExpr(POLICY, ROW, f"1L AS {COUNT}", f"'{DELETE}' AS {OPERATION}")
+    kept = found.where(f"{COUNT} > 0").selectExpr(POLICY, ROW, COUNT, f"'{KEEP}' AS {OPERATION}")
+    return _copied(inserted.unionAll(kept)).unionAll(deleted.select(POLICY, ROW, OPERATION))
+
+
+def no_key(key: Sequence[str], values: Sequence[Any]) -> PipelineError:
+    """Return what is said of a key that names no row, or several."""
+    named = ", ".join(f"{name} = {value!r}" for name, value in zip(key, values, strict=True))
+    if None in values:
+        return PipelineError(f"a row of the view has no key ({named}): leave such rows out in the SQL.")
+    return PipelineError(
+        f"several rows of the view have the same key ({named}): reduce them to one in the SQL, "
+        "or give --key the columns that tell them apart."
+    )
+
+
+def _copied(rows: "DataFrame") -> "DataFrame":
+    copies = f"explode(sequence(1L, {COUNT})) AS _deltaic_copy"
+    return rows.selectExpr(POLICY, ROW, OPERATION, copies).drop("_deltaic_copy")
+
+
+def _compared(schema: "StructType") -> list[tuple[str, str]]:
+    """Return by which expressions the columns after the policy are compared, and what those are called."""
+    return [
+        (f"_deltaic_by{number}", comparable(quoted(field.name), field.dataType))
+        for number, field in enumerate(schema.fields[1:])
+    ]
+
+
+def compared_in_merge(schema: "StructType", known: frozenset[str]) -> str:
+    """Return the condition under which a row of the view (`old`) is a whole row that is lost (`new`)."""
+    return " AND ".join(
+        f"{comparable(f'old.{quoted(field.name)}', field.dataType)} <=> "
+        f"{comparable(f'new.{quoted(field.name)}', field.dataType)}"
+        for field in schema.fields[1:]
+        if field.name.lower() in known
+    )
+
+
+def _unlike(kind: "DataType") -> bool:
+    """Tell whether SQL cannot compare values of a type."""
+    from pyspark.sql import types
+
+    match kind:
+        case types.MapType() | types.VariantType():
+            return True
+        case types.ArrayType():
+            return _unlike(kind.elementType)
+        case types.StructType():
+            return any(_unlike(field.dataType) for field in kind.fields)
+        case _:
+            return False
+
+
+def _expression(text: str) -> Any:
+    from pyspark.sql import functions
+
+    return functions.expr(text)

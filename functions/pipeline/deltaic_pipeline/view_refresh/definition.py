@@ -1,0 +1,47 @@
+"""What a view is made of, and for which recipients' properties: frozen values that the catalog's entries become."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+POLICY = "_deltaic_policy"
+"""The partition column that says whose rows a file holds; no recipient sees it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """A shared Delta table that a view reads."""
+
+    name: str
+    """`share.schema.table`."""
+
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A view: where its table lies, and the SQL that its rows are the answer of."""
+
+    name: str
+    """`share.schema.table`."""
+
+    location: str
+    sql: str
+    source: SourceTable
+    """What the SQL calls `source`."""
+
+    others: Mapping[str, SourceTable] = field(default_factory=dict)
+    """Every other shared table that the SQL names (`ViewSql.tables`), by that name."""
+
+    key: tuple[str, ...] = ()
+    """Columns that name a row of one policy; empty: rows are compared as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One combination of the properties that the SQL uses, which the view shall hold the rows of."""
+
+    policy: str
+    """Names the combination (deltaic.partition_filters.policies)."""
+
+    values: Mapping[str, str | tuple[str, ...]]
+    """Each property that the SQL uses; a list where one value is wanted shows no rows, one value is a list of one."""

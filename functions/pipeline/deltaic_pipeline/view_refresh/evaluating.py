@@ -1,0 +1,200 @@
+"""A view's SQL over the rows of its tables, for many policies at once (decision 86)."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deltaic.errors import InvalidParameter
+
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.quoting import literal, quoted
+from deltaic_pipeline.view_refresh.definition import POLICY, Wanted
+from deltaic_pipeline.view_refresh.sql import SOURCE, Asked, Read, ViewSql
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+POLICIES, OTHER = "_deltaic_policies", "_deltaic_other"
+LONGEST_LIST = 100
+"""A list of more values than this is a literal of a SELECT of its own, and no columns of the policies."""
+
+ALONE = frozenset({"Project", "Filter"})
+"""What Spark makes of SQL whose rows stand alone."""
+
+SETTINGS = {
+    # Neither a file's path for a table, nor ${...} for a setting or a variable of the machine.
+    "spark.sql.runSQLOnFiles": "false",
+    "spark.sql.variable.substitute": "false",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A view's SQL in one session; every answer has the policy as its first column."""
+
+    spark: "SparkSession"
+    sql: ViewSql
+    others: Mapping[str, "DataFrame"]
+    """The other tables' rows by their full names in lower case."""
+
+    def rows(self, source: "DataFrame", policies: Sequence[Wanted]) -> "DataFrame":
+        """Return the rows of all policies (lazily); in one pass over the source where the SQL allows.
+
+        A policy that lacks a property, or has a list where one value is wanted, has no rows.
+        """
+        from pyspark.errors import AnalysisException
+
+        whole = [policy for policy in policies if self._has_all(policy)]
+        with self._tables(source):
+            if not whole:
+                return self._one(None).where("false")
+            if self.sql.one_pass and not self._has_long_list(whole):
+                try:
+                    return self._at_once(whole)
+                except AnalysisException:
+                    # Spark cannot move some part of the SQL out of a LATERAL; or the SQL is wrong, which comes out now.
+                    pass
+            rows = self._one(whole[0])
+            for policy in whole[1:]:
+                rows = rows.unionAll(self._one(policy))
+            return rows
+
+    def columns(self, source: "DataFrame") -> "DataFrame":
+        """Return no rows, of the columns that the SQL gives; refuses those that a view cannot have."""
+        with self._tables(source):
+            rows = self._one(None).where("false")
+        names = [name.lower() for name in rows.columns]
+        if POLICY in names[1:]:
+            raise InvalidParameter(
+                "the view's source is a view itself, whose rows are made for each policy: name that view's own source."
+            )
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise InvalidParameter(f"the view's SQL gives two columns named {twice}: rename one with AS.")
+        return rows
+
+    def stands_alone(self, source: "DataFrame") -> bool:
+        """Tell whether Spark, too, finds nothing but columns and a WHERE; raises where the SQL is not deterministic."""
+        with self._tables(source):
+            rows: Any = self.spark.sql(self._written(_nothing))
+        plan = rows._jdf.queryExecution().analyzed()  # noqa: SLF001 -- pyspark has no public way to the plan
+        while plan.nodeName() in ALONE:
+            if not plan.deterministic():
+                raise InvalidParameter(
+                    "the view's SQL is not deterministic, so that every refresh would change rows: "
+                    "leave functions out that give another answer each time."
+                )
+            plan = plan.children().apply(0)
+        return bool(plan.nodeName() == "SubqueryAlias")
+
+    def _has_all(self, policy: Wanted) -> bool:
+        for asked in self.sql.asked():
+            value = policy.values.get(asked.property)
+            if value is None or value == () or (isinstance(value, tuple) and not asked.of_list):
+                return False
+        return True
+
+    def _has_long_list(self, policies: Sequence[Wanted]) -> bool:
+        return any(len(_listed(policy, asked)) > LONGEST_LIST for policy in policies for asked in self.sql.asked())
+
+    def _one(self, policy: Wanted | None) -> "DataFrame":
+        """Return one policy's rows, its properties written as literals; for None the columns alone."""
+        name = literal(policy.policy) if policy else "CAST(NULL AS STRING)"
+        said = _nothing if policy is None else _literals(policy)
+        written = self._written(said)
+        return self.spark.sql(f"SELECT {name} AS {POLICY}, rows.* FROM (\n{written}\n) AS rows")  # noqa: S608
+
+    def _at_once(self, policies: Sequence[Wanted]) -> "DataFrame":
+        """Return all policies' rows: the source beside a small relation of policies, a column a property."""
+        texts = sorted({asked.property for asked in self.sql.asked() if not asked.of_list})
+        lists = {
+            asked.property: max(len(_listed(policy, asked)) for policy in policies)
+            for asked in self.sql.asked()
+            if asked.of_list
+        }
+        rows = []
+        for policy in policies:
+            values = [policy.policy, *(str(policy.values[name]) for name in texts)]
+            for name, length in sorted(lists.items()):
+                listed = _listed(policy, Asked(name, of_list=True))
+                values += [*listed, *[listed[0]] * (length - len(listed))]
+            rows.append(f"({', '.join(map(literal, values))})")
+        names = [POLICY, *(f"_deltaic_one{number}" for number in range(len(texts)))]
+        of_list: dict[str, list[str]] = {}
+        for number, (name, length) in enumerate(sorted(lists.items())):
+            of_list[name] = [f"_deltaic_list{number}_{place}" for place in range(length)]
+            names += of_list[name]
+
+        def said(asked: Asked) -> str:
+            if asked.of_list:
+                return ", ".join(f"{POLICIES}.{column}" for column in of_list[asked.property])
+            return f"{POLICIES}._deltaic_one{texts.index(asked.property)}"
+
+        given = f"SELECT * FROM VALUES {', '.join(rows)} AS given({', '.join(names)})"  # noqa: S608 -- literals
+        self.spark.sql(given).createOrReplaceTempView(POLICIES)
+        each = f"LATERAL (\n{self._written(said)}\n) AS rows"
+        return self.spark.sql(f"SELECT {POLICIES}.{POLICY}, rows.* FROM {POLICIES} CROSS JOIN {each}")  # noqa: S608
+
+    def _written(self, said: Callable[[Asked], str]) -> str:
+        names = list(self.others)
+
+        def read(table: Read) -> str:
+            name = SOURCE if table.table == SOURCE else f"{OTHER}{names.index(table.table.lower())}"
+            return f"{name} AS {quoted(table.alias)}" if table.alias and table.alias != name else name
+
+        return self.sql.written(said, read)
+
+    @contextmanager
+    def _tables(self, source: "DataFrame") -> Iterator[None]:
+        source.createOrReplaceTempView(SOURCE)
+        for number, rows in enumerate(self.others.values()):
+            rows.createOrReplaceTempView(f"{OTHER}{number}")
+        before = {name: str(self.spark.conf.get(name)) for name in SETTINGS}
+        try:
+            self._set(SETTINGS)
+            yield
+        finally:
+            self._set(before)
+
+    def _set(self, settings: Mapping[str, str]) -> None:
+        for name, value in settings.items():
+            self.spark.conf.set(name, value)
+
+
+def at_fault(said: str, policies: Sequence[Wanted]) -> str | None:
+    """Return the property whose value is what Spark could not cast, by Spark's own words; None if it was another."""
+    if "CAST" not in said:
+        return None
+    for policy in policies:
+        for name, value in policy.values.items():
+            if any(f"'{one}'" in said for one in ((value,) if isinstance(value, str) else value)):
+                return name
+    return None
+
+
+def located(others: Mapping[str, "DataFrame"], sql: ViewSql) -> dict[str, "DataFrame"]:
+    """Return the other tables by the SQL's names in lower case; raises `PipelineError` for one that nobody gave."""
+    given = {name.lower(): rows for name, rows in others.items()}
+    for name in sql.tables:
+        if name.lower() not in given:
+            raise PipelineError(f"the view's SQL reads {name}, which is not shared: share it, or leave it out.")
+    return {name.lower(): given[name.lower()] for name in sql.tables}
+
+
+def _listed(policy: Wanted, asked: Asked) -> tuple[str, ...]:
+    value = policy.values[asked.property]
+    return (value,) if isinstance(value, str) else value
+
+
+def _literals(policy: Wanted) -> Callable[[Asked], str]:
+    def said(asked: Asked) -> str:
+        if asked.of_list:
+            return ", ".join(map(literal, _listed(policy, asked)))
+        return f"({literal(str(policy.values[asked.property]))})"
+
+    return said
+
+
+def _nothing(_: Asked) -> str:
+    return "CAST(NULL AS STRING)"

@@ -1,0 +1,317 @@
+"""A view's refresh: every policy's rows, in one commit, whose change feed shows what changed and no more."""
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltaic.errors import InvalidParameter
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.view_refresh.definition import SourceTable
+from views.made import Made, Values, applied
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.spark,
+    # pyspark leaves the socket over which rows are collected to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+EU: dict[str, Values] = {"p-eu": {"region": "EU"}}
+US: dict[str, Values] = {"p-us": {"region": "US"}}
+OF_REGION = "SELECT id, upper(name) AS name, region FROM source WHERE region = current_recipient('region')"
+COLUMNS = "id INT, name STRING, region STRING"
+FOUR = "INSERT INTO {source} VALUES (1, 'a', 'EU'), (2, 'b', 'US'), (3, 'c', 'EU'), (4, 'd', NULL)"
+
+
+def kinds(made: Made, version: int) -> Counter[str]:
+    return Counter(kind for kind, _ in made.changes(version))
+
+
+def refreshed_exactly(made: Made, policies: dict[str, Values]) -> Any:
+    """Refresh, and hold that rows are the SQL's, that the feed leads to them and changes nothing twice."""
+    before, at = made.rows(), made.version()
+    found = made.refresh(policies)
+    assert made.rows() == made.expected(policies)
+    if found.version == at:
+        assert made.rows() == before
+        assert (found.inserted, found.updated, found.deleted) == (0, 0, 0)
+        return found
+    changes = made.changes(found.version)
+    assert applied(before, changes) == made.rows()
+    gained = {row for kind, row in changes if kind in {"insert", "update_postimage"}}
+    assert not gained & {row for kind, row in changes if kind in {"delete", "update_preimage"}}
+    told = found.inserted, found.updated, found.deleted
+    counts = Counter(kind for kind, _ in changes)
+    assert told == (counts["insert"], counts["update_postimage"], counts["delete"])
+    return found
+
+
+def test_all_policies_are_one_commit_whose_paths_tell_no_policy(spark: "SparkSession", tmp_path: Path) -> None:
+    made = Made(spark, tmp_path, OF_REGION)
+    made.source_of(COLUMNS, FOUR)
+    found = made.refresh(EU | US)
+    assert (found.version, found.inserted, found.updated, found.deleted) == (0, 3, 0, 0)
+    assert found.full_because == "it is the first refresh"
+    assert found.rows == {"p-eu": 2, "p-us": 1}
+    assert found.source_versions == {"shop.eu.orders": 1}
+    assert made.rows() == made.expected(EU | US)
+    made.run("UPDATE {source} SET name = 'n' WHERE id = 1")
+    refreshed_exactly(made, EU | US)
+    logs = sorted((tmp_path / "view/_delta_log").glob("*.json"))
+    lines = [json.loads(line) for log in logs for line in log.read_text().split("\n") if line]
+    paths = [line[kind]["path"] for line in lines for kind in ("add", "cdc") if kind in line]
+    assert {kind for line in lines for kind in ("add", "cdc") if kind in line} == {"add", "cdc"}
+    assert not [path for path in paths if "p-eu" in path or "p-us" in path or "policy" in path]
+    protocol = next(line["protocol"] for line in lines if "protocol" in line)
+    assert not protocol.get("readerFeatures")
+    detail: Any = spark.sql(f"SHOW TBLPROPERTIES delta.`{made.location}`").collect()
+    told = {row["key"]: row["value"] for row in detail}
+    assert json.loads(told["deltaic.view.sourceVersions"]) == {"shop.eu.orders": 2}
+    assert told["deltaic.view.refreshedAt"].startswith("20")
+
+
+def test_the_feed_of_a_view_without_a_key_holds_what_changed(spark: "SparkSession", tmp_path: Path) -> None:
+    made = Made(spark, tmp_path, OF_REGION)
+    made.source_of(COLUMNS, FOUR)
+    made.refresh(EU | US)
+    made.run(
+        "UPDATE {source} SET name = 'A' WHERE id = 1",  # upper() makes the same of it
+        "UPDATE {source} SET name = 'z' WHERE id = 2",
+        "UPDATE {source} SET region = 'US' WHERE id = 3",
+        "INSERT INTO {source} VALUES (5, 'e', 'EU'), (6, 'f', 'EU'), (6, 'f', 'EU')",
+        "DELETE FROM {source} WHERE id = 5",
+    )
+    found = refreshed_exactly(made, EU | US)
+    assert found.full_because == ""
+    assert kinds(made, found.version) == {"insert": 4, "delete": 2}
+    # All but one of the copies go: nothing tells them apart, so all are taken away and one is written again.
+    made.run("INSERT OVERWRITE {source} SELECT DISTINCT * FROM {source}")
+    found = made.refresh(EU | US)
+    assert (found.inserted, found.deleted) == (0, 1)
+    assert made.rows() == made.expected(EU | US)
+    assert kinds(made, found.version) == {"delete": 2, "insert": 1}
+
+
+def test_with_a_key_a_row_is_updated_and_never_across_policies(spark: "SparkSession", tmp_path: Path) -> None:
+    made = Made(spark, tmp_path, OF_REGION, key=("ID",))
+    made.source_of(COLUMNS, FOUR)
+    made.refresh(EU | US)
+    made.run("UPDATE {source} SET name = 'z' WHERE id = 1", "UPDATE {source} SET region = 'US' WHERE id = 3")
+    found = refreshed_exactly(made, EU | US)
+    assert kinds(made, found.version) == {"update_preimage": 1, "update_postimage": 1, "delete": 1, "insert": 1}
+    made.run("INSERT INTO {source} VALUES (1, 'other', 'EU')")
+    at = made.version()
+    with pytest.raises(PipelineError, match="reduce them to one in the SQL"):
+        made.refresh(EU | US)
+    made.run("DELETE FROM {source} WHERE name = 'other'", "INSERT INTO {source} VALUES (7, 'a', 'EU'), (7, 'b', 'EU')")
+    with pytest.raises(PipelineError, match=r"several rows of the view have the same key \(ID = 7\)"):
+        made.refresh(EU | US)
+    assert made.version() == at
+
+
+def test_policies_come_and_go_with_the_changes_of_the_others(spark: "SparkSession", tmp_path: Path) -> None:
+    made = Made(spark, tmp_path, OF_REGION)
+    made.source_of(COLUMNS, FOUR)
+    made.refresh(EU)
+    made.run("INSERT INTO {source} VALUES (5, 'e', 'EU'), (6, 'f', 'AS')")
+    asia: dict[str, Values] = {"p-as": {"region": "AS"}}
+    found = refreshed_exactly(made, EU | US | asia)
+    assert kinds(made, found.version) == {"insert": 3}
+    assert found.full_because == ""
+    found = refreshed_exactly(made, US)
+    assert kinds(made, found.version) == {"delete": 4}
+    # A policy without rows begins where the others stand, though they have not changed either.
+    made.run("INSERT INTO {source} VALUES (8, 'h', 'AF')", "DELETE FROM {source} WHERE id = 8")
+    assert refreshed_exactly(made, US | {"p-af": {"region": "AF"}}).rows == {"p-us": 1, "p-af": 0}
+    made.run("INSERT INTO {source} VALUES (8, 'h', 'AF')")
+    assert refreshed_exactly(made, US | {"p-af": {"region": "AF"}}).rows == {"p-us": 1, "p-af": 1}
+
+
+def test_masks_lists_and_expressions_are_made_in_one_pass(spark: "SparkSession", tmp_path: Path) -> None:
+    made = Made(
+        spark,
+        tmp_path,
+        "SELECT id, CASE WHEN region = current_recipient('region') THEN name ELSE left(name, 1) END AS name, "
+        "current_recipient('region') AS mine FROM source WHERE region IN current_recipient('all') OR id = 4",
+    )
+    made.source_of(COLUMNS, FOUR)
+    policies: dict[str, Values] = {
+        "p1": {"region": "EU", "all": ("EU", "US")},
+        "p2": {"region": 'it\'s \\ "quoted"', "all": "US"},
+    }
+    made.refresh(policies)
+    assert made.rows() == made.expected(policies)
+    made.run("UPDATE {source} SET name = 'zz', region = 'US' WHERE id IN (1, 4)")
+    assert refreshed_exactly(made, policies).full_because == ""
+    # Whoever lacks a property, or has a list for one value, sees nothing at all: not what `OR` would show.
+    lacking: dict[str, Values] = {"p3": {"region": "EU"}, "p4": {"region": ("EU",), "all": "EU"}, "p5": {"all": ()}}
+    found = made.refresh(policies | lacking)
+    assert [found.rows[name] for name in lacking] == [0, 0, 0]
+
+
+def test_what_is_no_row_by_itself_is_computed_in_full_and_written_as_its_differences(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    made = Made(
+        spark,
+        tmp_path,
+        "SELECT region, count(*) AS n, max(id) AS latest FROM source "
+        "WHERE region = current_recipient('region') GROUP BY region",
+        key=("region",),
+    )
+    made.source_of(COLUMNS, FOUR)
+    made.refresh(EU | US)
+    made.run("DELETE FROM {source} WHERE id = 3")
+    found = refreshed_exactly(made, EU | US)
+    assert (found.updated, found.full_because) == (1, "the SQL aggregates")
+    at = made.version()
+    made.run("UPDATE {source} SET name = 'same'")
+    assert made.refresh(EU | US).version == made.version() == at
+
+
+def test_joins_follow_every_table_that_they_read(spark: "SparkSession", tmp_path: Path) -> None:
+    sql = (
+        "SELECT source.id, t.label FROM source LEFT JOIN `shop.x`.eu.labels t ON t.id = source.id "
+        "WHERE source.region = current_recipient('region')"
+    )
+    labels = f"{tmp_path}/labels"
+    made = Made(spark, tmp_path, sql, others={"shop.x.eu.labels": SourceTable("shop.x.eu.labels", labels)})
+    made.source_of(COLUMNS, FOUR)
+    made.run(f"CREATE TABLE delta.`{labels}` USING delta AS SELECT 1 AS id, 'one' AS label")
+    made.refresh(EU | US)
+    made.run(f"INSERT INTO delta.`{labels}` VALUES (3, 'three')")  # noqa: S608
+    found = made.refresh(EU | US)
+    assert found.source_versions == {"shop.eu.orders": 1, "shop.x.eu.labels": 1}
+    assert found.full_because == "the SQL reads several tables"
+    assert sorted(kind for kind, _ in made.changes(found.version)) == ["delete", "insert"]
+    made.others = {}
+    with pytest.raises(PipelineError, match=r"the SQL reads shop\.x\.eu\.labels, which is not shared"):
+        made.refresh(EU | US)
+
+
+def test_columns_may_come_and_not_go(spark: "SparkSession", tmp_path: Path) -> None:
+    made = Made(spark, tmp_path, "SELECT * FROM source WHERE region = current_recipient('region')", key=("id",))
+    made.source_of(COLUMNS, FOUR)
+    made.refresh(EU | US)
+    made.run(
+        "ALTER TABLE {source} ADD COLUMNS (extra STRUCT<x: INT>)",
+        "INSERT INTO {source} VALUES (5, 'e', 'EU', struct(7))",
+    )
+    found = made.refresh(EU | US)
+    assert found.full_because == "the source's columns are others than before"
+    assert (found.inserted, found.updated, found.deleted) == (1, 0, 0)
+    assert made.rows() == made.expected(EU | US)
+    made.sql = "SELECT id, region, extra FROM source WHERE region = current_recipient('region')"
+    with pytest.raises(PipelineError, match=r"the column name \(string\) is gone.*make a new view"):
+        made.refresh(EU | US)
+    made.sql = "SELECT *, id * 2 AS twice FROM source WHERE region = current_recipient('region')"
+    found = made.refresh(EU | US)
+    assert found.full_because == "its SQL, its key or its source is another one than before"
+    assert made.rows() == made.expected(EU | US)
+    made.run("DELETE FROM {source} WHERE id = 1")
+    assert refreshed_exactly(made, EU | US).full_because == ""
+
+
+def test_changes_that_cannot_be_followed_are_found_by_comparing(spark: "SparkSession", tmp_path: Path) -> None:
+    made = Made(spark, tmp_path, OF_REGION)
+    made.source_of(COLUMNS, FOUR)
+    made.refresh(EU)
+    off, on = (
+        "ALTER TABLE {source} SET TBLPROPERTIES (delta.enableChangeDataFeed = " + is_ + ")" for is_ in ("false", "true")
+    )
+    made.run(off, "UPDATE {source} SET name = 'z' WHERE id = 1")
+    found = refreshed_exactly(made, EU)
+    assert "has no change feed" in found.full_because
+    made.run("UPDATE {source} SET name = 'y' WHERE id = 1", on)
+    found = refreshed_exactly(made, EU)
+    assert "no longer tells its changes" in found.full_because
+    shutil.rmtree(tmp_path / "source")
+    jvm: Any = spark.sparkContext._jvm
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    made.source_of(COLUMNS, FOUR)
+    assert "another" in refreshed_exactly(made, EU).full_because
+
+
+def test_a_source_with_every_kind_of_column_and_deletion_vectors(spark: "SparkSession", tmp_path: Path) -> None:
+    made = Made(
+        spark,
+        tmp_path,
+        "SELECT id, s, m, xs, CAST(d AS DECIMAL(9, 2)) AS d, t, f, `odd name` AS odd "
+        "FROM source WHERE region = current_recipient('region')",
+    )
+    made.source_of(
+        "id INT, region STRING, s STRUCT<a: INT, b: MAP<STRING, INT>>, m MAP<STRING, STRUCT<x: INT>>, "
+        "xs ARRAY<INT>, d DECIMAL(20, 5), t TIMESTAMP, f DOUBLE, `odd name` STRING",
+        properties=", 'delta.enableDeletionVectors' = 'true', 'delta.columnMapping.mode' = 'name'",
+    )
+    row = (
+        "({id}, 'EU', named_struct('a', 1, 'b', map('k', 1, 'l', 2)), map('q', named_struct('x', {x})), "
+        "array(1, NULL), 1.5, TIMESTAMP'2026-01-02 03:04:05.000006Z', double('NaN'), NULL)"
+    )
+    made.run(f"INSERT INTO {{source}} VALUES {', '.join(row.format(id=id_, x=1) for id_ in (1, 1, 2, 3))}")  # noqa: S608
+    made.refresh(EU)
+    assert made.rows() == made.expected(EU)
+    made.run(
+        "UPDATE {source} SET m = map('q', named_struct('x', 2)) WHERE id = 2",
+        "UPDATE {source} SET s = named_struct('a', 1, 'b', map('l', 2, 'k', 1)) WHERE id = 1",
+        "DELETE FROM {source} WHERE id = 3",
+    )
+    found = refreshed_exactly(made, EU)
+    assert (found.inserted, found.deleted) == (1, 2)
+
+
+def test_a_value_that_spark_cannot_take_names_view_and_property(spark: "SparkSession", tmp_path: Path) -> None:
+    made = Made(spark, tmp_path, "SELECT id FROM source WHERE id > current_recipient('least')")
+    made.source_of(COLUMNS, FOUR)
+    with pytest.raises(PipelineError, match=r"view shop\.eu\.mine: the recipients' property 'least'.*'many'"):
+        made.refresh({"p1": {"least": "2"}, "p2": {"least": "many"}})
+    assert not list(Path(made.location).rglob("*.json"))
+
+
+def test_what_spark_alone_can_see_is_refused_too(spark: "SparkSession", tmp_path: Path) -> None:
+    made = Made(spark, tmp_path, OF_REGION)
+    made.source_of(COLUMNS, FOUR)
+    for sql, said in (
+        ("SELECT NULL AS x FROM source", "no column of type void"),
+        ("SELECT id, id FROM source", "two columns named id"),
+        ("SELECT missing FROM source", "missing"),
+    ):
+        made.sql = sql
+        with pytest.raises((PipelineError, InvalidParameter), match=said):
+            made.refresh(EU)
+    made.sql = "SELECT '${env:HOME}' AS home FROM source WHERE id = 1"
+    made.refresh({"p": {}})
+    assert made.rows() == Counter(["{'_deltaic_policy': 'p', 'home': '${env:HOME}'}"])
+    over = Made(spark, tmp_path / "over", "SELECT * FROM source")
+    spark.sql(f"CREATE TABLE {over.source} SHALLOW CLONE delta.`{made.location}`")
+    with pytest.raises(InvalidParameter, match="a view itself"):
+        over.refresh({"p": {}})
+
+
+def test_a_run_that_is_repeated_writes_nothing_again(spark: "SparkSession", tmp_path: Path) -> None:
+    made = Made(spark, tmp_path, OF_REGION)
+    made.source_of(COLUMNS, FOUR)
+    first = made.refresh(EU, "run")
+    made.run("INSERT INTO {source} VALUES (5, 'e', 'EU')")
+    at = made.version()
+    again = made.refresh(EU, "run")
+    assert (again.repeated, again.version, again.source_versions) == (True, first.version, first.source_versions)
+    assert made.version() == at
+    # With other policies it is another refresh, or those would be thought to have no rows.
+    assert made.refresh(EU | US, "run").rows == {"p-eu": 3, "p-us": 1}
+
+
+def test_a_longer_list_than_a_relation_of_policies_holds(spark: "SparkSession", tmp_path: Path) -> None:
+    made = Made(spark, tmp_path, "SELECT id FROM source WHERE region IN current_recipient('all') AND d <= current_date")
+    made.source_of("id INT, region STRING, d DATE", "INSERT INTO {source} VALUES (1, 'r7', DATE'2026-01-01')")
+    policies: dict[str, Values] = {"p": {"all": tuple(f"r{number}" for number in range(101))}}
+    made.refresh(policies)
+    assert made.rows() == made.expected(policies)
+    at = made.version()
+    found = made.refresh(policies)
+    assert (found.full_because, found.version) == ("the SQL asks for the time", at)

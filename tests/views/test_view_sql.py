@@ -1,0 +1,137 @@
+"""A view's SQL: what it reads and asks for is found, and what no view can be made of is refused with its place."""
+
+import pytest
+from deltaic.errors import InvalidParameter
+from deltaic_pipeline.view_refresh.sql import Asked, Read, read_sql
+
+ORDERS = "sales.europe.orders"
+
+
+def written(text: str, source: str = ORDERS) -> str:
+    """Return the SQL with a list as <name*>, a text as <name> and a table as [name alias]."""
+    view = read_sql(text, source)
+
+    def asked(what: Asked) -> str:
+        return f"<{what.property}{'*' if what.of_list else ''}>"
+
+    def read(what: Read) -> str:
+        return f"[{what.table} {what.alias}]"
+
+    return view.written(asked, read)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("* FROM source WHERE r = current_recipient('r')", "* FROM [source source] WHERE r = <r>"),
+        ("a FROM source s WHERE a IN current_recipient('rs')", "a FROM [source ] s WHERE a IN (<rs*>)"),
+        ("a FROM source WHERE a NOT IN (current_recipient('r'))", "a FROM [source source] WHERE a NOT IN (<r*>)"),
+        ("a FROM source WHERE a IN (current_recipient('r'), 'b')", "a FROM [source source] WHERE a IN (<r>, 'b')"),
+        (
+            "'ü漢🦠' AS x, current_recipient('r') AS y FROM Sales.Europe.ORDERS",
+            "'ü漢🦠' AS x, <r> AS y FROM [source ORDERS]",
+        ),
+        ("a FROM source; -- the end", "a FROM [source source]"),
+        (
+            "a FROM source WHERE b = \"current_recipient('r')\"",
+            "a FROM [source source] WHERE b = \"current_recipient('r')\"",
+        ),
+        ("q.* FROM (SELECT * FROM source) q", "q.* FROM (SELECT * FROM [source source]) q"),
+        ("a FROM source JOIN `a.b`.s.t x ON x.i = 1", "a FROM [source source] JOIN [a.b.s.t ] x ON x.i = 1"),
+    ],
+)
+def test_what_is_replaced_is_found_and_nothing_else(text: str, expected: str) -> None:
+    assert written(f"SELECT {text}") == f"SELECT {expected}"
+
+
+def test_properties_and_other_tables_are_told_once() -> None:
+    view = read_sql(
+        "SELECT s.a FROM source s JOIN a.b.c t ON s.i = t.i JOIN A.B.C u ON u.i = t.i "
+        "WHERE s.r = current_recipient('r') OR s.q = current_recipient('r') OR s.p IN current_recipient('p')"
+    )
+    assert view.properties == {"r", "p"}
+    assert view.tables == ("a.b.c",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM source",
+        "SELECT * EXCEPT (a), upper(b) AS b FROM source WHERE c > 1 AND NOT d IS NULL",
+        "SELECT CASE WHEN r = current_recipient('r') THEN e ELSE '*' END AS e FROM source AS s",
+        "SELECT transform(xs, x -> x + 1) AS xs, m['k'] AS k FROM source",
+        "FROM source SELECT a",
+    ],
+)
+def test_columns_and_a_where_stand_alone(text: str) -> None:
+    view = read_sql(text)
+    assert view.row_wise
+    assert view.one_pass
+    assert not view.why_full
+
+
+@pytest.mark.parametrize(
+    ("text", "why", "one_pass"),
+    [
+        ("SELECT count(*) AS n FROM source", "aggregates", False),
+        ("SELECT a FROM source GROUP BY a", "aggregates", False),
+        ("SELECT DISTINCT a FROM source", "aggregates", False),
+        ("SELECT a FROM source ORDER BY a LIMIT 3", "limits", False),
+        ("SELECT a, row_number() OVER (ORDER BY a) AS r FROM source", "window", False),
+        ("SELECT a FROM source UNION ALL SELECT b FROM source", "SELECTs", False),
+        ("SELECT a FROM source WHERE a IN (SELECT max(a) FROM source)", "several tables", False),
+        ("SELECT a FROM (SELECT a FROM source)", "query within", False),
+        ("WITH q AS (SELECT a FROM source) SELECT a FROM q", "more than columns", False),
+        ("SELECT explode(xs) AS x FROM source", "several rows", False),
+        ("SELECT a FROM source LATERAL VIEW explode(xs) t AS x", "more than columns", False),
+        ("SELECT s.a FROM source s JOIN a.b.c t ON s.i = t.i", "several tables", True),
+        ("SELECT s.a FROM source s LEFT JOIN a.b.c t ON s.i = t.i", "several tables", True),
+        ("SELECT s.a FROM source s FULL OUTER JOIN a.b.c t ON s.i = t.i", "several tables", False),
+        ("SELECT a FROM source WHERE d > current_date", "time", True),
+        ("SELECT a FROM source WHERE d > now() - INTERVAL 1 DAY", "time", True),
+        ("SELECT a FROM source WHERE d = DATE'today'", "time", True),
+    ],
+)
+def test_everything_else_is_computed_in_full_and_says_why(text: str, why: str, one_pass: bool) -> None:
+    view = read_sql(text)
+    assert not view.row_wise
+    assert why in view.why_full
+    assert view.one_pass == one_pass
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("DELETE FROM source", "one SELECT"),
+        ("INSERT INTO x SELECT a FROM source", "one SELECT"),
+        ("SELECT a FROM source; SELECT b FROM source", "one SELECT"),
+        ("SELECT a INTO b FROM source", "neither writes"),
+        ("SELECT TRANSFORM(a) USING 'sh' AS b FROM source", "runs programs"),
+        ("SELEC a FROM source", "line 1, column 12"),
+        ("SELECT a FROM source WHERE b = 'open", "no end"),
+        ("SELECT 1 AS a", "does not read `source`"),
+        ("SELECT a\nFROM source JOIN other ON true", "line 2, column 18 of the view's SQL: 'other' is no shared table"),
+        ("SELECT a FROM source, parquet.`s3://b/c`", "line 1, column 23"),
+        ("SELECT a FROM source, a.b.c.d", "in backticks"),
+        ("SELECT a FROM source, range(10)", "no table functions or files"),
+        ("SELECT a FROM source, read_files('s3://b')", "no table functions or files"),
+        ("SELECT a FROM source, IDENTIFIER('a.b.c')", "no table functions or files"),
+        ("SELECT a FROM source VERSION AS OF 3", "leave VERSION AS OF out"),
+        ("SELECT a FROM source TABLESAMPLE (10 PERCENT)", "TABLESAMPLE"),
+        ("SELECT uuid() AS a FROM source", "line 1, column 8 of the view's SQL: uuid() gives another answer"),
+        ("SELECT a FROM source WHERE rand() < 0.5", "rand()"),
+        ("SELECT monotonically_increasing_id() AS a FROM source", "monotonically_increasing_id()"),
+        ("SELECT reflect('java.lang.System', 'getenv') AS a FROM source", "reflect()"),
+        ("SELECT current_user() AS a FROM source", "current_recipient"),
+        ("SELECT a AS _deltaic_policy FROM source", "are Deltaic's own"),
+        ("SELECT a FROM source WHERE r = current_recipient(name)", "line 1, column 32"),
+        ("SELECT a FROM source WHERE r = current_recipient()", "current_recipient('region')"),
+        ("SELECT a FROM source WHERE r = current_recipient", "current_recipient('region')"),
+        ("SELECT a, current_recipient('r') FROM source", "add AS name"),
+        ("WITH source AS (SELECT 1) SELECT * FROM source", "rename it"),
+    ],
+)  # fmt: skip
+def test_what_no_view_can_be_made_of_is_refused_with_the_remedy(text: str, said: str) -> None:
+    with pytest.raises(InvalidParameter) as refusal:
+        read_sql(text, ORDERS)
+    assert said in refusal.value.message
