@@ -33,7 +33,7 @@ BELOW = {
     "sharing": {"errors", "lru", "settings", "protocol", "pruning", "delta", "catalog", "storage", "partition_filters"},
     "http": {"errors", "settings", "protocol", "catalog", "storage", "sharing"},
 }
-ONLY_OF = {"catalog": {"protocol.names", "storage.locations"}, "storage": {"delta.store"}}
+ONLY_OF = {"catalog": {"protocol.names", "storage.locations", "partition_filters"}, "storage": {"delta.store"}}
 """Where a part may use one module of another only: the rules for names and locations, the port it implements."""
 
 

@@ -78,7 +78,7 @@ def test_a_job_may_do_what_jobs_do_and_nothing_else(resources: dict[str, dict[st
         ("s3:GetObject", "${JobsBucket.Arn}/*"),
         ("secretsmanager:GetSecretValue", "arn:aws:secretsmanager:us-east-1:000000000000:secret:deltaic/dev/jobs/*"),
         *((f"dynamodb:{action}", "${Catalog.Arn}") for action in ("GetItem", "Query", "UpdateItem")),
-        *((f"dynamodb:{action}", "${Catalog.Arn}") for action in ("PutItem", "ConditionCheckItem")),
+        *((f"dynamodb:{action}", "${Catalog.Arn}") for action in ("PutItem", "ConditionCheckItem", "DeleteItem")),
         ("logs:DescribeLogGroups", "*"),
         *(
             (f"logs:{action}", name)
@@ -88,7 +88,7 @@ def test_a_job_may_do_what_jobs_do_and_nothing_else(resources: dict[str, dict[st
     }
 
 
-def test_a_job_reads_entries_and_writes_leases_and_entries_of_tables(resources: dict[str, dict[str, Any]]) -> None:
+def test_a_job_reads_entries_and_writes_leases_tables_and_variants(resources: dict[str, dict[str, Any]]) -> None:
     bound = {
         action: statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
         for statement in role(resources)
@@ -98,9 +98,10 @@ def test_a_job_reads_entries_and_writes_leases_and_entries_of_tables(resources: 
     assert bound == {
         "dynamodb:GetItem": ["lease/*", "shares", "share/*"],
         "dynamodb:Query": ["shares", "share/*", "recipients", "storages"],
-        "dynamodb:UpdateItem": ["lease/*"],
+        "dynamodb:UpdateItem": ["lease/*", "shares", "share/*"],
         "dynamodb:PutItem": ["shares", "share/*"],
         "dynamodb:ConditionCheckItem": ["shares", "share/*"],
+        "dynamodb:DeleteItem": ["share/*"],
     }
     # Grants, tokens and queries: what says who may read.
     for partition in ("recipient/0a", "query/0a", "token/ab"):

@@ -3,8 +3,10 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import Any
 
 import deltalake
 import httpx
@@ -12,14 +14,17 @@ import pyarrow as pa
 import pytest
 from client.provider import SCHEMA, SHARE, Provider, provide
 from delta_tables.handmade import add, lines, metadata, protocol
+from deltaic.catalog.items import View
 from deltaic_ops.cli import app
 from deltaic_ops.doctor.findings import Finding
 from deltaic_ops.doctor.reading import MOST_BYTES, streams
+from deltaic_ops.doctor.views import fresh
 from deltaic_ops.verify import Caller, path_of
 from served import served
 from typer.testing import CliRunner, Result
 
 FILES = 4000
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
 COLUMNS = {"p": "string", "n": "integer", "x": "long"}
 
 
@@ -143,3 +148,29 @@ def test_an_answer_that_somebody_holds_back_is_found(status: int, size: int, ver
     with server(status, size) as caller:
         found: Finding = streams(caller, "/t", "t", {})
     assert (found.verdict, bool(found.remedy)) == (verdict, verdict == "failed"), found
+
+
+def a_view(name: str, **more: Any) -> View:
+    told: dict[str, Any] = {"share": "s", "schema_name": "d", "name": name, "table_id": name, "source": "s.d.t"}
+    return View(**told, sql="SELECT 1 FROM source", created_at=NOW - timedelta(days=2), **more)
+
+
+def test_views_that_are_behind_are_named_with_the_reason_and_the_remedy() -> None:
+    hour = timedelta(hours=1)
+    behind = [
+        a_view("never", max_staleness=3600),
+        a_view("old", max_staleness=3600, refreshed_at=NOW - hour),
+        a_view("wanted", requested_at=NOW - hour, last_refresh={"failure": "no column dose"}),
+    ]
+    right = [
+        a_view("new", max_staleness=3600, refreshed_at=NOW - hour / 2),
+        a_view("unbound", refreshed_at=NOW - 24 * hour),
+        a_view("just_wanted", requested_at=NOW - hour / 2),
+    ]
+    found = list(fresh([*behind, *right], NOW))
+    assert [one.check.rpartition(".")[2] for one in found] == ["never", "old", "wanted"]
+    assert {one.verdict for one in found} == {"warning"}
+    assert [one.remedy for one in found] == [f"deltaic view refresh s.d.{view.name}" for view in behind]
+    assert "no column dose" in found[-1].said
+    assert [one.verdict for one in fresh(right, NOW)] == ["ok"]
+    assert list(fresh([], NOW)) == []

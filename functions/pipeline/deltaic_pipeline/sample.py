@@ -10,6 +10,8 @@ Two tables of one schema, `vaccine_share.acme_vaccine_data`:
     vaccine_ingredients   small, not partitioned
         version 0   what the vaccines are made of
         version 1   one more vaccine is appended
+
+And a view of the first, `my_site`, in which a recipient finds the vaccinations of the site that is its property.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,6 +34,13 @@ SHARE = "vaccine_share"
 SCHEMA = "acme_vaccine_data"
 PATIENTS = TableName(SHARE, SCHEMA, "vaccine_patients")
 INGREDIENTS = TableName(SHARE, SCHEMA, "vaccine_ingredients")
+MY_SITE = TableName(SHARE, SCHEMA, "my_site")
+SITE = "site"
+"""The property of recipients that the view asks for."""
+
+MY_SITE_SQL = """SELECT patient_id, date, site, vaccine, dose, reaction
+FROM source
+WHERE site = current_recipient('site')"""
 
 FIRST_DAY = "2026-03-02"
 FIRST_DAYS = 14

@@ -24,6 +24,7 @@ NOUNS = {
     "share": _Noun("share", "app", "Shares: what is granted to recipients as one."),
     "schema": _Noun("schema", "app", "Schemas: the groups of tables in a share."),
     "table": _Noun("table", "app", "Tables: which Delta table is shared under which name, and how."),
+    "view": _Noun("view", "app", "Views: what a SQL shows of a table to each recipient, kept fresh by Spark."),
     "storage": _Noun("storage", "app", "Storages: S3-compatible stores and roles other than AWS S3 with the stack's."),
     "recipient": _Noun("recipient", "app", "Recipients: who may read."),
     "grant": _Noun("grant", "app", "Grants: which recipient holds which share."),

@@ -20,12 +20,21 @@ from deltaic_ops.local.stack import Stack, StackFailed, local_stack
 from deltaic_ops.profile import profile_place
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from deltaic.catalog.admin import CatalogAdmin
+    from deltaic.catalog.items import View
     from deltaic_pipeline.steps import Progress
 
 RECIPIENT = "demo_reader"
 PROFILE = "vaccine.share"
+SITES = {"demo_porto": "Porto", "demo_turku": "Turku"}
+"""Who sees one site alone, by the view; each has a profile of its name."""
+
 LOCATION = f"s3://{DATA_BUCKET}/vaccine"
 FIRST_ROWS = 5
+VIEW_ROWS = 3
+WAIT = timedelta(seconds=90)
 CHECK_SECONDS = 0.5
 INTERRUPTED = 130
 """The exit code of what Ctrl-C has ended (128 + SIGINT)."""
@@ -64,10 +73,16 @@ def demo(
                 tell(stack.endpoint)
             # What follows talks to AWS as any tool of the provider would: by the ordinary variables.
             os.environ.update(stack.environment)
+            with step(progress, f"Granting the share to {RECIPIENT}, {' and '.join(SITES)}"):
+                _grant()
             _publish(progress)
-            with step(progress, f"Granting the share to {RECIPIENT} and writing {PROFILE}") as tell:
-                tell(_profile(stack, Path(PROFILE)))
+            profiles = {recipient: Path(f"{recipient}.share") for recipient in SITES}
+            with step(progress, f"Writing {PROFILE}, {', '.join(map(str, profiles.values()))}") as tell:
+                tell(_profile(stack, RECIPIENT, Path(PROFILE)))
+                for recipient, profile in profiles.items():
+                    _profile(stack, recipient, profile)
             _read(console, progress, Path(PROFILE), folder)
+            _read_view(console, progress, profiles, folder)
             _explain(console, Path(PROFILE))
             if not exit_:
                 console.print(f"\nserving [bold]{stack.endpoint}[/bold]  (Ctrl-C stops)")
@@ -83,57 +98,103 @@ def demo(
         raise typer.Exit(1) from None
 
 
-def _publish(progress: "Progress") -> None:
-    """Publish the sample with Spark, unless an earlier run has: each table is registered when it is complete."""
+def _admin() -> "CatalogAdmin":
     from deltaic.catalog.admin import CatalogAdmin
-    from deltaic.errors import NotFound
+    from deltaic.settings import settings
+
+    told = settings()
+    return CatalogAdmin(told.catalog_table, told.tokens_table)
+
+
+def _grant() -> None:
+    """Let one recipient read the share, and two who differ in a property."""
+    from deltaic.errors import AlreadyExists
+    from deltaic_pipeline.sample import SHARE, SITE
+
+    admin = _admin()
+    with suppress(AlreadyExists):
+        admin.shares.create(SHARE)
+    for recipient in (RECIPIENT, *SITES):
+        properties = {SITE: SITES[recipient]} if recipient in SITES else {}
+        with suppress(AlreadyExists):
+            admin.recipients.create(recipient, comment="reads the demo", properties=properties)
+        with suppress(AlreadyExists):
+            admin.grants.create(recipient, SHARE)
+
+
+def _publish(progress: "Progress") -> None:
+    """Publish the sample and its view with Spark, unless an earlier run has: each is registered when it is complete."""
     from deltaic.settings import settings
     from deltaic_pipeline.access import S3Access
     from deltaic_pipeline.register import connect
-    from deltaic_pipeline.sample import INGREDIENTS, PATIENTS, publish_sample
+    from deltaic_pipeline.sample import publish_sample
     from deltaic_pipeline.session import session, stop
     from deltaic_pipeline.steps import step
+    from deltaic_pipeline.views import refresh_view
 
-    told = settings()
-    admin = CatalogAdmin(told.catalog_table, told.tokens_table)
+    admin = _admin()
+    if _published(admin):
+        with step(progress, "The sample is there already") as tell:
+            tell(LOCATION)
+        return
+    with step(progress, "Starting Spark") as tell:
+        spark = session("deltaic demo", S3Access.from_environment(), brief=True, report=tell)
+    try:
+        catalog = connect(settings().catalog_table, settings().tokens_table)
+        publish_sample(spark, LOCATION, catalog, progress)
+        refresh_view(spark, _view(admin), admin, catalog, "demo", progress=progress, wait=WAIT)
+    finally:
+        stop(spark)
+
+
+def _published(admin: "CatalogAdmin") -> bool:
+    """Return whether both tables are there, and the view with the rows of all who hold it."""
+    from deltaic.errors import NotFound
+    from deltaic_pipeline.sample import INGREDIENTS, MY_SITE, PATIENTS
+    from deltaic_pipeline.view_job import due
+
     try:
         for name in (PATIENTS, INGREDIENTS):
             admin.tables.get(name.share, name.schema, name.table)
+        return not due(admin, admin.views.get(MY_SITE.share, MY_SITE.schema, MY_SITE.table))
     except NotFound:
-        with step(progress, "Starting Spark") as tell:
-            spark = session("deltaic demo", S3Access.from_environment(), brief=True, report=tell)
-        try:
-            publish_sample(spark, LOCATION, connect(told.catalog_table, told.tokens_table), progress)
-        finally:
-            stop(spark)
-    else:
-        with step(progress, "The sample is there already") as tell:
-            tell(LOCATION)
+        return False
 
 
-def _profile(stack: Stack, path: Path) -> str:
-    """Write the recipient's profile unless the one there still opens this server; returns what was done."""
-    from deltaic.catalog.admin import CatalogAdmin
-    from deltaic.catalog.tokens import TokenStore
-    from deltaic.errors import AlreadyExists, Unauthenticated
-    from deltaic.settings import settings
-    from deltaic_pipeline.sample import SHARE
+def _view(admin: "CatalogAdmin") -> "View":
+    """Return the view of the vaccinations of one's own site; made if it is not there."""
+    from deltaic.errors import NotFound
+    from deltaic_pipeline.sample import MY_SITE, MY_SITE_SQL, PATIENTS, SITE
 
-    told = settings()
-    admin = CatalogAdmin(told.catalog_table, told.tokens_table)
     try:
-        recipient = admin.recipients.create(RECIPIENT, comment="reads the demo")
-    except AlreadyExists:
-        recipient = admin.recipients.get(RECIPIENT)
-    with suppress(AlreadyExists):
-        admin.grants.create(RECIPIENT, SHARE)
+        return admin.views.get(MY_SITE.share, MY_SITE.schema, MY_SITE.table)
+    except NotFound:
+        return admin.views.create(
+            MY_SITE.share,
+            MY_SITE.schema,
+            MY_SITE.table,
+            f"{LOCATION}/{MY_SITE.table}",
+            source=str(PATIENTS),
+            sql=MY_SITE_SQL,
+            properties=[SITE],
+            key=["patient_id", "date"],
+        )
+
+
+def _profile(stack: Stack, recipient: str, path: Path) -> str:
+    """Write a recipient's profile unless the one there still opens this server; returns what was done."""
+    from deltaic.catalog.tokens import TokenStore
+    from deltaic.errors import Unauthenticated
+    from deltaic.settings import settings
+
     with suppress(OSError, ValueError, KeyError, Unauthenticated):
         known = json.loads(path.read_text())
-        TokenStore(told.tokens_table).authenticate(known["bearerToken"])
+        TokenStore(settings().tokens_table).authenticate(known["bearerToken"])
         if known["endpoint"] == stack.endpoint:
             return "the token of the last run still holds"
+    admin = _admin()
     with profile_place(path) as place:
-        issued = admin.tokens.rotate(recipient, overlap=timedelta(0))
+        issued = admin.tokens.rotate(admin.recipients.get(recipient), overlap=timedelta(0))
         place.write(stack.endpoint, issued)
     return f"the token ends {issued.token.expires_at:%Y-%m-%d}"
 
@@ -153,8 +214,7 @@ def _read(console: Console, progress: "Progress", profile: Path, state: Path) ->
             tables = delta_sharing.SharingClient(str(profile)).list_all_tables()
             frames = {str(name): delta_sharing.load_as_pandas(f"{profile}#{name}") for name in (PATIENTS, INGREDIENTS)}
         except Exception as error:  # the client raises whatever its HTTP and Parquet libraries raise
-            reason = str(error).strip().split("\n")[0] or type(error).__name__
-            raise StackFailed(f"the client could not read the share: {reason}; see {state / 'gateway.log'}") from error
+            raise _unread(error, state) from error
         rows = sum(len(frame) for frame in frames.values())
         tell(f"{len(tables)} tables, {rows:,} rows")
     for name, frame in frames.items():
@@ -162,6 +222,35 @@ def _read(console: Console, progress: "Progress", profile: Path, state: Path) ->
         console.print(
             frame.head(FIRST_ROWS).to_string(index=False, line_width=console.width), markup=False, soft_wrap=True
         )
+
+
+def _read_view(console: Console, progress: "Progress", profiles: "Mapping[str, Path]", state: Path) -> None:
+    """Read the view by each of two profiles: the same table, and other rows."""
+    from deltaic_pipeline.sample import MY_SITE
+    from deltaic_pipeline.steps import step
+
+    with step(progress, f"Reading {MY_SITE.table} with {' and '.join(map(str, profiles.values()))}") as tell:
+        import delta_sharing
+
+        try:
+            frames = {
+                recipient: delta_sharing.load_as_pandas(f"{profile}#{MY_SITE}")
+                for recipient, profile in profiles.items()
+            }
+        except Exception as error:  # the client raises whatever its HTTP and Parquet libraries raise
+            raise _unread(error, state) from error
+        tell(", ".join(f"{len(frame):,} rows" for frame in frames.values()))
+    for recipient, frame in frames.items():
+        sites = ", ".join(sorted(frame["site"].unique()))
+        console.print(f"\n[bold]{MY_SITE}[/bold], read by {recipient}: {len(frame):,} rows, of {sites}", soft_wrap=True)
+        console.print(
+            frame.head(VIEW_ROWS).to_string(index=False, line_width=console.width), markup=False, soft_wrap=True
+        )
+
+
+def _unread(error: Exception, state: Path) -> StackFailed:
+    reason = str(error).strip().split("\n")[0] or type(error).__name__
+    return StackFailed(f"the client could not read the share: {reason}; see {state / 'gateway.log'}")
 
 
 def _explain(console: Console, profile: Path) -> None:

@@ -8,6 +8,7 @@ from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.items import Grant
 
 from deltaic_ops.cli.operator import AsJson, Operator, one_line, operator
+from deltaic_ops.cli.refreshing import ask_for_rows, requests_of
 from deltaic_ops.cli.words import text_of
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -37,9 +38,11 @@ def create(
     out = operator(ctx, as_json)
     rows = text_of(partition_filter)
     _check(out, share, rows)
+    before = requests_of(out, [out.admin.shares.get(share).name])
     made = out.admin.grants.create(recipient, share, partition_filter=rows)
     done = f"'{made.recipient}' may read '{made.share}'; next: deltaic token create {made.recipient}"
     out.show(made, done, _warnings(out, made))
+    ask_for_rows(out, [made.share], before)
 
 
 @app.command("list")

@@ -201,13 +201,17 @@ def request(  # noqa: PLR0913 -- the fields of a request
     return told
 
 
+def run_name(name: str) -> str:
+    """Return what a request calls the thing that its job is about: one word, the end of a long one."""
+    return quote(name, safe=":/")[-128:]
+
+
 def run_job(  # noqa: PLR0913 -- the options that every job has
     out: Operator, job: str, name: str, given: Sequence[str], *, on: Place, detach: bool, run_id: str, memory: str
 ) -> int:
     """Run a job with these arguments, here or on EMR Serverless, and return its exit code."""
     if on == "emr":
-        # One word, the end of a long one.
-        asked = request(job, quote(name, safe=":/")[-128:], given, run_id=run_id, memory=memory)
+        asked = request(job, run_name(name), given, run_id=run_id, memory=memory)
         return run_on_emr(out, asked, detach=detach)
     # The job reaches AWS as any tool does: by the ordinary variables.
     os.environ.update(out.connection.environment)

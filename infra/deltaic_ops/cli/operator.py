@@ -1,7 +1,7 @@
 """Decides what a command has at hand: the catalog it means, and the way to speak to people or to scripts."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import datetime
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.items import Item, Recipient, Token
+from deltaic.catalog.items import Item, Recipient, Token, View
 from deltaic.errors import DeltaicError
 from deltaic.partition_filters.properties import value_of
 from deltaic.protocol import json_bodies
@@ -115,15 +115,19 @@ class Operator:
             return
         if done:
             self.note(done)
+        self.facts(wire(item))
+        for line in warnings:
+            _console(stderr=True).print(Text.assemble(("warning: ", "bold yellow"), one_line(line)), soft_wrap=True)
+
+    def facts(self, told: Mapping[str, object]) -> None:
+        """Show people what there is to say of one thing, a line for each heading."""
         grid = Table.grid(padding=(0, 2, 0, 0))
         grid.add_column(style="bold")
         grid.add_column(overflow="fold")
-        for name, value in wire(item).items():
-            if value not in ("", [], {}, None):
+        for name, value in told.items():
+            if value not in ("", [], (), {}, None):
                 grid.add_row(name, _cell(value))
         _console().print(grid)
-        for line in warnings:
-            _console(stderr=True).print(Text.assemble(("warning: ", "bold yellow"), one_line(line)), soft_wrap=True)
 
     def note(self, text: str) -> None:
         """Say something to people; scripts do not hear it."""
@@ -181,6 +185,8 @@ def wire(item: Item) -> dict[str, Any]:
         told["state"] = item.state()
     if isinstance(item, Recipient):
         told["properties"] = told_properties(item)
+    if isinstance(item, View):
+        told["lastRefresh"] = {camel_case(name): value for name, value in item.last_refresh.items()}
     return told
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from deltaic_ops.cli.operator import AsJson, operator, told_properties
+from deltaic_ops.cli.refreshing import ask_for_rows, requests_of
 from deltaic_ops.cli.words import properties
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -85,6 +86,8 @@ def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
     """
     held = properties(property_)
     out = operator(ctx, as_json)
+    shares = [grant.share for grant in out.admin.grants.of_recipient(name)]
+    before = requests_of(out, shares)
     changed = out.admin.recipients.update(
         name, comment=comment, add_properties=held, remove_properties=tuple(remove_property or ())
     )
@@ -92,6 +95,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
 
     grants = out.admin.grants.of_recipient(changed.name)
     out.show(changed, f"changed recipient '{changed.name}'", warnings(out.admin, changed, grants))
+    ask_for_rows(out, shares, before)
 
 
 @app.command()

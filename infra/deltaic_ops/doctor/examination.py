@@ -12,7 +12,7 @@ from deltaic.errors import Conflict, DeltaicError, NotFound
 
 from deltaic_ops.brief_token import brief_token
 from deltaic_ops.deploy.stack import Stack, read_stack
-from deltaic_ops.doctor import account, code, places, reading, roles, state
+from deltaic_ops.doctor import account, code, places, reading, roles, state, views
 from deltaic_ops.doctor.filters import Read, filters
 from deltaic_ops.doctor.findings import Finding, judged, not_asked
 from deltaic_ops.verify import TIMEOUT_SECONDS, Caller, path_of
@@ -108,6 +108,7 @@ def _catalog(what: Examined, stack: Stack | None, only: tuple[str, str, str] | N
             yield places.may_read(bucket, table, stack.list_of("DataBuckets"))
     for bucket in buckets:
         yield from places.region(what.client("s3"), bucket, what.region)
+    yield from views.fresh(view for share in shared for view in what.admin.views.list(share))
     recipients = {recipient.id: recipient for recipient in what.admin.recipients.list()}
     for share, tables in shared.items():
         yield from filters(tables, what.admin.grants.of_share(share), recipients, what.read)

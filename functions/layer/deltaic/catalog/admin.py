@@ -12,6 +12,9 @@ from deltaic.catalog.shares import ShareAdmin
 from deltaic.catalog.storages import StorageAdmin, connect_secrets
 from deltaic.catalog.tables import TableAdmin
 from deltaic.catalog.token_admin import TokenAdmin
+from deltaic.catalog.variants import Variants
+from deltaic.catalog.view_requests import ViewRequests
+from deltaic.catalog.views import ViewAdmin
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
@@ -35,9 +38,11 @@ class CatalogAdmin:
         dynamo = dynamo or Dynamo()
         records = Records(catalog_table, dynamo)
         self.storages = StorageAdmin(records, secrets)
-        self.tables = TableAdmin(records)
+        variants, requests = Variants(records), ViewRequests(records)
+        self.tables = TableAdmin(records, variants)
+        self.views = ViewAdmin(records, self.tables, variants, requests)
         self.schemas = SchemaAdmin(records, self.tables)
-        self.grants = GrantAdmin(records)
+        self.grants = GrantAdmin(records, requests)
         self.shares = ShareAdmin(records, self.schemas, self.grants)
         self.tokens = TokenAdmin(catalog_table, tokens_table, dynamo)
-        self.recipients = RecipientAdmin(records, self.grants, self.tokens)
+        self.recipients = RecipientAdmin(records, self.grants, self.tokens, requests)

@@ -9,6 +9,7 @@ from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.items import Grant, now
 from deltaic.catalog.narrowing import checked_filter
 from deltaic.catalog.records import Records
+from deltaic.catalog.view_requests import ViewRequests
 from deltaic.catalog.writes import ABSENT, Writes, check, delete, put_new, update
 from deltaic.errors import AlreadyExists, NotFound
 
@@ -16,12 +17,14 @@ from deltaic.errors import AlreadyExists, NotFound
 class GrantAdmin:
     """Creates, gets, lists, updates and revokes grants."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Records, requests: ViewRequests) -> None:
         self._records = records
+        self._requests = requests
 
     def create(self, recipient: str, share: str, *, partition_filter: str = "") -> Grant:
         """Grant a share to a recipient, all that it shares or the rows that a filter leaves of it.
 
+        Views of the share that have no rows for the recipient yet are asked to be refreshed.
         The filter is not compared with the share's tables. Raises NotFound for share or recipient, AlreadyExists for a
         grant that is there, InvalidParameter for a filter that is none.
         """
@@ -49,6 +52,7 @@ class GrantAdmin:
             if failed.index == 1:
                 raise NotFound(f"recipient '{recipient}' not found") from None
             raise AlreadyExists(f"'{holder.name}' holds '{entry.name}' already") from None
+        self._requests.for_recipient(holder.name, [entry.name])
         return grant
 
     def get(self, recipient: str, share: str) -> Grant:

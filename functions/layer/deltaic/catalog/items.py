@@ -38,7 +38,7 @@ class Item:
 
 def _plain(name: str, value: Any) -> Any:
     if name.endswith("_at"):
-        return None if value is None else datetime.fromtimestamp(value, UTC)
+        return datetime.fromtimestamp(value, UTC) if isinstance(value, int) else value
     return tuple(value) if isinstance(value, list) else value
 
 

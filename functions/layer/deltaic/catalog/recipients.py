@@ -14,6 +14,7 @@ from deltaic.catalog.grants import GrantAdmin
 from deltaic.catalog.items import Recipient, now
 from deltaic.catalog.records import DELETING, Records, merged_properties
 from deltaic.catalog.token_admin import TokenAdmin
+from deltaic.catalog.view_requests import ViewRequests
 from deltaic.catalog.writes import Writes, delete, put_new, update
 from deltaic.errors import AlreadyExists
 from deltaic.protocol import names
@@ -22,10 +23,11 @@ from deltaic.protocol import names
 class RecipientAdmin:
     """Creates, gets, lists, updates and deletes recipients; with one go its tokens and its grants."""
 
-    def __init__(self, records: Records, grants: GrantAdmin, tokens: TokenAdmin) -> None:
+    def __init__(self, records: Records, grants: GrantAdmin, tokens: TokenAdmin, requests: ViewRequests) -> None:
         self._records = records
         self._grants = grants
         self._tokens = tokens
+        self._requests = requests
 
     def create(self, name: str, *, comment: str = "", properties: Mapping[str, str] | None = None) -> Recipient:
         """Make a recipient with an id of its own; raises AlreadyExists, InvalidParameter."""
@@ -65,7 +67,10 @@ class RecipientAdmin:
         add_properties: Mapping[str, str] | None = None,
         remove_properties: tuple[str, ...] = (),
     ) -> Recipient:
-        """Change what is given and keep the rest; raises NotFound, InvalidParameter."""
+        """Change what is given and keep the rest; raises NotFound, InvalidParameter.
+
+        Views of its shares that have no rows for its properties are asked to be refreshed.
+        """
 
         def change(item: Attributes) -> dict[str, Any]:
             assign: dict[str, Any] = {}
@@ -79,7 +84,10 @@ class RecipientAdmin:
             return [update(self._records.table, by_id, assign={"properties": after["properties"]})]
 
         missing = f"recipient '{name}' not found"
-        return Recipient.read(self._records.change(keys.recipient(name), missing, change, also=both))
+        changed = Recipient.read(self._records.change(keys.recipient(name), missing, change, also=both))
+        if add_properties or remove_properties:
+            self._requests.for_recipient(name, [grant.share for grant in self._grants.of_recipient(name)])
+        return changed
 
     def delete(self, name: str) -> Recipient:
         """Delete a recipient, its tokens and its grants; raises NotFound.

@@ -59,6 +59,10 @@ class Records:
         """Yield the entries of a stretch, in the order of their keys."""
         return self._dynamo.query(self.table, stretch)
 
+    def several(self, wanted: Iterable[Key]) -> dict[Key, Attributes]:
+        """Return those of the entries that exist."""
+        return self._dynamo.batch_get(self.table, list(wanted))
+
     def transact(self, writes: Iterable[Write]) -> None:
         """Make all the writes or none; raises ConditionFailed for the first condition that did not hold."""
         self._dynamo.transact(writes)

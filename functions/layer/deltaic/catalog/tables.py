@@ -10,13 +10,18 @@ from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.items import AccessMode, Table, now
 from deltaic.catalog.narrowing import check_access, checked_columns, checked_filter
 from deltaic.catalog.records import Records, checked_id
-from deltaic.catalog.writes import ABSENT, Writes, delete, put_new, update
+from deltaic.catalog.variants import Variants
+from deltaic.catalog.writes import ABSENT, Write, Writes, delete, put_new, update
 from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
 from deltaic.protocol import names
 from deltaic.storage.locations import Location
 
 _ACCESS_MODES: Final = ("url", "dir")
 _LATEST_LONG: Final = 2**63 - 1
+_OF_VIEWS: Final = frozenset({
+    "location", "auxiliary_locations", "access_modes", "storage", "partition_filter", "hidden_columns",
+})  # fmt: skip
+"""What no caller changes of the entry of a view: any of these would show all recipients' rows, or none."""
 
 Fit = Callable[[Table, Table | None], Table]
 """From an entry that is about to be stored, and what it was before, to the entry as it may be: only its hidden columns
@@ -33,8 +38,9 @@ class TableAdmin:
     A schema counts its tables and a storage those that lie in it, so that each knows when it may go.
     """
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Records, variants: Variants) -> None:
         self._records = records
+        self._variants = variants
 
     def create(  # noqa: PLR0913 -- what a table entry holds
         self,
@@ -79,7 +85,11 @@ class TableAdmin:
             created_at=now(),
         )
         check_access(table.access_modes, table.partition_filter, table.hidden_columns)
-        table = fit(table, None)
+        return self.enter(fit(table, None))
+
+    def enter(self, table: Table, also: Sequence[Write] = ()) -> Table:
+        """Write an entry that is complete, and other items in the same transaction; raises as `create` does."""
+        share, schema, name, storage = table.share, table.schema_name, table.name, table.storage
         try:
             self._records.transact([
                 put_new(self._records.table, keys.table(share, schema, name), table.attributes()),
@@ -87,13 +97,14 @@ class TableAdmin:
                     self._records.table,
                     keys.schema(share, schema),
                     add={"tables": 1},
-                    expect={"share_id": parent.share_id, "state": ABSENT},
+                    expect={"share_id": table.share_id, "state": ABSENT},
                 ),
-                *self._uses(table.storage, 1),
+                *self._uses(storage, 1),
+                *also,
             ])  # fmt: skip
         except ConditionFailed as failed:
             if failed.index == 0:
-                title = f"{parent.share}.{parent.name}.{name}"
+                title = f"{share}.{schema}.{name}"
                 raise AlreadyExists(f"there is a table '{title}' already: choose another name, or update it") from None
             what = f"schema '{share}.{schema}'" if failed.index == 1 else f"storage '{storage}'"
             raise NotFound(f"{what} not found") from None
@@ -156,9 +167,10 @@ class TableAdmin:
 
         def change(before: Attributes) -> Mapping[str, Any]:
             after = Table.read({**before, **assign})
-            if after.view_properties is not None and assign.keys() & {"partition_filter", "hidden_columns"}:
+            if after.view_properties is not None and assign.keys() & _OF_VIEWS:
                 raise InvalidParameter(
-                    f"'{share}.{schema}.{name}' is a view, whose SQL says what is shared: change the view"
+                    f"'{share}.{schema}.{name}' is a view, whose SQL says what is shared: change the view by "
+                    "`deltaic view update`, or make another elsewhere"
                 )
             check_access(after.access_modes, after.partition_filter, after.hidden_columns)
             hidden = fit(after, Table.read(before)).hidden_columns
@@ -177,7 +189,7 @@ class TableAdmin:
         return Table.read(item)
 
     def delete(self, share: str, schema: str, name: str) -> Table:
-        """Delete a table entry, not the table; raises NotFound."""
+        """Delete a table entry, not the table, and what else there is of a view; raises NotFound."""
         missing = _missing(share, schema, name)
         while True:
             table = Table.read(self._records.existing(keys.table(share, schema, name), missing))
@@ -191,6 +203,11 @@ class TableAdmin:
 
     def _remove(self, table: Table) -> bool:
         """Delete an entry as it was read; False if it is gone, or lies in another storage by now."""
+        of_view: Writes = []
+        if table.view_properties is not None:
+            self._variants.end(table)
+            place = keys.view(table.share, table.schema_name, table.name)
+            of_view = [delete(self._records.table, place, present=False)]
         try:
             self._records.transact([
                 delete(
@@ -200,6 +217,7 @@ class TableAdmin:
                 ),
                 update(self._records.table, keys.schema(table.share, table.schema_name), add={"tables": -1}),
                 *self._uses(table.storage, -1),
+                *of_view,
             ])  # fmt: skip
         except ConditionFailed:
             return False

@@ -40,9 +40,9 @@ def check(table: str, key: Key, expect: Condition | None = None) -> Write:
     return {"ConditionCheck": _Expression(expect).arguments(table, key)}
 
 
-def delete(table: str, key: Key, expect: Condition | None = None) -> Write:
-    """Delete an item, which must exist and be as expected."""
-    return {"Delete": _Expression(expect).arguments(table, key)}
+def delete(table: str, key: Key, expect: Condition | None = None, *, present: bool = True) -> Write:
+    """Delete an item, which must exist (unless not `present`) and be as expected."""
+    return {"Delete": _Expression(expect, exists=present).arguments(table, key)}
 
 
 def update(  # noqa: PLR0913 -- the parts of one update expression

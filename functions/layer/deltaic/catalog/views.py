@@ -1,0 +1,258 @@
+"""The views of the catalog: a table entry, what its rows are made of, and the variants that there are."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+from uuid import uuid4
+
+from deltaic.catalog import keys
+from deltaic.catalog.dynamo import Attributes
+from deltaic.catalog.items import Table, View, now
+from deltaic.catalog.records import Records, checked_id
+from deltaic.catalog.tables import TableAdmin, checked_location
+from deltaic.catalog.variants import AT_ONCE, Variants
+from deltaic.catalog.view_requests import ViewRequests, asked
+from deltaic.catalog.writes import Writes, put_new, update
+from deltaic.errors import Conflict, InvalidParameter, NotFound
+from deltaic.protocol import names
+from deltaic.storage.locations import Location
+
+POLICY_COLUMN: Final = "_deltaic_policy"
+"""The hidden partition column of every view: a row's policy."""
+
+
+class ViewAdmin:
+    """Creates, gets, lists, updates and deletes views, and keeps how their refreshes went. Runs no SQL."""
+
+    def __init__(self, records: Records, tables: TableAdmin, variants: Variants, requests: ViewRequests) -> None:
+        self._records = records
+        self._tables = tables
+        self._requests = requests
+        self.variants = variants
+
+    def create(  # noqa: PLR0913 -- what a view holds
+        self,
+        share: str,
+        schema: str,
+        name: str,
+        location: str,
+        *,
+        source: str,
+        sql: str,
+        properties: Sequence[str],
+        key: Sequence[str] = (),
+        refresh: str = "",
+        max_staleness: int = 0,
+        history: bool = False,
+        table_id: str | None = None,
+    ) -> View:
+        """Make a view, which has no rows before its first refresh; its schema counts it among its tables.
+
+        `properties` are those of recipients that the SQL uses. Raises NotFound for the schema or the source,
+        AlreadyExists, InvalidParameter.
+        """
+        names.check_table_name(name)
+        parent = self._records.schema(share, schema)
+        base = self.source(source)
+        self._refuse_narrowed(parent.share)
+        table = Table(
+            name=name,
+            schema_name=parent.name,
+            share=parent.share,
+            id=str(uuid4()) if table_id is None else checked_id(table_id),
+            share_id=parent.share_id,
+            location=_apart(checked_location(location), base),
+            history=history,
+            hidden_columns=(POLICY_COLUMN,),
+            view_properties=_checked_properties(properties),
+            created_at=now(),
+        )
+        view = View(
+            share=table.share,
+            schema_name=table.schema_name,
+            name=name,
+            table_id=table.id,
+            source=f"{base.share}.{base.schema_name}.{base.name}",
+            sql=_checked_sql(sql),
+            key=_checked_key(key),
+            refresh=refresh,
+            max_staleness=_checked_staleness(max_staleness),
+            created_at=table.created_at,
+        )
+        self._tables.enter(
+            table, also=[put_new(self._records.table, keys.view(share, schema, name), view.attributes())]
+        )
+        return view
+
+    def source(self, name: str) -> Table:
+        """Return the entry of a table that a view may read; raises NotFound, InvalidParameter with the remedy."""
+        share, schema, table = names.split_table_name(name)
+        found = self._tables.get(share, schema, table)
+        if found.view_properties is not None:
+            raise InvalidParameter(f"'{name}' is a view itself: name the tables that it is made of")
+        if found.storage:
+            raise InvalidParameter(
+                f"'{name}' lies in the storage '{found.storage}', which jobs do not reach: "
+                "publish it to AWS S3 and name that table"
+            )
+        return found
+
+    def get(self, share: str, schema: str, name: str) -> View:
+        """Return a view; raises NotFound, also for a table that is none."""
+        return View.read(self._records.present(keys.view(share, schema, name), _missing(share, schema, name)))
+
+    def table(self, view: View) -> Table:
+        """Return the table entry of a view; raises NotFound."""
+        return self._tables.get(view.share, view.schema_name, view.name)
+
+    def list(self, share: str) -> Iterator[View]:
+        """Yield the views of a share, in the order of their names; raises NotFound."""
+        self._records.share(share)
+        return (View.read(item) for item in self._records.all(keys.views(share)) if "state" not in item)
+
+    def update(  # noqa: PLR0913 -- what a view holds
+        self,
+        share: str,
+        schema: str,
+        name: str,
+        *,
+        sql: str | None = None,
+        properties: Sequence[str] | None = None,
+        key: Sequence[str] | None = None,
+        refresh: str | None = None,
+        max_staleness: int | None = None,
+    ) -> View:
+        """Change what is given and keep the rest; raises NotFound, InvalidParameter.
+
+        With another SQL, which `properties` go with, nobody reads the view until it is refreshed: what the old one
+        showed the new one may hide. The versions from before stay unseen, and the refresh is requested.
+        """
+        if (sql is None) != (properties is None):
+            raise InvalidParameter("another SQL comes with the properties that it uses")
+        assign: dict[str, Any] = {}
+        if sql is not None:
+            assign["sql"] = _checked_sql(sql)
+        if key is not None:
+            assign["key"] = _checked_key(key)
+        if refresh is not None:
+            assign["refresh"] = refresh
+        if max_staleness is not None:
+            assign["max_staleness"] = _checked_staleness(max_staleness)
+        used = None if properties is None else _checked_properties(properties)
+
+        def other(before: Attributes) -> bool:
+            return used is not None and before["sql"] != assign["sql"]
+
+        def without_rows(before: Attributes, _: Mapping[str, Any]) -> Writes:
+            if not other(before):
+                return []
+            policies = [each.policy for each in self.variants.list(share, before["table_id"])]
+            self.variants.remove(share, before["table_id"], policies[AT_ONCE:])
+            return [
+                update(self._records.table, keys.table(share, schema, name), assign={"view_properties": used}),
+                *self.variants.removals(share, before["table_id"], policies[:AT_ONCE]),
+            ]
+
+        def change(before: Attributes) -> dict[str, Any]:
+            return assign if not other(before) else {**assign, **asked(before)}
+
+        place = keys.view(share, schema, name)
+        return View.read(self._records.change(place, _missing(share, schema, name), change, also=without_rows))
+
+    def delete(self, share: str, schema: str, name: str) -> Table:
+        """Delete a view with its table entry and its variants, not what lies in S3; raises NotFound.
+
+        What was interrupted is finished by doing it again.
+        """
+        table = self._tables.get(share, schema, name)
+        if table.view_properties is None:
+            raise NotFound(f"'{share}.{schema}.{name}' is a table and no view: deltaic table delete")
+        return self._tables.delete(share, schema, name)
+
+    def request(self, share: str, schema: str, name: str) -> View:
+        """Say that a refresh is wanted from now on; raises NotFound."""
+        return self._requests.request(share, schema, name)
+
+    def record(self, view: View, done: Mapping[str, Any], *, wanted_still: bool) -> View:
+        """Keep what a refresh did that began with `view` as it was read then.
+
+        The request that it served is over, unless another one came meanwhile, the SQL changed, or `wanted_still`.
+        Raises NotFound when the view is gone, Conflict when another has its name.
+        """
+
+        def change(item: Attributes) -> dict[str, Any]:
+            found = View.read(item)
+            if found.table_id != view.table_id:
+                raise Conflict(f"'{view.share}.{view.schema_name}.{view.name}' was made anew: refresh it again")
+            moment = now()
+            assign: dict[str, Any] = {"refreshed_at": moment, "last_refresh": dict(done)}
+            if wanted_still or found.sql != view.sql:
+                assign["requested_at"] = found.requested_at or moment
+            elif found.requested_at == view.requested_at:
+                assign["requested_at"] = None
+            return assign
+
+        place = keys.view(view.share, view.schema_name, view.name)
+        missing = _missing(view.share, view.schema_name, view.name)
+        return View.read(self._records.change(place, missing, change))
+
+    def failed(self, view: View, reason: str) -> View:
+        """Keep why a refresh failed beside what the last one did; raises NotFound."""
+        place = keys.view(view.share, view.schema_name, view.name)
+        missing = _missing(view.share, view.schema_name, view.name)
+        told = {"failure": reason, "failed_at": int(now().timestamp())}
+        return View.read(
+            self._records.change(place, missing, lambda item: {"last_refresh": {**item["last_refresh"], **told}})
+        )
+
+    def _refuse_narrowed(self, share: str) -> None:
+        """Raise InvalidParameter where a grant has a filter of its own, which no view can fit."""
+        for item in self._records.all(keys.grantees(share)):
+            if item.get("partition_filter"):
+                raise InvalidParameter(
+                    f"'{item['recipient']}' holds '{share}' with a filter of its own, and what a view shows is its "
+                    "SQL's to say: make the view in another share"
+                )
+
+
+def named(view: View) -> str:
+    """Return the name of a view as one types it."""
+    return f"{view.share}.{view.schema_name}.{view.name}"
+
+
+def _apart(location: str, source: Table) -> str:
+    """Return a location apart from the source's, whose upkeep would take the view's files for its own and delete them.
+
+    Raises InvalidParameter.
+    """
+    here, there = Location.parse(location), Location.parse(source.location)
+    if here.contains(there) or there.contains(here):
+        raise InvalidParameter(
+            f"'{location}' and the source's {source.location} lie one in the other: choose a folder beside it"
+        )
+    return location
+
+
+def _checked_sql(sql: str) -> str:
+    if not sql.strip():
+        raise InvalidParameter("a view has SQL: SELECT ... FROM source")
+    return sql.strip()
+
+
+def _checked_properties(properties: Sequence[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(properties)))
+
+
+def _checked_key(key: Sequence[str]) -> tuple[str, ...]:
+    if not all(key):
+        raise InvalidParameter("the name of a key column is empty")
+    return tuple(dict.fromkeys(key))
+
+
+def _checked_staleness(seconds: int) -> int:
+    if seconds < 0:
+        raise InvalidParameter(f"the maximal staleness is 0 seconds (none) or more, and is {seconds}")
+    return seconds
+
+
+def _missing(share: str, schema: str, name: str) -> str:
+    return f"view '{share}.{schema}.{name}' not found"

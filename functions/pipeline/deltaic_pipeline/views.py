@@ -1,0 +1,213 @@
+"""The job that refreshes views: `python -m deltaic_pipeline.views NAME...`, here and by spark-submit."""
+
+import argparse
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.items import View
+from deltaic.catalog.views import named
+from deltaic.errors import Conflict, DeltaicError
+from deltaic.settings import settings
+
+from deltaic_pipeline.access import S3Access
+from deltaic_pipeline.attempt import attempt
+from deltaic_pipeline.command import Tell, conduct
+from deltaic_pipeline.failures import EXIT_CODES, LeaseLost, PipelineError
+from deltaic_pipeline.register import Catalog, connect
+from deltaic_pipeline.session import session
+from deltaic_pipeline.sources import catalog_location
+from deltaic_pipeline.steps import Progress, silent, step, tasks_shown
+from deltaic_pipeline.view_job import all_views, begin, definition_of, due, named_views, settle
+from deltaic_pipeline.view_refresh.refreshing import Refreshed, refresh
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXAMPLES = """examples:
+  python -m deltaic_pipeline.views sales.europe.orders_for_partners
+  python -m deltaic_pipeline.views --due --json --wait 600
+
+Due are views whose refresh is requested (a recipient came, or its properties changed), that are older than their
+maximal staleness, that lack the rows of a recipient, or that have no schedule and were never refreshed.
+AWS is found through AWS_ENDPOINT_URL, AWS_PROFILE, AWS_REGION and keys, as by any AWS tool. A run that was killed is
+started again: rows that are there already are not written again. When one view fails the others are refreshed all the
+same, and the exit code is that of the failure.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of the refresh of one view."""
+
+    view: str
+    refreshed: Refreshed
+    recipients: int
+    policies: int
+    seconds: float
+
+    def lines(self) -> Iterator[str]:
+        """Say it to people."""
+        done = self.refreshed
+        changed = f"+{done.inserted:,} ~{done.updated:,} -{done.deleted:,}"
+        read = ", ".join(f"{name} {version}" for name, version in done.source_versions.items())
+        yield f"{self.view}"
+        yield f"  version     {done.version} (rows {changed}; sources: {read})"
+        yield f"  rows        {sum(done.rows.values()):,} in {done.bytes:,} bytes"
+        yield f"  recipients  {self.recipients:,}, of {self.policies:,} policies"
+        yield f"  computed    {f'all rows: {done.full_because}' if done.full_because else 'what changed'}"
+        yield f"  time        {self.seconds:.1f} s"
+
+    def event(self) -> dict[str, object]:
+        """Say it to programs."""
+        done = self.refreshed
+        return {
+            "event": "refreshed",
+            "view": self.view,
+            "version": done.version,
+            "sources": dict(done.source_versions),
+            "fullBecause": done.full_because,
+            "inserted": done.inserted,
+            "updated": done.updated,
+            "deleted": done.deleted,
+            "rows": sum(done.rows.values()),
+            "bytes": done.bytes,
+            "recipients": self.recipients,
+            "policies": self.policies,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command line of the job."""
+    line = argparse.ArgumentParser(
+        prog="python -m deltaic_pipeline.views",
+        description="Refresh views: bring their rows to the latest version of what they are made of.",
+        epilog=EXAMPLES + EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    line.add_argument("names", nargs="*", metavar="SHARE.SCHEMA.VIEW", help="the views")
+    line.add_argument("--due", action="store_true", help="all that are due")
+    line.add_argument("--all", action="store_true", help="all that there are")
+    line.add_argument("--run-id", default="", help="name of this run, which the leases' holder has")
+    line.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="wait for another writer of a view")
+    line.add_argument("--catalog", metavar="NAME", help="DynamoDB table of the catalog (default: CATALOG_TABLE)")
+    line.add_argument("--memory", default="", metavar="SIZE", help="Spark's heap on this machine, such as 4g (1g)")
+    line.add_argument("--json", action="store_true", help="a JSON object a line on stdout instead of text")
+    return line
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the job that the command line describes and return the exit code."""
+    line = parser()
+    given = line.parse_args(arguments)
+    if bool(given.names) + given.due + given.all != 1:
+        line.error("name views, or give --due or --all")
+    return conduct(
+        lambda progress, tell: _job(given, progress, tell),
+        as_json=given.json,
+        stopped="views that were refreshed are, and the same command goes on",
+    )
+
+
+def refresh_view(  # noqa: PLR0913 -- what, with what, and how long to wait
+    spark: "SparkSession",
+    view: View,
+    admin: CatalogAdmin,
+    catalog: Catalog,
+    run_id: str,
+    *,
+    progress: Progress = silent,
+    wait: timedelta = timedelta(0),
+) -> Outcome:
+    """Refresh one view under the lease on its location.
+
+    Raises `Conflict` when another job refreshes it or it was changed meanwhile, `LeaseLost`, `PipelineError`,
+    `InvalidParameter` and `NotFound`. Whatever fails, recipients see what they saw, or less.
+    """
+    began = time.monotonic()
+    location = catalog_location(admin.views.table(view).location)
+    with attempt(spark, catalog, [location], run_id, progress, wait=wait) as held:
+        task = begin(admin, view)
+        definition = definition_of(admin, task.view, task.table)
+        with step(progress, f"Refreshing {named(view)}") as tell, tasks_shown(spark, held.group, tell), held.refusals():
+            # A name of its own for each attempt: one that was killed is compared with the table, not believed.
+            attempted = f"{run_id}-{uuid.uuid4().hex}"
+            done = refresh(held.spark, definition, task.wanted, task.known, attempted)
+            held.confirm()
+            tell(f"version {done.version}, {sum(done.rows.values()):,} rows for {task.recipients:,} recipients")
+        settle(admin, task, done, run_id, time.monotonic() - began)
+    return Outcome(named(view), done, task.recipients, len(task.wanted), time.monotonic() - began)
+
+
+def _job(given: argparse.Namespace, progress: Progress, tell: Tell) -> None:
+    names, dynamo = (given.catalog or settings().catalog_table, settings().tokens_table), Dynamo()
+    admin = CatalogAdmin(*names, dynamo)
+    with step(progress, "Reading the catalog") as said:
+        views = named_views(admin, given.names) if given.names else all_views(admin)
+        if given.due:
+            views = [view for view in views if due(admin, view)]
+        said(f"{len(views)} to refresh")
+    run_id = given.run_id or uuid.uuid4().hex
+    tell([], {"event": "begun", "run": run_id, "views": [named(view) for view in views]})
+    if views:
+        with step(progress, "Starting Spark") as said:
+            spark = session("deltaic views", S3Access.from_environment(), memory=given.memory, report=said)
+        wait = timedelta(seconds=given.wait)
+        refresh_views(spark, views, admin, connect(*names, dynamo), run_id, tell=tell, progress=progress, wait=wait)
+    tell([] if views else ["no view is due"], {"event": "done", "run": run_id, "views": len(views)})
+
+
+def refresh_views(  # noqa: PLR0913 -- what, with what, and how long to wait
+    spark: "SparkSession",
+    views: Sequence[View],
+    admin: CatalogAdmin,
+    catalog: Catalog,
+    run_id: str,
+    *,
+    tell: Tell,
+    progress: Progress = silent,
+    wait: timedelta = timedelta(0),
+) -> None:
+    """Refresh views one after the other, whatever becomes of the others, and tell of each.
+
+    Raises at the end for those that failed, which the catalog keeps the reasons of: what it was for the only view there
+    is, `Conflict` when all were in another writer's hands, else `PipelineError`.
+    """
+    failures: dict[str, DeltaicError] = {}
+    for view in views:
+        try:
+            done = refresh_view(spark, view, admin, catalog, run_id, progress=progress, wait=wait)
+        except DeltaicError as failure:
+            failures[named(view)] = failure
+            with suppress(DeltaicError):  # the failure itself matters more
+                admin.views.failed(view, failure.message)
+            tell(
+                [f"{named(view)}: not refreshed"] if len(views) > 1 else [],
+                {"event": "notRefreshed", "view": named(view), "code": failure.code, "message": failure.message},
+            )
+        else:
+            tell(list(done.lines()), done.event())
+    _judge(failures, len(views))
+
+
+def _judge(failures: dict[str, DeltaicError], of: int) -> None:
+    """Raise what the exit code is made of; only if each failure was another writer's, running again is enough."""
+    if not failures:
+        return
+    if of == 1:
+        raise next(iter(failures.values()))
+    told = "\n".join(f"{name}: {failure.message}" for name, failure in failures.items())
+    busy = all(isinstance(failure, Conflict | LeaseLost) for failure in failures.values())
+    raise (Conflict if busy else PipelineError)(f"{len(failures)} of {of} views were not refreshed\n{told}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

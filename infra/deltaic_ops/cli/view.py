@@ -1,0 +1,353 @@
+"""Decides what `deltaic view` does."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, NamedTuple
+from uuid import uuid4
+
+import typer
+from deltaic.catalog.items import Table, View
+from deltaic.catalog.views import named
+from deltaic.errors import InvalidParameter
+from deltaic.partition_filters.properties import value_of
+from deltaic.storage.locations import Location
+from deltaic_pipeline.datasets.schedule import check_schedule
+from deltaic_pipeline.view_job import due, holders_by_policy, source_of
+from deltaic_pipeline.view_refresh.sql import ViewSql, read_sql
+
+from deltaic_ops.cli.jobs import Detach, Memory, On, RunId, Wait, run_job
+from deltaic_ops.cli.operator import AsJson, Column, Operator, operator, wire
+from deltaic_ops.cli.refreshing import ask_for_rows, drop_schedule, keep_schedule
+from deltaic_ops.cli.words import duration, table_name, text_of
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+
+Name = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA.VIEW")]
+_SQL = "One SELECT over `source` and other shared tables; current_recipient('p') is a property of who reads. Or @FILE."
+_KEY = "A column that, with the others given, names a row of what one recipient sees. Can be repeated."
+_REFRESH = "When it is refreshed by the stack's jobs, in UTC: cron(0 * * * ? *), rate(1 hour)."
+_STALENESS = "From this age on it is due whatever its schedule says; 0 for never."
+
+
+@app.command()
+def create(  # noqa: PLR0913, PLR0917 -- what a view holds
+    ctx: typer.Context,
+    name: Name,
+    source: Annotated[str, typer.Option("--from", metavar="SHARE.SCHEMA.TABLE", help="What the SQL calls `source`.")],
+    sql: Annotated[str, typer.Option(metavar="SQL|@FILE", help=_SQL)],
+    key: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help=_KEY)] = None,
+    refresh: Annotated[str, typer.Option(metavar="EXPRESSION", help=_REFRESH)] = "",
+    max_staleness: Annotated[
+        timedelta, typer.Option(parser=duration, metavar="1h|30m|2d", help=_STALENESS, show_default="0")
+    ] = timedelta(0),
+    location: Annotated[
+        str, typer.Option(metavar="S3-URI", help="Its folder (default: one beside the source's).")
+    ] = "",
+    history: Annotated[
+        bool, typer.Option("--history/--no-history", help="Share its earlier versions and its change feed too.")
+    ] = False,
+    id_: Annotated[str, typer.Option("--id", metavar="UUID", help="The id it had elsewhere.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    r"""Share what a SQL shows of a table to each recipient. Rows come with the first refresh.
+
+    \b
+    deltaic view create sales.europe.orders_for_partners --from sales.europe.orders --sql @view.sql --key order_id
+    deltaic view create s.d.mine --from s.d.visits --sql "SELECT * FROM source WHERE site = current_recipient('site')"
+    deltaic view create s.d.v --from s.d.t --sql @v.sql --refresh "rate(1 hour)" --max-staleness 2h --history
+    """
+    share, schema, view = table_name(name)
+    out = operator(ctx, as_json)
+    text, when = text_of(sql), _schedule(refresh)
+    base = out.admin.views.source(source)
+    read = _checked(out, text, base)
+    identifier = id_ or str(uuid4())
+    made = out.admin.views.create(
+        share,
+        schema,
+        view,
+        location or beside(base.location, view, identifier),
+        source=source,
+        sql=text,
+        properties=sorted(read.properties),
+        key=key or (),
+        refresh=when,
+        max_staleness=int(max_staleness.total_seconds()),
+        history=history,
+        table_id=identifier,
+    )
+    told = [f"made view '{named(made)}'", *_promises(read), keep_schedule(out, made)]
+    out.show(made, "; ".join(part for part in [*told, f"next: deltaic view refresh {named(made)}"] if part))
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    share: Annotated[str, typer.Argument(metavar="[SHARE]", help="Only the views of this share.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    r"""List the views: what they are made of, how fresh they are, and which are due.
+
+    \b
+    deltaic view list
+    deltaic view list sales
+    """
+    out = operator(ctx, as_json)
+    shares = [share] if share else [each.name for each in out.admin.shares.list()]
+    columns: list[Column] = [
+        ("NAME", named),
+        ("FROM", lambda view: view.source),
+        ("REFRESHED", lambda view: view.refreshed_at or "never"),
+        ("VERSION", lambda view: view.last_refresh.get("version", "")),
+        ("ROWS", lambda view: f"{view.last_refresh['rows']:,}" if "rows" in view.last_refresh else ""),
+        ("RECIPIENTS", lambda view: view.last_refresh.get("recipients", "")),
+        ("SCHEDULE", lambda view: view.refresh),
+        ("DUE", lambda view: due(out.admin, view)),
+    ]
+    views = (view for each in shares for view in out.admin.views.list(each))
+    out.rows(views, columns, "there is no view yet: deltaic view create")
+
+
+class _Shown(NamedTuple):
+    """A variant as it is shown."""
+
+    policy: str
+    values: Mapping[str, Any]
+    since: int | None
+    """None for rows that are not there yet."""
+
+    rows: int | None
+    recipients: Sequence[str]
+
+
+@app.command()
+def show(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
+    r"""Show a view: what it is made of, which version shows which of its sources, and who has rows of it.
+
+    \b
+    deltaic view show sales.europe.orders_for_partners
+    """
+    out = operator(ctx, as_json)
+    view = out.admin.views.get(*table_name(name))
+    table = out.admin.views.table(view)
+    why, variants = due(out.admin, view), _variants(out, view, table)
+    if as_json:
+        variants_told = [
+            {"policy": each.policy, "values": each.values, "sinceVersion": each.since, "rows": each.rows}
+            | {"recipients": list(each.recipients)}
+            for each in variants
+        ]
+        entry = {"location": table.location, "history": table.history}
+        entry_of_sql = {"properties": list(table.view_properties or ())}
+        out.json({**wire(view), **entry, **entry_of_sql, "due": why, "variants": variants_told})
+        return
+    out.facts(_facts(view, table, why))
+    if versions := view.last_refresh.get("versions"):
+        out.table(versions, _VERSIONS)
+    if variants:
+        out.table(variants, _VARIANTS)
+
+
+@app.command()
+def update(  # noqa: PLR0913, PLR0917 -- what a view holds
+    ctx: typer.Context,
+    name: Name,
+    sql: Annotated[str | None, typer.Option(metavar="SQL|@FILE", help=_SQL)] = None,
+    key: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help=f"{_KEY} Replaces all.")] = None,
+    no_key: Annotated[bool, typer.Option("--no-key", help="Compare rows as a whole.")] = False,
+    refresh: Annotated[str | None, typer.Option(metavar="EXPRESSION", help=f'{_REFRESH} "" for none.')] = None,
+    max_staleness: Annotated[
+        timedelta | None, typer.Option(parser=duration, metavar="1h|30m|2d", help=_STALENESS)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    r"""Change what is given and keep the rest. With another SQL nobody reads the view until it is refreshed.
+
+    \b
+    deltaic view update sales.europe.orders_for_partners --sql @view.sql
+    deltaic view update sales.europe.orders_for_partners --refresh "cron(0 6 * * ? *)" --max-staleness 2d
+    """
+    if key and no_key:
+        raise typer.BadParameter("give --key or --no-key, not both")
+    out = operator(ctx, as_json)
+    place = table_name(name)
+    text = None if sql is None else text_of(sql)
+    when = None if refresh is None else _schedule(refresh)
+    before = out.admin.views.get(*place)
+    read = None if text is None else _checked(out, text, out.admin.views.source(before.source))
+    changed = out.admin.views.update(
+        *place,
+        sql=text,
+        properties=None if read is None else sorted(read.properties),
+        key=() if no_key else key or None,
+        refresh=when,
+        max_staleness=None if max_staleness is None else int(max_staleness.total_seconds()),
+    )
+    told = [f"changed view '{named(changed)}'", *(_promises(read) if read else [])]
+    if changed.refresh != before.refresh:
+        told.append(keep_schedule(out, changed))
+    out.show(changed, "; ".join(part for part in told if part))
+    ask_for_rows(out, [changed.share], {before.table_id: before.requested_at})
+
+
+@app.command("refresh")
+def refresh_views(  # noqa: PLR0913, PLR0917 -- the job's own arguments
+    ctx: typer.Context,
+    names: Annotated[list[str] | None, typer.Argument(metavar="SHARE.SCHEMA.VIEW...")] = None,
+    all_due: Annotated[bool, typer.Option("--due", help="All that are due (deltaic view list).")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="All that there are.")] = False,
+    run_id: RunId = "",
+    wait: Wait = 0.0,
+    memory: Memory = "",
+    on: On = "local",
+    detach: Detach = False,
+    as_json: AsJson = False,
+) -> None:
+    r"""Bring views to the latest version of what they are made of, on this machine or on EMR Serverless.
+
+    Exit codes: 0 done, 1 refused or failed, 2 wrong arguments, 4 another writer has a view or took it: run again.
+
+    \b
+    deltaic view refresh sales.europe.orders_for_partners
+    deltaic view refresh --due --wait 600
+    deltaic view refresh --all --on emr --detach
+    """
+    if bool(names) + all_due + all_ != 1:
+        raise typer.BadParameter("name views, or give --due or --all")
+    for name in names or ():
+        table_name(name)
+    out = operator(ctx, as_json)
+    given = [*(names or ()), *["--due"] * all_due, *["--all"] * all_, f"--wait={wait}", *["--json"] * as_json]
+    title = names[0] if names else "due" if all_due else "all"
+    raise typer.Exit(run_job(out, "views", title, given, on=on, detach=detach, run_id=run_id, memory=memory))
+
+
+@app.command()
+def delete(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
+    r"""Stop sharing a view, and forget what it is made of; its files stay in S3.
+
+    \b
+    deltaic view delete sales.europe.orders_for_partners
+    """
+    out = operator(ctx, as_json)
+    place = table_name(name)
+    view = out.admin.views.get(*place)
+    gone = out.admin.views.delete(*place)
+    drop_schedule(out, view)
+    out.show(view, f"deleted view '{named(view)}'; its files stay in {gone.location}")
+
+
+def beside(source: str, name: str, identifier: str) -> str:
+    """Return a folder beside a source's, whose upkeep must never meet it; raises InvalidParameter for a bucket."""
+    place = Location.parse(source)
+    if not place.prefix.strip("/"):
+        raise InvalidParameter(f"'{source}' is a whole bucket, which has nothing beside it: give --location")
+    plain = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name)
+    return f"{source.rstrip('/')}-views/{plain}-{identifier[:8]}"
+
+
+def _schedule(text: str) -> str:
+    if not text:
+        return ""
+    try:
+        return check_schedule(text)
+    except ValueError as wrong:
+        raise InvalidParameter(f"--refresh: {wrong}") from None
+
+
+def _checked(out: Operator, sql: str, source: Table) -> ViewSql:
+    """Return what a SQL says; raises InvalidParameter, and NotFound for a table that is not shared."""
+    read = read_sql(sql, f"{source.share}.{source.schema_name}.{source.name}")
+    for name in read.tables:
+        source_of(out.admin, name)
+    return read
+
+
+def _promises(read: ViewSql) -> list[str]:
+    """Say what the SQL means for recipients and for refreshes."""
+    used = ", ".join(f"'{name}'" for name in sorted(read.properties))
+    whose = f"who lacks {used} sees no rows" if used else "all recipients see the same rows"
+    return [whose, f"every refresh computes all rows: {read.why_full}" if read.why_full else "refreshes follow changes"]
+
+
+def _variants(out: Operator, view: View, table: Table) -> list[_Shown]:
+    """Return the variants that there are, and those whose rows are missing."""
+    holders = holders_by_policy(out.admin, table)
+    counts: Mapping[str, int] = view.last_refresh.get("rows_by_policy", {})
+    there = {each.policy: each for each in out.admin.views.variants.list(view.share, view.table_id)}
+    shown = [
+        _Shown(
+            policy,
+            each.values,
+            each.since_version,
+            counts.get(policy),
+            [recipient.name for recipient in holders.get(policy, ())],
+        )
+        for policy, each in there.items()
+    ]
+    missing = [
+        _Shown(
+            policy,
+            {name: value_of(some[0].properties[name]) for name in table.view_properties or ()},
+            None,
+            None,
+            [recipient.name for recipient in some],
+        )
+        for policy, some in holders.items()
+        if policy not in there
+    ]
+    return [*shown, *missing]
+
+
+def _facts(view: View, table: Table, why: str) -> dict[str, object]:
+    """Return what people see of a view, by its heading."""
+    last = view.last_refresh
+    facts: dict[str, object] = {
+        "view": named(view),
+        "id": view.table_id,
+        "location": table.location,
+        "from": view.source,
+        "sql": view.sql,
+        "properties": table.view_properties,
+        "key": view.key,
+        "history": "shared" if table.history else "",
+        "schedule": f"{view.refresh} (UTC)" if view.refresh else "",
+        "maximal staleness": str(timedelta(seconds=view.max_staleness)) if view.max_staleness else "",
+        "refreshed": f"{_ago(view.refreshed_at)} in {last['milliseconds'] / 1000:.1f} s"
+        if "version" in last
+        else "never",
+        "due": why or "no",
+    }
+    if "version" in last:
+        computed = f"all rows: {last['full_because']}" if last["full_because"] else "what changed"
+        facts |= {
+            "computed": f"{computed} (+{last['inserted']:,} ~{last['updated']:,} -{last['deleted']:,})",
+            "rows": f"{last['rows']:,} in {last['bytes']:,} bytes",
+            "recipients": f"{last['recipients']:,}, of {last['policies']:,} policies",
+        }
+    if "failure" in last:
+        failed_at = datetime.fromtimestamp(last["failed_at"], UTC)
+        facts["failed"] = f"{_ago(failed_at)}: {last['failure']}"
+    return facts
+
+
+def _ago(moment: datetime | None) -> str:
+    if moment is None:
+        return "never"
+    age = timedelta(seconds=round((datetime.now(UTC) - moment).total_seconds()))
+    return f"{moment:%Y-%m-%d %H:%M} UTC ({age} ago)"
+
+
+_VERSIONS: tuple[Column, ...] = (
+    ("VERSION", lambda each: each["version"]),
+    ("OF", lambda each: ", ".join(f"{name} {version}" for name, version in each["sources"].items())),
+    ("SINCE", lambda each: datetime.fromtimestamp(each["at"], UTC)),
+)
+
+_VARIANTS: tuple[Column, ...] = (
+    ("PROPERTIES", lambda each: each.values),
+    ("ROWS", lambda each: "" if each.rows is None else f"{each.rows:,}"),
+    ("FROM VERSION", lambda each: "not yet" if each.since is None else each.since),
+    ("RECIPIENTS", lambda each: ", ".join(each.recipients) or "nobody any more"),
+    ("POLICY", lambda each: each.policy),
+)

@@ -1,0 +1,189 @@
+"""Views on the command line: made, shown, changed and asked for, without Spark; refreshes are with the job's tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deltaic.catalog.items import Variant, now
+from deltaic_ops.cli.refreshing import schedule_name
+from deltaic_ops.cli.view import beside
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cli.conftest import Deltaic
+    from deltaic.catalog.admin import CatalogAdmin
+
+VIEW = "vaccine_share.acme.mine"
+FROM = "--from vaccine_share.acme.patients"
+NARROW = "'SELECT id FROM source'"
+RANDOM = "'SELECT uuid() AS u FROM source'"
+JOIN = "'SELECT * FROM source JOIN {} USING (id)'"
+SQL = "\"SELECT * FROM source WHERE site = current_recipient('site')\""
+CREATE = f"view create {VIEW} {FROM} --sql {SQL}"
+BY_HAND = f"deltaic view refresh {VIEW}"
+
+
+def test_a_view_is_made_shown_changed_and_deleted(filled: Deltaic, tmp_path: Path) -> None:
+    (tmp_path / "view.sql").write_text("SELECT * FROM source WHERE site = current_recipient('site')\n")
+    made = filled.json(f"view create {VIEW} {FROM} --sql @view.sql --key id --max-staleness 2h --history")
+    expected = {
+        "share": "vaccine_share",
+        "schema": "acme",
+        "name": "mine",
+        "source": "vaccine_share.acme.patients",
+        "sql": "SELECT * FROM source WHERE site = current_recipient('site')",
+        "key": ["id"],
+        "maxStaleness": 7200,
+        "lastRefresh": {},
+    }
+    assert made | expected == made
+    shown = filled.json(f"view show {VIEW}")
+    location = f"s3://bucket/patients-views/mine-{made['tableId'][:8]}"
+    entry = {"location": location, "history": True, "properties": ["site"], "due": "never refreshed", "variants": []}
+    assert shown == {**made, **entry}
+    assert filled.json("view list") == filled.json("view list vaccine_share") == [made]
+    [entry] = [one for one in filled.json("table list vaccine_share") if one["name"] == "mine"]
+    assert (entry["location"], entry["viewProperties"], entry["history"]) == (location, ["site"], True)
+    changed = filled.json(f"view update {VIEW} --no-key --max-staleness 0 --sql {NARROW}")
+    assert (changed["key"], changed["maxStaleness"], changed["sql"]) == ([], 0, "SELECT id FROM source")
+    assert changed["requestedAt"]
+    gone = filled.done(f"view delete {VIEW}")
+    assert f"its files stay in {location}" in gone
+    assert filled.json("view list") == []
+    assert "there is no view yet" in filled.done("view list")
+
+
+def test_a_view_says_whose_rows_it_has_and_how_fresh_it_is(filled: Deltaic, admin: CatalogAdmin) -> None:
+    filled.done("recipient update alice --property site=Porto")
+    filled.done("recipient create bob --property site=Turku")
+    filled.done(CREATE)
+    filled.done("grant create bob vaccine_share")
+    view = admin.views.get("vaccine_share", "acme", "mine")
+    before = filled.json(f"view show {VIEW}")
+    assert sorted((each["recipients"], each["rows"], each["sinceVersion"]) for each in before["variants"]) == [
+        (["alice"], None, None),
+        (["bob"], None, None),
+    ]
+    policy = next(each["policy"] for each in before["variants"] if each["recipients"] == ["alice"])
+    variant = Variant(
+        table_id=view.table_id, policy=policy, since_version=3, values={"site": "Porto"}, created_at=now()
+    )
+    admin.views.variants.put(view, [variant])
+    done = {
+        "version": 3,
+        "sources": {"vaccine_share.acme.patients": 12},
+        "full_because": "it is the first refresh",
+        "inserted": 1400,
+        "updated": 0,
+        "deleted": 0,
+        "rows": 1400,
+        "rows_by_policy": {policy: 1400},
+        "bytes": 20_480,
+        "recipients": 1,
+        "policies": 1,
+        "milliseconds": 5300,
+        "versions": [{"version": 3, "sources": {"vaccine_share.acme.patients": 12}, "at": 1_800_000_000}],
+    }
+    admin.views.record(view, done, wanted_still=True)
+    admin.views.failed(view, "no column dose")
+    said = filled.done(f"view show {VIEW}")
+    for words in (
+        "1,400 in 20,480 bytes",
+        "all rows: it is the first refresh",
+        "vaccine_share.acme.patients 12",
+        "asked for since",
+        "no column dose",
+        "site=Porto",
+        "not yet",
+    ):
+        assert words in said
+    told = filled.json(f"view show {VIEW}")
+    [there] = [each for each in told["variants"] if each["sinceVersion"] is not None]
+    assert there == {
+        "policy": policy,
+        "values": {"site": "Porto"},
+        "sinceVersion": 3,
+        "rows": 1400,
+        "recipients": ["alice"],
+    }
+    assert (told["lastRefresh"]["fullBecause"], told["lastRefresh"]["milliseconds"]) == (
+        "it is the first refresh",
+        5300,
+    )
+    listed = filled.done("view list").splitlines()
+    assert listed[1].split()[0] == VIEW
+    assert "asked for since" in listed[1]
+
+
+def test_a_change_of_rights_names_the_command_that_makes_the_rows(filled: Deltaic) -> None:
+    filled.done(CREATE)
+    assert BY_HAND in filled.done("recipient update alice --property site=Porto")
+    assert BY_HAND not in filled.done("recipient update alice --comment x")
+    assert BY_HAND not in filled.done("recipient create bob --property site=Porto")
+    assert BY_HAND in filled.done("grant create bob vaccine_share")
+    assert BY_HAND in filled.done(f"view update {VIEW} --sql {NARROW}")
+    assert filled.json("recipient update alice --property site=Turku")["properties"] == {"site": "Turku"}
+
+
+REFUSED = [
+    (f"view create {VIEW} --from vaccine_share.acme.none --sql {SQL}", "'vaccine_share.acme.none' not found"),
+    (f"view create {VIEW} {FROM} --sql {RANDOM}", "line 1"),
+    (f"view create {VIEW} {FROM} --sql {JOIN.format('a.b.c')}", "a.b.c"),
+    (f"view create {VIEW} {FROM} --sql {JOIN.format('vaccine_share.acme.first')}", "a view"),
+    (f"view create {VIEW} --from vaccine_share.acme.first --sql {SQL}", "a view itself"),
+    (f"{CREATE} --refresh hourly", "--refresh: write cron("),
+    (f"{CREATE} --location s3://bucket/patients/mine", "choose a folder beside it"),
+    (f"view create {VIEW} --from vaccine_share.acme.whole --sql {SQL}", "give --location"),
+    (f"{CREATE} --sql @nowhere.sql", "'nowhere.sql' cannot be used"),
+    ("view show vaccine_share.acme.patients", "view 'vaccine_share.acme.patients' not found"),
+    ("view delete vaccine_share.acme.patients", "view 'vaccine_share.acme.patients' not found"),
+    ("table update vaccine_share.acme.first --location s3://bucket/x", "change the view"),
+    (f"view create filtered.d.v {FROM} --sql {SQL}", "in another share"),
+]
+
+
+def test_what_cannot_be_is_refused_with_the_remedy(filled: Deltaic, admin: CatalogAdmin) -> None:
+    admin.tables.create("vaccine_share", "acme", "whole", "s3://bucket")
+    admin.shares.create("filtered")
+    admin.schemas.create("filtered", "d")
+    admin.grants.create("alice", "filtered", partition_filter="site = 'Porto'")
+    filled.done(f"view create vaccine_share.acme.first {FROM} --sql {SQL}")
+    for line, words in REFUSED:
+        result = filled(line)
+        assert (result.exit_code, words in result.stderr) == (1, True), (line, result.stderr)
+    assert [one["name"] for one in filled.json("view list")] == ["first"]
+
+
+WRONG = [
+    "view refresh",
+    f"view refresh {VIEW} --due",
+    "view refresh --due --all",
+    "view refresh nothing",
+    f"view update {VIEW} --key a --no-key",
+    f"{CREATE} --max-staleness soon",
+]
+
+
+def test_what_is_not_understood(nowhere: Deltaic) -> None:
+    assert {line: nowhere(line).exit_code for line in WRONG} == dict.fromkeys(WRONG, 2)
+
+
+def test_a_schedule_needs_jobs_to_keep_it(filled: Deltaic) -> None:
+    assert "nothing keeps the schedule" in filled.done(f"{CREATE} --refresh 'rate(1 hour)'")
+    assert filled.json(f"view show {VIEW}")["refresh"] == "rate(1 hour)"
+    assert filled.json(f"view show {VIEW}")["due"] == ""
+    assert filled.json(f"view update {VIEW} --refresh ''")["refresh"] == ""
+
+
+def test_names_in_other_services_are_plain(filled: Deltaic, admin: CatalogAdmin) -> None:
+    filled.done(f"view create vaccine_share.acme.größe_1 {FROM} --sql {SQL}")
+    view = admin.views.get("vaccine_share", "acme", "größe_1")
+    assert schedule_name(view) == f"view-gr--e-1-{view.table_id[:8]}"
+    assert beside("s3://lake/a/orders/", "größe 1", "0123456789") == "s3://lake/a/orders-views/gr__e_1-01234567"
+
+
+def test_nothing_that_is_due_starts_no_spark(filled: Deltaic) -> None:
+    assert "no view is due" in filled.done("view refresh --due")
+    result = filled("view refresh vaccine_share.acme.none")
+    assert (result.exit_code, "view 'vaccine_share.acme.none' not found" in result.output) == (1, True)
