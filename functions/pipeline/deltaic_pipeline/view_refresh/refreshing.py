@@ -208,7 +208,7 @@ class _Refresh:
             writer = self._writer(stand, plan.why)
             if counts:
                 self._apply(changed, counts, before, there, key, writer)
-            elif plan.whole and plan.followed and stood is not None and stood.source_version < self._source.version:
+            elif self._stands_elsewhere(stood):
                 # A policy that is new and has no rows must not be thought to stand where the others did.
                 applying.append(self._spark, as_rows(changed, None), self._definition.location, writer)
             else:
@@ -247,6 +247,11 @@ class _Refresh:
         if changes and self._source.properties.get("delta.enableChangeDataFeed", "false").lower() != "true":
             return "the source has no change feed (delta.enableChangeDataFeed)"
         return ""
+
+    def _stands_elsewhere(self, stood: Stand | None) -> bool:
+        """Tell whether a new policy was computed at a later version of a source whose changes are followed."""
+        new = any(policy.policy not in self._known for policy in self._wanted)
+        return new and self._sql.row_wise and (stood is None or stood.source_version < self._source.version)
 
     def _unchanged(self, stood: Stand | None, plan: _Plan, marks: Sequence[Mark]) -> bool:
         """Tell without computing anything that the rows are as they shall be."""
