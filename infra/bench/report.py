@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import datasets, layers, soak
+from bench import datasets, layers, soak, views
 from bench.beside import SUBJECT
 from bench.figures import Figure, amount, of
 from bench.plots import Bar, bars
@@ -35,6 +35,7 @@ def write(figures: Sequence[Figure], folder: Path, machine: Mapping[str, object]
     for name, (_, svg) in plots.items():
         (folder / "plots" / f"{name}.svg").write_text(svg)
     page = [*_page(figures, plots, machine), *_soaked(folder / soak.NAME), *_built(folder / datasets.NAME)]
+    page += _viewed(folder / views.NAME)
     page += _large(folder / layers.NAME)
     (folder / "report.md").write_text("\n".join(page) + "\n")
 
@@ -106,6 +107,13 @@ def _built(path: Path) -> list[str]:
     if not path.exists():
         return []
     return ["", "## What a dataset's run costs", "", *datasets.section(json.loads(path.read_text()))]
+
+
+def _viewed(path: Path) -> list[str]:
+    """Return what the last refresh of a view found, if there was one."""
+    if not path.exists():
+        return []
+    return ["", "## What a view for many recipients costs", "", *views.section(json.loads(path.read_text()))]
 
 
 def _large(path: Path) -> list[str]:

@@ -31,6 +31,13 @@ def test_a_token_opens_to_its_claims(claims: dict[str, Any], kind: str) -> None:
     assert SIGNER.open(kind, token) == TokenContents(claims, int(NOW) + 3600)
 
 
+def test_the_size_of_a_token_does_not_tell_where_a_page_starts() -> None:
+    def sealed(row: int) -> str:
+        return SIGNER.seal("page", {"version": 3, "position": ["base", 1, 0, row, 0]}, ttl=HOUR, now=NOW)
+
+    assert {len(sealed(row)) for row in (0, 127, 128, 255, 256, 65_536, 1 << 40)} == {len(sealed(1))}
+
+
 @given(st.data())
 def test_any_edit_is_refused(data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(SAMPLE) - 1))

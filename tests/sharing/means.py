@@ -24,6 +24,8 @@ from deltaic.sharing.caller import Caller
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.memory import Memory
 from deltaic.sharing.ranges import Range
+from deltaic.sharing.rights import ALL as ALL_RIGHTS
+from deltaic.sharing.rights import Rights
 from deltaic.sharing.snapshot_query import SnapshotQuery
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
@@ -55,7 +57,7 @@ def sharing(**changed: Any) -> Sharing:
     return replace(made, **changed)
 
 
-def shared_table(start_version: int = 0) -> SharedTable:
+def shared_table(start_version: int = 0, rights: Rights = ALL_RIGHTS) -> SharedTable:
     entry = Table(
         name="t",
         schema_name="d",
@@ -67,9 +69,8 @@ def shared_table(start_version: int = 0) -> SharedTable:
         created_at=datetime(2026, 1, 1, tzinfo=UTC),
     )
     locations = TableLocations.parse(entry.location, ())
-    return SharedTable(
-        Caller("alice", "token-1"), entry, STORAGE, locations, TableGate("s.d.t", entry.history, start_version)
-    )
+    gate = TableGate("s.d.t", entry.history, start_version)
+    return SharedTable(Caller("alice", "token-1"), entry, STORAGE, locations, gate, rights)
 
 
 @dataclass
@@ -81,6 +82,8 @@ class Feed:
     max_files: int | None = None
     start_version: int = 0
     """The first version that is shared."""
+    rights: Rights = ALL_RIGHTS
+    historical_metadata: bool = False
 
     def __post_init__(self) -> None:
         """Start with nothing read."""
@@ -91,7 +94,8 @@ class Feed:
         """What the last answer told the access log."""
 
     def answer(self, first: int, last: int, page: PageClaims | None = None, *, feed: bool = True) -> Answer:
-        table, options = shared_table(self.start_version), ResponseOptions(Capabilities.parse(self.capabilities), None)
+        table = shared_table(self.start_version, self.rights)
+        options = ResponseOptions(Capabilities.parse(self.capabilities), None)
         self.access = table.caller.access
         asked = Range(
             sharing=self.sharing,
@@ -106,7 +110,7 @@ class Feed:
             page=page,
             max_files=self.max_files,
             feed=feed,
-            historical_metadata=False,
+            historical_metadata=self.historical_metadata,
             historical_protocol=False,
             ends=self.max_files is not None,
         )
@@ -116,7 +120,7 @@ class Feed:
         """Ask for a snapshot."""
         request = QueryRequest.parse(json.dumps(body).encode())
         options = ResponseOptions(Capabilities.parse(self.capabilities), None)
-        return SnapshotQuery(self.sharing, shared_table(), request, options, self.log).answer()
+        return SnapshotQuery(self.sharing, shared_table(rights=self.rights), request, options, self.log).answer()
 
 
 def lines(answer: Answer) -> list[dict[str, Any]]:

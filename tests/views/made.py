@@ -55,7 +55,7 @@ class Made:
             self.spark.sql(statement.replace("{source}", self.source))
 
     def refresh(self, policies: Mapping[str, Values], run: str = "") -> Refreshed:
-        """Refresh as the job does: variants that are not wanted leave the catalog before it, new ones enter it after."""
+        """Refresh as the job does: variants that are not wanted leave the catalog before, new ones enter after."""
         self.runs += 1
         self.known &= policies.keys()
         wanted = [Wanted(name, values) for name, values in policies.items()]
@@ -78,7 +78,7 @@ class Made:
         session.read.format("delta").load(f"{self.folder}/source").createOrReplaceTempView("source")
         found: Counter[str] = Counter()
         for name, values in policies.items():
-            written = ASKED.sub(lambda match, values=values: _literal(values[match[2]], match[1]), self.sql)
+            written = _written(self.sql, values)
             rows = session.sql(written)
             found += counted(rows.selectExpr(f"'{name}' AS {POLICY}", *(f"`{column}`" for column in rows.columns)))
         return found
@@ -95,14 +95,14 @@ def counted(rows: "DataFrame") -> Counter[str]:
 
 
 def text(row: Mapping[str, Any]) -> str:
-    """Write a row such that equal rows are equal texts, whatever the order of columns and of a map's entries."""
+    """Write a row such that equal rows are equal texts: a column that came later is as one that is null."""
 
     def sorted_(value: Any) -> Any:
         if isinstance(value, dict):
             return {name: sorted_(value[name]) for name in sorted(value)}
         return [sorted_(one) for one in value] if isinstance(value, list) else value
 
-    return repr(sorted_(dict(row)))
+    return repr(sorted_({name: value for name, value in row.items() if value is not None}))
 
 
 def applied(before: Counter[str], changes: Sequence[tuple[str, str]]) -> Counter[str]:
@@ -120,6 +120,10 @@ def applied(before: Counter[str], changes: Sequence[tuple[str, str]]) -> Counter
 def _split(rows: "DataFrame") -> list[tuple[str, dict[str, Any]]]:
     found = [row.asDict(recursive=True) for row in rows.collect()]
     return [(row["_change_type"], {name: row[name] for name in row if name not in FED}) for row in found]
+
+
+def _written(sql: str, values: Values) -> str:
+    return ASKED.sub(lambda match: _literal(values[match[2]], match[1]), sql)
 
 
 def _literal(value: str | tuple[str, ...], listed: str | None) -> str:

@@ -91,13 +91,18 @@ def attempt(  # noqa: PLR0913 -- what is held, for whom, and for how long
 @contextmanager
 def refusals() -> Iterator[None]:
     """Turn what Spark says when it cannot go on into a `PipelineError` of one line."""
+    try:
+        yield
+    except spark_failures() as failure:
+        raise PipelineError(said_by_spark(failure)) from failure
+
+
+def spark_failures() -> tuple[type[Exception], ...]:
+    """Return the exceptions by which Spark says that it cannot go on."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
-    try:
-        yield
-    except (PySparkException, Py4JJavaError) as failure:
-        raise PipelineError(said_by_spark(failure)) from failure
+    return PySparkException, Py4JJavaError
 
 
 def said_by_spark(failure: Exception) -> str:

@@ -137,17 +137,19 @@ class Snapshot:
             return self._checksum.totals
         return checkpoint_totals(self._tail, self._parts)
 
-    def totals(self, wanted: FileFilter | None = None) -> Totals:
+    def totals(self, wanted: FileFilter | None = None, *, files_follow: bool = False) -> Totals:
         """Return how many files are live, and their bytes; how sure that is, deltaic.delta.totals tells.
 
-        With a filter, which partition values alone must decide, those that it keeps: counted, and kept for its next
-        asking.
+        With a filter, which partition values alone must decide, those that it keeps: counted, and known when it asks
+        again. `files_follow` says that a scan of them comes next.
         """
         if wanted is None:
             return self._totals
         known = self._filtered_totals.get(wanted.identity)
         if known is None:
-            known = filtered_totals(self._tail, self._parts, wanted, self._cache, self._table)
+            known = filtered_totals(
+                self._tail, self._parts, wanted, self._cache, self._table, files_follow=files_follow
+            )
             if len(self._filtered_totals) >= _MOST_TOTALS:
                 self._filtered_totals.clear()
             self._filtered_totals[wanted.identity] = known

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from deltaic.delta.checksum import Totals
 from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.replay import Tail
-from deltaic.delta.scan.add_rows import add_paths, both, deletion_vectors
+from deltaic.delta.scan.add_rows import OUTPUT_LEAVES, add_paths, both, deletion_vectors
 from deltaic.delta.scan.checkpoint_parts import LinesPart, ParquetPart, Part
 from deltaic.delta.scan.parquet_file import Cursor
 from deltaic.delta.scan.row_group_cache import RowGroupCache
@@ -23,6 +23,8 @@ from deltaic.delta.unreadable import reading
 
 EXACT: Final = 20_000
 """Adds of a checkpoint up to which no commit is believed: looking takes about ten milliseconds then."""
+_AHEAD: Final = 16 << 20
+"""Bytes of a part's chosen row groups that are fetched whole where the files follow: one request, and not two."""
 
 
 def checkpoint_totals(tail: Tail, parts: Sequence[Part], exact: int = EXACT) -> Totals:
@@ -33,8 +35,19 @@ def checkpoint_totals(tail: Tail, parts: Sequence[Part], exact: int = EXACT) -> 
     return Totals(num_files + more_files, size + more_size)
 
 
-def filtered_totals(tail: Tail, parts: Sequence[Part], wanted: FileFilter, cache: RowGroupCache, table: str) -> Totals:
-    """Return the totals of the live files that a filter keeps by their partition values; `table` as in the cache."""
+def filtered_totals(  # noqa: PLR0913 -- a version, and where what is read of it is kept
+    tail: Tail,
+    parts: Sequence[Part],
+    wanted: FileFilter,
+    cache: RowGroupCache,
+    table: str,
+    *,
+    files_follow: bool,
+) -> Totals:
+    """Return the totals of the live files that a filter keeps by their partition values; `table` as in the cache.
+
+    With `files_follow` what is fetched is left to the scan of those files that comes next.
+    """
     found = [_kept(tail.files, wanted.by_partition(tail.files["partitionValues"]))]
     for part in parts:
         if isinstance(part, LinesPart):
@@ -44,7 +57,8 @@ def filtered_totals(tail: Tail, parts: Sequence[Part], wanted: FileFilter, cache
             groups = [group for group in range(part.file.footer.num_row_groups) if _may_add(part, group)]
             selection = Selection(part, wanted, groups, cache.of(table, part.identity))
             chosen = {group: selection.of(group) for group in groups}
-            found.append(_of_parquet(tail, part, {group: mask for group, mask in chosen.items() if mask.true_count}))
+            some = {group: mask for group, mask in chosen.items() if mask.true_count}
+            found.append(_of_parquet(tail, part, some, files_follow=files_follow))
     return Totals(sum(files for files, _ in found), sum(size for _, size in found))
 
 
@@ -81,7 +95,13 @@ def _may_add(part: ParquetPart, group: int) -> bool:
     return leaf is not None and part.file.values(group, leaf) != 0
 
 
-def _of_parquet(tail: Tail, part: ParquetPart, chosen: Mapping[int, pa.BooleanArray] | None = None) -> tuple[int, int]:
+def _of_parquet(
+    tail: Tail,
+    part: ParquetPart,
+    chosen: Mapping[int, pa.BooleanArray] | None = None,
+    *,
+    files_follow: bool = False,
+) -> tuple[int, int]:
     """Count the live files of all row groups, or of the rows of some that were chosen."""
     num_files = size = 0
     file = part.file
@@ -92,7 +112,14 @@ def _of_parquet(tail: Tail, part: ParquetPart, chosen: Mapping[int, pa.BooleanAr
     if not leaves or not groups:
         return 0, 0
     with reading(part.path):
-        cursor = Cursor(file, file.fetch(file.ranges(groups, leaves)))
+        ranges = file.ranges(groups, leaves)
+        if files_follow:
+            whole = file.ranges(groups, file.leaves(*OUTPUT_LEAVES))
+            ranges = whole if sum(end - start for start, end in whole) <= _AHEAD else ranges
+        blocks = file.fetch(ranges)
+        if files_follow:
+            file.lend(blocks)
+        cursor = Cursor(file, blocks)
         for group in groups:
             row = 0
             for batch in cursor.batches(group, leaves):

@@ -1,10 +1,11 @@
 """Page, list and refresh tokens, sealed: proof that this server issued them to this recipient.
 
-A token is base64url without padding over `HMAC-SHA256 | MessagePack([expiry, claims])`; the MAC covers the token's kind
-too, so that no kind passes for another. The second part is enciphered, since where a page starts counts files that
-its reader may not know of: with a key stream that the MAC chooses, so that equal streams mean equal contents (the
-construction of RFC 5297, with HMAC and SHAKE-256 from the standard library in the place of AES). Tokens need no
-escaping in a query string, because Spark appends them as they are.
+A token is base64url without padding over `HMAC-SHA256 | length | MessagePack([expiry, claims]) | zeros`; the MAC
+covers the token's kind too, so that no kind passes for another. What follows the MAC is filled up, so that its size
+does not tell how large its numbers are, and enciphered, since where a page starts counts files that its reader may not
+know of: with a key stream that the MAC chooses, so that equal streams mean equal contents (the construction of RFC
+5297, with HMAC and SHAKE-256 from the standard library in the place of AES). Tokens need no escaping in a query
+string, because Spark appends them as they are.
 """
 
 import base64
@@ -23,7 +24,8 @@ import msgspec
 MIN_KEY_BYTES: Final = 32
 _MAC_BYTES: Final = 32
 _MAX_TOKEN: Final = 16_384
-_EMPTY_BLOB: Final = 3
+_LENGTH_BYTES: Final = 2
+_BLOCK: Final = 256
 _FORMAT: Final = b"deltaic-token-2\0"
 _STREAM: Final = b"deltaic-token-2 stream\0"
 
@@ -57,7 +59,9 @@ class TokenSigner:
     def seal(self, kind: str, claims: Mapping[str, Any], *, ttl: timedelta, now: float) -> str:
         """Return a token of `kind` with these claims that expires `ttl` after `now` (seconds since the epoch)."""
         expires_at = math.floor(now + ttl.total_seconds())
-        blob = msgspec.msgpack.encode([expires_at, dict(claims)])
+        packed = msgspec.msgpack.encode([expires_at, dict(claims)])
+        blob = len(packed).to_bytes(_LENGTH_BYTES, "big") + packed
+        blob += bytes(-len(blob) % _BLOCK)
         mac = self._mac(kind, blob)
         return _encode(mac + self._ciphered(mac, blob))
 
@@ -73,7 +77,8 @@ class TokenSigner:
         blob = self._ciphered(mac, content[_MAC_BYTES:])
         if not hmac.compare_digest(mac, self._mac(kind, blob)):
             return None
-        expires_at, claims = msgspec.msgpack.decode(blob, type=tuple[int, dict[str, Any]])
+        end = _LENGTH_BYTES + int.from_bytes(blob[:_LENGTH_BYTES], "big")
+        expires_at, claims = msgspec.msgpack.decode(blob[_LENGTH_BYTES:end], type=tuple[int, dict[str, Any]])
         return TokenContents(claims, expires_at)
 
     def _ciphered(self, mac: bytes, blob: bytes) -> bytes:
@@ -103,6 +108,6 @@ def _decode(token: str) -> bytes | None:
         content = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
     except (BadBase64, ValueError):
         return None
-    if len(content) < _MAC_BYTES + _EMPTY_BLOB or _encode(content) != token:
+    if len(content) < _MAC_BYTES + _BLOCK or _encode(content) != token:
         return None
     return content

@@ -4,9 +4,8 @@ Writers put the vectors of many files into one, whatever their partitions: its U
 files were deleted, and which. So the server reads the vectors of the files that leave, and only those.
 """
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import replace
 from typing import Any, Final, cast
 
@@ -23,21 +22,45 @@ from deltaic.sharing.context import SharedTable, Sharing
 
 _AT_ONCE: Final = 16
 """Files of vectors that are read at the same time."""
+AT_ONCE_BYTES: Final = 1 << 20
+"""Of vectors in memory at the same time, about four times as much with what is made of them."""
 
 
-def with_own_vectors(sharing: Sharing, table: SharedTable, batches: Generator[FileBatch]) -> Generator[FileBatch]:
-    """Yield the batches with every vector inline."""
+def with_own_vectors(sharing: Sharing, table: SharedTable, batches: Iterable[FileBatch]) -> Iterator[FileBatch]:
+    """Yield the batches with every vector inline, in pieces where those are large."""
     files = sharing.files(table)
-    with closing(batches):
-        for batch in batches:
-            column = batch.files.column("deletionVector")
-            if column.null_count == len(column):
-                yield batch
-                continue
-            rows: list[dict[str, Any] | None] = column.to_pylist()
-            vectors = [None if row is None else _vector(row) for row in rows]
-            told = [None if one is None else _row(one) for one in _inline(files, vectors)]
-            yield replace(batch, files=replace_column(batch.files, "deletionVector", pa.array(told, DELETION_VECTOR)))
+    for batch in batches:
+        column = batch.files.column("deletionVector")
+        if column.null_count == len(column):
+            yield batch
+            continue
+        rows: list[dict[str, Any] | None] = column.to_pylist()
+        vectors = [None if row is None else _vector(row) for row in rows]
+        for first, end in _pieces(vectors):
+            told = [None if one is None else _row(one) for one in _inline(files, vectors[first:end])]
+            piece = batch.files.slice(first, end - first)
+            whole = len(told) == len(vectors)
+            yield replace(
+                batch,
+                files=replace_column(piece, "deletionVector", pa.array(told, DELETION_VECTOR)),
+                rows=batch.rows if whole else _places(batch, first, end),
+            )
+
+
+def _pieces(vectors: Sequence[DeletionVector | None]) -> Iterator[tuple[int, int]]:
+    """Cut vectors into stretches `[first, end)` of at most AT_ONCE_BYTES, or of one vector."""
+    first = taken = 0
+    for at, vector in enumerate(vectors):
+        size = 0 if vector is None else vector.size_in_bytes
+        if taken + size > AT_ONCE_BYTES and at > first:
+            yield first, at
+            first, taken = at, 0
+        taken += size
+    yield first, len(vectors)
+
+
+def _places(batch: FileBatch, first: int, end: int) -> pa.UInt64Array:
+    return pa.array(range(first, end), pa.uint64()) if batch.rows is None else batch.rows.slice(first, end - first)
 
 
 def actions_with_own_vectors(

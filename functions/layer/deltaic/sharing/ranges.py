@@ -46,6 +46,8 @@ class _Commit:
     removed: Mapping[str, RemovedFile]
     sight: Sight
     """What the recipient sees under the metadata that the commit leaves."""
+    concealed: frozenset[str] | None
+    """As in `Sight`, of that metadata and of the one before, which removed files have their partition values by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +176,18 @@ class Range:
         if commit.version == self.table.gate.start_version > 0:
             shared = first_changes(changes, feed=self.feed)
         removed = find_removed(self.log, commit.version, [change for _, change in shared])
-        if sight.concealed is not None:
-            shared = seen_changes(self.sharing, self.table, sight, shared, removed)
-        return _Commit(commit, shared, removed, sight)
+        if sight.concealed is None:
+            return _Commit(commit, shared, removed, sight, None)
+        before = self._sight_before(commit, sight, shared)
+        shared = seen_changes(self.sharing, self.table, shared, removed, sight=sight, before=before)
+        return _Commit(commit, shared, removed, sight, sight.concealed | (before.concealed or frozenset()))
+
+    def _sight_before(self, commit: CommitChanges, sight: Sight, changes: Sequence[Numbered]) -> Sight:
+        """Return what is seen under the metadata that removed files are from, which is rarely another one."""
+        removes = any(isinstance(one, FileChange) and isinstance(one.action, Remove) for _, one in changes)
+        if commit.metadata is None or not removes:
+            return sight
+        return sight_of(self.table.rights, self.log.snapshot(commit.version - 1).metadata)
 
     def _check_recorded(self, metadata: Metadata, version: int) -> None:
         """Refuse a change feed over a version that did not record change data, as the reference does."""
@@ -209,8 +220,7 @@ class Range:
     def _lines(self, commits: Iterable[_Commit], keys: _Keys, tally: Tally) -> Iterator[bytes]:
         response_format = keys.response_format
         scheme = self.options.scheme(response_format)
-        concealed = sight_of(self.table.rights, self.head.metadata).concealed
-        changes = ChangeLines(keys.urls, response_format, scheme, keys.partition_columns, concealed)
+        changes = ChangeLines(keys.urls, response_format, scheme, keys.partition_columns)
         files = 0
         following: ResumePoint | None = None
         tally.other_lines += HEAD_LINES
@@ -228,7 +238,7 @@ class Range:
                 if files == self.max_files:
                     following = (commit.version, number)
                     break
-                out.append(changes.line(commit, change, found.removed))
+                out.append(changes.line(commit, change, found.removed, found.concealed))
                 _count(tally, change, found.removed)
                 files += 1
             if joined := b"".join(out):

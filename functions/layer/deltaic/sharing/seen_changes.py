@@ -29,20 +29,28 @@ def divides_updates(commit: CommitChanges, changes: Sequence[Change], sight: Sig
     return len(seen) > 1
 
 
-def seen_changes(
+def seen_changes(  # noqa: PLR0913 -- what a commit consists of
     sharing: Sharing,
     table: SharedTable,
-    sight: Sight,
     changes: Sequence[Numbered],
     removed: Mapping[str, RemovedFile],
+    *,
+    sight: Sight,
+    before: Sight,
 ) -> list[Numbered]:
-    """Return the changes of files that are seen, with their deletion vectors inline, and what is no file's."""
+    """Return the changes of files that are seen, with their deletion vectors inline, and what is no file's.
+
+    A file that is removed is judged by what was seen `before`: its partition values are those of the columns that the
+    table had then.
+    """
 
     def is_seen(change: Change) -> bool:
         if not isinstance(change, FileChange):
             return True
-        known = removed.get(change.action.path) if isinstance(change.action, Remove) else None
-        return sight.sees(text_map(change.action.partition_values) if known is None else known[0])
+        is_gone = isinstance(change.action, Remove)
+        known = removed.get(change.action.path) if is_gone else None
+        values = text_map(change.action.partition_values) if known is None else known[0]
+        return (before if is_gone else sight).sees(values)
 
     seen = [(number, change) for number, change in changes if is_seen(change)]
     tracked = {

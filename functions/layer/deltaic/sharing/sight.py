@@ -13,13 +13,15 @@ from deltaic.delta.actions import Metadata
 from deltaic.delta.checksum import Totals
 from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.snapshot import Snapshot
+from deltaic.errors import TableUnreadable
 from deltaic.sharing.rights import Rights
 
 if TYPE_CHECKING:
     from deltaic.partition_filters.evaluated import Evaluated
 
 _ROW_TRACKING: Final = "delta.enablerowtracking"
-_GENERATED: Final = "delta.generationExpression"
+_UNTOLD: Final = {"delta.generationExpression", "delta.identity.highWaterMark"}
+"""What a column of the schema says that counts rows of others or names hidden columns; only writers need it."""
 _PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 
 
@@ -46,9 +48,9 @@ class Sight:
         """Return the filter that keeps what is seen and what the hints ask for; None for all files."""
         return pruning if self.kept is None else _Narrowed(self.kept, pruning)
 
-    def totals(self, snapshot: Snapshot) -> Totals:
-        """Return how many files of the version are seen, and their bytes."""
-        return snapshot.totals(self.narrowing(None))
+    def totals(self, snapshot: Snapshot, *, files_follow: bool = False) -> Totals:
+        """Return how many files of the version are seen, and their bytes; `files_follow` as for `Snapshot.totals`."""
+        return snapshot.totals(self.narrowing(None), files_follow=files_follow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,8 @@ class _Narrowed:
 def sight_of(rights: Rights, metadata: Metadata) -> Sight:
     """Return what rights come to under a version's metadata.
 
-    Raises TableUnreadable where their filters say nothing certain of that version's columns.
+    Raises TableUnreadable where their filters say nothing certain of that version's columns, and where one that is
+    hidden is no partition column.
     """
     if not rights.are_narrowed:
         return Sight(metadata)
@@ -98,26 +101,33 @@ def sight_of(rights: Rights, metadata: Metadata) -> Sight:
 
 
 def _without(metadata: Metadata, hidden: frozenset[str]) -> tuple[Metadata, frozenset[str]]:
-    """Return metadata as it is told where something is kept back, and the physical names of the hidden columns."""
-    configuration = {name: value for name, value in metadata.configuration.items() if name.lower() != _ROW_TRACKING}
-    if not hidden:
-        return msgspec.structs.replace(metadata, configuration=configuration), frozenset()
+    """Return metadata as it is told where something is kept back, and the physical names of the hidden columns.
+
+    Raises TableUnreadable where one of them is no partition column of that version: its values are in the files then,
+    or it is shown by another name.
+    """
+    partition_columns = {name.lower() for name in metadata.partition_columns}
+    if lost := sorted(hidden - partition_columns):
+        raise TableUnreadable(
+            "a hidden column of this table is no partition column of this version: the provider must correct what is "
+            "hidden, and other versions may still be read",
+            f"hidden and no partition columns: {', '.join(lost)}",
+        )
     schema = json.loads(metadata.schema_string)
     fields: Sequence[dict[str, Any]] = schema["fields"]
-    names = {str(one["name"]): (one.get("metadata") or {}).get(_PHYSICAL_NAME, one["name"]) for one in fields}
     schema["fields"] = [_told(one) for one in fields if one["name"].lower() not in hidden]
-    return (
-        msgspec.structs.replace(
-            metadata,
-            schema_string=json.dumps(schema, separators=(",", ":")),
-            partition_columns=[name for name in metadata.partition_columns if name.lower() not in hidden],
-            configuration=configuration,
-        ),
-        frozenset(physical for name, physical in names.items() if name.lower() in hidden),
+    configuration = {name: value for name, value in metadata.configuration.items() if name.lower() != _ROW_TRACKING}
+    told = msgspec.structs.replace(
+        metadata,
+        schema_string=json.dumps(schema, separators=(",", ":")),
+        partition_columns=[name for name in metadata.partition_columns if name.lower() not in hidden],
+        configuration=configuration,
+    )
+    return told, frozenset(
+        (one.get("metadata") or {}).get(_PHYSICAL_NAME, one["name"]) for one in fields if one["name"].lower() in hidden
     )
 
 
 def _told(column: dict[str, Any]) -> dict[str, Any]:
-    """Return a column of the schema without the expression that may name a hidden one; only writers need it."""
-    about = {name: value for name, value in (column.get("metadata") or {}).items() if name != _GENERATED}
+    about = {name: value for name, value in (column.get("metadata") or {}).items() if name not in _UNTOLD}
     return {**column, "metadata": about}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from deltaic.delta.log import DeltaLog
-from deltaic.delta.scan.file_batches import Position
+from deltaic.delta.scan.file_batches import FileBatch, Position
 from deltaic.delta.snapshot import Snapshot
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import ResponseFormat
@@ -89,8 +89,6 @@ class SnapshotQuery:
         scope = (self.table.identity, style.response_format, style.scheme, style.partition_columns, style.concealed)
         kept = self.sharing.memory.lines.of(scope, snapshot)
         batches = snapshot.scan(wanted, start=start)
-        if sight.concealed is not None and snapshot.has_deletion_vectors:
-            batches = with_own_vectors(self.sharing, self.table, batches)
         by_partition = response_format == "delta" and bool(snapshot.metadata.partition_columns)
         page = Page(batches, limit=limit, max_files=max_files, rows_before=rows_before, by_partition=by_partition)
         files = _Files(page, whole, kept, self.sharing.urls(self.table), self._signer())
@@ -129,8 +127,11 @@ class SnapshotQuery:
 
     def _lines(self, snapshot: Snapshot, files: _Files, style: FileStyle, tally: Tally) -> Iterator[bytes]:
         tally.other_lines += HEAD_LINES
-        yield head_lines(self.table, snapshot, style.response_format)
-        yield from file_lines(files.page, files.urls, style, files.kept, tally, whole=files.whole)
+        yield head_lines(self.table, snapshot, style.response_format, files_follow=True)
+        batches: Iterable[FileBatch] = files.page
+        if style.concealed is not None and style.response_format == "delta":
+            batches = with_own_vectors(self.sharing, self.table, batches)
+        yield from file_lines(batches, files.urls, style, files.kept, tally, whole=files.whole)
         if self.request.opts_into_end_stream or self.options.capabilities.include_end_stream_action:
             tally.other_lines += 1
             yield self._end(snapshot, files, style.response_format, expires=bool(tally.files))

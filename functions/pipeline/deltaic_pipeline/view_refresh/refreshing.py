@@ -2,14 +2,15 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from deltaic_pipeline.attempt import said_by_spark
+from deltaic_pipeline.attempt import said_by_spark, spark_failures
 from deltaic_pipeline.describing import set_properties
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.merging import refuse_undecided
@@ -163,7 +164,7 @@ class _Refresh:
         for version, _, mark in marks:
             if mark.get("run") == self._run and mark.get("policies") == self._policies:
                 versions = {str(name): int(of) for name, of in mark["sourceVersions"].items()}
-                found = self._told(before, version, {}, str(mark.get("full", "")), before.counted(self._spark))
+                found = self._told(version, {}, str(mark.get("full", "")), before.counted(self._spark), before.bytes())
                 return replace(found, source_versions=versions, repeated=True)
         if POLICY not in before.rows(self._spark).columns:
             raise PipelineError(f"at {before.location} lies a table that is no view's: give the view another location.")
@@ -172,13 +173,15 @@ class _Refresh:
     def _first(self) -> Refreshed:
         """Make the table: no rows are there to compare with."""
         why = "it is the first refresh"
-        rows = self._evaluation.rows(self._rows, self._wanted)
-        self._check_columns(rows, None)
-        stand = self._stand(0)
+        self._check_columns(self._columns, None)
+        rows, stand = self._evaluation.rows(self._rows, self._wanted), self._stand(0)
         applying.create(self._spark, rows, self._definition.location, self._definition.key, self._writer(stand, why))
-        table = self._written(stand)
-        found = self._told(table, table.version, {}, why, table.counted(self._spark))
-        return replace(found, inserted=sum(found.rows.values()))
+        version, actions = self._written(stand)
+        counts: Counter[str] = Counter()
+        for add in (action["add"] for action in actions if "add" in action):
+            counts[add["partitionValues"][POLICY]] += int(json.loads(add["stats"])["numRecords"])
+        changes = {policy: Counts(count, 0, 0) for policy, count in counts.items()}
+        return self._told(version, changes, why, counts, _growth(actions))
 
     def _next(self, before: Seen, marks: Sequence[Mark]) -> Refreshed:
         stood = Stand.of(before)
@@ -186,21 +189,21 @@ class _Refresh:
         there = before.counted(self._spark)
         gone = sorted(there.keys() - {policy.policy for policy in self._wanted})
         if not gone and self._unchanged(stood, plan, marks):
-            return self._told(before, before.version, {}, "", there)
+            return self._told(before.version, {}, "", there, before.bytes())
         key = self._definition.key
         if key and (stood is None or stood.definition != self._digest):
             # The table's rows may have been made with another key: they are compared as a whole, this time.
             refuse_undecided(self._evaluation.rows(self._rows, self._wanted), [POLICY, *key])
             key = ()
         try:
-            feed = self._feed(stood, plan)
-        except _Unfollowed as failure:
-            feed, plan = None, _Plan((), self._wanted, failure.why)
-        from pyspark import StorageLevel
-
-        changed = self._changed(before, feed, plan, gone).persist(StorageLevel.DISK_ONLY)
+            changed, counts = self._computed(before, stood, plan, gone, key)
+        except spark_failures():
+            why = self._unfollowed(stood, plan)
+            if not why:
+                raise
+            plan = _Plan((), self._wanted, why)
+            changed, counts = self._computed(before, stood, plan, gone, key)
         try:
-            counts = counted_by_key(by_key(changed, key), key) if key else counted_as_rows(changed)
             stand = self._stand(0 if stood is None else stood.number + 1)
             writer = self._writer(stand, plan.why)
             if counts:
@@ -209,13 +212,14 @@ class _Refresh:
                 # A policy that is new and has no rows must not be thought to stand where the others did.
                 applying.append(self._spark, as_rows(changed, None), self._definition.location, writer)
             else:
-                return self._told(before, before.version, {}, plan.why, there)
+                return self._told(before.version, {}, plan.why, there, before.bytes())
         finally:
             changed.unpersist()
-        table = self._written(stand)
-        rows = {policy: count + _growth(counts.get(policy)) for policy, count in there.items()}
-        rows |= {policy: _growth(count) for policy, count in counts.items() if policy not in there}
-        return self._told(table, table.version, counts, plan.why, rows)
+        version, actions = self._written(stand)
+        rows = Counter(there)
+        for policy, count in counts.items():
+            rows[policy] += count.inserted - count.deleted
+        return self._told(version, counts, plan.why, rows, before.bytes() + _growth(actions))
 
     def _plan(self, stood: Stand | None) -> _Plan:
         why = self._why_full(stood)
@@ -254,32 +258,43 @@ class _Refresh:
             return stood.source_version == self._source.version
         return plan.why != CLOCK_IS_ASKED and bool(marks) and marks[0][2].get("sourceVersions") == self._versions
 
+    def _computed(
+        self, before: Seen, stood: Stand | None, plan: _Plan, gone: Sequence[str], key: Sequence[str]
+    ) -> "tuple[DataFrame, dict[str, Counts]]":
+        """Compute the net changes, which are kept on disk until they are let go of, and count them."""
+        from pyspark import StorageLevel
+
+        changed = self._changed(before, stood, plan, gone).persist(StorageLevel.DISK_ONLY)
+        try:
+            return changed, counted_by_key(by_key(changed, key), key) if key else counted_as_rows(changed)
+        except BaseException:
+            changed.unpersist()
+            raise
+
     def _feed(self, stood: Stand | None, plan: _Plan) -> "DataFrame | None":
-        """Return what changed at the source since the last refresh, None where nothing is followed.
-
-        Raises `_Unfollowed` when the source's log no longer tells.
-        """
-        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-        from pyspark.errors import PySparkException
-
+        """Return what changed at the source since the last refresh; None where nothing is followed."""
         if not plan.followed or stood is None or stood.source_version == self._source.version:
             return None
-        first = stood.source_version + 1
-        options = {"readChangeFeed": "true", "startingVersion": str(first), "endingVersion": str(self._source.version)}
-        feed = self._spark.read.format("delta").options(**options).load(spark_path(self._source.location))
-        try:
-            # Delta looks at the log when it plans, and at files when they are read: one of them may be gone.
-            feed.count()
-        except (PySparkException, Py4JJavaError) as failure:
-            said = said_by_spark(failure)
-            raise _Unfollowed(f"the source no longer tells its changes since version {first}: {said}") from failure
-        return feed
+        first, last = str(stood.source_version + 1), str(self._source.version)
+        options = {"readChangeFeed": "true", "startingVersion": first, "endingVersion": last}
+        return self._spark.read.format("delta").options(**options).load(spark_path(self._source.location))
 
-    def _changed(self, before: Seen, feed: "DataFrame | None", plan: _Plan, gone: Sequence[str]) -> "DataFrame":
+    def _unfollowed(self, stood: Stand | None, plan: _Plan) -> str:
+        """Return why the source's changes cannot be read, if that is why Spark failed."""
+        try:
+            feed = self._feed(stood, plan)
+            if feed is not None:
+                # Delta looks at the log when it plans, and at files when they are read: one of them may be gone.
+                feed.count()
+        except spark_failures() as failure:
+            return f"the source no longer tells its changes: {said_by_spark(failure)}"
+        return ""
+
+    def _changed(self, before: Seen, stood: Stand | None, plan: _Plan, gone: Sequence[str]) -> "DataFrame":
         """Return the net changes (lazily)."""
         from pyspark.sql import functions
 
-        there, columns = before.rows(self._spark), self._columns
+        there, columns, feed = before.rows(self._spark), self._columns, self._feed(stood, plan)
         self._check_columns(columns, there)
         gained, lost = columns, columns
         if feed is not None:
@@ -345,11 +360,11 @@ class _Refresh:
 
     def _told(
         self,
-        table: Seen,
         version: int,
         counts: Mapping[str, Counts],
         why: str,
         rows: Mapping[str, int],
+        size: int,
     ) -> Refreshed:
         return Refreshed(
             version,
@@ -359,20 +374,22 @@ class _Refresh:
             sum(count.updated for count in counts.values()),
             sum(count.deleted for count in counts.values()),
             {policy.policy: rows.get(policy.policy, 0) for policy in self._wanted},
-            table.bytes(),
+            size,
             repeated=False,
         )
 
-    def _written(self, stand: Stand) -> Seen:
-        """Return the table as the commit left it, described; raises `PipelineError` if its log lacks the commit."""
+    def _written(self, stand: Stand) -> tuple[int, list[dict[str, Any]]]:
+        """Return the version and the actions of the commit; raises `PipelineError` if it is not in the log."""
         table = _table(self._spark, self._definition.name, self._definition.location)
-        if table.transactions().get(stand.application) != stand.version:
+        actions = table.last_commit(self._spark)
+        ours = {"appId": stand.application, "version": stand.version}
+        if not any(ours.items() <= action.get("txn", {}).items() for action in actions):
             raise PipelineError(
                 f"the commit of {self._run} is not in the log of {self._definition.location}: "
                 "another writer that does not take the table's lease has overwritten it. Run the job again."
             )
         self._describe(table.version, datetime.now(UTC).isoformat(timespec="milliseconds"), self._versions)
-        return table
+        return table.version, actions
 
     @cached_property
     def _evaluation(self) -> Evaluation:
@@ -413,23 +430,12 @@ class _Refresh:
         return _short(json.dumps(said, sort_keys=True))
 
 
-class _Unfollowed(Exception):
-    """Why the source's changes cannot be followed."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
-
-
 @contextmanager
 def _said_of(definition: Definition, wanted: Sequence[Wanted]) -> Iterator[None]:
     """Name the view in what Spark refuses, and the property whose value it cannot cast."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
     try:
         yield
-    except (PySparkException, Py4JJavaError) as failure:
+    except spark_failures() as failure:
         said = said_by_spark(failure)
         name = at_fault(said, wanted)
         cause = f"the recipients' property '{name}' has a value that its SQL cannot take: " if name else ""
@@ -463,8 +469,10 @@ def _shaped(rows: "DataFrame", columns: "DataFrame") -> "DataFrame":
     ))  # fmt: skip
 
 
-def _growth(count: Counts | None) -> int:
-    return 0 if count is None else count.inserted - count.deleted
+def _growth(actions: Sequence[Mapping[str, Any]]) -> int:
+    """Return by how many bytes a commit has made the table larger."""
+    added = sum(int(action["add"]["size"]) for action in actions if "add" in action)
+    return added - sum(int(action["remove"].get("size") or 0) for action in actions if "remove" in action)
 
 
 def _short(text: str) -> str:

@@ -29,6 +29,7 @@ class Seen:
     """The columns with their types and physical names as canonical JSON: the same text, the same columns."""
 
     properties: Mapping[str, str]
+    log: Any
     snapshot: Any
 
     def transactions(self) -> dict[str, int]:
@@ -36,6 +37,14 @@ class Seen:
         written = self.snapshot.setTransactions()
         found = [written.apply(number) for number in range(written.size())]
         return {str(one.appId()): int(one.version()) for one in found}
+
+    def last_commit(self, spark: "SparkSession") -> list[dict[str, Any]]:
+        """Return the actions of the commit that made this version, without computing the table's state."""
+        jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- as in `seen`
+        names = jvm.org.apache.spark.sql.delta.util.FileNames
+        path = names.unsafeDeltaFile(self.log.logPath(), self.version)
+        lines = self.log.store().read(path, self.log.newDeltaHadoopConf())
+        return [json.loads(line) for line in jvm.scala.jdk.javaapi.CollectionConverters.asJava(lines)]
 
     def bytes(self) -> int:
         """Return the size of all its data files."""
@@ -74,6 +83,7 @@ def seen(spark: "SparkSession", location: str) -> Seen | None:
         str(metadata.id()),
         json.dumps(_shape(json.loads(metadata.schemaString())), sort_keys=True),
         properties,
+        log,
         snapshot,
     )
 

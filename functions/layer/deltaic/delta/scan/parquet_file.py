@@ -104,6 +104,7 @@ class ParquetFile:
         if size is not None:
             check_length(path, self.size, size)
         self._held: Blocks = [(self.size - len(data), memoryview(data))]
+        self._lent: Blocks = []
         reader = self._opened(self._held, None)
         self.footer: FileMetaData = reader.metadata
         self.schema: pa.Schema = reader.schema_arrow
@@ -127,6 +128,10 @@ class ParquetFile:
         """Let go of fetched bytes, unless they are the whole of a small file."""
         if self._held and self._held[0][0] > 0:
             self._held = []
+
+    def lend(self, blocks: Blocks) -> None:
+        """Keep fetched blocks for the next call of `fetch`, which is about to ask for them."""
+        self._lent = blocks
 
     def open_reader(self, blocks: Blocks, *, buffered: bool = False) -> ParquetReader:
         """Return pyarrow's reader over these blocks; the footer is parsed once only."""
@@ -164,7 +169,7 @@ class ParquetFile:
 
     def fetch(self, ranges: Sequence[tuple[int, int]]) -> Blocks:
         """Return these ranges, by at most one call to the store; what is in memory already is not fetched."""
-        held = self._held
+        held, self._lent = self._held + self._lent, []
         missing = [span for span in ranges if find(held, *span) is None]
         if not all(0 <= start <= end <= self.size for start, end in missing):
             raise TableUnreadable(

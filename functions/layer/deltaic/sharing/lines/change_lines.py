@@ -1,6 +1,6 @@
 """One change of a commit on the wire: an add, remove or cdc action, signed, with version and time."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -30,13 +30,18 @@ class ChangeLines:
     scheme: FileIdHash
     partition_columns: Sequence[str]
     """Those that the client knows of."""
-    concealed: frozenset[str] | None = None
-    """As in `FileStyle`."""
 
-    def line(self, commit: CommitChanges, change: FileChange, removed: Mapping[str, RemovedFile]) -> bytes:
+    def line(
+        self,
+        commit: CommitChanges,
+        change: FileChange,
+        removed: Mapping[str, RemovedFile],
+        concealed: frozenset[str] | None = None,
+    ) -> bytes:
         """Return the line of one change; every change carries version and timestamp, which streams are built on.
 
-        `removed` is what `find_removed` found of the commit's removes that do not tell it themselves.
+        `removed` is what `find_removed` found of the commit's removes that do not tell it themselves; `concealed` is as
+        in `FileStyle`.
         """
         action = change.action
         kind: ActionKind = "cdf"
@@ -47,14 +52,14 @@ class ChangeLines:
             kind, vector = "remove", action.deletion_vector
             if (known := removed.get(action.path)) is not None:
                 partition_values, size = known
-        tracked = None if isinstance(action, AddCdcFile) or self.concealed is not None else action
+        tracked = None if isinstance(action, AddCdcFile) or concealed is not None else action
         return lines.file(
             self.response_format,
             lines.FileAction(
                 kind=kind,
                 url=self.urls.url(action.path),
                 id=lines.file_id(action.path, self.scheme),
-                partition_values=self._named(text_map(partition_values)),
+                partition_values=self._named(text_map(partition_values), concealed or ()),
                 size=size or 0,
                 stats=None if stats is None else text(stats),
                 version=commit.version,
@@ -67,9 +72,9 @@ class ChangeLines:
             ),
         )
 
-    def _named(self, values: dict[str, str | None]) -> dict[str, str | None]:
+    def _named(self, values: dict[str, str | None], hidden: Collection[str]) -> dict[str, str | None]:
         """Add the columns that the log leaves out, as Spark's removes do where the value is null; drop hidden ones."""
-        values = {name: value for name, value in values.items() if name not in (self.concealed or ())}
+        values = {name: value for name, value in values.items() if name not in hidden}
         if self.response_format == "delta":
             return values
         return values | {name: None for name in self.partition_columns if name not in values}

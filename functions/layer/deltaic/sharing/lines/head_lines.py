@@ -15,18 +15,19 @@ from deltaic.sharing.sight import sight_of
 HEAD_LINES: Final = 2
 
 
-def head_lines(
+def head_lines(  # noqa: PLR0913 -- what the two lines tell
     table: SharedTable,
     snapshot: Snapshot,
     response_format: ResponseFormat,
     *,
     version: int | None = None,
     protocol_version: int | None = None,
+    files_follow: bool = False,
 ) -> bytes:
     """Return the protocol and the metaData line, the same bytes at every call for one snapshot.
 
     `version` is written into the metaData, `protocol_version` into the protocol (delta format), where they are asked
-    for.
+    for. `files_follow` says that files of the version come next.
     """
     protocol = lines.protocol(
         response_format,
@@ -34,7 +35,7 @@ def head_lines(
         version=protocol_version,
     )
     sight = sight_of(table.rights, snapshot.metadata)
-    num_files, size = sight.totals(snapshot)
+    num_files, size = sight.totals(snapshot, files_follow=files_follow)
     described = wire_metadata(table, sight.metadata, version=version)
     return protocol + lines.metadata(response_format, replace(described, num_files=num_files, size=size))
 

@@ -1,0 +1,90 @@
+"""A refresh may die after any request that changes something: repeated, it ends as one that lived.
+
+The session survives and its requests do not. The point between the rows and the properties that tell of them is played
+in every run of the tests; `DELTAIC_DEATHS=all` plays each one there is.
+"""
+
+import json
+import os
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from datasets.death import living
+from deltaic.errors import DeltaicError
+from deltaic_ops.local.embedded import EmbeddedAws
+from deltaic_pipeline.view_refresh.definition import Definition, SourceTable, Wanted
+from deltaic_pipeline.view_refresh.refreshing import refresh
+from faults.proxy import Proxy
+from views.made import counted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(3600),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+BUCKET = "mortal-views"
+WANTED = [Wanted("eu", {"region": "EU"}), Wanted("us", {"region": "US"})]
+SQL = "SELECT id, name FROM source WHERE region = current_recipient('region')"
+
+
+def test_a_refresh_that_dies_anywhere_is_repeated_without_a_row_twice(
+    spark: "SparkSession", aws_session: boto3.Session, embedded_aws: EmbeddedAws, tmp_path: Path
+) -> None:
+    s3 = aws_session.client("s3", endpoint_url=embedded_aws.endpoint)
+    s3.create_bucket(Bucket=BUCKET)
+    jvm: Any = spark.sparkContext._jvm
+    source = SourceTable("a.b.source", f"{tmp_path}/source")
+
+    def run(name: str, wanted: list[Wanted], known: list[str], run_id: str) -> bool:
+        view = Definition("a.b.view", f"s3://{BUCKET}/{name}", SQL, source)
+        return refresh(spark.newSession(), view, wanted, known, run_id).repeated
+
+    def objects(name: str) -> dict[str, bytes]:
+        listed = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"{name}/").get("Contents", [])
+        keys = [item["Key"] for item in listed]
+        return {key[len(name) :]: s3.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys}
+
+    def state(name: str) -> Any:
+        commits = [body for key, body in objects(name).items() if key.endswith(".json")]
+        actions = [json.loads(line) for body in commits for line in body.split(b"\n") if line]
+        marks = [action["commitInfo"].get("userMetadata") for action in actions if "commitInfo" in action]
+        shown: Any = spark.sql(f"SHOW TBLPROPERTIES delta.`s3a://{BUCKET}/{name}`").collect()
+        told = {row["key"]: row["value"] for row in shown if row["key"].startswith("deltaic.view.")}
+        told.pop("deltaic.view.refreshedAt")
+        rows = counted(spark.read.format("delta").load(f"s3a://{BUCKET}/{name}"))
+        return rows, Counter(mark for mark in marks if mark), told, len(commits)
+
+    with Proxy(embedded_aws.endpoint).open() as proxy:
+        hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
+        hadoop.set(f"fs.s3a.bucket.{BUCKET}.endpoint", proxy.url)
+        hadoop.set(f"fs.s3a.bucket.{BUCKET}.connection.expect.continue", "false")
+        rows = "(1, 'a', 'EU'), (2, 'b', 'US'), (2, 'b', 'US'), (3, 'c', 'AS') AS t(id, name, region)"
+        made = f"CREATE TABLE delta.`{source.location}` USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)"
+        spark.sql(f"{made} AS SELECT * FROM VALUES {rows}")  # noqa: S608
+        with living(proxy):
+            run("lived", WANTED[:1], [], "first")
+        before = objects("lived")
+        spark.sql(f"UPDATE delta.`{source.location}` SET name = 'z' WHERE id = 1")  # noqa: S608
+        with living(proxy) as life:
+            run("lived", WANTED, ["eu"], "second")
+        expected = state("lived")
+        last = life.changes - 1
+        for point in range(1, life.changes) if os.environ.get("DELTAIC_DEATHS") == "all" else [last]:
+            name = f"died-{point}"
+            for key, body in before.items():
+                s3.put_object(Bucket=BUCKET, Key=f"{name}{key}", Body=body)
+            with living(proxy, point), suppress(DeltaicError):
+                run(name, WANTED, ["eu"], "second")
+            jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+            with living(proxy):
+                repeated = run(name, WANTED, ["eu"], "second")
+            assert state(name) == expected, f"died after {point} of {life.changes} changes"
+            assert repeated or point < last
