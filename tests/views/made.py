@@ -78,8 +78,7 @@ class Made:
         session.read.format("delta").load(f"{self.folder}/source").createOrReplaceTempView("source")
         found: Counter[str] = Counter()
         for name, values in policies.items():
-            written = _written(self.sql, values)
-            rows = session.sql(written)
+            rows = session.sql(written(self.sql, values))
             found += counted(rows.selectExpr(f"'{name}' AS {POLICY}", *(f"`{column}`" for column in rows.columns)))
         return found
 
@@ -122,7 +121,7 @@ def _split(rows: "DataFrame") -> list[tuple[str, dict[str, Any]]]:
     return [(row["_change_type"], {name: row[name] for name in row if name not in FED}) for row in found]
 
 
-def _written(sql: str, values: Values) -> str:
+def written(sql: str, values: Values) -> str:
     return ASKED.sub(lambda match: _literal(values[match[2]], match[1]), sql)
 
 

@@ -24,7 +24,7 @@ from deltaic.sharing.first_version import Numbered, first_changes
 from deltaic.sharing.lines.change_lines import ChangeLines, RemovedFile, check_place, find_removed
 from deltaic.sharing.lines.head_lines import HEAD_LINES, head_lines, wire_metadata
 from deltaic.sharing.seen_changes import divides_updates, seen_changes
-from deltaic.sharing.sight import Sight, sight_of
+from deltaic.sharing.sight import Sight, check_hidden, sight_of
 from deltaic.sharing.snapshots import negotiate
 from deltaic.sharing.weight import weight_of
 from deltaic.storage.urls import TableUrls
@@ -132,6 +132,7 @@ class Range:
             start = self.head if self.head.version == self.first else self.log.snapshot(self.first)
             protocol, metadata = start.protocol, start.metadata
             live |= features.live_features(protocol, metadata)
+            check_hidden(self.table.rights, protocol)
             self._check_recorded(metadata, self.first)
         kept: list[_Commit] = []
         room, files = _KEPT_BYTES, 0
@@ -140,6 +141,7 @@ class Range:
             if commit.protocol is not None:
                 protocol = commit.protocol
                 features.check_readable(protocol)
+                check_hidden(self.table.rights, protocol)
             if commit.metadata is not None:
                 metadata = commit.metadata
                 self._check_recorded(metadata, commit.version)

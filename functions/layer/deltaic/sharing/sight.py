@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltaic.delta.actions import Metadata
+from deltaic.delta.actions import Metadata, Protocol
 from deltaic.delta.checksum import Totals
 from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.snapshot import Snapshot
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 _ROW_TRACKING: Final = "delta.enablerowtracking"
 _UNTOLD: Final = {"delta.generationExpression", "delta.identity.highWaterMark"}
 """What a column of the schema says that counts rows of others or names hidden columns; only writers need it."""
+_WRITTEN: Final = frozenset({
+    "materializePartitionColumns", "icebergCompatV1", "icebergCompatV2", "icebergCompatV3",
+})  # fmt: skip
+"""Features of writers that put partition values into the files too (Delta protocol)."""
 _PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 
 
@@ -98,6 +102,15 @@ def sight_of(rights: Rights, metadata: Metadata) -> Sight:
     shown, concealed = _without(metadata, rights.hidden)
     kept = evaluate(rights.filters, rights.properties, metadata) if rights.filters else None
     return Sight(shown, kept, concealed)
+
+
+def check_hidden(rights: Rights, protocol: Protocol) -> None:
+    """Raise TableUnreadable where the values of hidden columns stand in the files, which are read whole."""
+    if rights.hidden and (written := _WRITTEN.intersection(protocol.writer_features or ())):
+        raise TableUnreadable(
+            "a hidden column of this table is written into its files: its provider must show it, or stop writing it",
+            f"columns are hidden, and the table has {', '.join(sorted(written))}",
+        )
 
 
 def _without(metadata: Metadata, hidden: frozenset[str]) -> tuple[Metadata, frozenset[str]]:

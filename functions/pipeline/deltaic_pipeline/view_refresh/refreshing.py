@@ -185,8 +185,8 @@ class _Refresh:
 
     def _next(self, before: Seen, marks: Sequence[Mark]) -> Refreshed:
         stood = Stand.of(before)
-        plan = self._plan(stood)
         there = before.counted(self._spark)
+        plan = self._plan(stood, there)
         gone = sorted(there.keys() - {policy.policy for policy in self._wanted})
         if not gone and self._unchanged(stood, plan, marks):
             return self._told(before.version, {}, "", there, before.bytes())
@@ -208,9 +208,6 @@ class _Refresh:
             writer = self._writer(stand, plan.why)
             if counts:
                 self._apply(changed, counts, before, there, key, writer)
-            elif self._stands_elsewhere(stood):
-                # A policy that is new and has no rows must not be thought to stand where the others did.
-                applying.append(self._spark, as_rows(changed, None), self._definition.location, writer)
             else:
                 return self._told(before.version, {}, plan.why, there, before.bytes())
         finally:
@@ -221,12 +218,15 @@ class _Refresh:
             rows[policy] += count.inserted - count.deleted
         return self._told(version, counts, plan.why, rows, before.bytes() + _growth(actions))
 
-    def _plan(self, stood: Stand | None) -> _Plan:
+    def _plan(self, stood: Stand | None, there: Mapping[str, int]) -> _Plan:
         why = self._why_full(stood)
         if why:
             return _Plan((), self._wanted, why)
-        followed = [policy for policy in self._wanted if policy.policy in self._known]
-        return _Plan(followed, [policy for policy in self._wanted if policy.policy not in self._known], "")
+        # Without rows nothing shows that a policy stands where the others do: it may have been empty at a later version,
+        # or the catalog is older than the table, as a restored one.
+        standing = self._known & {policy for policy, count in there.items() if count}
+        followed = [policy for policy in self._wanted if policy.policy in standing]
+        return _Plan(followed, [policy for policy in self._wanted if policy.policy not in standing], "")
 
     def _why_full(self, stood: Stand | None) -> str:
         if stood is None:
@@ -247,11 +247,6 @@ class _Refresh:
         if changes and self._source.properties.get("delta.enableChangeDataFeed", "false").lower() != "true":
             return "the source has no change feed (delta.enableChangeDataFeed)"
         return ""
-
-    def _stands_elsewhere(self, stood: Stand | None) -> bool:
-        """Tell whether a new policy was computed at a later version of a source whose changes are followed."""
-        new = any(policy.policy not in self._known for policy in self._wanted)
-        return new and self._sql.row_wise and (stood is None or stood.source_version < self._source.version)
 
     def _unchanged(self, stood: Stand | None, plan: _Plan, marks: Sequence[Mark]) -> bool:
         """Tell without computing anything that the rows are as they shall be."""

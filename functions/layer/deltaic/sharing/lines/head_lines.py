@@ -10,7 +10,7 @@ from deltaic.delta.snapshot import Snapshot
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import ResponseFormat
 from deltaic.sharing.context import SharedTable
-from deltaic.sharing.sight import sight_of
+from deltaic.sharing.sight import check_hidden, sight_of
 
 HEAD_LINES: Final = 2
 
@@ -34,6 +34,7 @@ def head_lines(  # noqa: PLR0913 -- what the two lines tell
         msgspec.json.decode(snapshot.protocol.raw) if response_format == "delta" else None,
         version=protocol_version,
     )
+    check_hidden(table.rights, snapshot.protocol)
     sight = sight_of(table.rights, snapshot.metadata)
     num_files, size = sight.totals(snapshot, files_follow=files_follow)
     described = wire_metadata(table, sight.metadata, version=version)
