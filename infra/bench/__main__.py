@@ -33,6 +33,7 @@ def main() -> int:
     parser.add_argument("--report", type=Path, default=Path(__file__).parent, help="where the report is written")
     parser.add_argument("--warm", type=int, default=5, help="warm queries of each table")
     parser.add_argument("--no-report", action="store_true", help="print only")
+    parser.add_argument("--add", action="store_true", help="replace in the report only what this run measures again")
     parser.add_argument("--strict", action="store_true", help="exit 1 if a bar is missed")
     said = parser.parse_args()
     if said.warm < 1:
@@ -44,7 +45,8 @@ def main() -> int:
     figures = _measure(said.state.resolve(), sizes, said.warm, said.beside)
     print(table(figures))
     if not said.no_report:
-        report.write(figures, said.report, report.machine(busy))
+        known, machine = report.read(said.report) if said.add else ([], report.machine(busy))
+        report.write(report.renewed(known, figures), said.report, machine)
         _say(f"written: {said.report / 'report.md'}")
     missed = [one for one in figures if one.holds is False]
     _say(f"{len(missed)} of {sum(one.bar is not None for one in figures)} bars missed")

@@ -3,6 +3,7 @@
 import json
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -38,6 +39,20 @@ def write(figures: Sequence[Figure], folder: Path, machine: Mapping[str, object]
     page += _viewed(folder / views.NAME)
     page += _large(folder / layers.NAME)
     (folder / "report.md").write_text("\n".join(page) + "\n")
+
+
+def read(folder: Path) -> tuple[list[Figure], Mapping[str, object]]:
+    """Return the figures of the last report, and the machine that they are of."""
+    said = json.loads((folder / "figures.json").read_text())
+    names = [field.name for field in fields(Figure)]
+    return [Figure(**{name: one[name] for name in names}) for one in said["figures"]], said["machine"]
+
+
+def renewed(known: Sequence[Figure], figures: Sequence[Figure]) -> list[Figure]:
+    """Return figures with those in the place of the same ones that are known, and new ones behind."""
+    latest = {(one.subject, one.name): one for one in figures}
+    kept = [latest.pop((one.subject, one.name), one) for one in known]
+    return [*kept, *latest.values()]
 
 
 def machine(busy: float) -> dict[str, object]:

@@ -222,8 +222,8 @@ class _Refresh:
         why = self._why_full(stood)
         if why:
             return _Plan((), self._wanted, why)
-        # Without rows nothing shows that a policy stands where the others do: it may have been empty at a later version,
-        # or the catalog is older than the table, as a restored one.
+        # Without rows nothing shows that a policy stands where the others do: it may have been empty at a later
+        # version, or the catalog is older than the table, as a restored one.
         standing = self._known & {policy for policy, count in there.items() if count}
         followed = [policy for policy in self._wanted if policy.policy in standing]
         return _Plan(followed, [policy for policy in self._wanted if policy.policy not in standing], "")
