@@ -241,7 +241,7 @@ commits = st.one_of(
 )
 # The simplest story of all is told first, and tells little: it does not count.
 @given(data=st.data(), sql=st.sampled_from(SQLS), told=st.integers(0, 1 << 32).filter(bool))
-def test_everyone_reads_the_sql_said_for_them(
+def test_everyone_reads_the_sql_said_for_them(  # noqa: PLR0917 -- pytest passes by name
     spark: "SparkSession",
     provider: tuple[CatalogAdmin, Catalog, str],
     tmp_path_factory: pytest.TempPathFactory,
