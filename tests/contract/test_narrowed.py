@@ -404,9 +404,9 @@ def every_answer(place: Place, who: str) -> Iterator[Reply]:
     recipient = place.people[who]
     for path in ("/shares", f"/shares/{SHARE}/all-tables", f"/shares/{SHARE}/schemas/d/tables"):
         yield recipient.get(path)
-    for name in ("orders", "hidden", "vectors", "since_3", "listed"):
+    for name in ("listed", "orders", "hidden", "vectors", "since_3"):
         last = 2 if name == "vectors" else 7
-        for capabilities in (PARQUET, DELTA, f"{DELTA};includeendstreamaction=true"):
+        for capabilities in (PARQUET, f"{DELTA};includeendstreamaction=true"):
             table = place.table(name, who, capabilities)
             yield table.at()
             for version in range(last + 1):
