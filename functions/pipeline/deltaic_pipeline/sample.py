@@ -34,7 +34,9 @@ SHARE = "vaccine_share"
 SCHEMA = "acme_vaccine_data"
 PATIENTS = TableName(SHARE, SCHEMA, "vaccine_patients")
 INGREDIENTS = TableName(SHARE, SCHEMA, "vaccine_ingredients")
-MY_SITE = TableName(SHARE, SCHEMA, "my_site")
+MY_SITE = TableName("site_share", SCHEMA, "my_site")
+"""In a share of its own: who holds it reaches nothing of the tables that it is made of."""
+
 SITE = "site"
 """The property of recipients that the view asks for."""
 

@@ -73,7 +73,7 @@ def demo(
                 tell(stack.endpoint)
             # What follows talks to AWS as any tool of the provider would: by the ordinary variables.
             os.environ.update(stack.environment)
-            with step(progress, f"Granting the share to {RECIPIENT}, {' and '.join(SITES)}"):
+            with step(progress, f"Granting shares to {RECIPIENT}, {' and '.join(SITES)}"):
                 _grant()
             _publish(progress)
             profiles = {recipient: Path(f"{recipient}.share") for recipient in SITES}
@@ -107,19 +107,20 @@ def _admin() -> "CatalogAdmin":
 
 
 def _grant() -> None:
-    """Let one recipient read the share, and two who differ in a property."""
+    """Let one recipient read the tables, and two who differ in a property the view of them."""
     from deltaic.errors import AlreadyExists
-    from deltaic_pipeline.sample import SHARE, SITE
+    from deltaic_pipeline.sample import MY_SITE, SHARE, SITE
 
     admin = _admin()
-    with suppress(AlreadyExists):
-        admin.shares.create(SHARE)
+    for share in (SHARE, MY_SITE.share):
+        with suppress(AlreadyExists):
+            admin.shares.create(share)
     for recipient in (RECIPIENT, *SITES):
         properties = {SITE: SITES[recipient]} if recipient in SITES else {}
         with suppress(AlreadyExists):
             admin.recipients.create(recipient, comment="reads the demo", properties=properties)
         with suppress(AlreadyExists):
-            admin.grants.create(recipient, SHARE)
+            admin.grants.create(recipient, MY_SITE.share if recipient in SITES else SHARE)
 
 
 def _publish(progress: "Progress") -> None:
@@ -163,12 +164,14 @@ def _published(admin: "CatalogAdmin") -> bool:
 
 def _view(admin: "CatalogAdmin") -> "View":
     """Return the view of the vaccinations of one's own site; made if it is not there."""
-    from deltaic.errors import NotFound
+    from deltaic.errors import AlreadyExists, NotFound
     from deltaic_pipeline.sample import MY_SITE, MY_SITE_SQL, PATIENTS, SITE
 
     try:
         return admin.views.get(MY_SITE.share, MY_SITE.schema, MY_SITE.table)
     except NotFound:
+        with suppress(AlreadyExists):
+            admin.schemas.create(MY_SITE.share, MY_SITE.schema)
         return admin.views.create(
             MY_SITE.share,
             MY_SITE.schema,
