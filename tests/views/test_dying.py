@@ -1,7 +1,8 @@
 """A refresh may die after any request that changes something: repeated, it ends as one that lived.
 
-The session survives and its requests do not. The point between the rows and the properties that tell of them is played
-in every run of the tests; `DELTAIC_DEATHS=all` plays each one there is.
+The session survives and its requests do not. It takes minutes, and is played where `DELTAIC_DEATHS` is set: `last`, the
+point between the rows and the properties that tell of them, or `all` there are. What is killed between the rows and the
+catalog is played in every run of the tests (test_recipients).
 """
 
 import json
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.spark,
+    pytest.mark.skipif("DELTAIC_DEATHS" not in os.environ, reason="DELTAIC_DEATHS=last or all plays them"),
     pytest.mark.timeout(3600),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]

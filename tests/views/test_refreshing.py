@@ -1,6 +1,7 @@
 """A view's refresh: every policy's rows, in one commit, whose change feed shows what changed and no more."""
 
 import json
+import os
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -20,6 +21,10 @@ pytestmark = [
     # pyspark leaves the socket over which rows are collected to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
+
+long = pytest.mark.skipif(
+    "DELTAIC_VIEWS" not in os.environ, reason="DELTAIC_VIEWS=1 (or more, for laws) plays the long stories too"
+)
 
 EU: dict[str, Values] = {"p-eu": {"region": "EU"}}
 US: dict[str, Values] = {"p-us": {"region": "US"}}
@@ -114,24 +119,6 @@ def test_with_a_key_a_row_is_updated_and_never_across_policies(spark: "SparkSess
     assert made.version() == at
 
 
-def test_policies_come_and_go_with_the_changes_of_the_others(spark: "SparkSession", tmp_path: Path) -> None:
-    made = Made(spark, tmp_path, OF_REGION)
-    made.source_of(COLUMNS, FOUR)
-    made.refresh(EU)
-    made.run("INSERT INTO {source} VALUES (5, 'e', 'EU'), (6, 'f', 'AS')")
-    asia: dict[str, Values] = {"p-as": {"region": "AS"}}
-    found = refreshed_exactly(made, EU | US | asia)
-    assert kinds(made, found.version) == {"insert": 3}
-    assert found.full_because == ""
-    found = refreshed_exactly(made, US)
-    assert kinds(made, found.version) == {"delete": 4}
-    # A policy without rows begins where the others stand, though they have not changed either.
-    made.run("INSERT INTO {source} VALUES (8, 'h', 'AF')", "DELETE FROM {source} WHERE id = 8")
-    assert refreshed_exactly(made, US | {"p-af": {"region": "AF"}}).rows == {"p-us": 1, "p-af": 0}
-    made.run("INSERT INTO {source} VALUES (8, 'h', 'AF')")
-    assert refreshed_exactly(made, US | {"p-af": {"region": "AF"}}).rows == {"p-us": 1, "p-af": 1}
-
-
 def test_masks_lists_and_expressions_are_made_in_one_pass(spark: "SparkSession", tmp_path: Path) -> None:
     made = Made(
         spark,
@@ -154,6 +141,7 @@ def test_masks_lists_and_expressions_are_made_in_one_pass(spark: "SparkSession",
     assert [found.rows[name] for name in lacking] == [0, 0, 0]
 
 
+@long
 def test_what_is_no_row_by_itself_is_computed_in_full_and_written_as_its_differences(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
@@ -174,6 +162,7 @@ def test_what_is_no_row_by_itself_is_computed_in_full_and_written_as_its_differe
     assert made.refresh(EU | US).version == made.version() == at
 
 
+@long
 def test_joins_follow_every_table_that_they_read(spark: "SparkSession", tmp_path: Path) -> None:
     sql = (
         "SELECT source.id, t.label FROM source LEFT JOIN `shop.x`.eu.labels t ON t.id = source.id "
@@ -194,6 +183,7 @@ def test_joins_follow_every_table_that_they_read(spark: "SparkSession", tmp_path
         made.refresh(EU | US)
 
 
+@long
 def test_columns_may_come_and_not_go(spark: "SparkSession", tmp_path: Path) -> None:
     made = Made(spark, tmp_path, "SELECT * FROM source WHERE region = current_recipient('region')", key=("id",))
     made.source_of(COLUMNS, FOUR)
@@ -217,6 +207,7 @@ def test_columns_may_come_and_not_go(spark: "SparkSession", tmp_path: Path) -> N
     assert refreshed_exactly(made, EU | US).full_because == ""
 
 
+@long
 def test_changes_that_cannot_be_followed_are_found_by_comparing(spark: "SparkSession", tmp_path: Path) -> None:
     made = Made(spark, tmp_path, OF_REGION)
     made.source_of(COLUMNS, FOUR)
@@ -237,6 +228,7 @@ def test_changes_that_cannot_be_followed_are_found_by_comparing(spark: "SparkSes
     assert "another" in refreshed_exactly(made, EU).full_because
 
 
+@long
 def test_a_source_with_every_kind_of_column_and_deletion_vectors(spark: "SparkSession", tmp_path: Path) -> None:
     made = Made(
         spark,
