@@ -8,14 +8,12 @@ from typing import Any
 
 from deltaic.catalog.items import Storage
 from deltaic.delta.actions import Metadata, Protocol
+from deltaic.delta.features import partition_values_in_files
 from deltaic.errors import DeltaicError, InvalidParameter, TableUnreadable
 from deltaic.partition_filters import check, parse
 from deltaic.storage.credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.sessions import SigningSessions
-
-_IN_FILES = ("materializePartitionColumns", "icebergCompatV1", "icebergCompatV2", "icebergCompatV3")
-"""Table features under which partition values stand in the files too."""
 
 _IDENTIFIER = re.compile(r"`((?:[^`]|``)+)`|(\w+)")
 
@@ -108,15 +106,12 @@ def check_hidden(columns: Sequence[str], schema: SharedSchema) -> tuple[str, ...
 
 def _check_files(schema: SharedSchema) -> None:
     """Refuse tables whose files hold, or once held, the partition values too."""
-    said = schema.metadata.configuration
-    features = {name.lower() for name in schema.protocol.writer_features or ()}
-    for feature in _IN_FILES:
-        enabled = said.get(f"delta.enable{feature[0].upper()}{feature[1:]}", "false").lower() == "true"
-        if enabled or feature.lower() in features:
-            raise InvalidParameter(
-                f"no column of this table can be hidden: it has the feature {feature}, under which partition values "
-                "are written into the files. Share a copy without that feature"
-            )
+    feature = partition_values_in_files(schema.protocol, schema.metadata)
+    if feature is not None:
+        raise InvalidParameter(
+            f"no column of this table can be hidden: it has the feature {feature}, under which partition values "
+            "are written into the files. Share a copy without that feature"
+        )
 
 
 def _fields(metadata: Metadata) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """The views of the catalog: a table entry, what its rows are made of, and the variants that there are."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 from uuid import uuid4
 
 from deltaic.catalog import keys
@@ -13,11 +13,9 @@ from deltaic.catalog.variants import AT_ONCE, Variants
 from deltaic.catalog.view_requests import ViewRequests, asked
 from deltaic.catalog.writes import Writes, put_new, update
 from deltaic.errors import Conflict, InvalidParameter, NotFound
+from deltaic.partition_filters.policies import POLICY_COLUMN
 from deltaic.protocol import names
 from deltaic.storage.locations import Location
-
-POLICY_COLUMN: Final = "_deltaic_policy"
-"""The hidden partition column of every view: a row's policy."""
 
 
 class ViewAdmin:

@@ -118,6 +118,19 @@ def live_features(protocol: Protocol, metadata: Metadata, *, has_deletion_vector
     return frozenset(live)
 
 
+_PARTITION_VALUES_IN_FILES = ("materializePartitionColumns", "icebergCompatV1", "icebergCompatV2", "icebergCompatV3")
+
+
+def partition_values_in_files(protocol: Protocol, metadata: Metadata) -> str | None:
+    """Return the feature under which writers put partition values into the files too; None for a table without one."""
+    known = {name.lower() for name in protocol.writer_features or ()}
+    for feature in _PARTITION_VALUES_IN_FILES:
+        enabled = metadata.configuration.get(f"delta.enable{feature[0].upper()}{feature[1:]}", "false")
+        if feature.lower() in known or enabled.lower() == "true":
+            return feature
+    return None
+
+
 def change_data_enabled(metadata: Metadata) -> bool:
     """Tell whether commits under this metadata record change data."""
     return metadata.configuration.get("delta.enableChangeDataFeed", "false").lower() == "true"

@@ -3,8 +3,12 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from deltaic.partition_filters.properties import value_of
+
+POLICY_COLUMN: Final = "_deltaic_policy"
+"""The partition column of a view's table that says whose rows a file holds; no recipient sees it."""
 
 _CHARACTERS = 32
 

@@ -5,14 +5,11 @@ from typing import TYPE_CHECKING, Final
 from deltaic.catalog.reader import CatalogReader, GrantedTable
 from deltaic.errors import InvalidParameter, TableUnreadable, UnsupportedOperation
 from deltaic.partition_filters import parse
-from deltaic.partition_filters.policies import policy
+from deltaic.partition_filters.policies import POLICY_COLUMN, policy
 from deltaic.sharing.rights import Rights
 
 if TYPE_CHECKING:
     from deltaic.partition_filters.conditions import PartitionFilter
-
-POLICY_COLUMN: Final = "_deltaic_policy"
-"""By which the table of a view is partitioned."""
 
 _NOBODY: Final = ""
 """The policy of a recipient that lacks a property, of which no view has rows."""

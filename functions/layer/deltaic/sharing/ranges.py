@@ -132,7 +132,7 @@ class Range:
             start = self.head if self.head.version == self.first else self.log.snapshot(self.first)
             protocol, metadata = start.protocol, start.metadata
             live |= features.live_features(protocol, metadata)
-            check_hidden(self.table.rights, protocol)
+            check_hidden(self.table.rights, protocol, metadata)
             self._check_recorded(metadata, self.first)
         kept: list[_Commit] = []
         room, files = _KEPT_BYTES, 0
@@ -141,10 +141,11 @@ class Range:
             if commit.protocol is not None:
                 protocol = commit.protocol
                 features.check_readable(protocol)
-                check_hidden(self.table.rights, protocol)
             if commit.metadata is not None:
                 metadata = commit.metadata
                 self._check_recorded(metadata, commit.version)
+            if commit.protocol or commit.metadata:
+                check_hidden(self.table.rights, protocol, metadata)
             for _, change in found.changes:
                 if isinstance(change, FileChange):
                     check_place(change, self.table.locations)

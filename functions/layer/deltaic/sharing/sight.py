@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from deltaic.delta.actions import Metadata, Protocol
 from deltaic.delta.checksum import Totals
+from deltaic.delta.features import partition_values_in_files
 from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.snapshot import Snapshot
 from deltaic.errors import TableUnreadable
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
 _ROW_TRACKING: Final = "delta.enablerowtracking"
 _UNTOLD: Final = {"delta.generationExpression", "delta.identity.highWaterMark"}
 """What a column of the schema says that counts rows of others or names hidden columns; only writers need it."""
-_WRITTEN: Final = frozenset({
-    "materializePartitionColumns", "icebergCompatV1", "icebergCompatV2", "icebergCompatV3",
-})  # fmt: skip
-"""Features of writers that put partition values into the files too (Delta protocol)."""
 _PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 
 
@@ -104,12 +101,12 @@ def sight_of(rights: Rights, metadata: Metadata) -> Sight:
     return Sight(shown, kept, concealed)
 
 
-def check_hidden(rights: Rights, protocol: Protocol) -> None:
+def check_hidden(rights: Rights, protocol: Protocol, metadata: Metadata) -> None:
     """Raise TableUnreadable where the values of hidden columns stand in the files, which are read whole."""
-    if rights.hidden and (written := _WRITTEN.intersection(protocol.writer_features or ())):
+    if rights.hidden and (feature := partition_values_in_files(protocol, metadata)):
         raise TableUnreadable(
             "a hidden column of this table is written into its files: its provider must show it, or stop writing it",
-            f"columns are hidden, and the table has {', '.join(sorted(written))}",
+            f"columns are hidden, and the table has {feature}",
         )
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-POLICY = "_deltaic_policy"
-"""The partition column that says whose rows a file holds; no recipient sees it."""
+from deltaic.partition_filters.policies import POLICY_COLUMN
+
+POLICY = POLICY_COLUMN
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def head_lines(  # noqa: PLR0913 -- what the two lines tell
         msgspec.json.decode(snapshot.protocol.raw) if response_format == "delta" else None,
         version=protocol_version,
     )
-    check_hidden(table.rights, snapshot.protocol)
+    check_hidden(table.rights, snapshot.protocol, snapshot.metadata)
     sight = sight_of(table.rights, snapshot.metadata)
     num_files, size = sight.totals(snapshot, files_follow=files_follow)
     described = wire_metadata(table, sight.metadata, version=version)
