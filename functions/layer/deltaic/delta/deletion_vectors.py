@@ -35,6 +35,17 @@ class DeletionVector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     offset: int | None = None
 
     @property
+    def row(self) -> dict[str, str | int | None]:
+        """The vector as a row of DELETION_VECTOR (deltaic.delta.scan.file_batches)."""
+        return {
+            "storageType": self.storage_type,
+            "pathOrInlineDv": self.path_or_inline_dv,
+            "offset": self.offset,
+            "sizeInBytes": self.size_in_bytes,
+            "cardinality": self.cardinality,
+        }
+
+    @property
     def unique_id(self) -> str:
         """The id that, with the path, names a logical file (Delta protocol, "Derived Fields": `uniqueId`)."""
         return unique_id(self.storage_type, self.path_or_inline_dv, self.offset)

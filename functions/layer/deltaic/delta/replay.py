@@ -184,18 +184,7 @@ def batch_of(adds: Sequence[Add], where: str) -> pa.RecordBatch:
 
     JSON knows no largest number, the log's columns do.
     """
-    vectors = [
-        None
-        if (vector := add.deletion_vector) is None
-        else {
-            "storageType": vector.storage_type,
-            "pathOrInlineDv": vector.path_or_inline_dv,
-            "offset": vector.offset,
-            "sizeInBytes": vector.size_in_bytes,
-            "cardinality": vector.cardinality,
-        }
-        for add in adds
-    ]
+    vectors = [None if add.deletion_vector is None else add.deletion_vector.row for add in adds]
     columns = [
         [add.path for add in adds],
         [list(text_map(add.partition_values).items()) for add in adds],

@@ -54,7 +54,7 @@ def filtered_totals(  # noqa: PLR0913 -- a version, and where what is read of it
             files = part.files.filter(wanted.by_partition(part.files["partitionValues"]))
             found.append(_kept(files, tail.unmentioned(files["path"], files["deletionVector"])))
         else:
-            groups = [group for group in range(part.file.footer.num_row_groups) if _may_add(part, group)]
+            groups = part.groups_of_adds()
             selection = Selection(part, wanted, groups, cache.of(table, part.identity))
             chosen = {group: selection.of(group) for group in groups}
             some = {group: mask for group, mask in chosen.items() if mask.true_count}
@@ -88,11 +88,6 @@ def _of_lines(tail: Tail, part: LinesPart) -> tuple[int, int]:
 def _kept(files: pa.RecordBatch, mask: pa.BooleanArray | None) -> tuple[int, int]:
     kept = files if mask is None else files.filter(mask)
     return kept.num_rows, pc.sum(kept["size"]).as_py() or 0
-
-
-def _may_add(part: ParquetPart, group: int) -> bool:
-    leaf = part.file.columns.get("add.path")
-    return leaf is not None and part.file.values(group, leaf) != 0
 
 
 def _of_parquet(

@@ -37,7 +37,7 @@ def with_own_vectors(sharing: Sharing, table: SharedTable, batches: Iterable[Fil
         rows: list[dict[str, Any] | None] = column.to_pylist()
         vectors = [None if row is None else _vector(row) for row in rows]
         for first, end in _pieces(vectors):
-            told = [None if one is None else _row(one) for one in _inline(files, vectors[first:end])]
+            told = [None if one is None else one.row for one in _inline(files, vectors[first:end])]
             piece = batch.files.slice(first, end - first)
             whole = len(told) == len(vectors)
             yield replace(
@@ -104,13 +104,3 @@ def _vector(row: dict[str, Any]) -> DeletionVector:
     return DeletionVector(
         row["storageType"], row["pathOrInlineDv"], row["sizeInBytes"] or 0, row["cardinality"] or 0, row["offset"]
     )
-
-
-def _row(vector: DeletionVector) -> dict[str, Any]:
-    return {
-        "storageType": vector.storage_type,
-        "pathOrInlineDv": vector.path_or_inline_dv,
-        "offset": vector.offset,
-        "sizeInBytes": vector.size_in_bytes,
-        "cardinality": vector.cardinality,
-    }

@@ -51,6 +51,13 @@ class ParquetPart:
             return False
         return any(self.file.values(group, leaf) != 0 for group in range(self.file.footer.num_row_groups))
 
+    def groups_of_adds(self, first: int = 0) -> list[int]:
+        """Return the row groups from `first` on that may hold adds, by the footer alone."""
+        leaf = self.file.columns.get("add.path")
+        if leaf is None:
+            return []
+        return [group for group in range(first, self.file.footer.num_row_groups) if self.file.values(group, leaf) != 0]
+
     @property
     def num_adds(self) -> int | None:
         """How many rows are adds, by the footer alone; None where the footer does not say."""

@@ -55,7 +55,7 @@ class ParquetScan:
 
     def groups(self, first: int) -> list[int]:
         """Return the row groups from `first` on that may hold adds."""
-        return [group for group in range(first, self._file.footer.num_row_groups) if self._adds(group) != 0]
+        return self._part.groups_of_adds(first)
 
     def rows(self, first_group: int, first_row: int) -> Iterator[Rows]:
         """Yield the rows from row `first_row` of row group `first_group` on; a batch may begin before that row."""
