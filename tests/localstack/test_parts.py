@@ -5,12 +5,11 @@ import threading
 from typing import Any
 
 import pytest
-from deltaic.platform_limits import BUFFERED_BYTES
 from deltaic_ops.local.proxy_event import MalformedAnswer
 from deltaic_ops.local.runtime_api import Outcome
 from deltaic_ops.localstack.parts.formation import has_macros
 from deltaic_ops.localstack.parts.gateway import opened, rendered, token_authorizer
-from deltaic_ops.localstack.parts.processes import limited
+from deltaic_ops.localstack.parts.processes import ANSWER_LIMIT, limited
 from deltaic_ops.localstack.parts.streams import CHUNKS, Broken, Stream, Streams
 
 PRELUDE = json.dumps({"statusCode": 206, "headers": {"X-A": "b"}}).encode() + b"\0" * 8
@@ -79,7 +78,7 @@ def test_a_stream_is_found_by_its_request_while_it_is_open() -> None:
 
 
 def test_an_answer_over_6_mb_fails_and_a_streamed_one_may_be_longer() -> None:
-    fits, long = (Outcome("whole", b"x" * size) for size in (BUFFERED_BYTES, BUFFERED_BYTES + 1))
+    fits, long = (Outcome("whole", b"x" * size) for size in (ANSWER_LIMIT, ANSWER_LIMIT + 1))
     assert limited(fits, b"") is fits
     refused = limited(long, b"")
     assert (refused.mode, json.loads(refused.body)["errorType"]) == ("error", "Function.ResponseSizeTooLarge")

@@ -10,8 +10,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from deltaic.platform_limits import BUFFERED_BYTES
-
 from deltaic_ops.local.runtime_api import Outcome, RuntimeApi
 from deltaic_ops.local.runtime_process import runtime_process
 from deltaic_ops.localstack.parts.emulator import Emulator
@@ -19,6 +17,7 @@ from deltaic_ops.localstack.parts.streams import Streams
 
 PYTHON = "FUNCTIONS_PYTHON"
 LOGS = "FUNCTIONS_LOGS"
+ANSWER_LIMIT = 6 * 1024 * 1024
 INHERITED = ("LANG", "PATH", "TMPDIR")
 
 
@@ -127,9 +126,9 @@ def limited(outcome: Outcome, streamed: bytes) -> Outcome:
     """Return a whole answer, or Lambda's refusal of one that is longer than 6 MB."""
     if outcome.mode == "stream":
         return Outcome("whole", streamed)
-    if outcome.mode == "whole" and len(outcome.body) > BUFFERED_BYTES:
+    if outcome.mode == "whole" and len(outcome.body) > ANSWER_LIMIT:
         said = {
-            "errorMessage": f"Response payload size exceeded maximum allowed payload size ({BUFFERED_BYTES} bytes).",
+            "errorMessage": f"Response payload size exceeded maximum allowed payload size ({ANSWER_LIMIT} bytes).",
             "errorType": "Function.ResponseSizeTooLarge",
         }
         return Outcome("error", json.dumps(said).encode(), error_type=said["errorType"])
