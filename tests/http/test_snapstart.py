@@ -26,6 +26,7 @@ FOR_READERS_OF_LOGS = {
     "deltaic.storage.objects",
     "pyarrow",
     "pyarrow.compute",
+    "zlib_ng",
 }
 """What other functions have in their code and never reach; but for narrowing, by which credentials are refused."""
 

@@ -26,6 +26,7 @@ load_before_snapshot(
     "obstore.exceptions",
     "obstore.store",
     "sqlglot.dialects.databricks",
+    "zlib_ng.zlib_ng",
 )
 call_after_restore(connect_sessions)
 
