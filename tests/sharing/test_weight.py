@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 from delta_tables.handmade import HandmadeLog, add, metadata, protocol, remove
 from deltaic.http.compression import gzip_chunks
+from deltaic.sharing.outflow import Outflow
 from deltaic.sharing.weight import weight_of
 from sharing.means import ALL, Feed, shared_table
 
@@ -49,7 +50,7 @@ STATISTICS: dict[str, Callable[[int], str | None]] = {
 
 
 def packed(chunks: list[bytes]) -> int:
-    return sum(map(len, gzip_chunks(chunks, lambda _: b"")))
+    return sum(map(len, gzip_chunks(chunks, lambda _: b"", Outflow())))
 
 
 def table(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from deltaic.errors import UnsupportedOperation
+from deltaic.sharing.outflow import Outflow
 
 if TYPE_CHECKING:
     from deltaic.sharing.answer import Weight
@@ -22,9 +23,10 @@ _RESERVE_BYTES: Final = 2 << 20
 class AnswerLimit:
     """The limit of one answer: what may still leave of it, as it leaves; `most_bytes` 0 for none."""
 
-    def __init__(self, most_bytes: int, *, gzip: bool) -> None:
+    def __init__(self, most_bytes: int, outflow: Outflow, *, gzip: bool) -> None:
         self.gzip = gzip
         self._most_bytes = most_bytes
+        self._outflow = outflow
         self._room = most_bytes - _RESERVE_BYTES if most_bytes else sys.maxsize
 
     def check(self, weight: "Callable[[], Weight] | None") -> None:
@@ -34,14 +36,10 @@ class AnswerLimit:
             if (told.gzipped if self.gzip else told.plain) > self._room:
                 raise self._too_long()
 
-    def sent(self, nbytes: int) -> None:
-        """Count bytes that have left."""
-        self._room -= nbytes
-
     def pieces(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the chunks, large ones cut at line ends; raises UnsupportedOperation instead of one too many."""
         for piece in _cut(chunks) if self._most_bytes else chunks:
-            if self._room < 0:
+            if self._outflow.sent > self._room:
                 raise self._too_long()
             yield piece
 

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from isal import isal_zlib
 
+from deltaic.sharing.outflow import Outflow
+
 FLUSH_BYTES: Final = 256 * 1024
 """Raw bytes between two flushes; the first chunk is flushed at once, for it holds the protocol and metaData lines."""
 
@@ -105,21 +107,28 @@ class Pace:
 
 
 def gzip_chunks(
-    chunks: Iterable[bytes], failed: Callable[[Exception], bytes], clock: Clock = time.perf_counter
+    chunks: Iterable[bytes],
+    failed: Callable[[Exception], bytes],
+    outflow: Outflow,
+    clock: Clock = time.perf_counter,
 ) -> Generator[bytes]:
     """Yield one gzip member of `chunks`; if they raise, the last line is what `failed` gives; then raise.
 
-    `clock` tells seconds: how long whoever takes the pieces keeps each decides how tight the next ones are packed.
+    With each flush `outflow` is told what of the chunks has settled. `clock` tells seconds: how long whoever takes the
+    pieces keeps each decides how tight the next ones are packed.
     """
     member, pace = GzipMember(), Pace(clock)
     pending = FLUSH_BYTES
+    taken = 0
     try:
         for chunk in chunks:
             packed = member.compress(chunk)
+            taken += len(chunk)
             pending += len(chunk)
             if pending >= FLUSH_BYTES:
                 packed += member.flush(tight=pace.tight(now=member.tight))
                 pending = 0
+                outflow.settled = taken
             if packed:
                 pace.leave()
                 yield packed
@@ -130,10 +139,12 @@ def gzip_chunks(
     yield member.end()
 
 
-def end_with(chunks: Iterable[bytes], failed: Callable[[Exception], bytes]) -> Generator[bytes]:
-    """Yield `chunks`; if they raise, yield what `failed` gives as the last line, and raise."""
+def end_with(chunks: Iterable[bytes], failed: Callable[[Exception], bytes], outflow: Outflow) -> Generator[bytes]:
+    """Yield `chunks`, each settled at once; if they raise, yield what `failed` gives as the last line, and raise."""
     try:
-        yield from chunks
+        for chunk in chunks:
+            outflow.settled += len(chunk)
+            yield chunk
     except Exception as error:
         yield failed(error)
         raise

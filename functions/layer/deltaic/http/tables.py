@@ -6,6 +6,7 @@ from deltaic.http.runtime import connect_sessions, sharing
 from deltaic.http.snapstart import call_after_restore, load_before_snapshot
 from deltaic.protocol import json_bodies
 from deltaic.protocol.capabilities import FILE_ID_HASH_HEADER, HEADER, Capabilities, reply
+from deltaic.protocol.clients import follows_pages
 from deltaic.protocol.requests import ChangesRequest, MetadataRequest, QueryRequest, QueryResultRequest, VersionRequest
 from deltaic.sharing import changes, metadata, query, version
 from deltaic.sharing.answer import Answer, AskedHeaders
@@ -105,7 +106,10 @@ def _table(request: Request) -> TableName:
 
 
 def _asked(request: Request) -> AskedHeaders:
-    return AskedHeaders(request.headers.get(HEADER), request.headers.get(FILE_ID_HASH_HEADER))
+    follows = follows_pages(request.headers.get("user-agent", ""))
+    return AskedHeaders(
+        request.headers.get(HEADER), request.headers.get(FILE_ID_HASH_HEADER), request.outflow if follows else None
+    )
 
 
 def _stream(request: Request, answer: Answer) -> Stream:
