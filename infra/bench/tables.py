@@ -36,6 +36,9 @@ COLUMNS: Mapping[str, str] = {
     "c9": "decimal(18,4)",
 }
 """The data columns' types."""
+_STATISTICS = (53, 53, 40, 40, 16, 16, 30, 30, 20, 20, 7, 7, 7)
+STATISTICS_BITS = sum(_STATISTICS)
+"""How much of a file's statistics is random: less than this no coder makes of them."""
 
 _YEAR_SECONDS = 366 * 86_400
 
@@ -122,10 +125,10 @@ def _modified(number: int, random: bytes) -> int:
 
 
 def _statistics(number: int, random: bytes) -> str:
-    """Return the statistics as Spark writes them, of 339 random bits."""
+    """Return the statistics as Spark writes them, of STATISTICS_BITS."""
     some = int.from_bytes(random[16:62], "little")
     parts = []
-    for bits in (53, 53, 40, 40, 16, 16, 30, 30, 20, 20, 7, 7, 7):
+    for bits in _STATISTICS:
         parts.append(some & (1 << bits) - 1)
         some >>= bits
     low, high, first, last, least, most, began, lasted, price, prices, nulls, missing, rows = parts
