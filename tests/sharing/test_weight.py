@@ -92,7 +92,7 @@ def mixed(root: Path, kinds: list[Callable[[int], str | None]], **options: Any) 
 @pytest.mark.parametrize("rest", STATISTICS, ids=STATISTICS)
 @pytest.mark.parametrize("first", ["none", "doubles", "words"])
 def test_an_estimate_never_exceeds_what_leaves_and_is_near_it(tmp_path: Path, first: str, rest: str) -> None:
-    """Whatever lies behind the lines that it is made of; the fastest coder needs a quarter more than the tightest."""
+    """Whatever lies behind the lines that it is made of; the fastest coder needs up to half as much again as the tightest."""
     feed = mixed(tmp_path, [STATISTICS[first], STATISTICS[rest], STATISTICS[rest]])
     chunks = list(feed.query().chunks)
     sample = b"".join(chunks[1:]).splitlines(keepends=True)[:FILES]
@@ -100,7 +100,7 @@ def test_an_estimate_never_exceeds_what_leaves_and_is_near_it(tmp_path: Path, fi
     assert told.gzipped < packed(chunks)
     assert told.plain < sum(map(len, chunks))
     if first == rest:
-        assert told.gzipped > 0.7 * packed(chunks)
+        assert told.gzipped > 0.6 * packed(chunks)
         assert told.plain > 0.9 * sum(map(len, chunks))
 
 
@@ -115,7 +115,7 @@ def test_parts_that_nobody_has_opened_count_by_their_size(tmp_path: Path) -> Non
     sample = b"".join(chunks[1:]).splitlines(keepends=True)[: FILES // 2]
     fresh = Feed(tmp_path).log.snapshot()
     told = estimate(fresh.packed_groups(), sample, feed.sharing.urls(shared_table()))
-    assert 0.75 * packed(chunks) < told.gzipped < packed(chunks)
+    assert 0.7 * packed(chunks) < told.gzipped < packed(chunks)
     assert estimate(fresh.packed_groups(), sample, feed.sharing.urls(shared_table()), gone=4 * FILES) == (0, 0)
 
 
