@@ -92,7 +92,7 @@ def mixed(root: Path, kinds: list[Callable[[int], str | None]], **options: Any) 
 @pytest.mark.parametrize("rest", STATISTICS, ids=STATISTICS)
 @pytest.mark.parametrize("first", ["none", "doubles", "words"])
 def test_an_estimate_never_exceeds_what_leaves_and_is_near_it(tmp_path: Path, first: str, rest: str) -> None:
-    """Whatever lies behind the lines that it is made of; the fastest coder needs up to half as much again as the tightest."""
+    """Whatever lies behind the lines that it is made of; the fastest coder needs half as much again."""
     feed = mixed(tmp_path, [STATISTICS[first], STATISTICS[rest], STATISTICS[rest]])
     chunks = list(feed.query().chunks)
     sample = b"".join(chunks[1:]).splitlines(keepends=True)[:FILES]
