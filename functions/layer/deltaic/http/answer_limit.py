@@ -47,7 +47,7 @@ class AnswerLimit:
         smaller = "" if self.gzip else "Let it be compressed (Accept-Encoding: gzip). "
         return UnsupportedOperation(
             f"The answer is larger than the {self._most_bytes // 1_000_000} MB that this server can send. {smaller}Ask "
-            "for it in pages (maxFiles, then pageToken) or with a client that follows them (Spark's connector does, with "
+            "for it in pages (maxFiles, then pageToken) or with a client that follows them (Spark's connector does, by "
             "delta-sharing-client 1.1.0 or later), or for fewer files (predicateHints, limitHint, a shorter range of "
             "versions), or ask the provider for directory access."
         )
