@@ -95,7 +95,7 @@ def test_an_estimate_never_exceeds_what_leaves_and_is_near_it(tmp_path: Path, fi
     """Whatever lies behind the lines that it is made of; the fastest coder needs half as much again."""
     feed = mixed(tmp_path, [STATISTICS[first], STATISTICS[rest], STATISTICS[rest]])
     chunks = list(feed.query().chunks)
-    sample = b"".join(chunks[1:]).splitlines(keepends=True)[:FILES]
+    sample = b"".join(chunks[1:]).splitlines(keepends=True)[:320]
     told = estimate(feed.log.snapshot().packed_groups(), sample, feed.sharing.urls(shared_table()))
     assert told.gzipped < packed(chunks)
     assert told.plain < sum(map(len, chunks))
@@ -112,7 +112,7 @@ def test_parts_that_nobody_has_opened_count_by_their_size(tmp_path: Path) -> Non
     log.checksum(1)
     feed = Feed(tmp_path)
     chunks = list(feed.query().chunks)
-    sample = b"".join(chunks[1:]).splitlines(keepends=True)[: FILES // 2]
+    sample = b"".join(chunks[1:]).splitlines(keepends=True)[:320]
     fresh = Feed(tmp_path).log.snapshot()
     told = estimate(fresh.packed_groups(), sample, feed.sharing.urls(shared_table()))
     assert 0.7 * packed(chunks) < told.gzipped < packed(chunks)

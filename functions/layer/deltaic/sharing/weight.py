@@ -22,8 +22,10 @@ _HEX_DIGITS: Final = 64
 """Of a signature."""
 _FEW: Final = 100_000
 """Lines up to which nothing is asked of the log: only at 2 KB a line, gzipped, would they exceed 200 MB."""
-_SAMPLE: Final = 1024
-"""Lines that are compressed; the first half fills the window, the second counts."""
+_SAMPLE: Final = 320
+"""Lines that are compressed, of those that are made before the first byte leaves."""
+_BEFORE: Final = 64
+"""The first of them: they fill gzip's window of 32 KB and do not count."""
 _STRATEGIES: Final = (zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED)
 """The second takes no short matches, which cost more than they save in digits without an order."""
 _MOST_LATER: Final = 8192
@@ -57,11 +59,10 @@ def weight_of_files(
 
 def estimate(groups: Sequence[PackedGroup], sample: Sequence[bytes], urls: TableUrls, *, gone: int = 0) -> Weight:
     """Return what the lines of a checkpoint weigh, by lines of the first of its groups; `gone` of them may be gone."""
-    half = len(sample) // 2
-    counted = sample[half:]
+    before, counted = sample[:_BEFORE], sample[_BEFORE:]
     if not counted or not groups or not groups[0].nbytes:
         return Weight()
-    gzipped = min(_gzipped(sample[:half], counted, strategy) for strategy in _STRATEGIES) / len(counted)
+    gzipped = min(_gzipped(before, counted, strategy) for strategy in _STRATEGIES) / len(counted)
     plain = sum(map(len, counted)) / len(counted)
     usual = groups[0].nbytes / groups[0].files
     # How many lines like those of the sample are in each group, of what differs from line to line.
