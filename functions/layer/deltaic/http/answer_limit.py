@@ -2,7 +2,7 @@
 
 Lambda ends it there, in the middle of a line or, if it comes to that, at the end of one, where it could pass for whole.
 So what weighs too much at the least is refused before its first line, and what turns out to be too long is ended as
-failed while there is room for a last line (decision 48).
+failed while there is room for a last line (decisions 48 and 93).
 """
 
 import sys
@@ -47,8 +47,9 @@ class AnswerLimit:
         smaller = "" if self.gzip else "Let it be compressed (Accept-Encoding: gzip). "
         return UnsupportedOperation(
             f"The answer is larger than the {self._most_bytes // 1_000_000} MB that this server can send. {smaller}Ask "
-            "for it in pages (maxFiles, then pageToken) with a client that follows them, or for fewer files "
-            "(predicateHints, limitHint, a shorter range of versions), or ask the provider for directory access."
+            "for it in pages (maxFiles, then pageToken) or with a client that follows them (Spark's connector does, by "
+            "delta-sharing-client 1.1.0 or later), or for fewer files (predicateHints, limitHint, a shorter range of "
+            "versions), or ask the provider for directory access."
         )
 
 

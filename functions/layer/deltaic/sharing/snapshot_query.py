@@ -113,6 +113,13 @@ class SnapshotQuery:
         body = self._lines(snapshot, files, style, access.tally)
         # The head and the first files are made before the 200 begins: what is wrong with a log shows up there.
         first = list(_take(body, 2))
+
+        def sample(count: int) -> list[bytes]:
+            """Return the first lines, at least so many if there are; they are sent all the same."""
+            while sum(chunk.count(b"\n") for chunk in first) < count + HEAD_LINES and (more := next(body, b"")):
+                first.append(more)
+            return b"".join(first[1:]).splitlines(keepends=True)
+
         # How many files a filter or a row limit leaves is known when they have been looked at.
         countable = start is None and wanted is None and limit is None and outflow is None and style.statistics
         return Answer(
@@ -121,7 +128,7 @@ class SnapshotQuery:
             options=self.options,
             chunks=chain(first, body),
             negotiated_end=self.options.capabilities.include_end_stream_action,
-            weight=(lambda: weight_of_files(snapshot, files.urls, max_files)) if countable else Weight,
+            weight=(lambda: weight_of_files(snapshot, files.urls, max_files, sample)) if countable else Weight,
         )
 
     def _resolve(self, claims: PageClaims | None, start: Position | None) -> tuple[Snapshot, ResponseFormat]:
