@@ -23,8 +23,8 @@ WINDOW_BYTES: Final = 32 * 1024
 LOOK_SECONDS: Final = 0.05
 """How long is looked before it is decided who waits for whom: some flushes, so that one that is slow says nothing."""
 
-_SLOWER: Final = 2
-"""How many times our own work the waiting must be: packed tight, a line takes us at most three times as long."""
+_SLOWER: Final = 1.5
+"""How many times our own work the waiting must be: packed tight, a line takes us two to three times as long."""
 
 _STILL_SLOWER: Final = 0.25
 """And how many times the work on tight lines, so that it is still the reader who is waited for."""
