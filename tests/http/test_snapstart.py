@@ -141,7 +141,7 @@ CONNECTED = """
 import socket
 from deltaic.http import runtime
 assert not [one for one in gc.get_objects() if isinstance(one, socket.socket) and one.family == socket.AF_INET]
-clients = [one.meta.service_model.service_name for one in gc.get_objects() if isinstance(one, BaseClient)]
+clients = [one.service for one in gc.get_objects() if isinstance(one, AwsClient)]
 print(json.dumps(sorted(clients)))
 """
 
@@ -157,7 +157,8 @@ print(json.dumps(sorted(clients)))
     ],
 )
 def test_a_restored_process_has_the_clients_of_its_first_request(folder: str, clients: list[str]) -> None:
-    program = f"import app, gc, json\nfrom botocore.client import BaseClient\n{HOOKS}run_after_restore()\n{CONNECTED}"
+    imports = "import app, gc, json\nfrom deltaic.storage.aws_client import AwsClient"
+    program = f"{imports}\n{HOOKS}run_after_restore()\n{CONNECTED}"
     signs = {"SIGNING_ROLE_ARN": "arn:aws:iam::123456789012:role/signs"} if "sts" in clients else {}
     assert told(ROOT / "functions" / folder / "app.py", program, **SETTINGS, **signs) == clients
 

@@ -4,7 +4,7 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING
 
-from deltaic.catalog.dynamo import Dynamo, client_config
+from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.reader import CatalogReader
 from deltaic.catalog.tokens import TokenStore
 from deltaic.http.snapstart import call_after_restore, load_before_snapshot, reseed_after_restore
@@ -12,14 +12,15 @@ from deltaic.protocol.tokens import TokenSigner
 from deltaic.settings import settings
 from deltaic.sharing.context import Sharing
 from deltaic.sharing.memory import Memory
-from deltaic.storage.credentials import make_client, server_secret
+from deltaic.storage.aws_client import catalog_client
 from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.server_secret import server_secret
 from deltaic.storage.sessions import SigningSessions
 
 if TYPE_CHECKING:
     from deltaic.catalog.queries import QueryStore
 
-load_before_snapshot("botocore.config", "botocore.exceptions", "botocore.session", "encodings.idna")
+load_before_snapshot("botocore.exceptions", "botocore.parsers", "botocore.session", "encodings.idna", "pyexpat", "ssl")
 reseed_after_restore()
 
 
@@ -48,7 +49,7 @@ def sharing() -> Sharing:
 @cache
 def _dynamo() -> Dynamo:
     config = settings()
-    return Dynamo(lambda: make_client("dynamodb", config.region, config.endpoint_url, client_config()))
+    return Dynamo(lambda: catalog_client(config.region, config.endpoint_url))
 
 
 def _connect() -> None:
