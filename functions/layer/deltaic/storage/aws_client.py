@@ -10,6 +10,7 @@ have any configuration, keep botocore.
 import hashlib
 import hmac
 import json
+import os
 import random
 import select
 import threading
@@ -191,7 +192,8 @@ class AwsClient:
             import ssl
 
             # One for all connections: reading the authorities is most of what the first one costs.
-            self._context = self._context or ssl.create_default_context()
+            authorities = os.environ.get("AWS_CA_BUNDLE") or None
+            self._context = self._context or ssl.create_default_context(cafile=authorities)
             made: HTTPConnection = HTTPSConnection(self.host, timeout=self.patience.connect, context=self._context)
         else:
             made = HTTPConnection(self.host, timeout=self.patience.connect)
@@ -219,9 +221,9 @@ class AwsClient:
         return told
 
 
-def catalog_client(region: str, endpoint: str = "") -> Any:
+def catalog_client(region: str, endpoint: str = "", credentials: Callable[[], Credentials] = own_credentials) -> Any:
     """Return a client for DynamoDB, which the catalog takes for botocore's."""
-    return AwsClient("dynamodb", region, endpoint, patience=CATALOG)
+    return AwsClient("dynamodb", region, endpoint, patience=CATALOG, credentials=credentials)
 
 
 def control_client(service: str, region: str, endpoint: str = "") -> AwsClient:
