@@ -53,7 +53,7 @@ print(json.dumps({"late": len(imported_late), "missing": sorted(imported_late - 
 HELD = """
 import gc, json, os, socket, threading
 from pathlib import Path
-from deltaic.http import runtime
+from deltaic.http import connection, runtime
 
 def family(descriptor):
     try:
@@ -63,7 +63,7 @@ def family(descriptor):
         return None
 
 types = {f"{type(thing).__module__}.{type(thing).__qualname__}" for thing in gc.get_objects()}
-made = [runtime.tokens, runtime.sharing, runtime._dynamo, runtime._queries, runtime._token_signer]
+made = [connection.tokens, runtime.sharing, connection.dynamo, runtime._queries, runtime._token_signer]
 print(json.dumps({
     "sockets": sorted({family(int(name)) for name in os.listdir("/proc/self/fd")} - {None}),
     "threads": [thread.name for thread in threading.enumerate()],
@@ -115,7 +115,7 @@ def test_nothing_is_connected_started_or_known(handler: Path, when: str) -> None
 def test_what_is_held_would_be_seen() -> None:
     program = """
 import botocore.session, socket, threading
-from deltaic.http.runtime import tokens
+from deltaic.http.connection import tokens
 from deltaic.storage.connections import _LOOP
 kept = tokens(), botocore.session.get_session(), socket.socket(), _LOOP.get()
 """
@@ -123,7 +123,7 @@ kept = tokens(), botocore.session.get_session(), socket.socket(), _LOOP.get()
     assert "AF_INET" in found["sockets"]
     assert found["threads"] == ["MainThread", "deltaic-objects"]
     assert found["native"]
-    assert found["made"] == ["tokens", "_dynamo"]
+    assert found["made"] == ["tokens", "dynamo"]
     assert "botocore.session.Session" in found["held"]
 
 
@@ -139,7 +139,7 @@ SETTINGS = {"AWS_REGION": "eu-west-1", "CATALOG_TABLE": "c", "TOKENS_TABLE": "t"
 SETTINGS |= {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "s"}
 CONNECTED = """
 import socket
-from deltaic.http import runtime
+from deltaic.http import connection, runtime
 assert not [one for one in gc.get_objects() if isinstance(one, socket.socket) and one.family == socket.AF_INET]
 clients = [one.service for one in gc.get_objects() if isinstance(one, AwsClient)]
 print(json.dumps(sorted(clients)))
