@@ -1,6 +1,6 @@
-"""Decides how many bytes the paths and statistics of a version's files take at the least, compressed, by footers alone.
+"""Decides how many bytes the paths and statistics of a version's files take at the least, compressed, by footers or less.
 
-It is a floor and no estimate: parts of a checkpoint whose footer is not at hand count for nothing, and so do columns
+It is a floor and no estimate: parts of a checkpoint of which neither summary nor footer is at hand count for nothing, and so do columns
 that nobody has compressed and all files of later commits.
 """
 
@@ -17,7 +17,10 @@ def packed_bytes(tail: Tail, parts: Sequence[Part]) -> int:
     """Return the bytes; the footer of the first part is fetched if it is not at hand, for its rows are read next."""
     adds = nbytes = 0
     for number, part in enumerate(parts):
-        if isinstance(part, ParquetPart) and (number == 0 or part.is_opened):
+        if isinstance(part, ParquetPart) and part.summary is not None:
+            adds += part.summary.num_adds
+            nbytes += part.summary.packed_bytes
+        elif isinstance(part, ParquetPart) and (number == 0 or part.is_opened):
             adds += part.num_adds or 0
             nbytes += _compressed(part) if part.num_adds else 0
     # Each file that the tail mentions may be one of the checkpoint's that is gone, with its share of the bytes.

@@ -54,7 +54,9 @@ def filtered_totals(  # noqa: PLR0913 -- a version, and where what is read of it
             files = part.files.filter(wanted.by_partition(part.files["partitionValues"]))
             found.append(_kept(files, tail.unmentioned(files["path"], files["deletionVector"])))
         else:
-            groups = part.groups_of_adds()
+            groups = part.groups_of_adds(wanted=wanted)
+            if not groups:
+                continue
             selection = Selection(part, wanted, groups, cache.of(table, part.identity))
             chosen = {group: selection.of(group) for group in groups}
             some = {group: mask for group, mask in chosen.items() if mask.true_count}

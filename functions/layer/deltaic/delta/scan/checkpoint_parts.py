@@ -10,8 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.scan.add_rows import child
 from deltaic.delta.scan.parquet_file import FOOTER, Cursor, ParquetFile
+from deltaic.delta.scan.part_summary import PartSummary
 from deltaic.delta.store import TableStore
 from deltaic.delta.unreadable import reading
 
@@ -28,6 +30,8 @@ class ParquetPart:
     """Names this very file, across requests."""
     footer_bytes: int = FOOTER
     """Bytes to ask for at first, from the end of the file."""
+    summary: PartSummary | None = None
+    """What the log tells of it."""
     _opened: ParquetFile | None = field(default=None, init=False)
 
     @property
@@ -45,14 +49,21 @@ class ParquetPart:
 
     @property
     def has_deletion_vectors(self) -> bool:
-        """Tell, by the footer alone, whether some row has a deletion vector; yes where the footer does not say."""
+        """Tell, by the summary or the footer, whether some row has a deletion vector; yes where the footer does not say."""
+        if self.summary is not None:
+            return self.summary.num_deletion_vectors > 0
         leaf = self.file.columns.get("add.deletionVector.storageType")
         if leaf is None:
             return False
         return any(self.file.values(group, leaf) != 0 for group in range(self.file.footer.num_row_groups))
 
-    def groups_of_adds(self, first: int = 0) -> list[int]:
-        """Return the row groups from `first` on that may hold adds, by the footer alone."""
+    def groups_of_adds(self, first: int = 0, wanted: FileFilter | None = None) -> list[int]:
+        """Return the row groups from `first` on that may hold adds that a filter keeps, by the summary or the footer.
+
+        Of those that a footer names the filter is not asked.
+        """
+        if self.summary is not None:
+            return [group for group in self.summary.groups(wanted) if group >= first]
         leaf = self.file.columns.get("add.path")
         if leaf is None:
             return []
@@ -60,7 +71,9 @@ class ParquetPart:
 
     @property
     def num_adds(self) -> int | None:
-        """How many rows are adds, by the footer alone; None where the footer does not say."""
+        """How many rows are adds, by the summary or the footer; None where the footer does not say."""
+        if self.summary is not None:
+            return self.summary.num_adds
         leaf = self.file.columns.get("add.path")
         if leaf is None:
             return 0
@@ -70,6 +83,8 @@ class ParquetPart:
     @cached_property
     def size_of_adds(self) -> int | None:
         """Bytes of all files that the part adds; None where the sizes stand in other rows than the footer counts."""
+        if self.summary is not None:
+            return self.summary.size_of_adds
         file, groups = self.file, list(range(self.file.footer.num_row_groups))
         leaves = file.leaves("add.size")
         total = rows = 0
@@ -84,7 +99,7 @@ class ParquetPart:
     @property
     def held_bytes(self) -> int:
         """Bytes that stay in memory with this part."""
-        return self._opened.held_bytes if self._opened else 0
+        return (self._opened.held_bytes if self._opened else 0) + (self.summary.nbytes if self.summary else 0)
 
     def actions(self, *kinds: str) -> dict[str, list[dict[str, Any]]]:
         """Return all actions of these kinds as plain values; only for kinds that are few."""

@@ -73,23 +73,25 @@ class Scan:
     def _in_parquet(self, part: ParquetPart, start: Position) -> Iterator[FileBatch]:
         cache = self.cache.of(self.table, part.identity)
         scan = ParquetScan(part, self.wanted, self.batch_rows, cache)
+        groups = scan.groups(start.row_group)
         if self.wanted is None or not cache.has_room:
-            yield from self._read(scan, start, self.later)
+            yield from self._read(scan, groups, start, self.later)
             return
         filter_cache = FilterCache(cache, self.wanted.identity)
-        groups = scan.groups(start.row_group)
         known = filter_cache.all_of(groups)
         if known is None:
-            for batch in filter_cache.keeping(self._read(scan, start, None), groups, start.row):
+            for batch in filter_cache.keeping(self._read(scan, groups, start, None), groups, start.row):
                 yield from self._live(batch)
         else:
             for batch in known:
                 here = batch.start.row_group == start.row_group
                 yield from self._live(from_row(batch, start.row) if here else batch)
 
-    def _read(self, scan: ParquetScan, start: Position, later: LaterCommits | None) -> Iterator[FileBatch]:
+    def _read(
+        self, scan: ParquetScan, groups: Sequence[int], start: Position, later: LaterCommits | None
+    ) -> Iterator[FileBatch]:
         """Read the rows that the filter keeps; with later commits, those of them that they do not mention."""
-        for whole in scan.rows(start.row_group, start.row):
+        for whole in scan.rows(groups, start.row_group, start.row):
             rows = whole.after(start.row) if whole.row_group == start.row_group else whole
             for at in range(0, rows.files.num_rows, self.batch_rows):
                 files = rows.files.slice(at, self.batch_rows)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.scan.add_rows import OUTPUT_LEAVES, add_paths, deletion_vectors, file_batch, parsed_statistics
 from deltaic.delta.scan.checkpoint_parts import ParquetPart
-from deltaic.delta.scan.parquet_file import Blocks, Cursor
+from deltaic.delta.scan.parquet_file import Blocks, Cursor, ParquetFile
 from deltaic.delta.scan.row_group_cache import PartCache
 from deltaic.delta.scan.row_groups import RowGroupCursor, Rows
 from deltaic.delta.scan.row_selection import Selection
@@ -48,18 +48,26 @@ class ParquetScan:
 
     def __init__(self, part: ParquetPart, wanted: FileFilter | None, batch_rows: int, cache: PartCache) -> None:
         self._part = part
-        self._file = part.file
         self._wanted = wanted
         self._batch_rows = batch_rows
         self._cache = cache
 
-    def groups(self, first: int) -> list[int]:
-        """Return the row groups from `first` on that may hold adds."""
-        return self._part.groups_of_adds(first)
+    @property
+    def _file(self) -> ParquetFile:
+        return self._part.file
 
-    def rows(self, first_group: int, first_row: int) -> Iterator[Rows]:
-        """Yield the rows from row `first_row` of row group `first_group` on; a batch may begin before that row."""
-        plans = self._plans(self.groups(first_group), first_group, first_row)
+    def groups(self, first: int) -> list[int]:
+        """Return the row groups from `first` on that may hold adds that the filter keeps."""
+        return self._part.groups_of_adds(first, self._wanted)
+
+    def rows(self, groups: Sequence[int], first_group: int, first_row: int) -> Iterator[Rows]:
+        """Yield the rows of these row groups from row `first_row` of row group `first_group` on.
+
+        A batch may begin before that row.
+        """
+        if not groups:
+            return
+        plans = self._plans(groups, first_group, first_row)
         windows = self._windows(plans)
         with ThreadPoolExecutor(1, "read-ahead") as reader:
             window: Sequence[_Plan] | None = next(windows, None)
