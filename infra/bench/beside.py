@@ -10,7 +10,7 @@ from statistics import median
 
 import msgspec
 
-from bench import process
+from bench import process, tables
 from bench.client import unframed
 from bench.figures import Figure, files_named
 from bench.reference import NAME
@@ -102,7 +102,7 @@ def files_of(body: bytes) -> dict[str, int]:
 
 
 def _measure(into: Measured, files: int, requests: Count, start: Start, warm: int) -> dict[str, int]:
-    name = f"files_{files}"
+    name = tables.name(files)
     with start() as server:
         first = cost_of(requests, server, lambda client: client.query(name, keep=True))
         into.fresh.append(replace(first, timing=replace(first.timing, body=b"")))

@@ -33,17 +33,19 @@ class Client:
     gzip: bool = False
     capabilities: str = ""
     """Sent as `delta-sharing-capabilities`."""
+    agent: str = ""
+    """Sent as `User-Agent`."""
 
-    def query(self, table: str, body: bytes = b"{}", *, keep: bool = False) -> Timing:
+    def query(self, table: str, body: bytes = b"{}", *, keep: bool = False, status: int = 200) -> Timing:
         """POST .../query of a table of the measured share."""
-        return self.ask("POST", f"/shares/bench/schemas/logs/tables/{table}/query", body, keep=keep)
+        return self.ask("POST", f"/shares/bench/schemas/logs/tables/{table}/query", body, keep=keep, expected=status)
 
     def get(self, target: str, *, keep: bool = False) -> Timing:
         """GET what follows the endpoint."""
         return self.ask("GET", target, b"", keep=keep)
 
-    def ask(self, method: str, target: str, body: bytes, *, keep: bool = False) -> Timing:
-        """Send one request and read the answer to its end; raises RuntimeError for anything but a 200."""
+    def ask(self, method: str, target: str, body: bytes, *, keep: bool = False, expected: int = 200) -> Timing:
+        """Send one request and read the answer to its end; raises RuntimeError for any other status."""
         place = urlsplit(self.endpoint)
         head = [
             f"{method} {place.path}{target} HTTP/1.1",
@@ -55,6 +57,7 @@ class Client:
         ]
         head += ["Accept-Encoding: gzip"] if self.gzip else []
         head += [f"delta-sharing-capabilities: {self.capabilities}"] if self.capabilities else []
+        head += [f"User-Agent: {self.agent}"] if self.agent else []
         request = ("\r\n".join(head) + "\r\n\r\n").encode() + body
         began = time.perf_counter()
         with socket.create_connection((place.hostname or "", place.port or 80)) as sock:
@@ -75,7 +78,7 @@ class Client:
                 data = sock.recv(_READ)
             last = time.perf_counter() - began
         status = int(headers.split(b" ", 2)[1])
-        if status != 200:  # noqa: PLR2004 -- OK
+        if status != expected:
             raise RuntimeError(f"{method} {target} was answered with {status}")
         return Timing(status, first, last, 0 if self.gzip else lines, nbytes, b"".join(kept))
 

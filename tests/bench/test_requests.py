@@ -46,7 +46,7 @@ def read(snapshot: Snapshot) -> int:
 def test_a_query_of_100k_files_in_a_new_process(store: Callable[[], ObjectTableStore]) -> None:
     objects = store()
     assert read(DeltaLog(objects).snapshot()) == LIVE
-    assert objects.requests_made <= 15
+    assert objects.requests_made <= 18  # nine of them for 34 MB of adds
 
 
 def test_metadata_in_a_new_process(store: Callable[[], ObjectTableStore]) -> None:

@@ -302,7 +302,7 @@ class CatalogMachine(RuleBasedStateMachine):
         assert got is None or got.name == self.spelled[share.lower(),]
         visible = granted and spelling is not None
         found = self.tried(None if visible else NotFound, lambda: reader.get_table(caller, share, schema, table))
-        assert found is None or found.name == spelling
+        assert found is None or found.table.name == spelling
 
     @invariant()
     def everybody_reads_on(self) -> None:

@@ -1,8 +1,8 @@
 """A job may die after any request that changes something: repeated, it ends with the tables of one that lived.
 
 The session survives and its requests do not, so that a death costs no start of Spark, and each is at a known point:
-after the first change, the second, and so on. A few are drawn; `DELTAIC_DEATHS=20` plays as many of every kind of job,
-`DELTAIC_DEATHS=all` each one there is, and `--log-cli-level=INFO` tells which.
+after the first change, the second, and so on. One is drawn of every kind of job where `DELTAIC_LONG` is set, twenty
+with `DELTAIC_DEATHS=20`, each one there is with `DELTAIC_DEATHS=all`, and `--log-cli-level=INFO` tells which.
 """
 
 import json
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.spark,
+    pytest.mark.long,  # what is killed in every run of the tests is in test_killed
     pytest.mark.timeout(3600),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
@@ -55,8 +56,6 @@ pytestmark = [
 LOG = logging.getLogger(__name__)
 BUCKET = "mortal"
 DEATHS = os.environ.get("DELTAIC_DEATHS", "")
-USUAL = ("maintain",)
-"""Kinds of jobs that die once in every run of the tests; a death costs two runs, and runs are killed in test_killed."""
 
 SCHEMA = "id INT NOT NULL, name STRING, day INT, since TIMESTAMP"
 ASIDE = [{"expect": "not_null", "columns": ["name"], "action": "quarantine"}]
@@ -264,7 +263,7 @@ def chosen(changes: int) -> Sequence[int]:
     return sorted(random.sample(points, min(int(DEATHS or 1), len(points))))
 
 
-@pytest.mark.parametrize("name", KINDS if DEATHS else USUAL)
+@pytest.mark.parametrize("name", KINDS)
 def test_a_job_that_dies_anywhere_ends_with_the_same_tables_when_it_is_repeated(world: World, name: str) -> None:
     kind, base = KINDS[name], f"{name.replace(' ', '')}-lived"
     with living(world.proxy):

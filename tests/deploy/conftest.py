@@ -82,7 +82,11 @@ def localstack_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(
     scope="module",
-    params=["ministack", "localemu", pytest.param("localstack-core", marks=pytest.mark.dynamodb_local)],
+    params=[
+        "ministack",
+        "localemu",
+        pytest.param("localstack-core", marks=[pytest.mark.dynamodb_local, pytest.mark.long]),
+    ],
 )
 def place(
     request: pytest.FixtureRequest, localstack_state: Path, tmp_path_factory: pytest.TempPathFactory

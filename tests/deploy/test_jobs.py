@@ -165,6 +165,7 @@ def test_a_failing_job_raises_the_alarm_and_leaves_everything_as_it_was(jobs: Jo
     assert "infra/runbook.md#jobfailuresalarm" in alarm["AlarmDescription"]
 
 
+@pytest.mark.long
 def test_a_table_is_maintained_there(jobs: Jobs) -> None:
     ran = jobs.deltaic("maintain", f"s3://{jobs.lake}/jobs/scheduled", "--on", "emr", "--checkpoint-after", "1")
     assert ran.exit_code == 0, ran.output

@@ -27,6 +27,8 @@ FUNCTIONS = [function.name for function in load_template(parameters={"Stage": "d
 LEAST_REQUESTS = 1000
 REPEATED = {429, 503}
 """What every client repeats (PROTOCOL.md, "REST APIs"); the embedded AWS starves functions while others start."""
+AUTHORIZER_STARVED = (500, '{"message":null}')
+"""What API Gateway answers where the authorizer does not: every client repeats that, too."""
 
 TABLE = "/shares/updates/schemas/s/tables/numbers"
 WAITS_IN_VAIN = """
@@ -95,7 +97,7 @@ class Readers:
             except httpx.HTTPError as error:
                 self.failed.append(f"{what}: {error!r}")
                 return None
-            if answer.status_code not in REPEATED:
+            if answer.status_code not in REPEATED and (answer.status_code, answer.text) != AUTHORIZER_STARVED:
                 break
             self.repeated += 1
             time.sleep(0.5)

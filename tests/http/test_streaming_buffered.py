@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from deltaic.http.asgi import Receive, Scope, Send
 from deltaic.http.response_cycle import PRELUDE_LIMIT, prelude
-from deltaic.http.streaming import ANSWER_LIMIT, StreamingMangum
+from deltaic.http.streaming import StreamingMangum
+from deltaic.platform_limits import BUFFERED_BYTES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -56,7 +57,7 @@ def test_bytes_that_are_no_text_leave_in_base64() -> None:
 
 @pytest.mark.parametrize(
     "size",
-    [ANSWER_LIMIT, ANSWER_LIMIT - 10, ANSWER_LIMIT // 2 + 1024],
+    [BUFFERED_BYTES, BUFFERED_BYTES - 10, BUFFERED_BYTES // 2 + 1024],
     ids=["above raw", "above with the envelope", "above when escaped"],
 )
 def test_an_answer_above_6_mb_is_refused_with_the_remedy(size: int) -> None:
@@ -69,9 +70,9 @@ def test_an_answer_above_6_mb_is_refused_with_the_remedy(size: int) -> None:
 
 
 def test_an_answer_just_below_6_mb_leaves_whole() -> None:
-    answer = answering(b"x" * (ANSWER_LIMIT - 400))(EVENT, context())
+    answer = answering(b"x" * (BUFFERED_BYTES - 400))(EVENT, context())
     assert answer["statusCode"] == 200
-    assert len(json.dumps(answer)) <= ANSWER_LIMIT
+    assert len(json.dumps(answer)) <= BUFFERED_BYTES
 
 
 def test_a_failure_amid_the_answer_is_a_clean_500() -> None:

@@ -76,6 +76,7 @@ def test_the_signing_role_reads_and_does_nothing_else(stack: Stack) -> None:
     )
     s3 = session.client("s3", endpoint_url=known["AWS_ENDPOINT_URL"])
     assert s3.get_object(Bucket=DATA_BUCKET, Key="t/part")["Body"].read() == b"rows"
+    assert 900 < len(said["SessionToken"]) < 1000  # as AWS's: it stands in every URL
     with pytest.raises(ClientError, match="AccessDenied"):
         s3.put_object(Bucket=DATA_BUCKET, Key="t/part", Body=b"other")
 

@@ -1,6 +1,5 @@
 """Spark reads the stored tables as it did, and writes the same ones again."""
 
-import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,9 +20,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 
-REBUILT = ["deletion_vectors_change_feed"]
-MORE = ["column_mapping_name", "checkpoint_v2_json", "log_compaction"]
-"""Written again with DELTAIC_REBUILD=all; each takes as long as reading all stored tables does."""
+REBUILT = ["deletion_vectors_change_feed", "column_mapping_name", "checkpoint_v2_json", "log_compaction"]
+"""Written again where that is asked for: each takes as long as reading all stored tables does."""
 
 
 def listed(table: pa.Table, *left_out: str) -> list[str]:
@@ -38,7 +36,8 @@ def test_spark_reads_the_stored_table_s_latest_version(spark: "SparkSession", na
     assert listed(rows(spark, path, golden.versions[-1])) == listed(golden.rows(golden.versions[-1]))
 
 
-@pytest.mark.parametrize("name", REBUILT + MORE * (os.environ.get("DELTAIC_REBUILD") == "all"))
+@pytest.mark.long
+@pytest.mark.parametrize("name", REBUILT)
 def test_spark_writes_it_again(spark: "SparkSession", name: str, tmp_path: Path) -> None:
     build_table(Bench(spark, tmp_path, name))
     golden = load(name)

@@ -1,8 +1,8 @@
 """A refresh may die after any request that changes something: repeated, it ends as one that lived.
 
-The session survives and its requests do not. It takes minutes, and is played where `DELTAIC_DEATHS` is set: `last`, the
-point between the rows and the properties that tell of them, or `all` there are. What is killed between the rows and the
-catalog is played in every run of the tests (test_recipients).
+The session survives and its requests do not. It takes minutes, and is played where `DELTAIC_LONG` is set: at the point
+between the rows and the properties that tell of them, with `DELTAIC_DEATHS=all` at each there is. What is killed
+between the rows and the catalog is played in every run of the tests (test_recipients).
 """
 
 import json
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.skipif("DELTAIC_DEATHS" not in os.environ, reason="DELTAIC_DEATHS=last or all plays them"),
+    pytest.mark.long,
     pytest.mark.timeout(3600),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]

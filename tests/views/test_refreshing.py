@@ -1,7 +1,6 @@
 """A view's refresh: every policy's rows, in one commit, whose change feed shows what changed and no more."""
 
 import json
-import os
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -21,10 +20,6 @@ pytestmark = [
     # pyspark leaves the socket over which rows are collected to the garbage collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
-
-long = pytest.mark.skipif(
-    "DELTAIC_VIEWS" not in os.environ, reason="DELTAIC_VIEWS=1 (or more, for laws) plays the long stories too"
-)
 
 EU: dict[str, Values] = {"p-eu": {"region": "EU"}}
 US: dict[str, Values] = {"p-us": {"region": "US"}}
@@ -141,7 +136,7 @@ def test_masks_lists_and_expressions_are_made_in_one_pass(spark: "SparkSession",
     assert [found.rows[name] for name in lacking] == [0, 0, 0]
 
 
-@long
+@pytest.mark.long
 def test_what_is_no_row_by_itself_is_computed_in_full_and_written_as_its_differences(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
@@ -162,7 +157,7 @@ def test_what_is_no_row_by_itself_is_computed_in_full_and_written_as_its_differe
     assert made.refresh(EU | US).version == made.version() == at
 
 
-@long
+@pytest.mark.long
 def test_joins_follow_every_table_that_they_read(spark: "SparkSession", tmp_path: Path) -> None:
     sql = (
         "SELECT source.id, t.label FROM source LEFT JOIN `shop.x`.eu.labels t ON t.id = source.id "
@@ -183,7 +178,7 @@ def test_joins_follow_every_table_that_they_read(spark: "SparkSession", tmp_path
         made.refresh(EU | US)
 
 
-@long
+@pytest.mark.long
 def test_columns_may_come_and_not_go(spark: "SparkSession", tmp_path: Path) -> None:
     made = Made(spark, tmp_path, "SELECT * FROM source WHERE region = current_recipient('region')", key=("id",))
     made.source_of(COLUMNS, FOUR)
@@ -207,7 +202,7 @@ def test_columns_may_come_and_not_go(spark: "SparkSession", tmp_path: Path) -> N
     assert refreshed_exactly(made, EU | US).full_because == ""
 
 
-@long
+@pytest.mark.long
 def test_changes_that_cannot_be_followed_are_found_by_comparing(spark: "SparkSession", tmp_path: Path) -> None:
     made = Made(spark, tmp_path, OF_REGION)
     made.source_of(COLUMNS, FOUR)
@@ -228,7 +223,7 @@ def test_changes_that_cannot_be_followed_are_found_by_comparing(spark: "SparkSes
     assert "another" in refreshed_exactly(made, EU).full_because
 
 
-@long
+@pytest.mark.long
 def test_a_source_with_every_kind_of_column_and_deletion_vectors(spark: "SparkSession", tmp_path: Path) -> None:
     made = Made(
         spark,

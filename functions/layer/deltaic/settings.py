@@ -11,6 +11,8 @@ from datetime import timedelta
 from functools import cache
 from typing import Literal, cast
 
+from deltaic.platform_limits import STREAMED_BYTES
+
 _STREAMING = ("enabled", "disabled")
 _TTL_SECONDS = range(60, 604_801)
 """From a minute to what S3 allows at most."""
@@ -32,7 +34,7 @@ class Settings:
 
     url_ttl_seconds: int = 3600
     response_streaming: Literal["enabled", "disabled"] = "disabled"
-    stream_limit_bytes: int = 200_000_000
+    stream_limit_bytes: int = STREAMED_BYTES
     """The most bytes of a streamed answer, as it leaves: Lambda ends it at 200 MB; 0 where nothing does."""
 
     region: str = "us-east-1"

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from deltaic_ops.cli.env import global_options
 from deltaic_ops.deploy.intrinsics import TemplateError
+from deltaic_ops.local.aws_limits import Limits
 from deltaic_ops.local.private import StateUnusable
 from deltaic_ops.local.stack import Stack, StackFailed, gateway_over, local_stack, names_aws
 
@@ -39,13 +40,16 @@ def serve(
     state: Annotated[
         Path | None, typer.Option(help="Where the embedded AWS keeps its data.", show_default=".deltaic")
     ] = None,
+    limits: Annotated[
+        Limits, typer.Option(help="Whose limits answers are held to; aws: 6 MB at once, then 2 MB/s, 200 MB in all.")
+    ] = "none",
 ) -> None:
     """Serve shares on this machine, over the AWS that the ordinary variables name or else the embedded one.
 
     \b
     deltaic serve                                  # the embedded AWS, kept in .deltaic
     AWS_PROFILE=lake deltaic serve --port 9000     # the catalog and tables of a deployed stack
-    STREAM_LIMIT_BYTES=200000000 deltaic serve     # ends long answers where Lambda does
+    deltaic serve --limits aws                     # answers as fast, and as long, as on Lambda
     """  # noqa: D301 -- \b tells typer to keep the lines
     console = Console(stderr=True)
     stop = threading.Event()
@@ -57,7 +61,9 @@ def serve(
     if variables.get("AWS_ENDPOINT_URL"):
         web_address(variables["AWS_ENDPOINT_URL"])
     part: AbstractContextManager[Stack] = (
-        gateway_over(variables, folder, port) if names_aws(variables) else local_stack(folder, port)
+        gateway_over(variables, folder, port, limits=limits)
+        if names_aws(variables)
+        else local_stack(folder, port, limits=limits)
     )
     try:
         with part as stack:

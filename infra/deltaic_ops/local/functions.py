@@ -19,6 +19,7 @@ from typing import Any
 from awslambdaric.lambda_runtime_hooks_runner import run_after_restore, run_before_snapshot
 
 from deltaic_ops.deploy.template import Function
+from deltaic_ops.local.aws_limits import Limits, PacedAnswer
 from deltaic_ops.local.http_connection import Exchange, Header
 from deltaic_ops.local.proxy_event import read_prelude
 
@@ -50,9 +51,11 @@ class LocalContext:
 class StreamingContext(LocalContext):
     """The context of a function whose route streams: it takes the answer that would go to the Runtime API."""
 
-    def __init__(self, function: Function, request_id: str, exchange: Exchange, head: Head) -> None:
+    def __init__(
+        self, function: Function, request_id: str, exchange: Exchange, head: Head, *, limits: Limits = "none"
+    ) -> None:
         super().__init__(function, request_id)
-        self.stream = ClientStream(exchange, head)
+        self.stream = ClientStream(exchange, head, limits)
 
     async def open_response_stream(self) -> "ClientStream":
         """Return where the answer goes: the bytes that Lambda would be sent, prelude first."""
@@ -62,9 +65,10 @@ class StreamingContext(LocalContext):
 class ClientStream:
     """A ResponseStream (deltaic.http.runtime_stream) that ends in the client's socket."""
 
-    def __init__(self, exchange: Exchange, head: Head) -> None:
+    def __init__(self, exchange: Exchange, head: Head, limits: Limits = "none") -> None:
         self._exchange = exchange
         self._head = head
+        self._send = PacedAnswer(exchange.send, exchange.abort).send if limits == "aws" else exchange.send
         self._received = b""
         self._started = False
 
@@ -84,7 +88,7 @@ class ClientStream:
             status, headers, data = found
             self._started = True
             self._head(status, headers)
-        self._exchange.send(data)
+        self._send(data)
 
     async def fail(self, error_type: str) -> None:  # noqa: ARG002 -- the function has logged it
         """Break the answer off: the client must not take it for a whole one."""

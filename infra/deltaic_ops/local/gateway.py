@@ -8,13 +8,17 @@ import gzip
 import logging
 import socket
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from deltaic.platform_limits import BUFFERED_SECONDS
+
 from deltaic_ops.deploy.api import GatewayResponse
-from deltaic_ops.deploy.template import Template
+from deltaic_ops.deploy.template import Function, Template
 from deltaic_ops.local.authorizer import Refused, TokenAuthorizer
+from deltaic_ops.local.aws_limits import Limits
 from deltaic_ops.local.environments import Environments
 from deltaic_ops.local.functions import Functions, LocalContext, StreamingContext
 from deltaic_ops.local.http_connection import BodyMalformed, BodyTooLarge, ClientLeft, Exchange, Header
@@ -59,8 +63,11 @@ class Gateway:
         *,
         listener: socket.socket | None = None,
         binary_media_types: Sequence[str] = (),
+        limits: Limits = "none",
     ) -> None:
+        """With `limits` "aws" an answer is held to what AWS lets pass of it."""
         self._template = template
+        self._limits = limits
         self._functions = functions
         self._routes = RouteTable(template.routes)
         self._authorizer = TokenAuthorizer(template.authorizer, self._ask_authorizer)
@@ -116,7 +123,8 @@ class Gateway:
 
     def _buffer(self, exchange: Exchange, match: Match, event: dict[str, Any], request_id: str) -> None:
         function = self._functions[match.route.function]
-        said = self._functions.call(match.route.function, event, LocalContext(function, request_id))
+        context = LocalContext(function, request_id)
+        said = self._waited_for(function, lambda: self._functions.call(match.route.function, event, context))
         answer = self._compressed(exchange, read_answer(said, decodes_base64=self._binary))
         exchange.respond(answer.status, [*answer.headers, *_ids(event, request_id)], answer.body)
 
@@ -125,13 +133,25 @@ class Gateway:
             exchange.start(status, [*headers, *_ids(event, request_id)])
 
         function = self._functions[match.route.function]
-        context = StreamingContext(function, request_id, exchange, head)
+        context = StreamingContext(function, request_id, exchange, head, limits=self._limits)
         said = self._functions.call(match.route.function, event, context)
         if isinstance(said, bytes) and not exchange.begun:
             context.stream.take(said)  # the same bytes, whole
             context.stream.end(failed=False)
         if not exchange.begun:
             raise MalformedAnswer("the function of a streamed route did not stream")
+
+    def _waited_for(self, function: Function, call: Callable[[], Any]) -> Any:
+        """Return what a buffered function answers, if it does while AWS would wait for it."""
+        if self._limits == "none":
+            return call()
+        pool = ThreadPoolExecutor(1)
+        try:
+            return pool.submit(call).result(min(function.timeout, BUFFERED_SECONDS))
+        except TimeoutError:
+            raise Refused("INTEGRATION_TIMEOUT") from None
+        finally:
+            pool.shutdown(wait=False)  # nobody waits for the function, as nobody does there
 
     def _ask_authorizer(self, event: dict[str, Any]) -> Any:
         logical_id = self._template.authorizer.function

@@ -39,6 +39,7 @@ def main() -> int:
     parser.add_argument("--parameter", action="append", default=[])
     parser.add_argument("--logs", type=Path, help="keep the functions' events of requests in this folder")
     parser.add_argument("--processes", action="store_true", help="run each function in processes of its own")
+    parser.add_argument("--limits", choices=["none", "aws"], default="none", help="whose limits answers are held to")
     said = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     allow_files()
@@ -61,7 +62,7 @@ def main() -> int:
             ours = isinstance(error, RuntimeError | TemplateError)
             _answer(answers, error=str(error) if ours else f"{type(error).__name__}: {error}")
             return 1
-        gateway = Gateway(template, functions, listener=listener)
+        gateway = Gateway(template, functions, listener=listener, limits=said.limits)
         _answer(answers, endpoint=gateway.endpoint)
         if not sys.stdin.buffer.readline():
             return 0

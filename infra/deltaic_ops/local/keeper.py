@@ -8,6 +8,7 @@ in order, which it does when the process that started it has ended: its standard
 """
 
 import asyncio
+import base64
 import contextvars
 import json
 import logging
@@ -27,6 +28,7 @@ from ministack.core import persistence
 from ministack.core.iam_evaluator import resolve_caller_identity
 from ministack.core.responses import get_account_id, get_region, set_request_account_id, set_request_region
 from ministack.core.router import detect_service, extract_access_key_id
+from ministack.services import sts
 
 from deltaic_ops.local.access_logs import FOLDER, LoggedStore, fetch_log
 from deltaic_ops.local.embedded import UNUSABLE
@@ -43,6 +45,9 @@ KEEP_ALIVE_SECONDS: Final = 15.0
 FORMAT: Final = 1
 JOURNAL_BYTES: Final = 4 * 1024 * 1024
 """A longer journal, if it is longer than its copy too, is begun anew after a new copy."""
+
+TOKEN_LENGTH: Final = 936
+"""Characters of a session's token, about as AWS's has: it stands in every signed URL, so it is most of a line."""
 
 _READS: Final = ("get", "batchget", "transactget", "query", "scan", "describe", "list")
 
@@ -230,6 +235,12 @@ def s3_caller(method: str, path: str, headers: dict[str, str], query: dict[str, 
     return "" if found is None else str(found["userArn"])
 
 
+def session_token() -> str:
+    """Return a token for a new session, of AWS's length and letters; MiniStack's own has 134 characters."""
+    opening = "IQoJb3JpZ2luX2Vj"
+    return opening + base64.b64encode(os.urandom((TOKEN_LENGTH - len(opening)) // 4 * 3)).decode()
+
+
 def end_with_parent() -> None:
     """Stop this process in order once its parent has ended; does not return before."""
     wait_for_parent()
@@ -249,6 +260,7 @@ def main(folder: Path) -> int:
         print(f"{folder} cannot be used ({error.strerror}): choose another folder with --state", file=sys.stderr)
         return UNUSABLE
     keeper.hook()
+    sts._gen_session_token = session_token  # noqa: SLF001 -- no setting of it
     threading.Thread(target=end_with_parent, daemon=True).start()
     config = Config()
     config.bind = [f"127.0.0.1:{os.environ['GATEWAY_PORT']}"]

@@ -20,6 +20,7 @@ from deltaic.errors import NotFound
 from deltaic_ops.deploy.outputs import DEFAULT_STACK, stack_outputs
 from deltaic_ops.deploy.template import TEMPLATE, Template, load_template
 from deltaic_ops.local.access_logs import FOLDER
+from deltaic_ops.local.aws_limits import Limits
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.http_server import bound
 from deltaic_ops.local.private import UMASK, private_folder, private_log
@@ -71,19 +72,21 @@ def names_aws(variables: Mapping[str, str]) -> bool:
 
 
 @contextmanager
-def local_stack(
+def local_stack(  # noqa: PLR0913 -- what a stack can be told
     state: Path,
     port: int = 0,
     *,
     parameters: Mapping[str, str] | None = None,
     path: Path = TEMPLATE,
     processes: bool = False,
+    limits: Limits = "none",
 ) -> Iterator[Stack]:
     """Run the embedded AWS and the gateway over it, both on loopback, until the block ends.
 
     The gateway's port opens last: whoever is answered there finds the AWS ready and announced. `parameters` are the
     template's (such as ResponseStreaming); with `processes` each function runs in processes of its own, under AWS's
-    client, as on Lambda. Raises StateUnusable, StackFailed, TemplateError.
+    client, as on Lambda; `limits` says whose limits answers are held to. Raises StateUnusable, StackFailed,
+    TemplateError.
     """
     told = {**PARAMETERS, **(parameters or {})}
     template = load_template(path, told)
@@ -94,7 +97,7 @@ def local_stack(
         environment = {**aws.environment, **template.environment}
         # The gateway loads its functions while the AWS below it starts: they meet at the first request.
         arguments = _arguments(path, told) + (["--processes"] if processes else [])
-        gateway = _GatewayProcess(state, environment, arguments, listener, lock)
+        gateway = _GatewayProcess(state, environment, arguments, listener, lock, limits=limits)
         parts.callback(gateway.stop)
         parts.callback(aws.stop)
         aws.start()
@@ -113,7 +116,9 @@ def local_stack(
 
 
 @contextmanager
-def gateway_over(environment: Mapping[str, str], state: Path, port: int = 0) -> Iterator[Stack]:
+def gateway_over(
+    environment: Mapping[str, str], state: Path, port: int = 0, *, limits: Limits = "none"
+) -> Iterator[Stack]:
     """Run the gateway over the AWS that the variables name; nothing is created there (`sam deploy` does that).
 
     Variables of the functions (CATALOG_TABLE, TOKENS_TABLE, ...) are taken from `environment`, else from the outputs of
@@ -125,7 +130,7 @@ def gateway_over(environment: Mapping[str, str], state: Path, port: int = 0) -> 
     together = {**template.environment, "SIGNING_ROLE_ARN": "", **deployed, **environment}
     private_folder(state)
     with _port(port) as listener, ExitStack() as parts:
-        gateway = _GatewayProcess(state, together, _arguments(TEMPLATE, PARAMETERS), listener)
+        gateway = _GatewayProcess(state, together, _arguments(TEMPLATE, PARAMETERS), listener, limits=limits)
         parts.callback(gateway.stop)
         endpoint = gateway.endpoint()
         gateway.open()
@@ -184,15 +189,17 @@ class _GatewayProcess:
         arguments: list[str],
         listener: socket.socket,
         *locks: int,
+        limits: Limits,
     ) -> None:
         self._log = state / "gateway.log"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-        told = ["--listener", str(listener.fileno()), "--logs", str(state / FOLDER), *arguments]
+        told = ["--listener", str(listener.fileno()), "--logs", str(state / FOLDER), "--limits", limits, *arguments]
+        # Nothing here ends a long answer as Lambda does, unless whoever serves wants to see that.
+        unlimited = {"STREAM_LIMIT_BYTES": "0"} if limits == "none" else {}
         with listener, private_log(self._log) as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "deltaic_ops.local.gateway_process", *told],
-                # Nothing here ends a long answer as Lambda does, unless whoever serves wants to see that.
-                env={"STREAM_LIMIT_BYTES": "0", **inherited, **environment},
+                env={**unlimited, **inherited, **environment},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -19,7 +19,8 @@ from deltaic.http.observability import Ended, Exchange, facts_of, logger, stack_
 from deltaic.http.request import Request, read_request
 from deltaic.http.response import Response, Stream, error_response
 from deltaic.http.snapstart import load_before_snapshot
-from deltaic.http.streaming import ANSWER_LIMIT, DeadlineReached, StreamingMangum, answer_too_large
+from deltaic.http.streaming import DeadlineReached, StreamingMangum, answer_too_large
+from deltaic.platform_limits import BUFFERED_BYTES
 from deltaic.settings import settings
 
 UseCase = Callable[[Request], Response | Stream]
@@ -83,7 +84,7 @@ def _whole(stream: Stream) -> bytes:
     for chunk in stream.chunks:
         parts.append(chunk)
         size += len(chunk)
-        if size > ANSWER_LIMIT:
+        if size > BUFFERED_BYTES:
             raise answer_too_large()
     return b"".join(parts)
 

@@ -21,16 +21,14 @@ from deltaic.http.asgi import App
 from deltaic.http.response import error_response
 from deltaic.http.response_cycle import AnswerTooLarge, DeadlineReached, Opener, ResponseCycle, Streamed, Whole, prelude
 from deltaic.http.runtime_stream import find_runtime
+from deltaic.platform_limits import BUFFERED_BYTES
 
-__all__ = ["ANSWER_LIMIT", "DeadlineReached", "StreamingMangum", "answer_too_large"]
+__all__ = ["DeadlineReached", "StreamingMangum", "answer_too_large"]
 
 logger = logging.getLogger(__name__)
 
 TEXT_TYPES = ["text/", "application/json", "application/x-ndjson"]
 """Mangum answers these as text; without NDJSON among them the client would receive base64."""
-
-ANSWER_LIMIT = 6 * 1024 * 1024
-"""Lambda's limit for a buffered answer: the JSON document around the body, escaped or in base64."""
 
 MARGIN_SECONDS = 2.0
 """How long before the function's time limit an answer is ended in order; a quarter of what is left, if that is less."""
@@ -63,7 +61,7 @@ class StreamingMangum(Mangum):
             logger.warning("the event is not an HTTP request; its keys: %s", sorted(event))
             return None
         opener = self._opener(context) if self.stream else None
-        out = Streamed(opener) if opener else Whole(limit=None if self.stream else ANSWER_LIMIT)
+        out = Streamed(opener) if opener else Whole(limit=None if self.stream else BUFFERED_BYTES)
         cycle = ResponseCycle(handler.scope, handler.body, out, _seconds_left(context))
         try:
             _event_loop().run_until_complete(cycle(self.app))
@@ -109,13 +107,13 @@ def _seconds_left(context: Any) -> float:
 
 def _fits(answer: dict[str, Any]) -> bool:
     """Tell whether the proxy answer fits Lambda's limit as the JSON document that Lambda counts."""
-    if len(answer["body"]) * 6 < ANSWER_LIMIT // 2:  # no escape is longer than six bytes
+    if len(answer["body"]) * 6 < BUFFERED_BYTES // 2:  # no escape is longer than six bytes
         return True
-    return len(json.dumps(answer, ensure_ascii=False).encode()) <= ANSWER_LIMIT
+    return len(json.dumps(answer, ensure_ascii=False).encode()) <= BUFFERED_BYTES
 
 
 def answer_too_large() -> DeltaicError:
-    """Return the refusal of a buffered answer over ANSWER_LIMIT: permanent, so no 5xx, and with the remedy."""
+    """Return the refusal of a buffered answer over BUFFERED_BYTES: permanent, so no 5xx, and with the remedy."""
     return UnsupportedOperation(
         "The answer is larger than the 6 MB that this server can send in one piece. Ask for it in pages (maxFiles, "
         "then pageToken) or for fewer files (predicateHints, limitHint); its provider can lift the limit by streaming.",

@@ -1,0 +1,91 @@
+"""AWS's limits as they are played here: no byte leaves before Lambda would let it, and none is lost below the limit."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import httpx
+import pytest
+from deltaic.platform_limits import BYTES_PER_SECOND, FREE_BURST_BYTES, STREAMED_BYTES
+from deltaic_ops.deploy.template import load_template
+from deltaic_ops.local.aws_limits import Limits, PacedAnswer
+from deltaic_ops.local.functions import Functions
+from deltaic_ops.local.gateway import Gateway
+from deltaic_ops.local.http_connection import ClientLeft
+from hypothesis import given
+from hypothesis import strategies as st
+
+TEMPLATE = Path(__file__).parent / "small" / "template.yaml"
+MB = 1024 * 1024
+
+
+@dataclass
+class Reader:
+    """What has arrived, and when, by a clock that only waiting moves."""
+
+    now: float = 100.0
+    arrived: list[tuple[float, int]] = field(default_factory=list)
+    was_cut: bool = False
+
+    def answer(self) -> PacedAnswer:
+        return PacedAnswer(self._take, self._break, now=lambda: self.now, wait=self._pass)
+
+    @property
+    def total(self) -> int:
+        return sum(size for _, size in self.arrived)
+
+    def _take(self, data: bytes) -> None:
+        self.arrived.append((self.now, len(data)))
+
+    def _break(self) -> None:
+        self.was_cut = True
+
+    def _pass(self, seconds: float) -> None:
+        assert seconds >= 0
+        self.now += seconds
+
+
+@given(pieces=st.lists(st.tuples(st.integers(0, 5 * MB), st.floats(0, 3)), max_size=8))
+def test_beyond_the_burst_nothing_is_faster_than_the_pace(pieces: list[tuple[int, float]]) -> None:
+    reader = Reader()
+    answer = reader.answer()
+    working = 0.0
+    for size, seconds in pieces:
+        reader.now += seconds  # the function makes the next piece
+        working += seconds
+        answer.send(bytes(size))
+    assert reader.total == sum(size for size, _ in pieces)
+    paced, last = 0, 0.0
+    before = 0
+    for moment, size in reader.arrived:
+        beyond = max(before + size - max(before, FREE_BURST_BYTES), 0)
+        assert moment >= last + beyond / BYTES_PER_SECOND - 1e-6
+        before, paced, last = before + size, paced + beyond, moment if beyond else last
+    # Nor does it wait longer than its own work and the pace make it.
+    assert reader.now - 100.0 <= working + paced / BYTES_PER_SECOND + 1e-6
+
+
+def test_what_fits_the_burst_leaves_at_once() -> None:
+    reader = Reader()
+    reader.answer().send(bytes(FREE_BURST_BYTES))
+    assert (reader.now, reader.total) == (100.0, FREE_BURST_BYTES)
+
+
+def test_at_its_end_an_answer_is_cut() -> None:
+    reader = Reader()
+    answer = reader.answer()
+    for _ in range(STREAMED_BYTES // 10_000_000 - 1):
+        answer.send(bytes(10_000_000))
+    with pytest.raises(ClientLeft):
+        answer.send(bytes(10_000_001))
+    assert (reader.total, reader.was_cut) == (STREAMED_BYTES, True)
+
+
+@pytest.mark.parametrize(("limits", "status"), [("none", 200), ("aws", 504)])
+def test_a_function_out_of_its_time_is_not_waited_for(limits: Limits, status: int) -> None:
+    template = load_template(TEMPLATE, {})
+    functions = {**template.functions, "Echo": replace(template.functions["Echo"], timeout=0)}
+    with Gateway(template, Functions(functions, template.environment), limits=limits) as gateway:
+        headers = {"Authorization": "Bearer alice"}
+        with httpx.Client(base_url=gateway.endpoint, headers=headers, trust_env=False) as client:
+            wanted = {"statusCode": 200, "body": "late", "seconds": 0.2}
+            assert client.post("/answer", json=wanted).status_code == status
