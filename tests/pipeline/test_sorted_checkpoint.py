@@ -48,16 +48,17 @@ class Folder:
     most: int = 1_000
     written: list[str] = field(default_factory=list)
 
-    def create(self, name: str, content: bytes) -> None:
-        if (self.root / name).exists():
-            raise PipelineError(f"{name} is there already.")
-        self.replace(name, content)
+    def create(self, path: str, content: bytes) -> bool:
+        if (self.root / path).exists():
+            return False
+        self.replace(path, content)
+        return True
 
-    def replace(self, name: str, content: bytes) -> None:
+    def replace(self, path: str, content: bytes) -> None:
         if len(self.written) == self.most:
             raise KeyboardInterrupt
-        (self.root / name).write_bytes(content)
-        self.written.append(name)
+        (self.root / path).write_bytes(content)
+        self.written.append(path)
 
 
 def table(root: Path, *, clustered: bool = True, partitions: tuple[str, ...] = ("p",), **options: Any) -> HandmadeLog:
@@ -65,19 +66,10 @@ def table(root: Path, *, clustered: bool = True, partitions: tuple[str, ...] = (
     log = HandmadeLog(root)
     log.commit(metadata(partitions=partitions), protocol(3, 7, "v2Checkpoint", "deletionVectors"))
     numbers = list(range(FILES))
-    random.Random(7).shuffle(numbers)
+    random.Random(7).shuffle(numbers)  # noqa: S311 -- any order will do
     dv = vector("ab^-aqEH.-t@S}K{vb[*k^", 9)
     log.commit(
-        *[
-            add(
-                f"f{n:03d}",
-                n + 1,
-                p="abcde"[n % 5],
-                tags={"n": str(n)},
-                **({"deletionVector": dv} if n % 50 == 3 else {}),
-            )
-            for n in numbers
-        ]
+        *[add(f"f{n:03d}", n + 1, "abcde"[n % 5], dv if n % 50 == 3 else None, tags={"n": str(n)}) for n in numbers]
     )
     log.commit(*[remove(f"f{n:03d}") for n in range(0, FILES, 9)])
     log.v2(2, "json", 3, **{"statistics": "both", "row_group": 50, "typed_partitions": True, **options})
@@ -118,8 +110,8 @@ def actions_of(root: Path, manifest: Path) -> list[str]:
             continue
         file = root / LOG / "_sidecars" / action["sidecar"]["path"]
         assert file.stat().st_size == action["sidecar"]["sizeInBytes"]
-        for row in pq.read_table(file).to_pylist():
-            found.append(repr({kind: value for kind, value in row.items() if value is not None}))
+        rows = pq.read_table(file).to_pylist()
+        found += [repr({kind: value for kind, value in row.items() if value is not None}) for row in rows]
     return sorted(found)
 
 

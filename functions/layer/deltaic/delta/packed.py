@@ -1,7 +1,7 @@
-"""Decides how many bytes the paths and statistics of a version's files take at the least, compressed, by footers or less.
+"""Decides how many bytes the paths and statistics of a version's files take at the least, by little.
 
-It is a floor and no estimate: parts of a checkpoint of which neither summary nor footer is at hand count for nothing, and so do columns
-that nobody has compressed and all files of later commits.
+They are counted compressed. It is a floor and no estimate: parts of a checkpoint of which neither summary nor footer is
+at hand count for nothing, and so do columns that nobody has compressed and all files of later commits.
 """
 
 from collections.abc import Sequence

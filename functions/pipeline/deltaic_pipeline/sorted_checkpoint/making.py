@@ -33,12 +33,12 @@ _LAST = 0xFFFFFFFF
 class Writer(Protocol):
     """Where a log is written."""
 
-    def create(self, name: str, content: bytes) -> None:
-        """Write an object that is not there yet; raises `PipelineError` if one is."""
+    def create(self, path: str, content: bytes) -> bool:
+        """Write an object that is not there yet; False if one is."""
         ...
 
-    def replace(self, name: str, content: bytes) -> None:
-        """Write an object; raises `PipelineError`."""
+    def replace(self, path: str, content: bytes) -> None:
+        """Write an object, whether it is there or not."""
         ...
 
 
@@ -125,7 +125,8 @@ def _sent(  # noqa: PLR0913, PLR0917 -- as `sort_checkpoint`
 ) -> Sorted:
     for sidecar in sidecars:
         confirm()
-        writer.create(SIDECARS + sidecar.name, sidecar.file.read_bytes())
+        _create(writer, SIDECARS + sidecar.name, sidecar.file.read_bytes())
+        sidecar.file.unlink()
     kept = [line for line in lines if "sidecar" not in msgspec.json.decode(line)]
     content = b"".join(
         line + b"\n" for line in [*kept, *(msgspec.json.encode({"sidecar": one.action}) for one in sidecars)]
@@ -133,10 +134,15 @@ def _sent(  # noqa: PLR0913, PLR0917 -- as `sort_checkpoint`
     unique = uuid.UUID(int=uuid.uuid4().int & ((1 << 96) - 1) | _LAST << 96)
     name = f"{version_prefix(version)}.checkpoint.{unique}.json"
     confirm()
-    writer.create(LOG + name, content)
+    _create(writer, LOG + name, content)
     confirm()
     writer.replace(LAST_CHECKPOINT, _hint(store, version, name, len(content), sidecars))
     return Sorted(name, len(sidecars), sum(one.num_adds for one in sidecars))
+
+
+def _create(writer: Writer, path: str, content: bytes) -> None:
+    if not writer.create(path, content):
+        raise PipelineError(f"{path} is there already, under a name that nobody else could have chosen: run again.")
 
 
 def _hint(store: TableStore, version: int, name: str, size: int, sidecars: Sequence[Sidecar]) -> bytes:

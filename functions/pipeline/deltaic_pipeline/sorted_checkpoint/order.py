@@ -1,4 +1,4 @@
-"""Decides by which columns the files of a checkpoint lie together: partition columns first, then those of clustering."""
+"""Decides by which columns files of a checkpoint lie together: partition columns first, then those of clustering."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple

@@ -64,7 +64,7 @@ def known(part: ParquetPart, order: Sequence[Key]) -> tuple[Key, ...]:
 
 
 def in_order(parts: Sequence[ParquetPart], wanted: Ranks, sidecar_rows: int, folder: Path) -> Iterator[pa.Table]:
-    """Yield all rows in order, `sidecar_rows` at a time, adds and removes apart; files in `folder` hold them until then.
+    """Yield all rows in order, `sidecar_rows` at a time, adds and removes apart; `folder` holds them until then.
 
     Columns other than `add` and `remove` have no row in a sidecar, and are left out.
     """

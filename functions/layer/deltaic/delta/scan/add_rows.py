@@ -57,6 +57,7 @@ def parsed_statistics(add: pa.StructArray, zoned: frozenset[str]) -> pa.StructAr
 
 
 def with_zones(structs: pa.StructArray, path: str, zoned: frozenset[str]) -> pa.StructArray:
+    """Return structs that stand at a dotted path, the leaves at the paths `zoned` being instants in UTC."""
     fields = [field.name for field in structs.type]
     if not fields:
         return structs

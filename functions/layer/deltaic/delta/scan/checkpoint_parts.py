@@ -49,7 +49,7 @@ class ParquetPart:
 
     @property
     def has_deletion_vectors(self) -> bool:
-        """Tell, by the summary or the footer, whether some row has a deletion vector; yes where the footer does not say."""
+        """Tell, by the summary or the footer, whether some row has a deletion vector; yes where neither says."""
         if self.summary is not None:
             return self.summary.num_deletion_vectors > 0
         leaf = self.file.columns.get("add.deletionVector.storageType")
