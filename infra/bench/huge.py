@@ -161,7 +161,7 @@ def _lines(actions: list[Mapping[str, Any]]) -> bytes:
     return b"".join(json.dumps(action, separators=(",", ":")).encode() + b"\n" for action in actions)
 
 
-def _rows(numbers: range, files: int) -> pa.Table:
+def _rows(numbers: range, files: int) -> Any:
     """Return the adds of some files, the same at every run."""
     count = len(numbers)
     random = np.random.default_rng(numbers.start)
@@ -189,15 +189,16 @@ def _rows(numbers: range, files: int) -> pa.Table:
     return pa.table({"add": pa.StructArray.from_arrays(list(fields.values()), names=list(fields))})
 
 
-def _uuids(random: np.random.Generator, count: int) -> pa.StringArray:
+def _uuids(random: np.random.Generator, count: int) -> Any:
     digits = random.bytes(16 * count).hex().encode()
     offsets = pa.array(range(0, 32 * count + 1, 32), pa.int32()).buffers()[1]
-    whole = pa.StringArray.from_buffers(count, offsets, pa.py_buffer(digits))
+    strings: Any = pa.StringArray
+    whole = strings.from_buffers(count, offsets, pa.py_buffer(digits))
     ends = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
     return pc.binary_join_element_wise(*(pc.utf8_slice_codeunits(whole, begin, end) for begin, end in ends), "-")
 
 
-def _json(typed: pa.StructArray) -> pa.StringArray:
+def _json(typed: pa.StructArray) -> Any:
     """Return the statistics as JSON, as Spark writes them: column by column, for row by row takes an hour."""
     pieces: list[Any] = ['{"numRecords":', typed.field("numRecords").cast(pa.string())]
     for part in ("minValues", "maxValues", "nullCount"):
@@ -227,8 +228,8 @@ def _statistics(number: Any, random: np.random.Generator) -> pa.StructArray:
     def digits(prefix: str, bits: int) -> pa.Array:
         return pa.array([f"{prefix}{value:010x}" for value in whole(1 << bits).tolist()])
 
-    def cents(above: int, scale: int) -> pa.Array:
-        exact = pa.array(whole(1 << 30) + above * 10**scale).cast(pa.decimal128(19, 0))
+    def cents(above: int, scale: int) -> Any:
+        exact: Any = pa.array(whole(1 << 30) + above * 10**scale).cast(pa.decimal128(19, 0))
         return exact.view(pa.decimal128(19, scale)).cast(pa.decimal128(18, scale))
 
     began = whole(366 * 86_400_000) * 1000 + 1_704_067_200_000_000

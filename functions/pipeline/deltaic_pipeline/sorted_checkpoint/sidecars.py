@@ -81,7 +81,7 @@ def write_sidecar(folder: Path, version: int, rows: pa.Table, order: Sequence[Ke
 
 def _repeating(schema: pa.Schema) -> list[str]:
     with pa.BufferOutputStream() as nothing:
-        pq.write_table(schema.empty_table(), nothing)
+        pq.write_table(pa.Table.from_batches([], schema), nothing)
         found = pq.read_metadata(pa.BufferReader(nothing.getvalue())).schema
     paths = [found.column(at).path for at in range(len(found))]
     return [path for path in paths if not f"{path}.".startswith(tuple(f"{name}." for name in _DISTINCT))]

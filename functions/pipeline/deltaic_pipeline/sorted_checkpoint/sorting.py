@@ -34,8 +34,8 @@ class Ranks:
 def ranks(parts: Sequence[ParquetPart], order: Sequence[Key]) -> Ranks:
     """Return the order of all rows; raises ValueError for rows that are neither add nor remove."""
     batches = [keys for part in parts for keys in _keys(part, order)]
-    table = pa.Table.from_batches(batches).combine_chunks()
-    sort_keys = [(name, "ascending") for name in table.column_names]
+    (table,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    sort_keys = [(name, "ascending") for name in table.schema.names]
     rows = pc.sort_indices(table, sort_keys=sort_keys)
     adds = table.num_rows - (pc.sum(table["removed"]).as_py() or 0)
     return Ranks(pc.inverse_permutation(rows.cast(pa.int64())).cast(pa.int64()), adds)
@@ -91,7 +91,7 @@ def _distribute(parts: Sequence[ParquetPart], wanted: Ranks, sidecar_rows: int, 
             at += batch.num_rows
             removes = pc.add(pc.divide(pc.subtract(place, wanted.num_adds), sidecar_rows), with_adds)
             number = pc.if_else(pc.less(place, wanted.num_adds), pc.divide(place, sidecar_rows), removes)
-            rows = batch.append_column(_RANK, place)
+            rows = pa.RecordBatch.from_arrays([*batch.columns, place], [*batch.schema.names, _RANK])
             if not writers:
                 writers += [
                     stack.enter_context(pa.ipc.new_stream(str(file), rows.schema, options=options)) for file in files
