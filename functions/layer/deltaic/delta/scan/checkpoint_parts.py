@@ -3,8 +3,10 @@
 A part is a Parquet file, or the adds that stand in a manifest in JSON. Which of its files are live is not its business.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -57,17 +59,14 @@ class ParquetPart:
             return False
         return any(self.file.values(group, leaf) != 0 for group in range(self.file.footer.num_row_groups))
 
-    def groups_of_adds(self, first: int = 0, wanted: FileFilter | None = None) -> list[int]:
-        """Return the row groups from `first` on that may hold adds that a filter keeps, by the summary or the footer.
-
-        Of those that a footer names the filter is not asked.
-        """
+    def groups_of_adds(self) -> list[int]:
+        """Return the row groups that may hold adds, by the summary or the footer."""
         if self.summary is not None:
-            return [group for group in self.summary.groups(wanted) if group >= first]
+            return list(range(len(self.summary.row_groups)))
         leaf = self.file.columns.get("add.path")
         if leaf is None:
             return []
-        return [group for group in range(first, self.file.footer.num_row_groups) if self.file.values(group, leaf) != 0]
+        return [group for group in range(self.file.footer.num_row_groups) if self.file.values(group, leaf) != 0]
 
     @property
     def num_adds(self) -> int | None:
@@ -154,3 +153,19 @@ class LinesPart:
 
 
 Part = ParquetPart | LinesPart
+
+
+def bounded_groups(parts: Sequence[Part], wanted: FileFilter | None) -> list[list[int] | None]:
+    """Return for each part the row groups that may hold adds that a filter keeps, by the summaries of all at once.
+
+    None for a part that has no summary, and for all without a filter.
+    """
+    summaries = [part.summary if isinstance(part, ParquetPart) else None for part in parts]
+    told = [summary.statistics for summary in summaries if summary is not None]
+    if wanted is None or not told:
+        return [None] * len(parts)
+    keeps = iter(wanted.by_bounds(pa.concat_arrays(told)).to_pylist())
+    return [
+        summary and [group for group, keep in enumerate(islice(keeps, len(summary.row_groups))) if keep]
+        for summary in summaries
+    ]

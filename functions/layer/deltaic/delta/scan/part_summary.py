@@ -11,8 +11,6 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from deltaic.delta.file_filter import FileFilter
-
 SUMMARY: Final = "deltaic.summary"
 """The tag's name."""
 
@@ -47,12 +45,6 @@ class PartSummary(msgspec.Struct, frozen=True, rename="camel", dict=True):
     def nbytes(self) -> int:
         """Bytes in memory, about: each row group's statistics twice."""
         return 2 * sum(len(bytes(raw)) for raw in self.row_groups)
-
-    def groups(self, wanted: FileFilter | None) -> list[int]:
-        """Return the row groups that may hold adds that a filter keeps."""
-        if wanted is None or not self.row_groups:
-            return list(range(len(self.row_groups)))
-        return [group for group, keeps in enumerate(wanted.by_bounds(self.statistics).to_pylist()) if keeps]
 
 
 _summary: Final = msgspec.json.Decoder(PartSummary)
