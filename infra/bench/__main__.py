@@ -29,7 +29,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--full", action="store_true", help="a table of a million files too (2 to 5 minutes more)")
     parser.add_argument(
-        "--huge", action="store_true", help="only a table of ten million files (made once: 10 min, 5 GB)"
+        "--huge", action="store_true", help="only a table of ten million files (made once: 10 min, 3 GB)"
     )
     parser.add_argument("--sizes", default="", help="other numbers of files, separated by commas")
     parser.add_argument("--state", type=Path, default=Path(".deltaic/bench"), help="where logs and objects are kept")

@@ -2,7 +2,7 @@
 
 Its checkpoint is written by the code that `deltaic pipeline maintain` writes it with: v2, in order, zstd, types. A
 thousand partitions by `date`; `c0` counts on through all of them, as an id or a time does, and the other nine columns
-are random. About 5 GB, made once (ten minutes) and kept in the store; ten commits with 50 adds each follow.
+are random. About 3 GB, made once (ten minutes) and kept in the store; ten commits with 50 adds each follow.
 """
 
 import json
