@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 
+from bench import tables
 from bench.client import Client, unzipped
 from bench.figures import Figure, files_named
 from bench.serving import Service
@@ -27,10 +28,10 @@ _REFUSED = 1_000_000
 
 def as_on_aws(service: Service, files: int) -> Iterator[Figure]:
     """Measure whole answers of one table under Lambda's limits."""
-    subject, name = f"{files_named(files)}, as on AWS", f"files_{files}"
+    subject, name = f"{files_named(files)}, as on AWS", tables.name(files)
     with service.fresh(limits="aws") as server:
         client = replace(server.client, gzip=True)
-        client.query("files_100")
+        client.query(tables.name(100))
         if files >= _REFUSED:
             refusals = [client.query(name, status=400).last for _ in range(3)]
             yield Figure(
