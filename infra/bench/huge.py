@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltaic_pipeline.sorted_checkpoint.order import Key
-from deltaic_pipeline.sorted_checkpoint.sidecars import SIDECAR, write_sidecar
+from deltaic_pipeline.sorted_checkpoint.sidecars import LAYOUT, write_sidecar
 
 from bench import process, tables
 from bench.client import Client
@@ -50,9 +50,9 @@ def put(objects: ObjectStore, files: int, state: Path, say: Callable[[str], None
         return f"s3://{BUCKET}/{name(files)}"
     actions: list[Mapping[str, Any]] = [{"checkpointMetadata": {"version": _VERSION}}, *_head()]
     size = 0
-    for first in range(0, files, SIDECAR):
+    for first in range(0, files, LAYOUT.sidecar):
         say(f"sidecar from file {first:,} of {files:,} on")
-        rows = _rows(range(first, min(first + SIDECAR, files)), files)
+        rows = _rows(range(first, min(first + LAYOUT.sidecar, files)), files)
         size += pc.sum(pc.struct_field(rows["add"], ["size"])).as_py()
         with tempfile.TemporaryDirectory(dir=state) as folder:
             sidecar = write_sidecar(Path(folder), _VERSION, rows, _ORDER)

@@ -20,9 +20,9 @@ from deltaic.delta.scan.part_summary import SUMMARY
 from deltaic.delta.segment import find_segment
 from deltaic.pruning import file_filter, predicate_of
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.sorted_checkpoint import sidecars as writing
 from deltaic_pipeline.sorted_checkpoint.making import Sorted, sort_checkpoint
 from deltaic_pipeline.sorted_checkpoint.order import Key
+from deltaic_pipeline.sorted_checkpoint.sidecars import Layout, statistics
 from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,8 +36,8 @@ CLUSTERED = {
     }
 }
 FILES = 300
-SMALL = 40
-"""Rows of a sidecar here."""
+SMALL = Layout(row_group=10, sidecar=100)
+MANY = Layout(row_group=10, sidecar=30)
 
 
 @dataclass
@@ -85,15 +85,9 @@ def sort(root: Path, **more: Any) -> Sorted | None:
     store = FolderStore(root)
     checkpoint = find_segment(store).checkpoint
     assert checkpoint is not None
-    given_: dict[str, Any] = {"zorder_by": (), "confirm": lambda: None, "least_files": 1, "sidecar_rows": SMALL} | more
+    given_: dict[str, Any] = {"zorder_by": (), "confirm": lambda: None, "least_files": 1, "layout": SMALL} | more
     writer = given_.pop("writer", None) or Folder(root)
     return sort_checkpoint(store, writer, checkpoint, **given_)
-
-
-@pytest.fixture
-def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A number, not behaviour: ten thousand files would be needed to see two row groups.
-    monkeypatch.setattr(writing, "ROW_GROUP", 10)
 
 
 def manifests(root: Path) -> list[Path]:
@@ -126,9 +120,9 @@ def ours(root: Path) -> tuple[Any, ...]:
     return snapshot.protocol, snapshot.metadata, snapshot.totals(), found_files(snapshot.files())
 
 
-@pytest.mark.parametrize("statistics", ["struct", "both"])
-def test_both_checkpoints_say_the_same(tmp_path: Path, statistics: str) -> None:
-    table(tmp_path, statistics=statistics)
+@pytest.mark.parametrize("kind", ["struct", "both"])
+def test_both_checkpoints_say_the_same(tmp_path: Path, kind: str) -> None:
+    table(tmp_path, statistics=kind)
     (first,) = manifests(tmp_path)
     before = ours(tmp_path), theirs(tmp_path)
     made = sort(tmp_path)
@@ -174,30 +168,31 @@ def test_files_lie_by_partition_then_by_clustering_and_removes_apart(tmp_path: P
     assert keys == sorted(keys)
     assert [row["add"] is None for row in rows] == [False] * len(adds) + [True] * (len(rows) - len(adds))
     assert {file.metadata.row_group(0).column(0).compression for file in read} == {"ZSTD"}
-    assert [file.metadata.num_rows for file in read] == [SMALL] * 6 + [27, 34]
+    assert [file.metadata.num_rows for file in read] == [100, 100, 67, 34]
 
 
 HINTS = ["p = 'a'", "p > 'c' AND x < 20", "x = 17", "x < 5 OR x > 290", "p IN ('b', 'e') AND x >= 250", "p IS NULL"]
 
 
-@pytest.mark.usefixtures("small_groups")
 @pytest.mark.parametrize("hint", HINTS)
 def test_a_query_gets_the_same_files_of_both(tmp_path: Path, hint: str) -> None:
     table(tmp_path)
     snapshot = DeltaLog(FolderStore(tmp_path)).snapshot()
     wanted = file_filter(predicate_of([hint], None), snapshot.metadata)
     expected = found_files(snapshot.files(wanted))
-    sort(tmp_path)
+    sort(tmp_path, layout=MANY)
     store = FolderStore(tmp_path)
     snapshot = DeltaLog(store).snapshot()
     wanted = file_filter(predicate_of([hint], None), snapshot.metadata)
     assert found_files(snapshot.files(wanted)) == expected
     opened = {call.split()[1] for call in store.calls if "_sidecars" in call}
     partitions = {one["partitionValues"]["p"] for one in expected if not one["path"].startswith("g")}
+    # A partition has 54 files, which lie in two or three sidecars of ten.
     assert len(opened) <= 3 * len(partitions)
+    fetched = [call for call in store.calls if call.startswith("range") and "_sidecars" in call]
+    assert len(fetched) <= len(opened)
 
 
-@pytest.mark.usefixtures("small_groups")
 def test_pages_of_a_filtered_query_are_the_whole(tmp_path: Path) -> None:
     table(tmp_path)
     sort(tmp_path)
@@ -242,7 +237,7 @@ def test_a_summary_that_says_nothing_is_no_mistake(tmp_path: Path, said: Any) ->
     assert len(expected[3]) == len(log.state().files)
 
 
-@pytest.mark.parametrize("most", range(9))
+@pytest.mark.parametrize("most", range(6))
 def test_who_dies_on_the_way_leaves_the_log_as_it_was(tmp_path: Path, most: int) -> None:
     table(tmp_path)
     expected = ours(tmp_path), theirs(tmp_path)
@@ -337,6 +332,17 @@ def test_bounds_of_many_files_keep_whatever_a_files_own_bounds_keep(kind: str, d
     maps = pa.array([[]] * len(rows), pa.map_(pa.string(), pa.string()))
     kept = wanted.by_typed_statistics(maps, typed).to_pylist()
     adds = pa.StructArray.from_arrays([typed], names=["stats_parsed"])
-    said = writing.statistics(adds, [Key(("c",), is_partition=False)])
+    said = statistics(adds, [Key(("c",), is_partition=False)])
     (keeps,) = wanted.by_bounds(pa.array([said.decode()], pa.string())).to_pylist()
     assert keeps or not any(kept)
+
+
+@pytest.mark.parametrize("value", [None, "", "__HIVE_DEFAULT_PARTITION__"])
+def test_nothing_is_said_of_partitions_that_may_be_null(value: str | None) -> None:
+    def said(*partitions: str | None) -> Any:
+        parsed = pa.array([{"p": one} for one in partitions], pa.struct([("p", pa.string())]))
+        adds = pa.StructArray.from_arrays([parsed], names=["partitionValues_parsed"])
+        return json.loads(statistics(adds, [Key(("p",), is_partition=True)]))
+
+    assert said("a", value) == {}
+    assert said("a", "b") == {"minValues": {"p": "a"}, "maxValues": {"p": "b"}, "nullCount": {"p": 0}}

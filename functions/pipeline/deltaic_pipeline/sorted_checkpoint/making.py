@@ -20,7 +20,7 @@ from deltaic.delta.store import TableStore
 
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.sorted_checkpoint.order import Key, clustering_columns, order_of
-from deltaic_pipeline.sorted_checkpoint.sidecars import SIDECAR, Sidecar, write_sidecar
+from deltaic_pipeline.sorted_checkpoint.sidecars import LAYOUT, Layout, Sidecar, write_sidecar
 from deltaic_pipeline.sorted_checkpoint.sorting import in_order, known, ranks
 
 LEAST_FILES = 20_000
@@ -60,7 +60,7 @@ def sort_checkpoint(  # noqa: PLR0913 -- the log to read, the log to write, and 
     confirm: Callable[[], None],
     *,
     least_files: int = LEAST_FILES,
-    sidecar_rows: int = SIDECAR,
+    layout: Layout = LAYOUT,
 ) -> Sorted | None:
     """Put a checkpoint in order beside the one that is there; None where there is nothing to win, or it is not v2.
 
@@ -80,7 +80,7 @@ def sort_checkpoint(  # noqa: PLR0913 -- the log to read, the log to write, and 
     if not order or any(part.file.schema.names != with_adds[0].file.schema.names for part in parts):
         return None
     with tempfile.TemporaryDirectory(prefix="checkpoint-") as folder:
-        sidecars = _written(parts, order, checkpoint.version, sidecar_rows, Path(folder))
+        sidecars = _written(parts, order, checkpoint.version, layout, Path(folder))
         _check(parts, sidecars)
         return _sent(store, writer, checkpoint.version, lines, sidecars, confirm)
 
@@ -91,11 +91,14 @@ def _order(lines: Sequence[bytes], metadata: Metadata, zorder_by: Sequence[str])
 
 
 def _written(
-    parts: Sequence[ParquetPart], order: Sequence[Key], version: int, sidecar_rows: int, folder: Path
+    parts: Sequence[ParquetPart], order: Sequence[Key], version: int, layout: Layout, folder: Path
 ) -> list[Sidecar]:
     try:
         wanted = ranks(parts, order)
-        return [write_sidecar(folder, version, rows, order) for rows in in_order(parts, wanted, sidecar_rows, folder)]
+        return [
+            write_sidecar(folder, version, rows, order, layout)
+            for rows in in_order(parts, wanted, layout.sidecar, folder)
+        ]
     except ValueError as strange:
         raise PipelineError(f"The checkpoint cannot be sorted, and stays as Spark wrote it: {strange}.") from strange
 

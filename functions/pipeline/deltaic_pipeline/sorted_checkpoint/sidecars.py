@@ -22,15 +22,24 @@ from deltaic.pruning.values import column_type
 
 from deltaic_pipeline.sorted_checkpoint.order import Key, has, values
 
-ROW_GROUP = 10_000
-"""Rows that a reader decodes for one file that it wants."""
 
-SIDECAR = 200_000
-"""Rows of a sidecar: its footer, which a reader fetches for one row group, stays at some hundred KB."""
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How many rows lie together."""
 
+    row_group: int = 10_000
+    """What a reader decodes for one file that it wants."""
+
+    sidecar: int = 200_000
+    """With so many its footer, which a reader fetches for one row group, stays at some hundred KB."""
+
+
+LAYOUT = Layout()
 _PACKED = ("add.path", "add.stats")
 _DISTINCT = ("add.path", "add.stats", "add.stats_parsed", "remove.path")
 """Columns in which hardly a value repeats: a dictionary of them would be thrown away."""
+_MAYBE_NULL = pa.array(["", "__HIVE_DEFAULT_PARTITION__"])
+"""Partition values that are null to some readers, and strings to others."""
 _FOOTER_END = 8
 """Bytes after a Parquet footer: its length, and the magic."""
 
@@ -52,14 +61,14 @@ class Sidecar:
         return self.file.name
 
 
-def write_sidecar(folder: Path, version: int, rows: pa.Table, order: Sequence[Key]) -> Sidecar:
+def write_sidecar(folder: Path, version: int, rows: pa.Table, order: Sequence[Key], layout: Layout = LAYOUT) -> Sidecar:
     """Write rows of `add` and `remove`, adds only or removes only, as one sidecar of a version's checkpoint."""
     file = folder / f"{version_prefix(version)}.checkpoint.{uuid.uuid4()}.parquet"
     rows = rows.combine_chunks()
     pq.write_table(
         rows,
         file,
-        row_group_size=ROW_GROUP,
+        row_group_size=layout.row_group,
         compression="zstd",
         compression_level=3,
         use_dictionary=_repeating(rows.schema),
@@ -69,7 +78,7 @@ def write_sidecar(folder: Path, version: int, rows: pa.Table, order: Sequence[Ke
     count = len(adds) - adds.null_count
     if count not in {0, len(adds)}:
         raise ValueError("a sidecar holds adds or removes, not both")
-    summary = _summary(file, adds, order) if count else _without_adds(file)
+    summary = _summary(file, adds, order, layout.row_group) if count else _without_adds(file)
     action = {
         "path": summary.path,
         "sizeInBytes": summary.size_in_bytes,
@@ -97,7 +106,7 @@ def _footer_bytes(file: Path) -> int:
         return int.from_bytes(opened.read(4), "little") + _FOOTER_END
 
 
-def _summary(file: Path, adds: pa.StructArray, order: Sequence[Key]) -> PartSummary:
+def _summary(file: Path, adds: pa.StructArray, order: Sequence[Key], rows: int) -> PartSummary:
     told = pq.read_metadata(file)
     groups = [told.row_group(at) for at in range(told.num_row_groups)]
     chunks = [group.column(at) for group in groups for at in range(told.num_columns)]
@@ -112,7 +121,7 @@ def _summary(file: Path, adds: pa.StructArray, order: Sequence[Key]) -> PartSumm
         num_deletion_vectors=0 if vectors is None else len(vectors) - vectors.null_count,
         packed_bytes=sum(chunk.total_compressed_size for chunk in chunks if chunk.path_in_schema in _PACKED),
         row_groups=tuple(
-            msgspec.Raw(statistics(adds.slice(start, ROW_GROUP), order)) for start in range(0, len(adds), ROW_GROUP)
+            msgspec.Raw(statistics(adds.slice(start, rows), order)) for start in range(0, len(adds), rows)
         ),
     )
 
@@ -151,7 +160,7 @@ def _greatest(highs: pa.Array, key: Key) -> msgspec.Raw | None:
 
 def _no_nulls(adds: pa.StructArray, key: Key) -> msgspec.Raw | None:
     if key.is_partition:
-        return msgspec.Raw(b"0") if not values(adds, key.low).null_count else None
+        return msgspec.Raw(b"0") if _is_whole(values(adds, key.low), key) else None
     path = ("stats_parsed", "nullCount", *key.path)
     counts = values(adds, path) if has(adds.type, path) else None
     if counts is None or counts.null_count or not pa.types.is_integer(counts.type):
@@ -163,6 +172,8 @@ def _is_whole(bounds: pa.Array, key: Key) -> bool:
     """Tell whether every file has a bound, and one that is read alike by everybody."""
     if bounds.null_count or (key.is_partition and pa.types.is_timestamp(bounds.type)):
         return False  # a partition's timestamp is written without its zone
+    if key.is_partition and pa.types.is_string(bounds.type) and pc.is_in(bounds, _MAYBE_NULL).true_count:
+        return False
     return not (pa.types.is_floating(bounds.type) and pc.is_nan(bounds).true_count)
 
 
