@@ -44,6 +44,9 @@ class Settings:
     page_bytes: int = FREE_BURST_BYTES - FREE_BURST_BYTES // 20
     """The most bytes of such a page, as it leaves: what Lambda sends at once, less a margin; 0: no such pages."""
 
+    unread_statistics: _Switch = "enabled"
+    """Whether clients that are known never to read the statistics of files are sent them (decision 95)."""
+
     region: str = "us-east-1"
     endpoint_url: str = ""
     """Where AWS is, if not AWS itself: the embedded AWS, LocalStack. Empty on AWS."""
@@ -74,6 +77,7 @@ class Settings:
             stream_limit_bytes=limit,
             server_pages=_switch(environment, "SERVER_PAGES", unsaid.server_pages),
             page_bytes=page_bytes,
+            unread_statistics=_switch(environment, "UNREAD_STATISTICS", unsaid.unread_statistics),
             region=environment.get("AWS_REGION", unsaid.region),
             endpoint_url=environment.get("AWS_ENDPOINT_URL", unsaid.endpoint_url),
             memory_mb=_number(environment, "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", unsaid.memory_mb),

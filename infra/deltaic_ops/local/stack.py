@@ -29,14 +29,6 @@ from deltaic_ops.local.state import announced, locked
 
 STOP_SECONDS = 15.0
 EMBEDDED = "embedded AWS"
-_NAMING = (
-    "AWS_ENDPOINT_URL",
-    "AWS_ACCESS_KEY_ID",
-    "AWS_PROFILE",
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-)
 
 
 class StackFailed(Exception):
@@ -64,11 +56,6 @@ class Stack:
         for name, pid in self.processes.items():
             if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
                 raise StackFailed(f"the {name} has ended unexpectedly")
-
-
-def names_aws(variables: Mapping[str, str]) -> bool:
-    """Tell whether the ordinary AWS variables name an AWS to use."""
-    return any(variables.get(name) for name in _NAMING)
 
 
 @contextmanager

@@ -30,12 +30,14 @@ class AskedHeaders:
     file_id_hash: str | None
     outflow: Outflow | None = None
     """Counts the answer as it leaves, for a client that is known to follow pages that it did not ask for."""
+    statistics: bool = True
+    """Whether the client reads those of files, or is sent them all the same."""
 
     def options(self) -> "ResponseOptions":
         """Read both; raises InvalidParameter."""
         capabilities = Capabilities.parse(self.capabilities)
         paged = self.outflow if self.outflow is not None and self.outflow.page_bytes else None
-        return ResponseOptions(capabilities, file_id_hash(self.file_id_hash), paged)
+        return ResponseOptions(capabilities, file_id_hash(self.file_id_hash), paged, self.statistics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class ResponseOptions:
     file_id_hash: FileIdHash | None
     outflow: Outflow | None = None
     """Counts the answer as it leaves; None where a page of it must not end unless it was asked for."""
+    statistics: bool = True
+    """Whether lines in parquet format have those of their files."""
 
     def binding(self, table: SharedTable, call: str, parameters: Mapping[str, object]) -> PageBinding:
         """Return what a page token of this request is bound to."""

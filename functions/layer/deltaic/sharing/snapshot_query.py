@@ -84,13 +84,21 @@ class SnapshotQuery:
             version=snapshot.version if self.request.time_travels else None,
             timestamp=snapshot.timestamp if self.request.time_travels else None,
             partition_columns=tuple(sight.metadata.partition_columns) if response_format == "parquet" else (),
+            statistics=self.options.statistics or response_format == "delta",
             concealed=sight.concealed,
         )
         predicate = predicate_of(self.request.predicate_hints, self.request.json_predicate_hints)
         wanted = sight.narrowing(file_filter(predicate, sight.metadata))
         limit, max_files = self.request.limit_hint, self.request.max_files
         whole = start is None and wanted is None and limit is None and max_files is None
-        scope = (self.table.identity, style.response_format, style.scheme, style.partition_columns, style.concealed)
+        scope = (
+            self.table.identity,
+            style.response_format,
+            style.scheme,
+            style.partition_columns,
+            style.statistics,
+            style.concealed,
+        )
         kept = self.sharing.memory.lines.of(scope, snapshot)
         batches = snapshot.scan(wanted, start=start)
         by_partition = response_format == "delta" and bool(snapshot.metadata.partition_columns)
@@ -113,7 +121,7 @@ class SnapshotQuery:
             return b"".join(first[1:]).splitlines(keepends=True)
 
         # How many files a filter or a row limit leaves is known when they have been looked at.
-        countable = start is None and wanted is None and limit is None and outflow is None
+        countable = start is None and wanted is None and limit is None and outflow is None and style.statistics
         return Answer(
             version=snapshot.version,
             response_format=response_format,
