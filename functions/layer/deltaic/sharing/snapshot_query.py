@@ -121,14 +121,16 @@ class SnapshotQuery:
             return b"".join(first[1:]).splitlines(keepends=True)
 
         # How many files a filter or a row limit leaves is known when they have been looked at.
-        countable = start is None and wanted is None and limit is None and outflow is None and style.statistics
+        countable = start is None and wanted is None and limit is None and outflow is None
         return Answer(
             version=snapshot.version,
             response_format=response_format,
             options=self.options,
             chunks=chain(first, body),
             negotiated_end=self.options.capabilities.include_end_stream_action,
-            weight=(lambda: weight_of_files(snapshot, files.urls, max_files, sample)) if countable else Weight,
+            weight=(lambda: weight_of_files(snapshot, files.urls, max_files, sample, statistics=style.statistics))
+            if countable
+            else Weight,
         )
 
     def _resolve(self, claims: PageClaims | None, start: Position | None) -> tuple[Snapshot, ResponseFormat]:
