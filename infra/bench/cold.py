@@ -175,9 +175,9 @@ def _command(line: str, variables: Mapping[str, str], runs: int) -> dict[str, fl
 def section(found: Mapping[str, Any]) -> list[str]:
     """Return the report's section."""
     lines = [
-        f"`uv run python -m bench.cold`, Python {found['python']}, median of {found['runs']} fresh processes: the layer",
-        "as it is deployed, without SnapStart; CPU of the whole process. Seconds and prices on Lambda are computed: these",
-        f"CPU seconds at memory / {WHOLE:,} of a processor, and {_AWAY_SAID} of waiting for AWS, assumed.",
+        f"`uv run python -m bench.cold`, Python {found['python']}, median of {found['runs']} fresh processes: the",
+        "layer as it is deployed, without SnapStart; CPU of the whole process. Seconds and prices on Lambda are computed:",
+        f"these CPU seconds at memory / {WHOLE:,} of a processor, and {_AWAY_SAID} of waiting for AWS, assumed.",
         "",
         _HEAD,
         "|" + "---|" * (_HEAD.count("|") - 1),
