@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from bench import ours, reference, report, rivals
+from bench import huge, ours, reference, report, rivals
 from bench.aws import as_on_aws
 from bench.beside import compared
 from bench.figures import Figure, amount, table
+from bench.line_bytes import line_bytes
 from bench.objects import ObjectStore
 from bench.scenarios import Bench, written
 from bench.serving import service
@@ -28,6 +29,9 @@ def main() -> int:
     """Measure, print, write the report; exits 1 if a bar was missed and `--strict` was said."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--full", action="store_true", help="a table of a million files too (2 to 5 minutes more)")
+    parser.add_argument(
+        "--huge", action="store_true", help="only a table of ten million files (made once: 10 min, 3 GB)"
+    )
     parser.add_argument("--sizes", default="", help="other numbers of files, separated by commas")
     parser.add_argument("--state", type=Path, default=Path(".deltaic/bench"), help="where logs and objects are kept")
     parser.add_argument("--beside", type=Path, help="a built reference server to measure too (see reference.py)")
@@ -43,7 +47,8 @@ def main() -> int:
     if said.beside:
         reference.check(said.beside)
     busy = os.getloadavg()[0] / (os.cpu_count() or 1)
-    figures = _measure(said.state.resolve(), sizes, said.warm, said.beside)
+    state = said.state.resolve()
+    figures = _measure_huge(state) if said.huge else _measure(state, sizes, said.warm, said.beside)
     print(table(figures))
     if not said.no_report:
         known, machine = report.read(said.report) if said.add else ([], report.machine(busy))
@@ -87,6 +92,16 @@ def _measure(state: Path, sizes: list[int], warm: int, beside: Path | None) -> l
     return [*figures, *_told(_parts())]
 
 
+def _measure_huge(state: Path) -> list[Figure]:
+    state.mkdir(parents=True, exist_ok=True)
+    (folder,) = written(state / "logs", [], _say).values()
+    with tempfile.TemporaryDirectory() as temporary, ObjectStore(state) as objects:
+        locations = {huge.name(files): huge.put(objects, files, state, _say) for files in huge.SIZES}
+        locations[folder.name] = objects.put_table(folder)
+        with service(objects, locations, Path(temporary)) as running:
+            return list(_told(huge.measured(objects, running, _say)))
+
+
 def _told(figures: Iterator[Figure]) -> Iterator[Figure]:
     """Show each figure when it is there: a whole run takes minutes."""
     for one in figures:
@@ -101,6 +116,8 @@ def _parts() -> Iterator[Figure]:
         for name, value in ours.line_microseconds(10_000, length).items():
             bar = theirs / 50 if length else None
             yield Figure("sign + line", f"{name}, {what}", value, "us", bar, "boto3 + json.dumps", theirs)
+    _say("what a line weighs")
+    yield from line_bytes(TOKEN_LENGTH)
     _say("imports")
     for endpoint, bar in _IMPORTS.items():
         wall, cpu = ours.import_seconds(endpoint)

@@ -301,10 +301,18 @@ def reconciled(state: State) -> list[Action]:
 
 
 def write_parquet(
-    path: Path, actions: list[Action], *, row_group: int = 1000, statistics: str = "json", compression: str = "snappy"
+    path: Path,
+    actions: list[Action],
+    *,
+    row_group: int = 1000,
+    statistics: str = "json",
+    compression: str = "snappy",
+    typed_partitions: bool = False,
 ) -> None:
     """Write actions as Parquet; `statistics` is json, struct or both."""
     fields = list(ADD)
+    if typed_partitions:
+        fields.append(("partitionValues_parsed", pa.struct([("p", pa.string())])))
     if statistics in ("json", "both"):
         fields.append(("stats", pa.string()))
     if statistics in ("struct", "both"):
@@ -325,6 +333,7 @@ def write_parquet(
         for kind, action in line.items():
             plain = dict(action)
             if kind == "add":
+                plain["partitionValues_parsed"] = plain["partitionValues"]
                 plain["stats_parsed"] = json.loads(plain["stats"]) if plain.get("stats") else None
             for name in ("partitionValues", "tags", "configuration"):
                 if plain.get(name) is not None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 from urllib.parse import unquote
 
 from delta_tables.folder_store import FolderStore
@@ -38,6 +38,10 @@ class PlainFolder:
     @property
     def store(self) -> FolderStore:
         return FolderStore(self.root)
+
+    @property
+    def writer(self) -> NoReturn:
+        raise AssertionError("what is deleted is decided without writing to the log")
 
     def objects(self) -> Iterator[Stored]:
         for path in sorted(self.root.rglob("*")):

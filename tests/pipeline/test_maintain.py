@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.delta.log import DeltaLog
+from deltaic.delta.paths import LAST_CHECKPOINT, LOG, SIDECARS
 from deltaic.errors import Conflict
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_pipeline.access import S3Access
@@ -107,16 +109,20 @@ def kept(  # noqa: PLR0917 -- pytest passes by name
     return Kept(spark, s3, catalog, admin, S3Access.from_environment(embedded_aws.environment), place)
 
 
-def append_by_delta_rs(kept: Kept) -> dict[str, str]:
-    """Append as another writer does, who leaves no checkpoint."""
+def storage_options(kept: Kept) -> dict[str, str]:
     access = kept.access
-    options = {
+    return {
         "AWS_ENDPOINT_URL": access.endpoint or "",
         "AWS_REGION": access.region,
         "AWS_ACCESS_KEY_ID": access.access_key_id or "",
         "AWS_SECRET_ACCESS_KEY": access.secret_access_key or "",
         "AWS_ALLOW_HTTP": "true",
     }
+
+
+def append_by_delta_rs(kept: Kept) -> dict[str, str]:
+    """Append as another writer does, who leaves no checkpoint."""
+    options = storage_options(kept)
     for number in range(APPENDS):
         rows = pa.table({"id": [number, number + 100], "name": ["a", "b"]})
         deltalake.write_deltalake(kept.place.location, rows, mode="append", storage_options=options)
@@ -228,6 +234,70 @@ def test_a_clustered_tables_files_each_hold_their_own_range_afterwards(kept: Kep
     assert len(kept.data()) == optimized.added
     assert kept.rows(done.after.version) == rows_before
     assert kept.requests()[1] < requests
+
+
+def said_by(kept: Kept, manifest: str) -> list[str]:
+    """Return everything that a v2 checkpoint says, as pyarrow reads it, in no order and without how it is laid out."""
+    store, found = kept.means.folder.store, []
+    for line in store.get(LOG + manifest).splitlines():
+        sidecar = json.loads(line).get("sidecar")
+        if sidecar is None:
+            found.append(str(json.loads(line)))
+            continue
+        # Spark's instants come without a zone where it wrote them in its old form, ours never do.
+        content = pa.BufferReader(store.get(SIDECARS + sidecar["path"]))
+        rows = pq.read_table(content, coerce_int96_timestamp_unit="us").to_pylist()
+        plain = [str({kind: value for kind, value in row.items() if value is not None}) for row in rows]
+        found += [row.replace(", tzinfo=<UTC>", "") for row in plain]
+    return sorted(found)
+
+
+def listed_by_deltalake(kept: Kept) -> list[str]:
+    table = deltalake.DeltaTable(kept.place.location, storage_options=storage_options(kept))
+    assert table.transaction_version("writer") == 7
+    return sorted(map(repr, pa.table(table.get_add_actions(flatten=True)).to_pylist()))
+
+
+def test_a_checkpoint_in_order_says_what_sparks_own_says(kept: Kept) -> None:
+    sql(
+        kept,
+        "CREATE TABLE {t} (id BIGINT, at TIMESTAMP, n STRUCT<x: DECIMAL(9, 2)>, d DATE, s STRING) USING delta "
+        "PARTITIONED BY (d, s) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+    )
+    for name, value in (("txnAppId", "writer"), ("txnVersion", "7")):
+        kept.spark.conf.set(f"spark.databricks.delta.write.{name}", value)
+    try:
+        sql(
+            kept,
+            "INSERT INTO {t} SELECT id, timestamp_seconds(id), named_struct('x', CAST(id AS DECIMAL(9, 2))), "
+            "date_add(DATE'2024-01-01', CAST(id % 3 AS INT)), IF(id % 2 = 0, NULL, 's 1') FROM range(60)",
+        )
+    finally:
+        kept.spark.conf.unset("spark.databricks.delta.write.txnAppId")
+        kept.spark.conf.unset("spark.databricks.delta.write.txnVersion")
+    sql(kept, "DELETE FROM {t} WHERE id = 31 OR d = DATE'2024-01-03'")
+    given: dict[str, Any] = {"optimize": False, "checkpoint_after": 1, "sort_from": 1, "zorder_by": ["id"]}
+    done = kept.maintain("first", v2_checkpoints=True, vacuum=False, **given)
+    log = [key.rpartition("/")[2] for key in kept.objects() if ".checkpoint." in key and "/_sidecars/" not in key]
+    sparks, ours = sorted(log)
+    said = said_by(kept, sparks)
+    assert said_by(kept, ours) == said
+    for kind in ("'add'", "'remove'", "'txn'", "'deletionVector': {'storageType'"):
+        assert any(kind in row for row in said), kind
+    assert json.loads(kept.means.folder.store.get(LAST_CHECKPOINT))["v2Checkpoint"]["path"] == ours
+
+    rows, files, theirs = kept.rows(done.after.version), file_facts(kept), listed_by_deltalake(kept)
+    # Spark's own checkpoint goes, and every commit but the last: whoever reads on reads ours.
+    for key in kept.objects():
+        name = key.rpartition("/")[2]
+        if name == sparks or (name.endswith(".json") and name[:-5].isdecimal() and int(name[:-5]) < done.after.version):
+            kept.s3.delete_object(Bucket=BUCKET, Key=key)
+    jvm: Any = kept.spark.sparkContext._jvm
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    read = kept.spark.read.format("delta").load(kept.place.spark_location)
+    assert sorted(map(str, read.collect())) == rows
+    assert 0 < len(read.where("d = DATE'2024-01-02' AND id < 30").inputFiles()) < len(files)
+    assert (file_facts(kept), listed_by_deltalake(kept)) == (files, theirs)
 
 
 KINDS = {"plain": "", "partitioned": "PARTITIONED BY (p)", "clustered": "CLUSTER BY (id)"}

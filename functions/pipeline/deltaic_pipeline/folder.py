@@ -7,10 +7,12 @@ from deltaic.delta.store import TableStore
 from deltaic.storage.credentials import Credentials, own_credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import Location, TableLocations
+from deltaic.storage.log_writer import LogWriter
 from deltaic.storage.objects import ObjectTableStore
 
 from deltaic_pipeline.access import S3Access
 from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.sorted_checkpoint.making import Writer
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -40,6 +42,11 @@ class Folder(Protocol):
         """The same objects, as the log is read from them."""
         ...
 
+    @property
+    def writer(self) -> Writer:
+        """Where the log is written."""
+        ...
+
     def objects(self) -> Iterator[Stored]:
         """List every object, in no promised order; raises `PipelineError`."""
         ...
@@ -56,12 +63,19 @@ class S3Folder:
         self._location = Location.parse(location)
         self._client = _client(access)
         storage = StorageConfig(region=access.region, endpoint=access.endpoint or "", path_style=bool(access.endpoint))
-        self._store = ObjectTableStore(TableLocations(self._location), storage, _credentials(access))
+        places, credentials = TableLocations(self._location), _credentials(access)
+        self._store = ObjectTableStore(places, storage, credentials)
+        self._writer = LogWriter(places, storage, credentials)
 
     @property
     def store(self) -> ObjectTableStore:
         """See `Folder`."""
         return self._store
+
+    @property
+    def writer(self) -> LogWriter:
+        """See `Folder`."""
+        return self._writer
 
     def objects(self) -> Iterator[Stored]:
         """See `Folder`; one request for each thousand objects."""

@@ -20,8 +20,10 @@ from deltaic_pipeline.positions import position
 from deltaic_pipeline.readers import entries_of
 from deltaic_pipeline.register import connect
 from deltaic_pipeline.session import session
+from deltaic_pipeline.sorted_checkpoint.making import LEAST_FILES
 from deltaic_pipeline.sources import catalog_location
 from deltaic_pipeline.steps import Progress, step
+from deltaic_pipeline.tending import has_v2_checkpoints
 
 EXAMPLES = """examples:
   # what would be done, and what is kept for whom
@@ -32,6 +34,9 @@ EXAMPLES = """examples:
 
   # rows that are read together lie together; nothing is deleted
   python -m deltaic_pipeline.maintain s3://bucket/vaccine/patients --zorder-by patient_id --no-vacuum
+
+  # many files: v2 checkpoints from now on, in order by partition and clustering
+  python -m deltaic_pipeline.maintain s3://bucket/vaccine/patients --v2-checkpoints
 
 A file is deleted when no version that somebody may read has it: not the latest one, not one that was the latest within
 the window (delta.deletedFileRetentionDuration, and at least as long as page tokens and their URLs live), none of a
@@ -59,6 +64,10 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument(
         "--checkpoint-after", type=int, default=CHECKPOINT_AFTER, metavar="N", help="commits after the last one (10)"
     )
+    line.add_argument("--no-sort", action="store_true", help="leave v2 checkpoints as Spark writes them")
+    line.add_argument(
+        "--v2-checkpoints", action="store_true", help="choose them for the table; old readers cannot read it any more"
+    )
     line.add_argument("--no-vacuum", action="store_true", help="delete nothing")
     line.add_argument("--keep", type=float, metavar="DAYS", help="versions stay readable at least as long")
     line.add_argument(
@@ -83,6 +92,8 @@ def job_of(given: argparse.Namespace) -> Job:
         location=catalog_location(given.location),
         run_id=given.run_id or uuid.uuid4().hex,
         checkpoint_after=None if given.no_checkpoint else given.checkpoint_after,
+        sort_from=None if given.no_sort else LEAST_FILES,
+        v2_checkpoints=given.v2_checkpoints,
         optimize=not given.no_optimize,
         zorder_by=tuple(given.zorder_by),
         vacuum=not given.no_vacuum,
@@ -129,6 +140,8 @@ def _planned(found: Summary, job: Job) -> Iterator[str]:
     yield f"{found.location}: version {now.version}, {counted(now.files)}"
     for name, value in found.retention.protection.items():
         yield f"property: {name} = {value}, so that no writer deletes commits that are needed"
+    if job.v2_checkpoints and not has_v2_checkpoints(now.configuration):
+        yield "property: delta.checkpointPolicy = v2, which readers without v2 checkpoints cannot read"
     if job.optimize:
         if job.zorder_by or now.clustered:
             order = f"Z-order by {', '.join(job.zorder_by)}" if job.zorder_by else "the table's clustering"

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from deltaic.delta.log import DeltaLog
+from deltaic.delta.segment import find_segment
 from deltaic.storage.locations import TableLocations
 
 from deltaic_pipeline import tending
@@ -17,6 +18,7 @@ from deltaic_pipeline.lease import TIME_TO_LIVE
 from deltaic_pipeline.positions import StreamPosition
 from deltaic_pipeline.readers import Entries, Reader, readers, window
 from deltaic_pipeline.register import Catalog
+from deltaic_pipeline.sorted_checkpoint.making import LEAST_FILES, sort_checkpoint
 from deltaic_pipeline.steps import Progress, step, tasks_shown
 from deltaic_pipeline.survey import Survey, survey
 from deltaic_pipeline.tending import Optimized
@@ -39,6 +41,12 @@ class Job:
 
     checkpoint_after: int | None = CHECKPOINT_AFTER
     """A checkpoint is written when as many commits came after the last one; None: never."""
+
+    sort_from: int | None = LEAST_FILES
+    """A v2 checkpoint of as many files is put in order by partition and clustering; None: never."""
+
+    v2_checkpoints: bool = False
+    """The table gets v2 checkpoints from now on, if it has not: readers that do not know them can read it no more."""
 
     optimize: bool = True
     zorder_by: Sequence[str] = ()
@@ -135,9 +143,10 @@ def maintain(  # noqa: PLR0913, PLR0917 -- as `publish`, and what the table's fi
         summary = Summary(job.run_id, job.location, before, before, retention)
         if retention.protection:
             with step(progress, "Keeping the log for its readers") as tell, held.refusals():
-                tending.protect(held.spark, job.location, retention.protection, job.run_id)
-                held.confirm()
-                tell(", ".join(f"{name} = {value}" for name, value in retention.protection.items()))
+                _set(retention.protection, job, held, tell)
+        if job.v2_checkpoints and not tending.has_v2_checkpoints(before.configuration):
+            with step(progress, "Choosing v2 checkpoints") as tell, held.refusals():
+                _set(tending.V2_CHECKPOINTS, job, held, tell)
         if job.optimize:
             summary.optimized = _optimize(job, held, progress)
         summary.checkpointed = _checkpoint(job, means, held, progress)
@@ -206,17 +215,36 @@ def _optimize(job: Job, held: Attempt, progress: Progress) -> Optimized:
     return done
 
 
+def _set(properties: dict[str, str], job: Job, held: Attempt, tell: Callable[[str], None]) -> None:
+    tending.set_properties(held.spark, job.location, properties, job.run_id)
+    held.confirm()
+    tell(", ".join(f"{name} = {value}" for name, value in properties.items()))
+
+
 def _checkpoint(job: Job, means: Means, held: Attempt, progress: Progress) -> bool:
     now = survey(means.folder.store)
     if job.checkpoint_after is None or now.commits < job.checkpoint_after:
         return False
     with step(progress, "Writing a checkpoint") as tell, held.refusals():
-        tending.checkpoint(held.spark, job.location)
+        tending.checkpoint(held.spark, job.location, v2=tending.has_v2_checkpoints(now.configuration))
         held.confirm()
         if survey(means.folder.store).checkpoint != now.version:
             raise PipelineError(f"Spark left no checkpoint of version {now.version}; what it printed may say why.")
         tell(f"version {now.version}, {now.commits:,} commits after the last one")
+    if job.sort_from is not None and tending.has_v2_checkpoints(now.configuration):
+        _sort(job, means, held, progress, job.sort_from)
     return True
+
+
+def _sort(job: Job, means: Means, held: Attempt, progress: Progress, least_files: int) -> None:
+    """Put a checkpoint that Spark has just written in order; it stays as it is where there is nothing to win."""
+    store = means.folder.store
+    with step(progress, "Sorting the checkpoint") as tell:
+        checkpoint = find_segment(store).checkpoint
+        done = checkpoint and sort_checkpoint(
+            store, means.folder.writer, checkpoint, job.zorder_by, held.confirm, least_files=least_files
+        )
+        tell(f"{done.num_adds:,} files in {done.sidecars:,} sidecars" if done else "nothing to win")
 
 
 def counted(count: Count) -> str:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 LOG_CLEANUP = "delta.enableExpiredLogCleanup"
 LOG_RETENTION = "delta.logRetentionDuration"
 LOG_RETENTION_UNSAID = timedelta(days=30)
+CHECKPOINT_POLICY = "delta.checkpointPolicy"
+V2_CHECKPOINTS = {CHECKPOINT_POLICY: "v2"}
+SIDECAR_ACTIONS = 500_000
 RECENT_COMMITS = 20
 NOTHING_NEW = frozenset({"OPTIMIZE", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "VACUUM START", "VACUUM END"})
 """Operations after which the rows lie where they lay."""
@@ -54,7 +57,12 @@ def mark(run_id: str) -> str:
     return json.dumps({"maintain": run_id})
 
 
-def protect(spark: "SparkSession", location: str, properties: Mapping[str, str], run_id: str) -> None:
+def has_v2_checkpoints(configuration: Mapping[str, str]) -> bool:
+    """Tell whether Spark writes v2 checkpoints of a table with these properties."""
+    return configuration.get(CHECKPOINT_POLICY, "").lower() == "v2"
+
+
+def set_properties(spark: "SparkSession", location: str, properties: Mapping[str, str], run_id: str) -> None:
     """Set the properties, as a version of its own."""
     pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in sorted(properties.items()))
     _marked(spark, f"ALTER TABLE {_table(location)} SET TBLPROPERTIES ({pairs})", run_id)
@@ -75,8 +83,13 @@ def optimize(spark: "SparkSession", location: str, zorder_by: Sequence[str], run
     return Optimized(removed["totalFiles"], removed["totalSize"], added["totalFiles"], added["totalSize"])
 
 
-def checkpoint(spark: "SparkSession", location: str) -> None:
-    """Write a checkpoint of the latest version; Delta tells no failure, so the caller looks for it in the log."""
+def checkpoint(spark: "SparkSession", location: str, *, v2: bool) -> None:
+    """Write a checkpoint of the latest version; Delta tells no failure, so the caller looks for it in the log.
+
+    One that is `v2` in as many sidecars as workers can write at once, and as the job can read one by one.
+    """
+    if v2:
+        spark.conf.set("spark.databricks.delta.checkpoint.partSize", SIDECAR_ACTIONS)
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- Delta has no statement for it
     log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, spark_path(location))  # noqa: SLF001
     nothing = jvm.scala.Option.empty()

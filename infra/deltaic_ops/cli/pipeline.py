@@ -109,6 +109,12 @@ def maintain_table(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     ] = None,
     checkpoint: Annotated[bool, typer.Option("--checkpoint/--no-checkpoint", help="Write one where it is due.")] = True,
     checkpoint_after: Annotated[int, typer.Option(metavar="N", help="Commits after the last one.")] = CHECKPOINT_AFTER,
+    sort: Annotated[
+        bool, typer.Option("--sort/--no-sort", help="Put v2 checkpoints in order by partition and clustering.")
+    ] = True,
+    v2_checkpoints: Annotated[
+        bool, typer.Option("--v2-checkpoints", help="Choose them for the table; old readers cannot read it any more.")
+    ] = False,
     vacuum: Annotated[bool, typer.Option("--vacuum/--no-vacuum", help="Delete what nobody needs.")] = True,
     keep: Annotated[float | None, typer.Option(metavar="DAYS", help="Versions stay readable at least as long.")] = None,
     url_ttl: Annotated[
@@ -140,6 +146,7 @@ def maintain_table(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     given += [f"--stream-checkpoint={path}" for path in stream_checkpoint or ()]
     given += [f"--keep={keep}"] * (keep is not None) + [f"--url-ttl={url_ttl}"] * (url_ttl is not None)
     given += ["--no-optimize"] * (not optimize) + ["--no-checkpoint"] * (not checkpoint)
+    given += ["--no-sort"] * (not sort) + ["--v2-checkpoints"] * v2_checkpoints
     given += ["--no-vacuum"] * (not vacuum) + ["--dry-run"] * dry_run + ["--json"] * as_json
     raise typer.Exit(run_job(out, "maintain", location, given, on=on, detach=detach, run_id=run_id, memory=memory))
 

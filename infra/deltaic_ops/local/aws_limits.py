@@ -11,6 +11,8 @@ from deltaic_ops.local.http_connection import ClientLeft
 Limits: TypeAlias = Literal["none", "aws"]
 
 _PIECE_BYTES = BYTES_PER_SECOND // 16
+_SLACK_SECONDS = 0.25
+"""What a wait that lasted too long is made up for; what was not used of the pace before that is lost."""
 
 
 class PacedAnswer:
@@ -39,8 +41,7 @@ class PacedAnswer:
         self._pass_on(fits[:free])
         for start in range(free, len(fits), _PIECE_BYTES):
             piece = fits[start : start + _PIECE_BYTES]
-            # What was not used of the pace before is not made up for afterwards.
-            self._due = max(self._due, self._now()) + len(piece) / BYTES_PER_SECOND
+            self._due = max(self._due, self._now() - _SLACK_SECONDS) + len(piece) / BYTES_PER_SECOND
             self._wait(max(self._due - self._now(), 0.0))
             self._pass_on(piece)
         if len(fits) < len(data):

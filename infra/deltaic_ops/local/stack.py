@@ -181,8 +181,8 @@ class _GatewayProcess:
         self._log = state / "gateway.log"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
         told = ["--listener", str(listener.fileno()), "--logs", str(state / FOLDER), "--limits", limits, *arguments]
-        # Nothing here ends a long answer as Lambda does, unless whoever serves wants to see that.
-        unlimited = {"STREAM_LIMIT_BYTES": "0"} if limits == "none" else {}
+        # Nothing here slows or ends a long answer as Lambda does, unless whoever serves wants to see that.
+        unlimited = {"STREAM_LIMIT_BYTES": "0", "PAGE_BYTES": "0"} if limits == "none" else {}
         with listener, private_log(self._log) as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "deltaic_ops.local.gateway_process", *told],

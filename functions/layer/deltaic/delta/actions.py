@@ -89,6 +89,7 @@ class Sidecar(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     path: str
     size_in_bytes: int | None = None
+    tags: Any = None
 
 
 _METADATA_ORDER: Final = (

@@ -18,6 +18,7 @@ from deltaic.delta.paths import LOG, SIDECARS, Checkpoint
 from deltaic.delta.replay import batch_of
 from deltaic.delta.scan.checkpoint_parts import LinesPart, ParquetPart, Part
 from deltaic.delta.scan.parquet_file import FOOTER, FOOTER_AND_ACTIONS
+from deltaic.delta.scan.part_summary import summary_of
 from deltaic.delta.store import TableStore
 from deltaic.delta.unreadable import reading
 from deltaic.errors import TableUnreadable
@@ -67,7 +68,7 @@ class CheckpointReader:
 
     def _with_sidecars(self) -> tuple[Part, ...]:
         sidecars = [
-            self._sidecar(str(action["path"]), action.get("sizeInBytes"))
+            self._sidecar(str(action["path"]), action.get("sizeInBytes"), action.get("tags"))
             for part in self._top
             for action in (part.actions("sidecar")["sidecar"] if self._may_name_sidecars(part) else ())
             if action.get("path")
@@ -125,7 +126,7 @@ class CheckpointReader:
                 if line.add is not None:
                     adds.append(line.add)
                 elif line.sidecar is not None:
-                    sidecars.append(self._sidecar(line.sidecar.path, line.sidecar.size_in_bytes))
+                    sidecars.append(self._sidecar(line.sidecar.path, line.sidecar.size_in_bytes, line.sidecar.tags))
                 elif line.meta_data:
                     metadata = metadata_in(line.meta_data, path) or metadata
                 elif line.protocol:
@@ -133,11 +134,13 @@ class CheckpointReader:
         own: list[Part] = [LinesPart(batch_of(adds, path))] if adds else []
         return _Manifest((*own, *sidecars), protocol, metadata)
 
-    def _sidecar(self, path: str, size: int | None) -> ParquetPart:
+    def _sidecar(self, path: str, size: int | None, tags: Any) -> ParquetPart:
         """Delta protocol, "Sidecar File Information": a name below `_sidecars/`, or an absolute URI; URI-encoded."""
         absolute = ":/" in path or path.startswith("/")
         where = path if absolute else SIDECARS + unquote(path)
-        return ParquetPart(self.store, where, size, f"{self.checkpoint.identity}/{path}")
+        summary = summary_of(tags, path, size)
+        footer_bytes = summary.footer_bytes if summary else FOOTER
+        return ParquetPart(self.store, where, size, f"{self.checkpoint.identity}/{path}", footer_bytes, summary)
 
     def _may_name_sidecars(self, part: ParquetPart) -> bool:
         # A multi-part checkpoint is never of the v2 kind, so its parts need not be opened to look for sidecars.

@@ -23,6 +23,13 @@ class FileFilter(Protocol):
         """False when partition values alone decide: then neither statistics step is called."""
         ...
 
+    def by_bounds(self, statistics: pa.StringArray) -> pa.BooleanArray:
+        """Decide about row groups by statistics, in JSON, that hold for the rows of all their files.
+
+        Partition columns have their bounds there like any others; what is not told keeps the row group.
+        """
+        ...
+
     def by_partition(self, partition_values: pa.MapArray) -> pa.BooleanArray:
         """Decide by partition values (`map<string,string>`)."""
         ...

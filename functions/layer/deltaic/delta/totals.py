@@ -15,7 +15,7 @@ from deltaic.delta.checksum import Totals
 from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.replay import Tail
 from deltaic.delta.scan.add_rows import OUTPUT_LEAVES, add_paths, both, deletion_vectors
-from deltaic.delta.scan.checkpoint_parts import LinesPart, ParquetPart, Part
+from deltaic.delta.scan.checkpoint_parts import LinesPart, ParquetPart, Part, bounded_groups
 from deltaic.delta.scan.parquet_file import Cursor
 from deltaic.delta.scan.row_group_cache import RowGroupCache
 from deltaic.delta.scan.row_selection import Selection
@@ -49,12 +49,14 @@ def filtered_totals(  # noqa: PLR0913 -- a version, and where what is read of it
     With `files_follow` what is fetched is left to the scan of those files that comes next.
     """
     found = [_kept(tail.files, wanted.by_partition(tail.files["partitionValues"]))]
-    for part in parts:
+    for part, bounded in zip(parts, bounded_groups(parts, wanted), strict=True):
         if isinstance(part, LinesPart):
             files = part.files.filter(wanted.by_partition(part.files["partitionValues"]))
             found.append(_kept(files, tail.unmentioned(files["path"], files["deletionVector"])))
         else:
-            groups = part.groups_of_adds()
+            groups = part.groups_of_adds() if bounded is None else bounded
+            if not groups:
+                continue
             selection = Selection(part, wanted, groups, cache.of(table, part.identity))
             chosen = {group: selection.of(group) for group in groups}
             some = {group: mask for group, mask in chosen.items() if mask.true_count}

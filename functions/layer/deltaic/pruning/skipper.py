@@ -36,6 +36,9 @@ class Skipper:
         self._statistics = _with_statistics(bound)
         columns = dict.fromkeys(leaf.column for leaf in leaves(self._statistics) if not leaf.column.is_partition)
         self._columns = tuple(columns)
+        self._bound = bound
+        self._all_columns = tuple(dict.fromkeys(leaf.column for leaf in leaves(bound)))
+        self._bounds: JsonStatistics | None = None
         self._json: JsonStatistics | None = None
         table = (metadata.schema_string, tuple(metadata.partition_columns), frozenset(metadata.configuration.items()))
         self._identity = (expression, table)
@@ -55,6 +58,15 @@ class Skipper:
     def needs_statistics(self) -> bool:
         """False when partition values alone decide."""
         return bool(self._columns)
+
+    def by_bounds(self, statistics: pa.StringArray) -> pa.BooleanArray:
+        """Decide about row groups by statistics, in JSON, that hold for all their files, partition columns included."""
+        if not self._all_columns:
+            return _spread(self._bound is not False, len(statistics))
+        if self._bounds is None:
+            self._bounds = JsonStatistics(self._all_columns)
+        facts = self._bounds.facts(statistics)
+        return _spread(_evaluate(self._bound, lambda leaf: leaf.test.may_pass(facts[leaf.column])), len(statistics))
 
     def by_partition(self, partition_values: pa.MapArray) -> pa.BooleanArray:
         """Decide by partition values (`map<string,string>`)."""

@@ -69,6 +69,11 @@ class _Narrowed:
     def needs_statistics(self) -> bool:
         return self.pruning is not None and self.pruning.needs_statistics
 
+    def by_bounds(self, statistics: pa.StringArray) -> pa.BooleanArray:
+        # What may be seen is decided by values, never by bounds.
+        everything = pa.repeat(pa.scalar(True), len(statistics)).cast(pa.bool_())  # noqa: FBT003 -- the value
+        return everything if self.pruning is None else self.pruning.by_bounds(statistics)
+
     def by_partition(self, partition_values: pa.MapArray) -> pa.BooleanArray:
         seen = self.kept.mask(partition_values)
         return seen if self.pruning is None else pc.and_(seen, self.pruning.by_partition(partition_values))

@@ -53,10 +53,11 @@ def deletion_vectors(add: pa.StructArray) -> pa.StructArray | None:
 def parsed_statistics(add: pa.StructArray, zoned: frozenset[str]) -> pa.StructArray | None:
     """Return `stats_parsed` (None when it is absent), the leaves at the paths `zoned` being instants in UTC."""
     parsed = cast("pa.StructArray | None", child(add, "stats_parsed"))
-    return parsed if parsed is None or not zoned else _with_zones(parsed, "add.stats_parsed", zoned)
+    return parsed if parsed is None or not zoned else with_zones(parsed, "add.stats_parsed", zoned)
 
 
-def _with_zones(structs: pa.StructArray, path: str, zoned: frozenset[str]) -> pa.StructArray:
+def with_zones(structs: pa.StructArray, path: str, zoned: frozenset[str]) -> pa.StructArray:
+    """Return structs that stand at a dotted path, the leaves at the paths `zoned` being instants in UTC."""
     fields = [field.name for field in structs.type]
     if not fields:
         return structs
@@ -68,7 +69,7 @@ def _with_zone(array: pa.Array, path: str, zoned: frozenset[str]) -> pa.Array:
     kind = array.type
     if pa.types.is_timestamp(kind) and path in zoned:
         return array.cast(pa.timestamp(kind.unit, "UTC"))
-    return _with_zones(array, path, zoned) if isinstance(array, pa.StructArray) else array
+    return with_zones(array, path, zoned) if isinstance(array, pa.StructArray) else array
 
 
 def file_batch(add: pa.StructArray, paths: pa.StringArray, vectors: pa.StructArray | None) -> pa.RecordBatch:

@@ -3,15 +3,19 @@
 A part is a Parquet file, or the adds that stand in a manifest in JSON. Which of its files are live is not its business.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.scan.add_rows import child
 from deltaic.delta.scan.parquet_file import FOOTER, Cursor, ParquetFile
+from deltaic.delta.scan.part_summary import PartSummary
 from deltaic.delta.store import TableStore
 from deltaic.delta.unreadable import reading
 
@@ -28,6 +32,8 @@ class ParquetPart:
     """Names this very file, across requests."""
     footer_bytes: int = FOOTER
     """Bytes to ask for at first, from the end of the file."""
+    summary: PartSummary | None = None
+    """What the log tells of it."""
     _opened: ParquetFile | None = field(default=None, init=False)
 
     @property
@@ -45,22 +51,28 @@ class ParquetPart:
 
     @property
     def has_deletion_vectors(self) -> bool:
-        """Tell, by the footer alone, whether some row has a deletion vector; yes where the footer does not say."""
+        """Tell, by the summary or the footer, whether some row has a deletion vector; yes where neither says."""
+        if self.summary is not None:
+            return self.summary.num_deletion_vectors > 0
         leaf = self.file.columns.get("add.deletionVector.storageType")
         if leaf is None:
             return False
         return any(self.file.values(group, leaf) != 0 for group in range(self.file.footer.num_row_groups))
 
-    def groups_of_adds(self, first: int = 0) -> list[int]:
-        """Return the row groups from `first` on that may hold adds, by the footer alone."""
+    def groups_of_adds(self) -> list[int]:
+        """Return the row groups that may hold adds, by the summary or the footer."""
+        if self.summary is not None:
+            return list(range(len(self.summary.row_groups)))
         leaf = self.file.columns.get("add.path")
         if leaf is None:
             return []
-        return [group for group in range(first, self.file.footer.num_row_groups) if self.file.values(group, leaf) != 0]
+        return [group for group in range(self.file.footer.num_row_groups) if self.file.values(group, leaf) != 0]
 
     @property
     def num_adds(self) -> int | None:
-        """How many rows are adds, by the footer alone; None where the footer does not say."""
+        """How many rows are adds, by the summary or the footer; None where the footer does not say."""
+        if self.summary is not None:
+            return self.summary.num_adds
         leaf = self.file.columns.get("add.path")
         if leaf is None:
             return 0
@@ -70,6 +82,8 @@ class ParquetPart:
     @cached_property
     def size_of_adds(self) -> int | None:
         """Bytes of all files that the part adds; None where the sizes stand in other rows than the footer counts."""
+        if self.summary is not None:
+            return self.summary.size_of_adds
         file, groups = self.file, list(range(self.file.footer.num_row_groups))
         leaves = file.leaves("add.size")
         total = rows = 0
@@ -84,7 +98,7 @@ class ParquetPart:
     @property
     def held_bytes(self) -> int:
         """Bytes that stay in memory with this part."""
-        return self._opened.held_bytes if self._opened else 0
+        return (self._opened.held_bytes if self._opened else 0) + (self.summary.nbytes if self.summary else 0)
 
     def actions(self, *kinds: str) -> dict[str, list[dict[str, Any]]]:
         """Return all actions of these kinds as plain values; only for kinds that are few."""
@@ -139,3 +153,19 @@ class LinesPart:
 
 
 Part = ParquetPart | LinesPart
+
+
+def bounded_groups(parts: Sequence[Part], wanted: FileFilter | None) -> list[list[int] | None]:
+    """Return for each part the row groups that may hold adds that a filter keeps, by the summaries of all at once.
+
+    None for a part that has no summary, and for all without a filter.
+    """
+    summaries = [part.summary if isinstance(part, ParquetPart) else None for part in parts]
+    told = [summary.statistics for summary in summaries if summary is not None]
+    if wanted is None or not told:
+        return [None] * len(parts)
+    keeps = iter(wanted.by_bounds(pa.concat_arrays(told)).to_pylist())
+    return [
+        summary and [group for group, keep in enumerate(islice(keeps, len(summary.row_groups))) if keep]
+        for summary in summaries
+    ]

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.scan.add_rows import both, replace_column
-from deltaic.delta.scan.checkpoint_parts import LinesPart, ParquetPart, Part
+from deltaic.delta.scan.checkpoint_parts import LinesPart, ParquetPart, Part, bounded_groups
 from deltaic.delta.scan.file_batches import FileBatch, Position
 from deltaic.delta.scan.filter_cache import FilterCache, from_row
 from deltaic.delta.scan.parquet_scan import ParquetScan
@@ -54,12 +54,16 @@ class Scan:
         if start.part == 0:
             yield from self._in_memory(self.later.files, None, start)
             start = Position(start.base, 1, 0, 0)
+        bounded = bounded_groups(self.parts, self.wanted)
         for number in range(start.part, len(self.parts) + 1):
             part = self.parts[number - 1]
             if isinstance(part, LinesPart):
                 yield from self._in_memory(part.files, self.later, start)
             else:
-                yield from self._in_parquet(part, start)
+                groups = bounded[number - 1]
+                named = part.groups_of_adds() if groups is None else groups
+                if left := [group for group in named if group >= start.row_group]:
+                    yield from self._in_parquet(part, left, start, few=groups is not None)
             start = Position(start.base, number + 1, 0, 0)
 
     def _in_memory(self, files: pa.RecordBatch, later: LaterCommits | None, start: Position) -> Iterator[FileBatch]:
@@ -70,26 +74,30 @@ class Scan:
                 mask = both(mask, self.wanted.by_partition(batch["partitionValues"]))
             yield from self._finish(batch, mask, None, start._replace(row=at))
 
-    def _in_parquet(self, part: ParquetPart, start: Position) -> Iterator[FileBatch]:
+    def _in_parquet(
+        self, part: ParquetPart, groups: Sequence[int], start: Position, *, few: bool
+    ) -> Iterator[FileBatch]:
+        """Read from these row groups; `few` says that bounds have chosen them, so that most hold what is wanted."""
         cache = self.cache.of(self.table, part.identity)
-        scan = ParquetScan(part, self.wanted, self.batch_rows, cache)
+        scan = ParquetScan(part, self.wanted, self.batch_rows, cache, at_once=few)
         if self.wanted is None or not cache.has_room:
-            yield from self._read(scan, start, self.later)
+            yield from self._read(scan, groups, start, self.later)
             return
         filter_cache = FilterCache(cache, self.wanted.identity)
-        groups = scan.groups(start.row_group)
         known = filter_cache.all_of(groups)
         if known is None:
-            for batch in filter_cache.keeping(self._read(scan, start, None), groups, start.row):
+            for batch in filter_cache.keeping(self._read(scan, groups, start, None), groups, start.row):
                 yield from self._live(batch)
         else:
             for batch in known:
                 here = batch.start.row_group == start.row_group
                 yield from self._live(from_row(batch, start.row) if here else batch)
 
-    def _read(self, scan: ParquetScan, start: Position, later: LaterCommits | None) -> Iterator[FileBatch]:
+    def _read(
+        self, scan: ParquetScan, groups: Sequence[int], start: Position, later: LaterCommits | None
+    ) -> Iterator[FileBatch]:
         """Read the rows that the filter keeps; with later commits, those of them that they do not mention."""
-        for whole in scan.rows(start.row_group, start.row):
+        for whole in scan.rows(groups, start.row_group, start.row):
             rows = whole.after(start.row) if whole.row_group == start.row_group else whole
             for at in range(0, rows.files.num_rows, self.batch_rows):
                 files = rows.files.slice(at, self.batch_rows)

@@ -29,6 +29,7 @@ _NARROW_ROWS: Final = 65536
 
 Blocks = list[tuple[int, memoryview]]
 """Parts of a file: where each starts, and its bytes."""
+NOTHING: Final[Blocks] = []
 
 
 class RangeFile:
@@ -167,9 +168,9 @@ class ParquetFile:
                     ranges.append((first, first + chunk.total_compressed_size))
         return ranges
 
-    def fetch(self, ranges: Sequence[tuple[int, int]]) -> Blocks:
-        """Return these ranges, by at most one call to the store; what is in memory already is not fetched."""
-        held, self._lent = self._held + self._lent, []
+    def fetch(self, ranges: Sequence[tuple[int, int]], known: Blocks = NOTHING) -> Blocks:
+        """Return these ranges, by at most one call to the store, which is not asked for what is in memory or known."""
+        held, self._lent = self._held + self._lent + known, []
         missing = [span for span in ranges if find(held, *span) is None]
         if not all(0 <= start <= end <= self.size for start, end in missing):
             raise TableUnreadable(

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.scan.add_rows import OUTPUT_LEAVES, add_paths, deletion_vectors, file_batch, parsed_statistics
 from deltaic.delta.scan.checkpoint_parts import ParquetPart
-from deltaic.delta.scan.parquet_file import Blocks, Cursor
+from deltaic.delta.scan.parquet_file import Blocks, Cursor, ParquetFile
 from deltaic.delta.scan.row_group_cache import PartCache
 from deltaic.delta.scan.row_groups import RowGroupCursor, Rows
 from deltaic.delta.scan.row_selection import Selection
@@ -46,20 +46,30 @@ class _Plan:
 class ParquetScan:
     """One pass over a part's adds, from a row on."""
 
-    def __init__(self, part: ParquetPart, wanted: FileFilter | None, batch_rows: int, cache: PartCache) -> None:
+    def __init__(
+        self, part: ParquetPart, wanted: FileFilter | None, batch_rows: int, cache: PartCache, *, at_once: bool = False
+    ) -> None:
+        """Make the pass; `at_once`: what the filter looks at and what it may keep are fetched together."""
         self._part = part
-        self._file = part.file
         self._wanted = wanted
         self._batch_rows = batch_rows
         self._cache = cache
+        self._at_once = at_once
+        self._ahead: Blocks = []
+        """Column chunks that were fetched at once."""
 
-    def groups(self, first: int) -> list[int]:
-        """Return the row groups from `first` on that may hold adds."""
-        return self._part.groups_of_adds(first)
+    @property
+    def _file(self) -> ParquetFile:
+        return self._part.file
 
-    def rows(self, first_group: int, first_row: int) -> Iterator[Rows]:
-        """Yield the rows from row `first_row` of row group `first_group` on; a batch may begin before that row."""
-        plans = self._plans(self.groups(first_group), first_group, first_row)
+    def rows(self, groups: Sequence[int], first_group: int, first_row: int) -> Iterator[Rows]:
+        """Yield the rows of these row groups from row `first_row` of row group `first_group` on.
+
+        A batch may begin before that row.
+        """
+        if self._at_once and any(self._cache.rows(group) is None for group in groups):
+            self._fetch_ahead(groups)
+        plans = self._plans(groups, first_group, first_row)
         windows = self._windows(plans)
         with ThreadPoolExecutor(1, "read-ahead") as reader:
             window: Sequence[_Plan] | None = next(windows, None)
@@ -81,12 +91,23 @@ class ParquetScan:
                             fetched = reader.submit(self._fetch, following or ())
                 window = following if fetched is not None else next(windows, None)
 
+    def _fetch_ahead(self, groups: Sequence[int]) -> None:
+        """Fetch whole row groups, unless they are large: what a filter looks at lies between what is read for it."""
+        with reading(self._part.path):
+            everything = range(self._file.footer.num_columns)
+            spans = [self._file.ranges([group], everything) for group in groups]
+            whole = [(min(span)[0], max(end for _, end in span)) for span in spans]
+            if sum(end - start for start, end in whole) <= _WINDOW:
+                self._ahead = self._file.fetch(whole)
+
     def _adds(self, group: int) -> int | None:
         leaf = self._file.columns.get("add.path")
         return 0 if leaf is None else self._file.values(group, leaf)
 
     def _plans(self, groups: Sequence[int], first_group: int, first_row: int) -> Iterator[_Plan]:
-        selection = None if self._wanted is None else Selection(self._part, self._wanted, groups, self._cache)
+        selection = (
+            None if self._wanted is None else Selection(self._part, self._wanted, groups, self._cache, self._ahead)
+        )
         for number in groups:
             chosen = None if selection is None else selection.of(number)
             if chosen is not None and chosen.true_count == 0:
@@ -117,7 +138,9 @@ class ParquetScan:
             yield window
 
     def _fetch(self, window: Sequence[_Plan]) -> Blocks:
-        return self._file.fetch([span for plan in window if plan.fetch_bytes for span in self._spans(plan)])
+        return self._file.fetch(
+            [span for plan in window if plan.fetch_bytes for span in self._spans(plan)], self._ahead
+        )
 
     def _spans(self, plan: _Plan) -> list[tuple[int, int]]:
         return self._file.ranges([plan.number], plan.leaves, whole=not self._file.is_large(plan.fetch_bytes))

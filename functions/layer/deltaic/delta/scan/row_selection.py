@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.scan.add_rows import parsed_statistics, partition_values
 from deltaic.delta.scan.checkpoint_parts import ParquetPart
-from deltaic.delta.scan.parquet_file import Cursor
+from deltaic.delta.scan.parquet_file import NOTHING, Blocks, Cursor
 from deltaic.delta.scan.partition_codes import PartitionCodes, partition_codes
 from deltaic.delta.scan.row_group_cache import PartCache
 from deltaic.delta.unreadable import reading
@@ -38,15 +38,17 @@ _Partitions = PartitionCodes | _PartitionMaps
 class Selection:
     """Tells which rows of a row group a filter keeps, by partition values and then by typed statistics."""
 
-    def __init__(self, part: ParquetPart, wanted: FileFilter, groups: Sequence[int], cache: PartCache) -> None:
+    def __init__(
+        self, part: ParquetPart, wanted: FileFilter, groups: Sequence[int], cache: PartCache, ahead: Blocks = NOTHING
+    ) -> None:
         self._part = part
         self._cache = cache
         self._wanted = wanted
         partition_leaves = part.file.leaves("add.partitionValues") or part.file.leaves("add.path")
-        self._partition_columns = _Columns(part, groups, partition_leaves)
+        self._partition_columns = _Columns(part, groups, partition_leaves, ahead)
         # A part without adds need not have their column at all.
         typed_leaves = _typed_leaves(part, wanted) if groups and wanted.needs_statistics else []
-        self._typed_columns = _Columns(part, groups, typed_leaves) if typed_leaves else None
+        self._typed_columns = _Columns(part, groups, typed_leaves, ahead) if typed_leaves else None
 
     def of(self, group: int) -> pa.BooleanArray:
         """Return one value per row of the row group; false for what is no add."""
@@ -84,10 +86,11 @@ class Selection:
 class _Columns:
     """Some small columns of row groups that are asked for in ascending order."""
 
-    def __init__(self, part: ParquetPart, groups: Sequence[int], leaves: Sequence[int]) -> None:
+    def __init__(self, part: ParquetPart, groups: Sequence[int], leaves: Sequence[int], ahead: Blocks) -> None:
         self._part = part
         self._groups = groups
         self._leaves = leaves
+        self._ahead = ahead
         self._cursor: Cursor | None = None
 
     def batches(self, group: int) -> Iterator[pa.RecordBatch]:
@@ -96,7 +99,7 @@ class _Columns:
             if self._cursor is None:
                 # One call for all row groups to come: the chunks are small and far apart.
                 ranges = self._part.file.ranges([number for number in self._groups if number >= group], self._leaves)
-                self._cursor = Cursor(self._part.file, self._part.file.fetch(ranges))
+                self._cursor = Cursor(self._part.file, self._part.file.fetch(ranges, self._ahead))
             batches = self._cursor.batches(group, self._leaves)
         while True:
             with reading(self._part.path):
