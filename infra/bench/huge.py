@@ -75,8 +75,8 @@ def measured(objects: ObjectStore, service: Service, say: Callable[[str], None])
         ours = _figures(objects, service, large, hint(large))
         for figure, (value, unit, bar) in ours.items():
             yield Figure(
-                files_named(large),
-                f"0.1 % by {what}, {figure}",
+                f"0.1 % of {files_named(large)}",
+                f"by {what}, {figure}",
                 value,
                 unit,
                 bar,
