@@ -43,7 +43,13 @@ def scope(**headers: str) -> dict[str, Any]:
 
 
 def answer_of(
-    use_case: UseCase, *, stream: bool, refuse_after: int | None = None, most_bytes: int = 0, **headers: str
+    use_case: UseCase,
+    *,
+    stream: bool,
+    refuse_after: int | None = None,
+    most_bytes: int = 0,
+    page_bytes: int = 0,
+    **headers: str,
 ) -> tuple[list[Message], Exception | None]:
     """Run the app; `refuse_after` makes `send` say, once, that the deadline is near, from that message on."""
     sent: list[Message] = []
@@ -60,7 +66,8 @@ def answer_of(
         return {"type": "http.request", "body": b"", "more_body": False}
 
     try:
-        run(application("test", use_case, stream=stream, most_bytes=most_bytes)(scope(**headers), receive, send))
+        app = application("test", use_case, stream=stream, most_bytes=most_bytes, page_bytes=page_bytes)
+        run(app(scope(**headers), receive, send))
     except Exception as error:  # noqa: BLE001 -- the test looks at whatever came out
         return sent, error
     return sent, None

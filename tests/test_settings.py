@@ -17,6 +17,11 @@ def test_a_streamed_answer_ends_where_lambda_ends_it() -> None:
     assert Settings().stream_limit_bytes == 200 * 10**6
 
 
+def test_a_page_fits_what_lambda_sends_at_once() -> None:
+    """AWS, "Response streaming": the first 6 MB of an answer have no limit on their pace."""
+    assert 5_900_000 < Settings().page_bytes < 6_000_000
+
+
 def test_every_variable_is_read() -> None:
     said = Settings.read(
         {
@@ -27,13 +32,28 @@ def test_every_variable_is_read() -> None:
             "URL_TTL_SECONDS": "900",
             "RESPONSE_STREAMING": "enabled",
             "STREAM_LIMIT_BYTES": "0",
+            "SERVER_PAGES": "disabled",
+            "UNREAD_STATISTICS": "disabled",
+            "PAGE_BYTES": "10000",
             "AWS_REGION": "eu-central-1",
             "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
             "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "512",
         }
     )
     assert said == Settings(
-        "c", "t", "k", "arn:aws:iam::1:role/r", 900, "enabled", 0, "eu-central-1", "http://127.0.0.1:1", 512
+        catalog_table="c",
+        tokens_table="t",
+        token_key_secret="k",
+        signing_role_arn="arn:aws:iam::1:role/r",
+        url_ttl_seconds=900,
+        response_streaming="enabled",
+        stream_limit_bytes=0,
+        server_pages="disabled",
+        unread_statistics="disabled",
+        page_bytes=10_000,
+        region="eu-central-1",
+        endpoint_url="http://127.0.0.1:1",
+        memory_mb=512,
     )
 
 
@@ -46,6 +66,8 @@ def test_every_variable_is_read() -> None:
         pytest.param("RESPONSE_STREAMING", "yes", id="neither_enabled_nor_disabled"),
         pytest.param("STREAM_LIMIT_BYTES", "3999999", id="too_little_to_end_in_time"),
         pytest.param("STREAM_LIMIT_BYTES", "-1", id="less_than_nothing"),
+        pytest.param("SERVER_PAGES", "no", id="no_pages_neither_enabled_nor_disabled"),
+        pytest.param("PAGE_BYTES", "9999", id="too_little_for_a_page"),
         pytest.param("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "much", id="memory"),
     ],
 )

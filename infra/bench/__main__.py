@@ -13,6 +13,7 @@ from bench import huge, ours, reference, report, rivals
 from bench.aws import as_on_aws
 from bench.beside import compared
 from bench.figures import Figure, amount, table
+from bench.line_bytes import line_bytes
 from bench.objects import ObjectStore
 from bench.scenarios import Bench, written
 from bench.serving import service
@@ -115,6 +116,8 @@ def _parts() -> Iterator[Figure]:
         for name, value in ours.line_microseconds(10_000, length).items():
             bar = theirs / 50 if length else None
             yield Figure("sign + line", f"{name}, {what}", value, "us", bar, "boto3 + json.dumps", theirs)
+    _say("what a line weighs")
+    yield from line_bytes(TOKEN_LENGTH)
     _say("imports")
     for endpoint, bar in _IMPORTS.items():
         wall, cpu = ours.import_seconds(endpoint)

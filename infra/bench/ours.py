@@ -1,5 +1,7 @@
 """Decides how our parts are measured alone: signing and rendering without HTTP, and the imports of each function."""
 
+import base64
+import hashlib
 import json
 import os
 import subprocess
@@ -7,8 +9,13 @@ import sys
 import time
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench import tables
+
+if TYPE_CHECKING:
+    from deltaic.delta.scan.file_batches import FileBatch
+    from deltaic.storage.urls import TableUrls
 
 ROOT = Path(__file__).parent.parent.parent
 _IMPORT = """
@@ -34,28 +41,35 @@ def import_seconds(endpoint: str, times: int = 5) -> tuple[float, float]:
     return min(wall for wall, _ in found), min(cpu for _, cpu in found)
 
 
-def line_microseconds(lines: int, token_length: int) -> dict[str, float]:
-    """Return the CPU of a line made from an Arrow batch and of one made from kept parts; the least of five runs."""
+def files_and_urls(lines: int, token_length: int) -> "tuple[FileBatch, TableUrls]":
+    """Return some files of a measured table, and what signs them with a session token of so many characters."""
     import msgspec
     from deltaic.delta.actions import Add
     from deltaic.delta.replay import batch_of
     from deltaic.delta.scan.file_batches import FileBatch, Position
-    from deltaic.sharing.access import Tally
-    from deltaic.sharing.lines import rendering
-    from deltaic.sharing.lines.line_cache import LineCache, VersionLines
     from deltaic.storage.credentials import Credentials
     from deltaic.storage.endpoints import StorageConfig
     from deltaic.storage.locations import TableLocations
     from deltaic.storage.urls import TableUrls
 
     adds = [msgspec.json.decode(json.dumps(tables.add(number, lines)), type=Add) for number in range(lines)]
-    batch = FileBatch(batch_of(adds, "the benchmark"), Position("", 1, 0, 0), lines, None)
+    token = base64.b64encode(hashlib.shake_128(b"a session").digest(token_length)).decode()[:token_length]
     urls = TableUrls(
         TableLocations.parse("s3://bench/logs"),
         StorageConfig(endpoint="http://127.0.0.1:9", path_style=True),
-        Credentials("ASIAEXAMPLEEXAMPLE00", "x" * 40, "t" * token_length),
+        Credentials("ASIAEXAMPLEEXAMPLE00", "x" * 40, token),
         ttl=timedelta(hours=1),
     )
+    return FileBatch(batch_of(adds, "the benchmark"), Position("", 1, 0, 0), lines, None), urls
+
+
+def line_microseconds(lines: int, token_length: int) -> dict[str, float]:
+    """Return the CPU of a line made from an Arrow batch and of one made from kept parts; the least of five runs."""
+    from deltaic.sharing.access import Tally
+    from deltaic.sharing.lines import rendering
+    from deltaic.sharing.lines.line_cache import LineCache, VersionLines
+
+    batch, urls = files_and_urls(lines, token_length)
     style = rendering.FileStyle("parquet", "parquet")
     kept = VersionLines(LineCache(1 << 30), "bench", None)
     found = {}

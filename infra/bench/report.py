@@ -7,7 +7,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import datasets, layers, soak, views
+from bench import cold, datasets, layers, soak, views
 from bench.beside import SUBJECT
 from bench.figures import Figure, amount, of
 from bench.plots import Bar, bars
@@ -37,6 +37,7 @@ def write(figures: Sequence[Figure], folder: Path, machine: Mapping[str, object]
         (folder / "plots" / f"{name}.svg").write_text(svg)
     page = [*_page(figures, plots, machine), *_soaked(folder / soak.NAME), *_built(folder / datasets.NAME)]
     page += _viewed(folder / views.NAME)
+    page += _started(folder / cold.NAME)
     page += _large(folder / layers.NAME)
     (folder / "report.md").write_text("\n".join(page) + "\n")
 
@@ -129,6 +130,13 @@ def _viewed(path: Path) -> list[str]:
     if not path.exists():
         return []
     return ["", "## What a view for many recipients costs", "", *views.section(json.loads(path.read_text()))]
+
+
+def _started(path: Path) -> list[str]:
+    """Return what the last cold starts cost, if they were measured."""
+    if not path.exists():
+        return []
+    return ["", "## Cold starts", "", *cold.section(json.loads(path.read_text()))]
 
 
 def _large(path: Path) -> list[str]:

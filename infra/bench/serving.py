@@ -72,7 +72,9 @@ def service(objects: ObjectStore, locations: Mapping[str, str], state: Path) -> 
         _check(stack)
         variables = {name: value for name, value in known.items() if name != "AWS_SESSION_TOKEN"}
         yield Service(
-            variables | {"POWERTOOLS_LOG_LEVEL": "WARNING", "LOG_LEVEL": "WARNING"}, state / "gateways", token
+            variables | {"POWERTOOLS_LOG_LEVEL": "WARNING", "LOG_LEVEL": "WARNING", "UNREAD_STATISTICS": "disabled"},
+            state / "gateways",
+            token,
         )
 
 

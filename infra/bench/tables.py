@@ -32,10 +32,13 @@ COLUMNS: Mapping[str, str] = {
     "c5": "decimal(12,2)",
     "c6": "timestamp",
     "c7": "integer",
-    "c8": "timestamp",
+    "c8": "date",
     "c9": "decimal(18,4)",
 }
 """The data columns' types."""
+_STATISTICS = (53, 53, 40, 40, 16, 16, 30, 30, 20, 20, 7, 7, 7)
+STATISTICS_BITS = sum(_STATISTICS)
+"""How much of a file's statistics is random: less than this no coder makes of them."""
 
 _YEAR_SECONDS = 366 * 86_400
 
@@ -85,7 +88,7 @@ def partitions(files: int) -> int:
 
 def name(files: int) -> str:
     """Return the name of a table of about so many files."""
-    return f"real_{files}"
+    return f"spark_{files}"
 
 
 def add(number: int, files: int) -> dict[str, Any]:
@@ -122,23 +125,23 @@ def _modified(number: int, random: bytes) -> int:
 
 
 def _statistics(number: int, random: bytes) -> str:
-    """Return the statistics as Spark writes them, of 46 random bytes."""
+    """Return the statistics as Spark writes them, of STATISTICS_BITS."""
     some = int.from_bytes(random[16:62], "little")
     parts = []
-    for bits in (53, 53, 40, 40, 30, 30, 30, 30, 20, 20, 7, 7, 7):
+    for bits in _STATISTICS:
         parts.append(some & (1 << bits) - 1)
         some >>= bits
     low, high, first, last, least, most, began, lasted, price, prices, nulls, missing, rows = parts
     started = _moment(began % _YEAR_SECONDS, began % 1000)
     ended = _moment(began % _YEAR_SECONDS + 1 + lasted % 86_400, lasted % 1000)
-    seen, seen_last = _moment(least % _YEAR_SECONDS, least % 997), _moment(most % _YEAR_SECONDS, most % 997)
+    seen, seen_last = sorted((_day_of_year(least % 366), _day_of_year(most % 366)))
     return (
-        f'{{"numRecords":{1000 + rows},"minValues":{{"c0":{number * 10},"c1":{low / 2**56},"c2":{-high / 2**43},'
-        f'"c3":"a{first:010x}","c4":"{least:08X}","c5":{price / 100:.2f},"c6":"{started}","c7":{least % 10_000},'
-        f'"c8":"{min(seen, seen_last)}","c9":{prices / 10_000:.4f}}},'
-        f'"maxValues":{{"c0":{number * 10 + 9},"c1":{1 - high / 2**56},"c2":{low / 2**43},'
-        f'"c3":"z{last:010x}","c4":"Z{most:08X}","c5":{1_000_000 + least / 100:.2f},"c6":"{ended}",'
-        f'"c7":{10_000 + most % 1_000_000},"c8":"{max(seen, seen_last)}","c9":{100_000 + most / 10_000:.4f}}},'
+        f'{{"numRecords":{1000 + rows},"minValues":{{"c0":{number * 10},"c1":{low / 2**56},"c2":{-high / 2**43:.2f},'
+        f'"c3":"a{first:010x}","c4":"A{least:04X}","c5":{price / 100:.2f},"c6":"{started}","c7":{least % 10_000},'
+        f'"c8":"{seen}","c9":{prices / 10_000:.4f}}},'
+        f'"maxValues":{{"c0":{number * 10 + 9},"c1":{1 - high / 2**56},"c2":{low / 2**43:.2f},'
+        f'"c3":"z{last:010x}","c4":"Z{most:04X}","c5":{1_000_000 + least / 100:.2f},"c6":"{ended}",'
+        f'"c7":{10_000 + most % 1_000_000},"c8":"{seen_last}","c9":{100_000 + most / 10_000:.4f}}},'
         f'"nullCount":{{"c0":0,"c1":{nulls},"c2":0,"c3":{missing},"c4":0,"c5":{rows},"c6":0,"c7":0,"c8":0,"c9":0}}}}'
     )
 

@@ -2,7 +2,7 @@
 
 import http.client
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
@@ -50,6 +50,8 @@ class Wire:
     endpoint: str
     """What a profile has to name so that requests come by here."""
     seen: list[Exchange] = field(default_factory=list)
+    between: Callable[[Exchange], None] = lambda _: None
+    """Runs when an exchange is over at the server's end, and before its answer goes on."""
 
     def take(self) -> list[Exchange]:
         """Return what was asked since the last time."""
@@ -79,7 +81,9 @@ def tapped(endpoint: str) -> Iterator[Wire]:
             asked = {name.lower(): value for name, value in self.headers.items()}
             body = json.loads(content) if content else {}
             # The answer's text is remembered as it was: the connector offers gzip, and this passes no offer on.
-            wire.seen.append(Exchange(self.command, self.path, asked, body, reply.status, answer))
+            exchange = Exchange(self.command, self.path, asked, body, reply.status, answer)
+            wire.seen.append(exchange)
+            wire.between(exchange)
             self.send_response(reply.status)
             for name, value in reply.getheaders():
                 if name.lower() not in PER_CONNECTION:

@@ -1,5 +1,6 @@
 """The shared layer fits into Lambda, holds all that the functions import, and nothing that they must not."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -48,11 +49,23 @@ def test_the_layer_for_aws_fits_and_is_trimmed(layers: Layers) -> None:
     # Room for a second layer (an extension, a firewall's agent) that a provider adds.
     assert unzipped(layer) < 0.6 * LIMIT
     assert not [name for name in UNWANTED if (layer / name).exists()]
-    assert not [path for path in layer.rglob("*") if path.name == "__pycache__" or path.suffix in {".pyc", ".pyx"}]
+    assert not list(layer.rglob("*.pyx"))
     machine = {"arm64": "aarch64", "x86_64": "x86_64"}[architecture]
     compiled = [path.name for path in layer.rglob("*.cpython-*.so")]
     assert compiled
     assert not [name for name in compiled if f"cpython-313-{machine}" not in name]
+
+
+def test_a_cold_start_compiles_nothing(built: Path) -> None:
+    """A layer is mounted read-only: what has no bytecode would be compiled at every start."""
+    layer = built / "DeltaicLayer" / "python"
+    sources = [*layer.glob("deltaic/**/*.py"), *layer.glob("botocore/*.py"), *layer.glob("pyarrow/*.py")]
+    assert sources
+    for source in sources:
+        bytecode = Path(importlib.util.cache_from_source(str(source))).read_bytes()
+        # PEP 552: the flags of bytecode that counts whatever its source's time is.
+        assert bytecode[:8] == importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little"), source
+        assert b"/opt/python/" in bytecode, "a traceback would name the builder's folder"
 
 
 def test_both_layers_fit_together_because_one_is_packed(layers: Layers) -> None:

@@ -15,8 +15,9 @@ import httpx
 import pytest
 from botocore.exceptions import ClientError
 from deltaic_ops.local.resources import DATA_BUCKET
-from deltaic_ops.local.stack import Stack, local_stack, names_aws
+from deltaic_ops.local.stack import Stack, local_stack
 from deltaic_ops.local.state import StateInUse, running
+from deltaic_ops.local.variables import names_aws
 
 pytestmark = pytest.mark.slow
 

@@ -52,6 +52,7 @@ def test_every_field_is_read() -> None:
         max_files=7,
         page_token=None,
         include_refresh_token=False,
+        names_refresh_token=False,
         refresh_token=None,
         idempotency_key="k",
     )

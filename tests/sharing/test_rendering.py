@@ -212,6 +212,14 @@ def test_large_batches_leave_in_chunks_and_in_order(response_format: ResponseFor
     assert counts == [BLOCK_ROWS, BLOCK_ROWS, 3]
 
 
+def test_statistics_are_left_out_where_nobody_reads_them() -> None:
+    (chunk,) = render(batch_of([PLAIN]), urls(), FileStyle("parquet", "parquet"), Tally())
+    (short,) = render(batch_of([PLAIN]), urls(), FileStyle("parquet", "parquet", statistics=False), Tally())
+    line = json.loads(chunk)
+    assert line["file"].pop("stats") == PLAIN["stats"]
+    assert json.loads(short) == line
+
+
 def test_the_urls_of_all_lines_end_together() -> None:
     line = json.loads(next(iter(render(batch_of([PLAIN]), urls(), FileStyle("parquet", "parquet"), Tally()))))["file"]
     assert line["expirationTimestamp"] == int((NOW + timedelta(hours=1)).timestamp() * 1000)

@@ -2,7 +2,7 @@
 
 import pytest
 from deltaic.errors import Unavailable
-from deltaic.storage.credentials import server_secret
+from deltaic.storage.server_secret import server_secret
 from deltaic_ops.local.embedded import EmbeddedAws, free_port
 from storage.answers import HALVES, answering
 

@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from deltaic.catalog.dynamo import Dynamo, client_config
+from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.tokens import TokenStore
 from deltaic.errors import DeltaicError, Unavailable
-from deltaic.storage.credentials import Credentials, control_client, make_client, server_secret
+from deltaic.storage.aws_client import ATTEMPTS, CATALOG, CONTROL, LONGEST_PAUSE_SECONDS, catalog_client
+from deltaic.storage.credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
 from deltaic.storage.objects import ObjectTableStore
+from deltaic.storage.server_secret import server_secret
 from deltaic.storage.sessions import SigningSessions
 from deltaic_ops.deploy.template import load_template
 
 BEARER = "dlt_" + "A" * 43
 ROLE = "arn:aws:iam::000000000000:role/reader"
-BACKOFF_SECONDS = 1.0
-"""The longest pause of botocore before its second attempt; later ones are twice as long each."""
 
 
 def limits() -> tuple[float, float]:
@@ -42,7 +42,7 @@ def test_every_call_ends_in_503_before_its_function_does(silent: str, monkeypatc
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
     shared, authorizer = limits()
-    dynamo = Dynamo(lambda: make_client("dynamodb", "us-east-1", silent, client_config()))
+    dynamo = Dynamo(lambda: catalog_client("us-east-1", silent))
     sessions = SigningSessions(ROLE, endpoint=silent)
     objects = ObjectTableStore(
         TableLocations.parse("s3://bucket/t"),
@@ -81,11 +81,6 @@ def ended(call: Callable[[], object]) -> tuple[DeltaicError, float]:
 def test_attempts_and_pauses_together_fit_into_the_function(service: str) -> None:
     """By the clients' own figures, for one that neither connects nor answers."""
     shared, authorizer = limits()
-    if service == "dynamodb":
-        client, limit = make_client(service, "us-east-1", config=client_config()), authorizer
-    else:
-        client, limit = control_client(service, "us-east-1"), shared
-    config = client.meta.config
-    attempts = config.retries["total_max_attempts"]
-    pauses = sum(BACKOFF_SECONDS * 2**attempt for attempt in range(attempts - 1))
-    assert attempts * (config.connect_timeout + config.read_timeout) + pauses < limit
+    patience, limit = (CATALOG, authorizer) if service == "dynamodb" else (CONTROL, shared)
+    attempts = ATTEMPTS * (patience.connect + patience.read) + (ATTEMPTS - 1) * LONGEST_PAUSE_SECONDS
+    assert attempts < limit

@@ -9,15 +9,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
-from typing import Literal, cast
+from typing import Literal, TypeAlias, cast, get_args
 
-from deltaic.platform_limits import STREAMED_BYTES
+from deltaic.platform_limits import FREE_BURST_BYTES, STREAMED_BYTES
 
-_STREAMING = ("enabled", "disabled")
+_Switch: TypeAlias = Literal["enabled", "disabled"]
 _TTL_SECONDS = range(60, 604_801)
 """From a minute to what S3 allows at most."""
 _LEAST_LIMIT = 4_000_000
 """Bytes below which an answer could not be ended in time: a chunk is about one million."""
+_LEAST_PAGE = 10_000
+"""Bytes below which a page would be all head and end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +35,17 @@ class Settings:
     """The read-only role that is assumed per recipient to sign URLs; empty: sign as the function itself."""
 
     url_ttl_seconds: int = 3600
-    response_streaming: Literal["enabled", "disabled"] = "disabled"
+    response_streaming: _Switch = "disabled"
     stream_limit_bytes: int = STREAMED_BYTES
     """The most bytes of a streamed answer, as it leaves: Lambda ends it at 200 MB; 0 where nothing does."""
+
+    server_pages: _Switch = "enabled"
+    """Whether clients that are known to follow get pages that they did not ask for (decision 92)."""
+    page_bytes: int = FREE_BURST_BYTES - FREE_BURST_BYTES // 20
+    """The most bytes of such a page, as it leaves: what Lambda sends at once, less a margin; 0: no such pages."""
+
+    unread_statistics: _Switch = "enabled"
+    """Whether clients that are known never to read the statistics of files are sent them (decision 95)."""
 
     region: str = "us-east-1"
     endpoint_url: str = ""
@@ -48,23 +58,26 @@ class Settings:
     def read(cls, environment: Mapping[str, str]) -> "Settings":
         """Read the variables; raises ValueError, naming the variable, for a value that cannot be used."""
         unsaid = cls()
-        streaming = environment.get("RESPONSE_STREAMING", unsaid.response_streaming)
-        if streaming not in _STREAMING:
-            raise ValueError(f"RESPONSE_STREAMING is {streaming!r}: say {' or '.join(_STREAMING)}")
         ttl = _number(environment, "URL_TTL_SECONDS", unsaid.url_ttl_seconds)
         if ttl not in _TTL_SECONDS:
             raise ValueError(f"URL_TTL_SECONDS is {ttl}: say {_TTL_SECONDS.start} to {_TTL_SECONDS.stop - 1}")
         limit = _number(environment, "STREAM_LIMIT_BYTES", unsaid.stream_limit_bytes)
         if limit and limit < _LEAST_LIMIT:
             raise ValueError(f"STREAM_LIMIT_BYTES is {limit}: say 0 for none, or at least {_LEAST_LIMIT}")
+        page_bytes = _number(environment, "PAGE_BYTES", unsaid.page_bytes)
+        if page_bytes and page_bytes < _LEAST_PAGE:
+            raise ValueError(f"PAGE_BYTES is {page_bytes}: say 0 for no pages, or at least {_LEAST_PAGE}")
         return cls(
             catalog_table=environment.get("CATALOG_TABLE", unsaid.catalog_table),
             tokens_table=environment.get("TOKENS_TABLE", unsaid.tokens_table),
             token_key_secret=environment.get("TOKEN_KEY_SECRET", unsaid.token_key_secret),
             signing_role_arn=environment.get("SIGNING_ROLE_ARN", unsaid.signing_role_arn),
             url_ttl_seconds=ttl,
-            response_streaming=cast("Literal['enabled', 'disabled']", streaming),
+            response_streaming=_switch(environment, "RESPONSE_STREAMING", unsaid.response_streaming),
             stream_limit_bytes=limit,
+            server_pages=_switch(environment, "SERVER_PAGES", unsaid.server_pages),
+            page_bytes=page_bytes,
+            unread_statistics=_switch(environment, "UNREAD_STATISTICS", unsaid.unread_statistics),
             region=environment.get("AWS_REGION", unsaid.region),
             endpoint_url=environment.get("AWS_ENDPOINT_URL", unsaid.endpoint_url),
             memory_mb=_number(environment, "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", unsaid.memory_mb),
@@ -74,6 +87,13 @@ class Settings:
     def url_ttl(self) -> timedelta:
         """How long a signed URL shall live."""
         return timedelta(seconds=self.url_ttl_seconds)
+
+
+def _switch(environment: Mapping[str, str], name: str, unsaid: _Switch) -> _Switch:
+    said = environment.get(name, unsaid)
+    if said not in get_args(_Switch):
+        raise ValueError(f"{name} is {said!r}: say {' or '.join(get_args(_Switch))}")
+    return cast("_Switch", said)
 
 
 def _number(environment: Mapping[str, str], name: str, unsaid: int) -> int:

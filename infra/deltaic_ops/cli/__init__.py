@@ -4,13 +4,15 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-from deltaic.errors import DeltaicError, Unavailable
 from typer.core import TyperCommand, TyperGroup
 
-from deltaic_ops.cli.operator import Operator, Wishes
+from deltaic_ops.cli.plain_values import read_plainly
+
+if TYPE_CHECKING:
+    from deltaic.errors import DeltaicError
 
 
 class _Noun(NamedTuple):
@@ -70,6 +72,12 @@ _LISTING = "deltaic.listing"
 class Deltaic(TyperGroup):
     """The nouns, each imported when it is asked for; and refusals as a message with exit code 1."""
 
+    def get_params(self, ctx: Any) -> Any:
+        """Return the global options."""
+        found = super().get_params(ctx)
+        read_plainly(found)
+        return found
+
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 -- Typer's signature
         """Return the nouns in the order in which one needs them."""
         return list(NOUNS)
@@ -90,6 +98,9 @@ class Deltaic(TyperGroup):
         command.name = cmd_name
         command.short_help = noun.help
         for each in (command, *getattr(command, "commands", {}).values()):
+            each.rich_markup_mode = None
+            if ctx is not None:
+                read_plainly(each.get_params(ctx))
             # Raw docstrings spell the mark that keeps example lines apart as two characters; here it becomes one.
             each.help = (each.help or "").replace("\\b\n", "\b\n")
         return command
@@ -101,6 +112,8 @@ class Deltaic(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; what the catalog or the machine refuses ends it with exit code 1."""
+        from deltaic.errors import DeltaicError
+
         try:
             return super().invoke(ctx)
         except DeltaicError as refusal:
@@ -111,14 +124,17 @@ class Deltaic(TyperGroup):
             raise typer.Exit(1) from None
 
 
-def _machine_refused(error: OSError) -> DeltaicError:
+def _machine_refused(error: OSError) -> "DeltaicError":
     """Return what a file, folder or disk of this machine that cannot be used means to who typed the command."""
+    from deltaic.errors import Unavailable
+
     where = f"'{os.fsdecode(error.filename)}'" if isinstance(error.filename, str | bytes) else "a file"
     why = error.strerror or str(error)
     return Unavailable(f"{where} cannot be used ({why}): name another place, or make room or rights there")
 
 
-app = typer.Typer(cls=Deltaic, no_args_is_help=True, pretty_exceptions_enable=False)
+# Help is plain text: Typer's other way imports a reader of Markdown, for a quarter of a second.
+app = typer.Typer(cls=Deltaic, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
 @app.callback(help=HELP)
@@ -137,6 +153,9 @@ def deltaic(  # noqa: PLR0913, PLR0917 -- the global options
     ] = ".deltaic",
 ) -> None:
     """Remember what is meant until a command needs it."""
+    # Imported here: help needs none of it.
+    from deltaic_ops.cli.operator import Operator, Wishes
+
     ctx.obj = Operator(
         Wishes(
             catalog=catalog,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from deltaic_ops.shared_schema import SchemaReader
 
 _DEFAULTS = Settings()
+_THIS_MACHINE = {"127.0.0.1", "::1", "localhost"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +47,22 @@ class Connection:
     The stack is asked only where nothing else tells.
     """
 
-    def __init__(self, wishes: Wishes, session: "boto3.Session", variables: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        wishes: Wishes,
+        variables: Mapping[str, str],
+        session: "Callable[[], boto3.Session]",
+        keys: "Credentials | None" = None,
+    ) -> None:
+        """`keys`: those of an AWS of which the variables tell all."""
         self._wishes = wishes
-        self._session = session
         self._variables = variables
+        self._make_session = session
+        self._keys = keys
+
+    @cached_property
+    def _session(self) -> "boto3.Session":
+        return self._make_session()
 
     @cached_property
     def catalog_table(self) -> str:
@@ -71,7 +84,7 @@ class Connection:
     @property
     def region(self) -> str:
         """The region that is meant."""
-        return str(self._session.region_name)
+        return self._wishes.region or self._variables.get("AWS_REGION") or str(self._session.region_name)
 
     @property
     def tables_are_told(self) -> bool:
@@ -104,7 +117,7 @@ class Connection:
         told = {
             "AWS_ENDPOINT_URL": self._wishes.endpoint_url,
             "AWS_PROFILE": self._wishes.profile,
-            "AWS_REGION": self._session.region_name,
+            "AWS_REGION": self.region,
             "CATALOG_TABLE": self.catalog_table,
             "TOKENS_TABLE": self.tokens_table,
         }
@@ -122,7 +135,12 @@ class Connection:
 
     def dynamo(self) -> Dynamo:
         """Return the catalog's way to DynamoDB, over this connection."""
-        return Dynamo(lambda: self.client("dynamodb"))
+        if self._keys is None:
+            return Dynamo(lambda: self.client("dynamodb"))
+        from deltaic.storage.aws_client import catalog_client
+
+        keys = self._keys
+        return Dynamo(lambda: catalog_client(self.region, self._endpoint("dynamodb") or "", lambda: keys))
 
     def schemas(self, storage: Callable[[str], Storage]) -> "SchemaReader":
         """Return what reads the schemas of tables with this connection's credentials; `storage` finds storages."""
@@ -175,14 +193,20 @@ def connection(wishes: Wishes) -> Iterator[Connection]:
     told = dict(os.environ)
     with ExitStack() as parts:
         environment = _embedded(wishes, told, parts)
-        yield Connection(wishes, _session(wishes, environment, told), {**told, **environment})
+        variables = {**told, **environment}
+        keys = _keys(wishes, environment or told)
+        if keys is not None:
+            yield Connection(wishes, variables, lambda: _session(wishes, environment, told), keys)
+        else:
+            session = _session(wishes, environment, told)
+            yield Connection(wishes, variables, lambda: session)
 
 
 def _embedded(wishes: Wishes, told: Mapping[str, str], parts: ExitStack) -> Mapping[str, str]:
     """Return the variables of this machine's AWS, if it is what is meant: running, or started until `parts` end."""
     from deltaic_ops.local.private import StateUnusable
-    from deltaic_ops.local.stack import names_aws
     from deltaic_ops.local.state import LOCK, StateInUse, locked
+    from deltaic_ops.local.variables import names_aws
     from deltaic_ops.localstack.running import running
 
     state = Path(wishes.state)
@@ -218,6 +242,22 @@ def _started(state: Path, lock: int, parts: ExitStack) -> Mapping[str, str]:
     except (StateUnusable, RuntimeError) as error:
         raise Unavailable(str(error)) from error
     return {**aws.environment, **tables}
+
+
+def _keys(wishes: Wishes, variables: Mapping[str, str]) -> "Credentials | None":
+    """Return the keys of an AWS on this machine of which the variables tell all; else None.
+
+    Its catalog is asked without boto3, whose imports would be most of a command's time. Whatever else AWS's own files
+    and variables may say (profiles, proxies, authorities) is about another one.
+    """
+    from deltaic.storage.credentials import Credentials
+
+    place = web_address(wishes.endpoint_url or variables.get("AWS_ENDPOINT_URL") or "https://aws")
+    region = wishes.region or variables.get("AWS_REGION")
+    key, secret = variables.get("AWS_ACCESS_KEY_ID"), variables.get("AWS_SECRET_ACCESS_KEY")
+    if place.hostname not in _THIS_MACHINE or wishes.profile or variables.get("AWS_PROFILE"):
+        return None
+    return Credentials(key, secret, variables.get("AWS_SESSION_TOKEN", "")) if key and secret and region else None
 
 
 def _session(wishes: Wishes, environment: Mapping[str, str], told: Mapping[str, str]) -> "boto3.Session":

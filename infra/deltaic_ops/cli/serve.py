@@ -17,7 +17,8 @@ from deltaic_ops.cli.env import global_options
 from deltaic_ops.deploy.intrinsics import TemplateError
 from deltaic_ops.local.aws_limits import Limits
 from deltaic_ops.local.private import StateUnusable
-from deltaic_ops.local.stack import Stack, StackFailed, gateway_over, local_stack, names_aws
+from deltaic_ops.local.stack import Stack, StackFailed, gateway_over, local_stack
+from deltaic_ops.local.variables import names_aws
 
 CHECK_SECONDS = 0.5
 INTERRUPTED = 130

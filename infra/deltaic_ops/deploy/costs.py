@@ -113,15 +113,15 @@ def costs() -> dict[str, tuple[float, float, float]]:
 
 def snapstart() -> tuple[float, float, float]:
     """Return what SnapStart adds: for as long as snapshots are kept, and for each start from one."""
-    memory = _memory()
+    memory = _memory(SnapStart="enabled")
     kept = sum(memory.values()) * MONTH_SECONDS * PRICES["snapshot"].usd
     started = (memory["GetTableMetadata"] + memory["QueryTable"]) / 2 * REQUESTS * STARTS * PRICES["restore"].usd
     return kept, started, 0
 
 
-def _memory() -> Mapping[str, float]:
-    """Return the GB of each function that is deployed by default."""
-    functions = load_template(parameters=_LEAST).functions
+def _memory(**parameters: str) -> Mapping[str, float]:
+    """Return the GB of each function that is deployed with these parameters and else by default."""
+    functions = load_template(parameters=_LEAST | parameters).functions
     return {name: function.memory / 1024 for name, function in functions.items()}
 
 

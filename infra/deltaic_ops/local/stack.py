@@ -29,14 +29,6 @@ from deltaic_ops.local.state import announced, locked
 
 STOP_SECONDS = 15.0
 EMBEDDED = "embedded AWS"
-_NAMING = (
-    "AWS_ENDPOINT_URL",
-    "AWS_ACCESS_KEY_ID",
-    "AWS_PROFILE",
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-)
 
 
 class StackFailed(Exception):
@@ -64,11 +56,6 @@ class Stack:
         for name, pid in self.processes.items():
             if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
                 raise StackFailed(f"the {name} has ended unexpectedly")
-
-
-def names_aws(variables: Mapping[str, str]) -> bool:
-    """Tell whether the ordinary AWS variables name an AWS to use."""
-    return any(variables.get(name) for name in _NAMING)
 
 
 @contextmanager
@@ -194,8 +181,8 @@ class _GatewayProcess:
         self._log = state / "gateway.log"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
         told = ["--listener", str(listener.fileno()), "--logs", str(state / FOLDER), "--limits", limits, *arguments]
-        # Nothing here ends a long answer as Lambda does, unless whoever serves wants to see that.
-        unlimited = {"STREAM_LIMIT_BYTES": "0"} if limits == "none" else {}
+        # Nothing here slows or ends a long answer as Lambda does, unless whoever serves wants to see that.
+        unlimited = {"STREAM_LIMIT_BYTES": "0", "PAGE_BYTES": "0"} if limits == "none" else {}
         with listener, private_log(self._log) as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "deltaic_ops.local.gateway_process", *told],

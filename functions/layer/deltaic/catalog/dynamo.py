@@ -76,12 +76,14 @@ class Dynamo:
 
     @property
     def client(self) -> "DynamoDBClient":
-        """The botocore client."""
+        """The client: botocore's, or one with the same operations and exceptions."""
         if self._client is None:
             with self._lock:
                 if self._client is None:
                     connected = self._call(self._connect)
-                    connected.meta.events.register("after-call.dynamodb", _check_whole, unique_id="deltaic-whole")
+                    if meta := getattr(connected, "meta", None):
+                        # botocore's; another refuses by itself what is not whole.
+                        meta.events.register("after-call.dynamodb", _check_whole, unique_id="deltaic-whole")
                     self._client = connected
         return self._client
 

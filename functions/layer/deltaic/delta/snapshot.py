@@ -18,7 +18,7 @@ from deltaic.delta.commits import in_commit_timestamp, windows
 from deltaic.delta.features import DELETION_VECTORS, check_readable, live_features, supported_features
 from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.lengths import read_all_listed, read_listed
-from deltaic.delta.packed import packed_bytes
+from deltaic.delta.packed import PackedGroup, packed_bytes, packed_groups
 from deltaic.delta.paths import LOG, Commit
 from deltaic.delta.replay import Tail, replay
 from deltaic.delta.scan.checkpoint_parts import Part
@@ -158,6 +158,20 @@ class Snapshot:
     def packed_bytes(self) -> int:
         """Return what paths and statistics of live files take at the least, compressed; see deltaic.delta.packed."""
         return packed_bytes(self._tail, self._parts)
+
+    def packed_groups(self) -> list[PackedGroup]:
+        """Return what of this lies where in the checkpoint, as if none of its files were gone; see there."""
+        return packed_groups(self._parts, self.totals().num_files - self.later_files)
+
+    @property
+    def later_files(self) -> int:
+        """How many live files the commits after the checkpoint added: they come first in every scan."""
+        return int(self._tail.files.num_rows)
+
+    @property
+    def mentioned_files(self) -> int:
+        """How many files those commits speak of: as many of the checkpoint's may be gone."""
+        return sum(map(len, self._tail.seen.values()))
 
     @cached_property
     def has_deletion_vectors(self) -> bool:

@@ -2,7 +2,7 @@
 
 Lambda ends it there, in the middle of a line or, if it comes to that, at the end of one, where it could pass for whole.
 So what weighs too much at the least is refused before its first line, and what turns out to be too long is ended as
-failed while there is room for a last line (decision 48).
+failed while there is room for a last line (decisions 48 and 93).
 """
 
 import sys
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from deltaic.errors import UnsupportedOperation
+from deltaic.sharing.outflow import Outflow
 
 if TYPE_CHECKING:
     from deltaic.sharing.answer import Weight
@@ -22,9 +23,10 @@ _RESERVE_BYTES: Final = 2 << 20
 class AnswerLimit:
     """The limit of one answer: what may still leave of it, as it leaves; `most_bytes` 0 for none."""
 
-    def __init__(self, most_bytes: int, *, gzip: bool) -> None:
+    def __init__(self, most_bytes: int, outflow: Outflow, *, gzip: bool) -> None:
         self.gzip = gzip
         self._most_bytes = most_bytes
+        self._outflow = outflow
         self._room = most_bytes - _RESERVE_BYTES if most_bytes else sys.maxsize
 
     def check(self, weight: "Callable[[], Weight] | None") -> None:
@@ -34,14 +36,10 @@ class AnswerLimit:
             if (told.gzipped if self.gzip else told.plain) > self._room:
                 raise self._too_long()
 
-    def sent(self, nbytes: int) -> None:
-        """Count bytes that have left."""
-        self._room -= nbytes
-
     def pieces(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the chunks, large ones cut at line ends; raises UnsupportedOperation instead of one too many."""
         for piece in _cut(chunks) if self._most_bytes else chunks:
-            if self._room < 0:
+            if self._outflow.sent > self._room:
                 raise self._too_long()
             yield piece
 
@@ -49,8 +47,9 @@ class AnswerLimit:
         smaller = "" if self.gzip else "Let it be compressed (Accept-Encoding: gzip). "
         return UnsupportedOperation(
             f"The answer is larger than the {self._most_bytes // 1_000_000} MB that this server can send. {smaller}Ask "
-            "for it in pages (maxFiles, then pageToken) with a client that follows them, or for fewer files "
-            "(predicateHints, limitHint, a shorter range of versions), or ask the provider for directory access."
+            "for it in pages (maxFiles, then pageToken) or with a client that follows them (Spark's connector does, by "
+            "delta-sharing-client 1.1.0 or later), or for fewer files (predicateHints, limitHint, a shorter range of "
+            "versions), or ask the provider for directory access."
         )
 
 

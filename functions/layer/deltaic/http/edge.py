@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from deltaic.errors import DeltaicError
 from deltaic.http.answer_limit import AnswerLimit
@@ -22,9 +22,13 @@ from deltaic.http.snapstart import load_before_snapshot
 from deltaic.http.streaming import DeadlineReached, StreamingMangum, answer_too_large
 from deltaic.platform_limits import BUFFERED_BYTES
 from deltaic.settings import settings
+from deltaic.sharing.outflow import Outflow
 
 UseCase = Callable[[Request], Response | Stream]
 Handler = Callable[[Any, Any], Any]
+
+_BUFFERED_PAGE_BYTES: Final = BUFFERED_BYTES // 2
+"""Lambda counts the JSON document around a buffered answer, in which each quote of its lines takes two bytes."""
 
 load_before_snapshot("aws_lambda_powertools", "aws_lambda_powertools.metrics")
 
@@ -37,26 +41,36 @@ def buffered(endpoint: str, use_case: UseCase) -> Handler:
 def streamed(endpoint: str, use_case: UseCase) -> Handler:
     """Return the Lambda handler of an endpoint that streams where the deployment does (RESPONSE_STREAMING)."""
     streams = settings().response_streaming == "enabled"
-    app = application(endpoint, use_case, stream=streams, most_bytes=settings().stream_limit_bytes)
+    page_bytes = settings().page_bytes if settings().server_pages == "enabled" else 0
+    app = application(
+        endpoint,
+        use_case,
+        stream=streams,
+        most_bytes=settings().stream_limit_bytes,
+        page_bytes=page_bytes if streams else min(page_bytes, _BUFFERED_PAGE_BYTES),
+    )
     return StreamingMangum(app, stream=streams)
 
 
-def application(endpoint: str, use_case: UseCase, *, stream: bool = False, most_bytes: int = 0) -> App:
+def application(
+    endpoint: str, use_case: UseCase, *, stream: bool = False, most_bytes: int = 0, page_bytes: int = 0
+) -> App:
     """Return the ASGI app of one endpoint.
 
     With `stream` a Stream leaves chunk by chunk, gzipped for clients that accept it, and `most_bytes` of it at most (0:
-    without a limit); without, it is made whole first, so that a failure in the middle is still a clean error.
+    without a limit); without, it is made whole first, so that a failure in the middle is still a clean error. Clients
+    that follow are sent pages of at most `page_bytes` as they leave (0: only pages that they ask for).
     """
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         exchange = Exchange(endpoint, (scope["aws.event"].get("requestContext") or {}).get("requestId", ""))
         try:
-            request = await read_request(scope, receive)
+            request = replace(await read_request(scope, receive), outflow=Outflow(page_bytes))
             exchange = replace(exchange, request=request)
             answer = use_case(request)
             if isinstance(answer, Stream) and not stream:
                 answer = Response(headers=answer.headers, body=_whole(answer))
-            limit = AnswerLimit(most_bytes, gzip=_accepts_gzip(request))
+            limit = AnswerLimit(most_bytes, request.outflow, gzip=_accepts_gzip(request))
             if isinstance(answer, Stream):
                 limit.check(answer.weight)
         except DeltaicError as error:
@@ -68,7 +82,7 @@ def application(endpoint: str, use_case: UseCase, *, stream: bool = False, most_
             exchange.record(answer.status, "refused", facts_of(error), failed=True)
         else:
             if isinstance(answer, Stream):
-                await _send_stream(exchange, answer, send, limit)
+                await _send_stream(exchange, answer, send, limit, request.outflow)
                 return
             exchange.record(answer.status, "whole", {})
         await _send_start(send, answer.status, dict(answer.headers))
@@ -89,12 +103,12 @@ def _whole(stream: Stream) -> bytes:
     return b"".join(parts)
 
 
-async def _send_stream(exchange: Exchange, stream: Stream, send: Send, limit: AnswerLimit) -> None:
+async def _send_stream(exchange: Exchange, stream: Stream, send: Send, limit: AnswerLimit, outflow: Outflow) -> None:
     """Send the stream; a source that fails, a limit or time that is up ends it with its `failed` line and is raised."""
     headers = dict(stream.headers)
     if limit.gzip:
         headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
-    chunks = (gzip_chunks if limit.gzip else end_with)(limit.pieces(stream.chunks), stream.failed)
+    chunks = (gzip_chunks if limit.gzip else end_with)(limit.pieces(stream.chunks), stream.failed, outflow)
     await _send_start(send, HTTPStatus.OK, headers)
     source_failed = True
     try:
@@ -104,7 +118,7 @@ async def _send_stream(exchange: Exchange, stream: Stream, send: Send, limit: An
             source_failed = True
             if exchange.first_byte is None:
                 exchange = replace(exchange, first_byte=time.perf_counter())
-            limit.sent(len(chunk))
+            outflow.sent += len(chunk)
     except (DeadlineReached, asyncio.CancelledError) as error:
         # Told by `send`, or cancelled while it waits for a slow reader, who is still there: it takes some last bytes.
         await send(_part(chunks.throw(DeadlineReached("the function's time is nearly up"))))

@@ -5,13 +5,14 @@ names and identity come from the API Gateway event that Mangum keeps in the ASGI
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from deltaic.errors import Unauthenticated
 from deltaic.http.asgi import Receive, Scope
 from deltaic.protocol.parameters import from_query_string
 from deltaic.sharing.caller import Caller
+from deltaic.sharing.outflow import Outflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class Request:
     request_id: str
     source_ip: str
     """The address that API Gateway took the request from."""
+    outflow: Outflow = field(default_factory=Outflow)
+    """Counts the answer as it leaves."""
 
 
 async def read_request(scope: Scope, receive: Receive) -> Request:

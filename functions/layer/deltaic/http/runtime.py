@@ -4,29 +4,18 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING
 
-from deltaic.catalog.dynamo import Dynamo, client_config
 from deltaic.catalog.reader import CatalogReader
-from deltaic.catalog.tokens import TokenStore
-from deltaic.http.snapstart import call_after_restore, load_before_snapshot, reseed_after_restore
+from deltaic.http.connection import dynamo
 from deltaic.protocol.tokens import TokenSigner
 from deltaic.settings import settings
 from deltaic.sharing.context import Sharing
 from deltaic.sharing.memory import Memory
-from deltaic.storage.credentials import make_client, server_secret
 from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.server_secret import server_secret
 from deltaic.storage.sessions import SigningSessions
 
 if TYPE_CHECKING:
     from deltaic.catalog.queries import QueryStore
-
-load_before_snapshot("botocore.config", "botocore.exceptions", "botocore.session", "encodings.idna")
-reseed_after_restore()
-
-
-@cache
-def tokens() -> TokenStore:
-    """Return the store of bearer tokens, for the authorizer."""
-    return TokenStore(settings().tokens_table, _dynamo())
 
 
 @cache
@@ -34,7 +23,7 @@ def sharing() -> Sharing:
     """Return the means of the use cases."""
     config = settings()
     return Sharing(
-        catalog=CatalogReader(config.catalog_table, _dynamo()),
+        catalog=CatalogReader(config.catalog_table, dynamo()),
         token_key=_token_signer,
         sessions=SigningSessions(config.signing_role_arn, region=config.region, endpoint=config.endpoint_url),
         home=StorageConfig(region=config.region, endpoint=config.endpoint_url, path_style=bool(config.endpoint_url)),
@@ -43,19 +32,6 @@ def sharing() -> Sharing:
         queries=_queries,
         clock=time.time,
     )
-
-
-@cache
-def _dynamo() -> Dynamo:
-    config = settings()
-    return Dynamo(lambda: make_client("dynamodb", config.region, config.endpoint_url, client_config()))
-
-
-def _connect() -> None:
-    _dynamo().connect()
-
-
-call_after_restore(_connect)
 
 
 def connect_sessions() -> None:
@@ -68,7 +44,7 @@ def connect_sessions() -> None:
 def _queries() -> "QueryStore":
     from deltaic.catalog.queries import QueryStore
 
-    return QueryStore(settings().catalog_table, _dynamo())
+    return QueryStore(settings().catalog_table, dynamo())
 
 
 @cache

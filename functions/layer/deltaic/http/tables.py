@@ -6,7 +6,9 @@ from deltaic.http.runtime import connect_sessions, sharing
 from deltaic.http.snapstart import call_after_restore, load_before_snapshot
 from deltaic.protocol import json_bodies
 from deltaic.protocol.capabilities import FILE_ID_HASH_HEADER, HEADER, Capabilities, reply
+from deltaic.protocol.clients import follows_pages, reads_statistics
 from deltaic.protocol.requests import ChangesRequest, MetadataRequest, QueryRequest, QueryResultRequest, VersionRequest
+from deltaic.settings import settings
 from deltaic.sharing import changes, metadata, query, version
 from deltaic.sharing.answer import Answer, AskedHeaders
 from deltaic.sharing.caller import TableName
@@ -26,6 +28,7 @@ load_before_snapshot(
     "obstore.exceptions",
     "obstore.store",
     "sqlglot.dialects.databricks",
+    "zlib_ng.zlib_ng",
 )
 call_after_restore(connect_sessions)
 
@@ -104,7 +107,13 @@ def _table(request: Request) -> TableName:
 
 
 def _asked(request: Request) -> AskedHeaders:
-    return AskedHeaders(request.headers.get(HEADER), request.headers.get(FILE_ID_HASH_HEADER))
+    client = request.headers.get("user-agent", "")
+    return AskedHeaders(
+        request.headers.get(HEADER),
+        request.headers.get(FILE_ID_HASH_HEADER),
+        outflow=request.outflow if follows_pages(client) else None,
+        statistics=settings().unread_statistics == "enabled" or reads_statistics(client),
+    )
 
 
 def _stream(request: Request, answer: Answer) -> Stream:

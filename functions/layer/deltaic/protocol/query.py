@@ -44,6 +44,8 @@ class QueryRequest:
     """Page size asked for, positive; None when the client did not ask for pages."""
     page_token: str | None
     include_refresh_token: bool
+    names_refresh_token: bool
+    """Whether `includeRefreshToken` is there at all, true or false."""
     refresh_token: str | None
     idempotency_key: str | None
 
@@ -71,6 +73,7 @@ class QueryRequest:
             max_files=body.int32("maxFiles"),
             page_token=body.string("pageToken") or None,
             include_refresh_token=body.boolean("includeRefreshToken"),
+            names_refresh_token="includeRefreshToken" in body.fields,
             refresh_token=body.string("refreshToken") or None,
             idempotency_key=body.string("idempotencyKey") or None,
         )

@@ -15,6 +15,7 @@ from deltaic.protocol.capabilities import (
 from deltaic.protocol.continuations import PageBinding
 from deltaic.protocol.tokens import checksum
 from deltaic.sharing.context import SharedTable
+from deltaic.sharing.outflow import Outflow
 
 _UNEXPECTED = DeltaicError("The server failed while it was sent. Ask again.")
 _BROKEN = b"!aborted: the answer is not complete; ask again\n"
@@ -27,10 +28,16 @@ class AskedHeaders:
 
     capabilities: str | None
     file_id_hash: str | None
+    outflow: Outflow | None = None
+    """Counts the answer as it leaves, for a client that is known to follow pages that it did not ask for."""
+    statistics: bool = True
+    """Whether the client reads those of files, or is sent them all the same."""
 
     def options(self) -> "ResponseOptions":
         """Read both; raises InvalidParameter."""
-        return ResponseOptions(Capabilities.parse(self.capabilities), file_id_hash(self.file_id_hash))
+        capabilities = Capabilities.parse(self.capabilities)
+        paged = self.outflow if self.outflow is not None and self.outflow.page_bytes else None
+        return ResponseOptions(capabilities, file_id_hash(self.file_id_hash), paged, self.statistics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,10 @@ class ResponseOptions:
 
     capabilities: Capabilities
     file_id_hash: FileIdHash | None
+    outflow: Outflow | None = None
+    """Counts the answer as it leaves; None where a page of it must not end unless it was asked for."""
+    statistics: bool = True
+    """Whether lines in parquet format have those of their files."""
 
     def binding(self, table: SharedTable, call: str, parameters: Mapping[str, object]) -> PageBinding:
         """Return what a page token of this request is bound to."""

@@ -4,7 +4,7 @@ from collections.abc import Generator, Hashable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import repeat
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -28,11 +28,12 @@ _WHOLE_TABLE: Final = None
 class Page:
     """The files of one page, in batches; iterate once, then `next` says where the following page starts.
 
-    `limit` is the row limit of the query, `max_files` the page size, each None for none. A file is taken while fewer
-    than `limit` live rows have been seen before it (PROTOCOL.md, "limitHint"); one without statistics counts for no
-    row, so that too many files leave rather than too few. With `by_partition` the rows are counted for each partition
-    by itself, and anew on each page: Spark sends its limit, in delta format, although it drops the files of some
-    partitions afterwards, by a filter that it did not send or that was cut (decision 20).
+    `limit` is the row limit of the query, `max_files` the page size, each None for none; whoever reads the page may
+    end it earlier. A file is taken while fewer than `limit` live rows have been seen before it (PROTOCOL.md,
+    "limitHint"); one without statistics counts for no row, so that too many files leave rather than too few. With
+    `by_partition` the rows are counted for each partition by itself, and anew on each page: Spark sends its limit, in
+    delta format, although it drops the files of some partitions afterwards, by a filter that it did not send or that
+    was cut (decision 20).
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Page:
         self._max_files = max_files
         self._by_partition = by_partition
         self._rows: dict[Hashable, int] = {} if by_partition else {_WHOLE_TABLE: rows_before}
+        self._last: _Last | None = None
         self.files = 0
         """How many files have been taken."""
         self.next: ResumePoint | None = None
@@ -64,15 +66,21 @@ class Page:
         for whole in self._batches:
             batch, before = (whole, []) if self._limit is None else self._within(self._limit, whole)
             count = batch.files.num_rows
+            self._last = _Last(self.files, batch, [] if self._by_partition else before)
             if self._max_files is not None and self.files + count > self._max_files:
                 count = self._max_files - self.files
-                rows = before[count] if before and not self._by_partition else 0
-                self.next = (*batch.position(count), rows)
+                self.next = self._last.point(count)
             if count:
                 self.files += count
                 yield _some(batch, range(count))
             if self.next is not None or self._is_reached:
                 return
+
+    def end_after(self, files: int) -> None:
+        """End the page early: after so many files, of which the batch that was yielded last has the next one."""
+        assert self._last is not None  # noqa: S101 -- a batch was yielded
+        self.next = self._last.point(files - self._last.files_before)
+        self.files = files
 
     @property
     def _is_reached(self) -> bool:
@@ -94,6 +102,19 @@ class Page:
             elif not self._by_partition:
                 break
         return _some(batch, places), before
+
+
+class _Last(NamedTuple):
+    """The batch that was yielded last."""
+
+    files_before: int
+    batch: FileBatch
+    rows_before: Sequence[int]
+    """For each of its files; empty where rows are not counted over all files."""
+
+    def point(self, count: int) -> ResumePoint:
+        """Return where a page starts behind so many of its files."""
+        return (*self.batch.position(count), self.rows_before[count] if self.rows_before else 0)
 
 
 def _partitions(files: pa.RecordBatch) -> Iterator[Hashable]:

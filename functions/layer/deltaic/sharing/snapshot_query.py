@@ -25,9 +25,11 @@ from deltaic.sharing.access import Tally
 from deltaic.sharing.answer import Answer, ResponseOptions, Weight
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.lines.file_lines import file_lines
+from deltaic.sharing.lines.fitting_lines import fitting_lines
 from deltaic.sharing.lines.head_lines import HEAD_LINES, head_lines
 from deltaic.sharing.lines.line_cache import VersionLines
 from deltaic.sharing.lines.rendering import FileStyle
+from deltaic.sharing.outflow import Outflow
 from deltaic.sharing.own_vectors import with_own_vectors
 from deltaic.sharing.page import Page, start_of
 from deltaic.sharing.sight import sight_of
@@ -47,6 +49,8 @@ class _Files:
     urls: TableUrls
     signer: TokenSigner | None
     """None where no token can be asked for."""
+    outflow: Outflow | None
+    """What the page must fit; None where it may not end unless it was asked to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +84,27 @@ class SnapshotQuery:
             version=snapshot.version if self.request.time_travels else None,
             timestamp=snapshot.timestamp if self.request.time_travels else None,
             partition_columns=tuple(sight.metadata.partition_columns) if response_format == "parquet" else (),
+            statistics=self.options.statistics or response_format == "delta",
             concealed=sight.concealed,
         )
         predicate = predicate_of(self.request.predicate_hints, self.request.json_predicate_hints)
         wanted = sight.narrowing(file_filter(predicate, sight.metadata))
         limit, max_files = self.request.limit_hint, self.request.max_files
         whole = start is None and wanted is None and limit is None and max_files is None
-        scope = (self.table.identity, style.response_format, style.scheme, style.partition_columns, style.concealed)
+        scope = (
+            self.table.identity,
+            style.response_format,
+            style.scheme,
+            style.partition_columns,
+            style.statistics,
+            style.concealed,
+        )
         kept = self.sharing.memory.lines.of(scope, snapshot)
         batches = snapshot.scan(wanted, start=start)
         by_partition = response_format == "delta" and bool(snapshot.metadata.partition_columns)
         page = Page(batches, limit=limit, max_files=max_files, rows_before=rows_before, by_partition=by_partition)
-        files = _Files(page, whole, kept, self.sharing.urls(self.table), self._signer())
+        outflow = self._outflow(limited_by_partition=by_partition and limit is not None)
+        files = _Files(page, whole, kept, self.sharing.urls(self.table), self._signer(outflow), outflow)
         access = self.table.caller.access
         if predicate is not None:
             from deltaic.pruning.shape import shape
@@ -100,15 +113,22 @@ class SnapshotQuery:
         body = self._lines(snapshot, files, style, access.tally)
         # The head and the first files are made before the 200 begins: what is wrong with a log shows up there.
         first = list(_take(body, 2))
+
+        def sample(count: int) -> list[bytes]:
+            """Return the first lines, at least so many if there are; they are sent all the same."""
+            while sum(chunk.count(b"\n") for chunk in first) < count + HEAD_LINES and (more := next(body, b"")):
+                first.append(more)
+            return b"".join(first[1:]).splitlines(keepends=True)
+
         # How many files a filter or a row limit leaves is known when they have been looked at.
-        countable = start is None and wanted is None and limit is None
+        countable = start is None and wanted is None and limit is None and outflow is None and style.statistics
         return Answer(
             version=snapshot.version,
             response_format=response_format,
             options=self.options,
             chunks=chain(first, body),
             negotiated_end=self.options.capabilities.include_end_stream_action,
-            weight=(lambda: weight_of_files(snapshot, files.urls, max_files)) if countable else Weight,
+            weight=(lambda: weight_of_files(snapshot, files.urls, max_files, sample)) if countable else Weight,
         )
 
     def _resolve(self, claims: PageClaims | None, start: Position | None) -> tuple[Snapshot, ResponseFormat]:
@@ -127,12 +147,17 @@ class SnapshotQuery:
 
     def _lines(self, snapshot: Snapshot, files: _Files, style: FileStyle, tally: Tally) -> Iterator[bytes]:
         tally.other_lines += HEAD_LINES
-        yield head_lines(self.table, snapshot, style.response_format, files_follow=True)
+        head = head_lines(self.table, snapshot, style.response_format, files_follow=True)
+        if files.outflow is not None:
+            files.outflow.made += len(head)
+        yield head
         batches: Iterable[FileBatch] = files.page
         if style.concealed is not None and style.response_format == "delta":
             batches = with_own_vectors(self.sharing, self.table, batches)
-        yield from file_lines(batches, files.urls, style, files.kept, tally, whole=files.whole)
-        if self.request.opts_into_end_stream or self.options.capabilities.include_end_stream_action:
+        found = file_lines(batches, files.urls, style, files.kept, tally, whole=files.whole)
+        yield from found if files.outflow is None else fitting_lines(found, files.page, files.outflow, tally)
+        ends = self.request.opts_into_end_stream or self.options.capabilities.include_end_stream_action
+        if ends or files.outflow is not None:
             tally.other_lines += 1
             yield self._end(snapshot, files, style.response_format, expires=bool(tally.files))
 
@@ -160,10 +185,21 @@ class SnapshotQuery:
             )
         )
 
-    def _signer(self) -> TokenSigner | None:
+    def _signer(self, outflow: Outflow | None) -> TokenSigner | None:
         """Return what seals the tokens that this answer may end with: fetched before the 200 begins."""
-        ends_in_token = self.request.max_files is not None or self.request.include_refresh_token
-        return self.sharing.signer if ends_in_token else None
+        paged = self.request.max_files is not None or outflow is not None
+        return self.sharing.signer if paged or self.request.include_refresh_token else None
+
+    def _outflow(self, *, limited_by_partition: bool) -> Outflow | None:
+        """Return what a page must fit that ends by itself: of a client that follows (decision 92).
+
+        Such a client shows in the body, too: by a key that others do not send, by a token, by a query that it polls.
+        Rows that are limited in each partition are counted anew on each page, so pages that were not asked for could
+        hold many times the files that were meant.
+        """
+        request = self.request
+        follows = request.names_refresh_token or request.page_token is not None or self.pinned is not None
+        return self.options.outflow if follows and not limited_by_partition else None
 
     def _page_claims(self) -> PageClaims | None:
         if self.request.page_token is None:

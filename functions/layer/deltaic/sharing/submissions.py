@@ -85,6 +85,7 @@ def get_result(  # noqa: PLR0913 -- the parts of one request
     options = ResponseOptions(
         replace(asked.capabilities, response_formats=(query.response_format,)),
         asked.file_id_hash or query.file_id_hash,
+        asked.outflow,
     )
     pinned = PageClaims(
         query.version, query.end_version, query.latest_version, query.response_format, query.log_id, position=()

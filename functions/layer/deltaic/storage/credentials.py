@@ -1,14 +1,11 @@
-"""AWS credentials, where the function's own come from, and the clients that are made with those."""
+"""AWS credentials, and where the function's own come from."""
 
 import os
-import threading
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from deltaic.errors import Unavailable
-
-_MAKING = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,37 +54,3 @@ def _botocore_session() -> Any:
     import botocore.session
 
     return botocore.session.get_session()
-
-
-def make_client(service: str, region: str, endpoint: str = "", config: Any = None) -> Any:
-    """Return a botocore client with the process's one session: another would read botocore's data again.
-
-    Clients are thread-safe; making them is not, so one is made at a time.
-    """
-    with _MAKING:
-        return _botocore_session().create_client(
-            service, region_name=region, endpoint_url=endpoint or None, config=config
-        )
-
-
-def control_client(service: str, region: str, endpoint: str = "") -> Any:
-    """Return a botocore client for STS or Secrets Manager: at worst a call takes 15 s of a function's 29 s."""
-    from botocore.config import Config
-
-    config = Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 2, "mode": "standard"})
-    return make_client(service, region, endpoint, config)
-
-
-def server_secret(name: str, region: str, endpoint: str = "") -> str:
-    """Return the text of a secret of the server itself.
-
-    Raises Unavailable whatever AWS says: it is nothing that a recipient could correct, and the cause goes to the log.
-    """
-    from botocore.exceptions import BotoCoreError, ClientError
-    from botocore.parsers import ResponseParserError
-
-    try:
-        answer = control_client("secretsmanager", region, endpoint).get_secret_value(SecretId=name)
-        return str(answer["SecretString"])
-    except (BotoCoreError, ClientError, ResponseParserError, AttributeError, KeyError, TypeError) as error:
-        raise Unavailable("the server cannot get at one of its own keys at the moment; try again") from error

@@ -64,7 +64,7 @@ def origin(storage: StorageConfig, bucket: str, *, public: bool = True) -> Origi
     """
     endpoint = (storage.public_endpoint if public else "") or storage.endpoint
     if not endpoint:
-        endpoint = f"https://s3.{storage.region}.{_dns_suffix(storage.region)}"
+        endpoint = f"https://s3.{storage.region}.{dns_suffix(storage.region)}"
     parts = web_address(endpoint)
     netloc = parts.netloc.rpartition("@")[2]
     root = parts.path.rstrip("/")
@@ -87,7 +87,8 @@ def is_aws(endpoint: str) -> bool:
     return any(host.endswith(f".{suffix}") for suffix in ("amazonaws.com", *(suffix for _, suffix in _DNS_SUFFIXES)))
 
 
-def _dns_suffix(region: str) -> str:
+def dns_suffix(region: str) -> str:
+    """Return what the host names of AWS's services end in."""
     for beginning, suffix in _DNS_SUFFIXES:
         if region.startswith(beginning):
             return suffix

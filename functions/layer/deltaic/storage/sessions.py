@@ -17,7 +17,7 @@ from typing import Any
 
 from deltaic.aws_codes import DENIED, THROTTLED
 from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unavailable, UnsupportedOperation
-from deltaic.storage.credentials import Credentials, control_client, own_credentials
+from deltaic.storage.credentials import Credentials, own_credentials
 from deltaic.storage.endpoints import StorageConfig, is_aws
 
 SESSION_SECONDS = 3600
@@ -68,7 +68,7 @@ class SigningSessions:
         self._role = signing_role_arn
         self._endpoint = endpoint
         self._clock = clock
-        self._client = client or (lambda service: control_client(service, region, endpoint))
+        self._client = client or (lambda service: _control_client(service, region, endpoint))
         self._clients: dict[str, Any] = {}
         self._entries: dict[tuple[str, ...], _Entry] = {}
         self._locks: dict[tuple[str, ...], threading.Lock] = {}
@@ -225,19 +225,35 @@ class SigningSessions:
             return self._clients.get(service) or self._clients.setdefault(service, self._client(service))
 
     def _call(self, service: str, operation: str, request: dict[str, Any], what: str) -> Any:
-        from botocore.exceptions import BotoCoreError, ClientError
-        from botocore.parsers import ResponseParserError
-
         try:
             return getattr(self._client_of(service), operation)(**request)
-        except ClientError as error:
+        except Exception as error:
+            raise _translated(error, what) from error
+
+
+def _control_client(service: str, region: str, endpoint: str) -> Any:
+    # Imported here: with static keys or the function's own, nobody is called to sign.
+    from deltaic.storage.aws_client import control_client
+
+    return control_client(service, region, endpoint)
+
+
+def _translated(error: Exception, what: str) -> Exception:
+    """Return what is raised for an exception out of a client; any other exception comes back as it is."""
+    # Imported here: where all goes well nobody needs them.
+    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
+
+    match error:
+        case ClientError():
             told = error.response.get("Error", {})
-            raise _failure(str(told.get("Code", "")), str(told.get("Message", "")), what) from error
-        except (ResponseParserError, AttributeError, KeyError, TypeError) as error:
-            # The latter ones are what botocore's parsers make of an answer in another form than they know.
-            raise _half(what) from error
-        except BotoCoreError as error:
-            raise Unavailable(f"AWS did not answer when asked for {what}; try again") from error
+            return _failure(str(told.get("Code", "")), str(told.get("Message", "")), what)
+        case ResponseParserError():
+            return _half(what)
+        case BotoCoreError():
+            return Unavailable(f"AWS did not answer when asked for {what}; try again")
+        case _:
+            return error
 
 
 def _half(what: str) -> DeltaicError:

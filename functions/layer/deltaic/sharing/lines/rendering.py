@@ -45,6 +45,8 @@ class FileStyle:
     timestamp: int | None = None
     partition_columns: tuple[str, ...] = ()
     """Those that every line names, null where the log leaves one out: in parquet format, where Spark looks them up."""
+    statistics: bool = True
+    """Whether lines have those that the log has."""
     concealed: frozenset[str] | None = None
     """Partition columns that no line names; not None: nor row ids, which count the rows of other files too."""
 
@@ -151,7 +153,7 @@ def _columns(batch: pa.RecordBatch, style: FileStyle) -> list[bytes | list[bytes
     """Return what follows the URLs, but for deletion vectors, in columns: the same for all lines, or one for each."""
     values = without_keys(batch.column("partitionValues"), style.concealed)
     partitions = partition_values(values, style.partition_columns)
-    frame, statistics = _statistics(batch.column("stats"))
+    frame, statistics = _statistics(batch.column("stats")) if style.statistics else (b"", b"")
     sizes = integers(batch.column("size"))
     ids = _ids(octets(batch.column("path")), style.scheme)
     if style.response_format == "parquet":
@@ -248,7 +250,7 @@ _MOST_VALUES: Final = 8192
 _one_column = lru_cache(maxsize=64)(_Encoded)
 
 
-def _statistics(column: pa.StringArray) -> tuple[bytes, list[bytes]]:
+def _statistics(column: pa.StringArray) -> tuple[bytes, bytes | list[bytes]]:
     """Return what stands before each row's statistics, and those as JSON strings; nothing where there are none."""
     before = b',"stats":'
     encoded = [_ascii_string(text) for text in texts(column)]

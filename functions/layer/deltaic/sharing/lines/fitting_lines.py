@@ -1,0 +1,74 @@
+"""Decides which line is the last of a page that ends by itself: the last one that is sure to fit what may leave."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from deltaic.sharing.access import Tally
+from deltaic.sharing.outflow import Outflow
+from deltaic.sharing.page import Page
+
+
+def fitting_lines(chunks: Iterable[bytes], page: Page, outflow: Outflow, tally: Tally) -> Iterator[bytes]:
+    """Yield the file lines of a page while they are sure to fit, but at least one; the others are for the next page.
+
+    What is left of a chunk waits for the room that it gets once a compressor has let go of what it held back.
+    """
+    files = 0
+    for chunk in chunks:
+        rest = chunk
+        while rest:
+            end = outflow.fitting(rest)
+            if not end and not files:
+                end = rest.index(b"\n") + 1
+            if not end:
+                _end(page, files, rest, tally)
+                return
+            files += rest.count(b"\n", 0, end)
+            outflow.made += end
+            yield rest[:end]
+            rest = rest[end:]
+
+
+def _end(page: Page, files: int, rest: bytes, tally: Tally) -> None:
+    """End a page after so many files, and count no line of the rest of a chunk."""
+    if page.files <= files:  # its lines were known, and nothing of the log was read for them
+        for _ in page:
+            if page.files > files:
+                break
+    page.end_after(files)
+    adds = [_decoder.decode(line).add for line in rest.splitlines()]
+    tally.add(-len(adds), -sum(add.size or 0 for add in adds))
+    tally.deletion_vectors -= sum(
+        add.deletion_vector is not None and add.deletion_vector.storage_type == "p" for add in adds
+    )
+
+
+class _Vector(msgspec.Struct, rename="camel"):
+    storage_type: str
+
+
+class _Add(msgspec.Struct, rename="camel"):
+    size: int | None = None
+    deletion_vector: _Vector | None = None
+
+
+class _SingleAction(msgspec.Struct):
+    add: _Add
+
+
+class _File(_Add, rename="camel"):
+    delta_single_action: _SingleAction | None = None
+
+
+class _Line(msgspec.Struct):
+    file: _File
+
+    @property
+    def add(self) -> _Add:
+        return self.file if self.file.delta_single_action is None else self.file.delta_single_action.add
+
+
+_decoder: Final = msgspec.json.Decoder(_Line)
+"""Of a line what the tally counts."""

@@ -1,0 +1,227 @@
+"""Measures cold starts: `uv run python -m bench.cold` writes `cold.json`, which the report takes up.
+
+The layer is built as it is deployed, with its bytecode, for the Python that runs this. Each function is started in fresh
+processes that have nothing else on their path; it answers one request over the embedded AWS, and the same one again.
+CPU is that of the whole process, user and system, the median of some runs. What it takes on Lambda is computed: a
+function has memory / 1,769 of a processor, and its price is that of its memory for its time. What the operator's
+commands cost stands beside it.
+"""
+
+import argparse
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from deltaic_ops.deploy.costs import PRICES
+from deltaic_ops.deploy.template import ROOT, load_template
+from deltaic_ops.supply.layers import build
+
+from bench.objects import ObjectStore
+from bench.scenarios import written
+from bench.serving import Service, service
+
+NAME = "cold.json"
+FILES = 1_000
+RUNS = 9
+WHOLE = 1769
+"""MB of memory with which a function has one whole processor (AWS, "Configure Lambda function memory")."""
+LEAST = 512
+FUNCTIONS = {
+    "authorizer": "Authorizer",
+    "list_shares": "ListShares",
+    "get_table_metadata": "GetTableMetadata",
+    "query_table": "QueryTable",
+}
+AWAY_SECONDS = {"authorizer": 0.005, "list_shares": 0.005, "get_table_metadata": 0.05, "query_table": 0.05}
+"""How long a warm request waits for DynamoDB and S3; assumed."""
+SHOWN = 8
+_LIST = ("share list", "table list bench", "recipient list")
+
+_PROGRAM = """
+import json, sys, time
+import app
+imported = time.process_time()
+
+class Context:
+    aws_request_id = "00000000-0000-0000-0000-000000000000"
+    get_remaining_time_in_millis = staticmethod(lambda: 29_000)
+
+event = json.loads(sys.argv[1])
+def ask():
+    began = time.process_time()
+    answer = app.handler(event, Context())
+    assert answer.get("statusCode", 200) == 200, answer
+    return time.process_time() - began, answer
+first, answer = ask()
+warm = min(ask()[0] for _ in range(5))
+print()
+print(json.dumps({"import": imported, "first": first, "warm": warm, "context": answer.get("context")}))
+"""
+_IMPORTED = re.compile(r"import time:\s+(\d+) \|\s+\d+ \| *(\S+)")
+
+
+def main() -> int:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(prog="bench.cold", description=__doc__)
+    parser.add_argument("--runs", type=int, default=RUNS, help=f"fresh processes of each function ({RUNS})")
+    parser.add_argument("--state", type=Path, default=Path(".deltaic/bench"), help="where logs and objects are kept")
+    parser.add_argument("--report", type=Path, default=Path(__file__).parent, help=f"where {NAME} is written")
+    said = parser.parse_args()
+    found = measured(said.state.resolve(), said.runs)
+    (said.report / NAME).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    print("\n".join(section(found)))
+    return 0
+
+
+def measured(state: Path, runs: int) -> dict[str, Any]:
+    """Build the layer, start every function so many times, and the command line."""
+    state.mkdir(parents=True, exist_ok=True)
+    folders = written(state / "logs", [FILES], print)
+    processor = "arm64" if os.uname().machine in {"aarch64", "arm64"} else "x86_64"
+    with tempfile.TemporaryDirectory() as folder, ObjectStore(state) as objects:
+        layer = build(Path(folder) / "layer", processor, f"{sys.version_info.major}.{sys.version_info.minor}")
+        locations = {name: objects.put_table(path) for name, path in folders.items()}
+        with service(objects, locations, Path(folder)) as running:
+            functions: dict[str, Any] = {}
+            recipient: Any = None
+            for name in FUNCTIONS:
+                event = _event(name, running.token, next(reversed(locations)), recipient)
+                functions[name], told = _function(layer, name, running, event, runs)
+                recipient = recipient or told
+            variables = dict(running.environment)
+            commands = {line: _command(line, variables, runs) for line in ("--help", *_LIST)}
+    return {"python": sys.version.split()[0], "runs": runs, "functions": functions, "commands": commands}
+
+
+def _function(layer: Path, name: str, running: Service, event: Any, runs: int) -> tuple[dict[str, Any], Any]:
+    """Return what a function cost, and whom the authorizer recognised."""
+    folder = ROOT / "functions" / ("authorizer" if name == "authorizer" else f"api/{name}")
+    variables = {
+        **{key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "AWS_"))},
+        **running.environment,
+        "RESPONSE_STREAMING": "disabled",
+        "POWERTOOLS_METRICS_DISABLED": "false",
+        "PYTHONPATH": os.pathsep.join([str(folder), str(layer)]),
+    }
+    # As on Lambda: no site-packages but the layer's, and no bytecode written on the way.
+    python = [sys.executable, "-S", "-B"]
+    answers = []
+    for _ in range(runs):
+        done = subprocess.run(
+            [*python, "-c", _PROGRAM, json.dumps(event)], env=variables, capture_output=True, text=True, check=True
+        )
+        answers.append(json.loads(done.stdout.splitlines()[-1]))
+    told = subprocess.run(
+        [*python, "-X", "importtime", "-c", "import app"], env=variables, capture_output=True, text=True, check=True
+    )
+    took: Counter[str] = Counter()
+    for line in told.stderr.splitlines():
+        if one := _IMPORTED.match(line):
+            took[_package(one[2])] += int(one[1])
+    found = {
+        **{what: median(answer[what] for answer in answers) for what in ("import", "first", "warm")},
+        "memory": _memory()[name],
+        "modules": len(_IMPORTED.findall(told.stderr)),
+        "packages": {package: microseconds / 1000 for package, microseconds in took.most_common(SHOWN)},
+    }
+    return found, answers[0]["context"]
+
+
+def _package(module: str) -> str:
+    return ".".join(module.split(".")[: 2 if module.startswith("deltaic.") else 1])
+
+
+def _memory() -> dict[str, int]:
+    functions = load_template(parameters={"DataBuckets": "arn:aws:s3:::lake"}).functions
+    return {name: functions[logical].memory for name, logical in FUNCTIONS.items()}
+
+
+def _event(name: str, token: str, table: str, recipient: Any) -> dict[str, Any]:
+    """Return the request of `events/` for this function, from the benchmark's recipient for the benchmark's table."""
+    event: dict[str, Any] = json.loads((ROOT / "events" / f"{name}.json").read_text(encoding="utf-8"))
+    if name == "authorizer":
+        return {**event, "authorizationToken": f"Bearer {token}"}
+    event["pathParameters"] = {"share": "bench", "schema": "logs", "table": table}
+    event["body"] = "{}" if name == "query_table" else None
+    event["requestContext"]["authorizer"] = recipient
+    return event
+
+
+def _command(line: str, variables: Mapping[str, str], runs: int) -> dict[str, float]:
+    program = [sys.executable, "-c", "from deltaic_ops.cli import main; main()", *line.split()]
+    environment = {**os.environ, **variables}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    walls, cpus = [], []
+    for _ in range(runs + 1):
+        began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(program, env=environment, capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        walls.append(time.perf_counter() - began)
+        cpus.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    # The first one writes the bytecode that every later one finds.
+    return {"wall": median(walls[1:]), "CPU": median(cpus[1:])}
+
+
+def section(found: Mapping[str, Any]) -> list[str]:
+    """Return the report's section."""
+    lines = [
+        f"`uv run python -m bench.cold`, Python {found['python']}, median of {found['runs']} fresh processes: the layer as",
+        "it is deployed, without SnapStart; CPU of the whole process. Seconds and prices on Lambda are computed: these CPU",
+        f"seconds at memory / {WHOLE:,} of a processor, and {_AWAY_SAID} of waiting for AWS, assumed.",
+        "",
+        "| function | modules | CPU: import | and first answer | a warm answer | memory | cold start "
+        f"| at {LEAST} MB | a million cold, USD | at {LEAST} MB | a million warm, USD | at {LEAST} MB |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, one in found["functions"].items():
+        cold, warm, away = one["import"] + one["first"], one["warm"], AWAY_SECONDS[name]
+        sizes = (one["memory"], LEAST)
+        starts = [f"{seconds(cold, size, away):.2f} s" for size in sizes]
+        prices = [f"{usd(cpu, size, away):.2f}" for cpu in (cold, warm) for size in sizes]
+        cells = [
+            one["modules"],
+            *(f"{each * 1000:.0f} ms" for each in (one["import"], cold, warm)),
+            f"{one['memory']} MB",
+        ]
+        lines.append(f"| {name} | " + " | ".join(map(str, [*cells, *starts, *prices])) + " |")
+    lines += ["", "What is imported, by `python -X importtime`, ms:", ""]
+    for name, one in found["functions"].items():
+        parts = ", ".join(f"{package} {took:.0f}" for package, took in one["packages"].items())
+        lines.append(f"* {name}: {parts}")
+    lines += [
+        "",
+        "The command line, with its bytecode, over the embedded AWS:",
+        "",
+        "| command | wall | CPU |",
+        "|---|---|---|",
+    ]
+    for command, one in found["commands"].items():
+        lines.append(f"| `deltaic {command}` | {one['wall'] * 1000:.0f} ms | {one['CPU'] * 1000:.0f} ms |")
+    return lines
+
+
+def seconds(cpu: float, memory: int, away: float) -> float:
+    """Return how long so much computing and waiting takes in a function of so many MB."""
+    return cpu * WHOLE / min(memory, WHOLE) + away
+
+
+def usd(cpu: float, memory: int, away: float) -> float:
+    """Return the list price of a million of them."""
+    return seconds(cpu, memory, away) * memory / 1024 * 1_000_000 * PRICES["compute"].usd
+
+
+_AWAY_SAID = f"{min(AWAY_SECONDS.values()) * 1000:.0f} to {max(AWAY_SECONDS.values()) * 1000:.0f} ms"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
