@@ -1,9 +1,9 @@
 """Measures cold starts: `uv run python -m bench.cold` writes `cold.json`, which the report takes up.
 
-The layer is built as it is deployed, with its bytecode, for the Python that runs this. Each function is started in fresh
-processes that have nothing else on their path; it answers one request over the embedded AWS, and the same one again.
-CPU is that of the whole process, user and system, the median of some runs. What it takes on Lambda is computed: a
-function has memory / 1,769 of a processor, and its price is that of its memory for its time. What the operator's
+The layer is built as it is deployed, with its bytecode, for the Python that runs this. Each function is started in
+fresh processes that have nothing else on their path; it answers one request over the embedded AWS, and the same one
+again. CPU is that of the whole process, user and system, the median of some runs. What it takes on Lambda is computed:
+a function has memory / 1,769 of a processor, and its price is that of its memory for its time. What the operator's
 commands cost stands beside it.
 """
 
@@ -175,36 +175,27 @@ def _command(line: str, variables: Mapping[str, str], runs: int) -> dict[str, fl
 def section(found: Mapping[str, Any]) -> list[str]:
     """Return the report's section."""
     lines = [
-        f"`uv run python -m bench.cold`, Python {found['python']}, median of {found['runs']} fresh processes: the layer as",
-        "it is deployed, without SnapStart; CPU of the whole process. Seconds and prices on Lambda are computed: these CPU",
-        f"seconds at memory / {WHOLE:,} of a processor, and {_AWAY_SAID} of waiting for AWS, assumed.",
+        f"`uv run python -m bench.cold`, Python {found['python']}, median of {found['runs']} fresh processes: the",
+        "layer as deployed, without SnapStart; CPU of the whole process. Seconds and prices on Lambda are computed from",
+        f"these CPU seconds at memory / {WHOLE:,} of a processor, and {_AWAY_SAID} of waiting for AWS, assumed.",
         "",
-        "| function | modules | CPU: import | and first answer | a warm answer | memory | cold start "
-        f"| at {LEAST} MB | a million cold, USD | at {LEAST} MB | a million warm, USD | at {LEAST} MB |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+        _HEAD,
+        "|" + "---|" * (_HEAD.count("|") - 1),
     ]
     for name, one in found["functions"].items():
         cold, warm, away = one["import"] + one["first"], one["warm"], AWAY_SECONDS[name]
         sizes = (one["memory"], LEAST)
+        times = [f"{each * 1000:.0f} ms" for each in (one["import"], cold, warm)]
         starts = [f"{seconds(cold, size, away):.2f} s" for size in sizes]
         prices = [f"{usd(cpu, size, away):.2f}" for cpu in (cold, warm) for size in sizes]
-        cells = [
-            one["modules"],
-            *(f"{each * 1000:.0f} ms" for each in (one["import"], cold, warm)),
-            f"{one['memory']} MB",
-        ]
-        lines.append(f"| {name} | " + " | ".join(map(str, [*cells, *starts, *prices])) + " |")
+        cells = [name, str(one["modules"]), *times, f"{one['memory']:,} MB", *starts, *prices]
+        lines.append(f"| {' | '.join(cells)} |")
     lines += ["", "What is imported, by `python -X importtime`, ms:", ""]
     for name, one in found["functions"].items():
         parts = ", ".join(f"{package} {took:.0f}" for package, took in one["packages"].items())
         lines.append(f"* {name}: {parts}")
-    lines += [
-        "",
-        "The command line, with its bytecode, over the embedded AWS:",
-        "",
-        "| command | wall | CPU |",
-        "|---|---|---|",
-    ]
+    lines += ["", "The command line, with its bytecode, over the embedded AWS:", ""]
+    lines += ["| command | wall | CPU |", "|---|---|---|"]
     for command, one in found["commands"].items():
         lines.append(f"| `deltaic {command}` | {one['wall'] * 1000:.0f} ms | {one['CPU'] * 1000:.0f} ms |")
     return lines
@@ -221,6 +212,12 @@ def usd(cpu: float, memory: int, away: float) -> float:
 
 
 _AWAY_SAID = f"{min(AWAY_SECONDS.values()) * 1000:.0f} to {max(AWAY_SECONDS.values()) * 1000:.0f} ms"
+
+
+_HEAD = (
+    "| function | modules | CPU: import | and first answer | a warm answer | memory | cold start "
+    f"| at {LEAST} MB | a million cold, USD | at {LEAST} MB | a million warm, USD | at {LEAST} MB |"
+)
 
 
 if __name__ == "__main__":

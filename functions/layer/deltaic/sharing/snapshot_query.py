@@ -195,12 +195,11 @@ class SnapshotQuery:
     def _outflow(self, *, limited_by_partition: bool) -> Outflow | None:
         """Return what a page must fit that ends by itself: of a client that follows (decision 92).
 
-        Such a client shows in the body, too: by a key that others do not send, by a token, by a query that it polls.
-        Rows that are limited in each partition are counted anew on each page, so pages that were not asked for could
-        hold many times the files that were meant.
+        Such a client shows in the body, too: by a key that others do not send, or by a token. Rows that are limited in
+        each partition are counted anew on each page, so pages that were not asked for could hold many times the files
+        that were meant.
         """
-        request = self.request
-        follows = request.names_refresh_token or request.page_token is not None or self.pinned is not None
+        follows = self.request.names_refresh_token or self.request.page_token is not None
         return self.options.outflow if follows and not limited_by_partition else None
 
     def _page_claims(self) -> PageClaims | None:
