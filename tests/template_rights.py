@@ -20,6 +20,7 @@ CHANGED = {
     "DataKeys": "arn:aws:kms:us-east-1:000000000000:key/1",
     "StorageRoles": "arn:aws:iam::111111111111:role/lake",
     "ResponseStreaming": "disabled",
+    "ServerPages": "disabled",
     "UnreadStatistics": "disabled",
     "Architecture": "x86_64",
     "SnapStart": "enabled",

@@ -94,10 +94,8 @@ def _measure(state: Path, sizes: list[int], warm: int, beside: Path | None) -> l
 
 def _measure_huge(state: Path) -> list[Figure]:
     state.mkdir(parents=True, exist_ok=True)
-    (folder,) = written(state / "logs", [], _say).values()
     with tempfile.TemporaryDirectory() as temporary, ObjectStore(state) as objects:
-        locations = {huge.name(files): huge.put(objects, files, state, _say) for files in huge.SIZES}
-        locations[folder.name] = objects.put_table(folder)
+        locations = {huge.name(files): huge.put(objects, files, state, _say) for files in (huge.FIRST, *huge.SIZES)}
         with service(objects, locations, Path(temporary)) as running:
             return list(_told(huge.measured(objects, running, _say)))
 

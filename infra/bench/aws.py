@@ -65,4 +65,4 @@ def _by_pages(client: Client, name: str) -> list[float]:
             raise RuntimeError(f"an answer ended as failed: {end['errorMessage']}")
         if not end.get("nextPageToken"):
             return seconds
-        body = {"includeRefreshToken": True, "maxFiles": FOLLOW_UP_FILES, "pageToken": end["nextPageToken"]}
+        body = {"maxFiles": FOLLOW_UP_FILES, "pageToken": end["nextPageToken"]}

@@ -23,9 +23,11 @@ WINDOW_BYTES: Final = 32 * 1024
 LOOK_SECONDS: Final = 0.05
 """How long is looked before it is decided who waits for whom: some flushes, so that one that is slow says nothing."""
 
-_SLOWER: Final = 3
-"""How many times longer than our work the reader's must take: the tight level then costs no time, also on a third of
-the processor."""
+_SLOWER: Final = 1.5
+"""How many times our own work the waiting must be: packed tight, a line takes us two to three times as long."""
+
+_STILL_SLOWER: Final = 0.25
+"""And how many times the work on tight lines, so that it is still the reader who is waited for."""
 
 _HEADER: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 _RAW: Final = -isal_zlib.MAX_WBITS
@@ -102,8 +104,7 @@ class Pace:
         if elapsed < LOOK_SECONDS:
             return now
         waited, self._waited, self._since = self._waited, 0.0, moment
-        # What is packed tight takes longer, so that less of waiting is left of the same reader.
-        return waited > (elapsed - waited) * (1 if now else _SLOWER)
+        return waited > (elapsed - waited) * (_STILL_SLOWER if now else _SLOWER)
 
 
 def gzip_chunks(

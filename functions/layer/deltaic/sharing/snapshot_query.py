@@ -121,14 +121,16 @@ class SnapshotQuery:
             return b"".join(first[1:]).splitlines(keepends=True)
 
         # How many files a filter or a row limit leaves is known when they have been looked at.
-        countable = start is None and wanted is None and limit is None and outflow is None and style.statistics
+        countable = start is None and wanted is None and limit is None and outflow is None
         return Answer(
             version=snapshot.version,
             response_format=response_format,
             options=self.options,
             chunks=chain(first, body),
             negotiated_end=self.options.capabilities.include_end_stream_action,
-            weight=(lambda: weight_of_files(snapshot, files.urls, max_files, sample)) if countable else Weight,
+            weight=(lambda: weight_of_files(snapshot, files.urls, max_files, sample, statistics=style.statistics))
+            if countable
+            else Weight,
         )
 
     def _resolve(self, claims: PageClaims | None, start: Position | None) -> tuple[Snapshot, ResponseFormat]:
@@ -193,12 +195,11 @@ class SnapshotQuery:
     def _outflow(self, *, limited_by_partition: bool) -> Outflow | None:
         """Return what a page must fit that ends by itself: of a client that follows (decision 92).
 
-        Such a client shows in the body, too: by a key that others do not send, by a token, by a query that it polls.
-        Rows that are limited in each partition are counted anew on each page, so pages that were not asked for could
-        hold many times the files that were meant.
+        Such a client shows in the body, too: by a key that others do not send, or by a token. Rows that are limited in
+        each partition are counted anew on each page, so pages that were not asked for could hold many times the files
+        that were meant.
         """
-        request = self.request
-        follows = request.names_refresh_token or request.page_token is not None or self.pinned is not None
+        follows = self.request.names_refresh_token or self.request.page_token is not None
         return self.options.outflow if follows and not limited_by_partition else None
 
     def _page_claims(self) -> PageClaims | None:

@@ -111,8 +111,5 @@ def _identify(table: SharedTable, request: QueryRequest, options: ResponseOption
 
 def body_of(request: QueryRequest) -> Mapping[str, Any]:
     """Return the body that asks for the same, without what the submission alone needs: key and tokens."""
-    return {
-        **request.fingerprint,
-        "maxFiles": request.max_files,
-        "includeRefreshToken": request.include_refresh_token,
-    }
+    body = {**request.fingerprint, "maxFiles": request.max_files}
+    return {**body, "includeRefreshToken": request.include_refresh_token} if request.names_refresh_token else body

@@ -40,15 +40,18 @@ def weight_of(lines: int, urls: TableUrls, packed_bytes: int = 0) -> Weight:
 
 
 def weight_of_files(
-    snapshot: Snapshot, urls: TableUrls, most: int | None, sample: Callable[[int], Sequence[bytes]]
+    snapshot: Snapshot, urls: TableUrls, most: int | None, sample: Callable[[int], Sequence[bytes]], *, statistics: bool
 ) -> Weight:
-    """Return what all files of a version weigh, or `most` of them; `sample` gives so many of the first lines."""
+    """Return what all files of a version weigh, or `most` of them; `sample` gives so many of the first lines.
+
+    Without `statistics` in the lines, what they take in the checkpoint is no part of what is certain.
+    """
     files = snapshot.totals().num_files
     if most is not None and most < files:
         return weight_of(most, urls)
     if files <= _FEW:
         return weight_of(files, urls)
-    floor = weight_of(files, urls, snapshot.packed_bytes())
+    floor = weight_of(files, urls, snapshot.packed_bytes() if statistics else 0)
     later = snapshot.later_files
     if later > _MOST_LATER:
         return floor

@@ -166,6 +166,8 @@ def bounded_groups(parts: Sequence[Part], wanted: FileFilter | None) -> list[lis
         return [None] * len(parts)
     keeps = iter(wanted.by_bounds(pa.concat_arrays(told)).to_pylist())
     return [
-        summary and [group for group, keep in enumerate(islice(keeps, len(summary.row_groups))) if keep]
+        None
+        if summary is None
+        else [group for group, keep in enumerate(islice(keeps, len(summary.row_groups))) if keep]
         for summary in summaries
     ]
