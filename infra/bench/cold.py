@@ -176,7 +176,7 @@ def section(found: Mapping[str, Any]) -> list[str]:
     """Return the report's section."""
     lines = [
         f"`uv run python -m bench.cold`, Python {found['python']}, median of {found['runs']} fresh processes: the",
-        "layer as deployed, without SnapStart; CPU of the whole process. Seconds and prices on Lambda are computed from",
+        "layer as deployed, without SnapStart; CPU of the whole process. Seconds and prices on Lambda come from",
         f"these CPU seconds at memory / {WHOLE:,} of a processor, and {_AWAY_SAID} of waiting for AWS, assumed.",
         "",
         _HEAD,
