@@ -141,7 +141,26 @@ def test_a_source_that_fails_ends_with_the_line_that_is_no_answer_and_fails_the_
 def test_the_deadline_ends_with_the_line_that_is_no_answer() -> None:
     sent, error = answer_of(streaming(iter([b"one\n", b"two\n", b"three\n"])), stream=True, refuse_after=2)
     assert isinstance(error, DeadlineReached)
-    assert body_of(sent) == b"one\n" + FAILED
+    assert body_of(sent) == b"one\ntwo\n" + FAILED
+
+
+@pytest.mark.parametrize("after", range(1, 5))
+def test_a_packed_answer_can_be_read_to_the_line_that_says_so(after: int) -> None:
+    lines = [b"%064d\n" % number * 5000 for number in range(3)]  # each more than a flush
+    packed: Any = {"accept-encoding": "gzip"}
+    sent, error = answer_of(streaming(iter(lines)), stream=True, refuse_after=after, **packed)
+    assert isinstance(error, DeadlineReached)
+    body = gzip.decompress(body_of(sent))
+    assert body == b"".join(lines) if after == 4 else body == b"".join(lines[:after]) + FAILED
+    assert sent[-1]["more_body"] is True
+
+
+def test_a_deadline_at_the_very_end_is_written_down(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    for after in range(1, 4):
+        answer_of(streaming(iter([b"one\n"])), stream=True, refuse_after=after)
+    ended = [record.__dict__["ended"] for record in caplog.records if hasattr(record, "requestId")]
+    assert ended == ["failed", "failed", "whole"]
 
 
 def test_an_answer_that_waits_for_a_slow_reader_ends_with_the_line_when_it_is_cancelled() -> None:

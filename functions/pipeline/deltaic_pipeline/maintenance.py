@@ -18,7 +18,7 @@ from deltaic_pipeline.lease import TIME_TO_LIVE
 from deltaic_pipeline.positions import StreamPosition
 from deltaic_pipeline.readers import Entries, Reader, readers, window
 from deltaic_pipeline.register import Catalog
-from deltaic_pipeline.sorted_checkpoint.making import LEAST_FILES, sort_checkpoint
+from deltaic_pipeline.sorted_checkpoint.making import LEAST_FILES, NotSorted, has_manifest, sort_checkpoint
 from deltaic_pipeline.steps import Progress, step, tasks_shown
 from deltaic_pipeline.survey import Survey, survey
 from deltaic_pipeline.tending import Optimized
@@ -150,6 +150,8 @@ def maintain(  # noqa: PLR0913, PLR0917 -- as `publish`, and what the table's fi
         if job.optimize:
             summary.optimized = _optimize(job, held, progress)
         summary.checkpointed = _checkpoint(job, means, held, progress)
+        if job.sort_from is not None and job.checkpoint_after is not None:
+            _sort(job, means, held, progress, job.sort_from)
         if job.vacuum:
             summary.retention, summary.files = vacuum(job, means, progress, held.confirm)
         summary.after = survey(store)
@@ -231,20 +233,27 @@ def _checkpoint(job: Job, means: Means, held: Attempt, progress: Progress) -> bo
         if survey(means.folder.store).checkpoint != now.version:
             raise PipelineError(f"Spark left no checkpoint of version {now.version}; what it printed may say why.")
         tell(f"version {now.version}, {now.commits:,} commits after the last one")
-    if job.sort_from is not None and tending.has_v2_checkpoints(now.configuration):
-        _sort(job, means, held, progress, job.sort_from)
     return True
 
 
 def _sort(job: Job, means: Means, held: Attempt, progress: Progress, least_files: int) -> None:
-    """Put a checkpoint that Spark has just written in order; it stays as it is where there is nothing to win."""
+    """Put the latest checkpoint in order, whoever wrote it: Spark does at every tenth version by itself.
+
+    It stays as it is where there is nothing to win, and where it cannot be sorted: it is right all the same.
+    """
     store = means.folder.store
+    checkpoint = find_segment(store).checkpoint
+    if checkpoint is None or not has_manifest(checkpoint):
+        return
     with step(progress, "Sorting the checkpoint") as tell:
-        checkpoint = find_segment(store).checkpoint
-        done = checkpoint and sort_checkpoint(
-            store, means.folder.writer, checkpoint, job.zorder_by, held.confirm, least_files=least_files
-        )
-        tell(f"{done.num_adds:,} files in {done.sidecars:,} sidecars" if done else "nothing to win")
+        try:
+            done = sort_checkpoint(
+                store, means.folder.writer, checkpoint, job.zorder_by, held.confirm, least_files=least_files
+            )
+        except NotSorted as reason:
+            tell(reason.message)
+        else:
+            tell(f"{done.num_adds:,} files in {done.sidecars:,} sidecars" if done else "nothing to win")
 
 
 def counted(count: Count) -> str:

@@ -137,10 +137,14 @@ class Connection:
         """Return the catalog's way to DynamoDB, over this connection."""
         if self._keys is None:
             return Dynamo(lambda: self.client("dynamodb"))
-        from deltaic.storage.aws_client import catalog_client
+        from deltaic.storage.aws_client import CATALOG, AwsClient
 
-        keys = self._keys
-        return Dynamo(lambda: catalog_client(self.region, self._endpoint("dynamodb") or "", lambda: keys))
+        keys, endpoint = self._keys, self._endpoint("dynamodb") or ""
+
+        def connect() -> Any:
+            return AwsClient("dynamodb", self.region, endpoint, patience=CATALOG, credentials=lambda: keys)
+
+        return Dynamo(connect)
 
     def schemas(self, storage: Callable[[str], Storage]) -> "SchemaReader":
         """Return what reads the schemas of tables with this connection's credentials; `storage` finds storages."""

@@ -138,7 +138,9 @@ def _deployed(environment: Mapping[str, str]) -> Mapping[str, str]:
         outputs = stack_outputs(client, environment.get("DELTAIC_STACK", DEFAULT_STACK))
     except (NotFound, BotoCoreError, ClientError):
         return {}
+    region = {"AWS_REGION": session.region_name} if session.region_name else {}
     return {
+        **region,
         "CATALOG_TABLE": outputs.catalog_table,
         "TOKENS_TABLE": outputs.tokens_table,
         "TOKEN_KEY_SECRET": outputs.token_key_secret,

@@ -18,6 +18,8 @@ class PackedGroup(NamedTuple):
     files: int
     nbytes: int
     """Of their paths and statistics, compressed; 0 where nobody has told."""
+    codec: str = ""
+    """What compressed them, in the words of Parquet; empty where a summary tells."""
 
 
 def packed_bytes(tail: Tail, parts: Sequence[Part]) -> int:
@@ -63,11 +65,12 @@ def _told(parts: Sequence[Part]) -> list[PackedGroup]:
 def _groups(part: ParquetPart) -> list[PackedGroup]:
     leaf = part.file.columns["add.path"]
     groups = range(part.file.footer.num_row_groups)
-    told = [PackedGroup(part.file.values(group, leaf) or 0, _compressed(part, group)) for group in groups]
+    told = [PackedGroup(part.file.values(group, leaf) or 0, *_compressed(part, group)) for group in groups]
     return [group for group in told if group.files]
 
 
-def _compressed(part: ParquetPart, group: int) -> int:
+def _compressed(part: ParquetPart, group: int) -> tuple[int, str]:
     columns = part.file.footer.row_group(group)
     chunks = [columns.column(leaf) for leaf in part.file.leaves(*_COLUMNS)]
-    return sum(chunk.total_compressed_size for chunk in chunks if chunk.compression != "UNCOMPRESSED")
+    packed = [chunk for chunk in chunks if chunk.compression != "UNCOMPRESSED"]
+    return sum(chunk.total_compressed_size for chunk in packed), packed[0].compression if packed else ""

@@ -6,7 +6,7 @@ the protocol's error object, anything else is logged and becomes 500 INTERNAL_ER
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
@@ -111,17 +111,22 @@ async def _send_stream(exchange: Exchange, stream: Stream, send: Send, limit: An
     chunks = (gzip_chunks if limit.gzip else end_with)(limit.pieces(stream.chunks), stream.failed, outflow)
     await _send_start(send, HTTPStatus.OK, headers)
     source_failed = True
+    unsent = b""
     try:
         for chunk in chunks:
-            source_failed = False
+            source_failed, unsent = False, chunk
             await send(_part(chunk))
-            source_failed = True
+            source_failed, unsent = True, b""
             if exchange.first_byte is None:
                 exchange = replace(exchange, first_byte=time.perf_counter())
             outflow.sent += len(chunk)
+        source_failed = False
+        await send({"type": "http.response.body", "body": b""})
     except (DeadlineReached, asyncio.CancelledError) as error:
-        # Told by `send`, or cancelled while it waits for a slow reader, who is still there: it takes some last bytes.
-        await send(_part(chunks.throw(DeadlineReached("the function's time is nearly up"))))
+        # Told by `send`, which then has sent nothing, or cancelled while it waits for a slow reader, who is still
+        # there: it takes some last bytes.
+        held = unsent if isinstance(error, DeadlineReached) else b""
+        await send(_part(held + _closing(chunks)))
         exchange.record(HTTPStatus.OK, "failed", facts_of(error), failed=True)
         raise
     except Exception as error:
@@ -130,8 +135,15 @@ async def _send_stream(exchange: Exchange, stream: Stream, send: Send, limit: An
         ended: Ended = "failed" if source_failed else "abandoned"
         exchange.record(HTTPStatus.OK, ended, facts_of(error), failed=source_failed)
         raise
-    await send({"type": "http.response.body", "body": b""})
     exchange.record(HTTPStatus.OK, "whole", {})
+
+
+def _closing(chunks: Generator[bytes]) -> bytes:
+    """Return what ends an answer whose time is up; nothing where all of it has been made."""
+    try:
+        return chunks.throw(DeadlineReached("the function's time is nearly up"))
+    except DeadlineReached:
+        return b""
 
 
 def _part(chunk: bytes) -> Message:

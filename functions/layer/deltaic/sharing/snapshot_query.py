@@ -1,8 +1,10 @@
 """Decides what a query of a snapshot answers: its files, pruned, limited and paged."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
+from typing import Final
 
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.scan.file_batches import FileBatch, Position
@@ -36,6 +38,9 @@ from deltaic.sharing.sight import sight_of
 from deltaic.sharing.snapshots import find, negotiate
 from deltaic.sharing.weight import weight_of_files
 from deltaic.storage.urls import TableUrls
+
+SAMPLE_BYTES: Final = 32 << 20
+"""The most bytes of lines that are held before the first of them leaves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +117,17 @@ class SnapshotQuery:
             access.note(predicates=shape(predicate, sight.metadata))
         body = self._lines(snapshot, files, style, access.tally)
         # The head and the first files are made before the 200 begins: what is wrong with a log shows up there.
-        first = list(_take(body, 2))
+        first = deque(_take(body, 2))
 
         def sample(count: int) -> list[bytes]:
-            """Return the first lines, at least so many if there are; they are sent all the same."""
-            while sum(chunk.count(b"\n") for chunk in first) < count + HEAD_LINES and (more := next(body, b"")):
+            """Return the first file lines, so many if SAMPLE_BYTES hold them; they are sent all the same."""
+            files = list(first)[1:]
+            lines, held = b"".join(files).count(b"\n"), sum(map(len, files))
+            while lines < count and held < SAMPLE_BYTES and (more := next(body, b"")):
                 first.append(more)
-            return b"".join(first[1:]).splitlines(keepends=True)
+                files.append(more)
+                lines, held = lines + more.count(b"\n"), held + len(more)
+            return b"".join(files).splitlines(keepends=True)
 
         # How many files a filter or a row limit leaves is known when they have been looked at.
         countable = start is None and wanted is None and limit is None and outflow is None
@@ -126,7 +135,7 @@ class SnapshotQuery:
             version=snapshot.version,
             response_format=response_format,
             options=self.options,
-            chunks=chain(first, body),
+            chunks=chain(_emptied(first), body),
             negotiated_end=self.options.capabilities.include_end_stream_action,
             weight=(lambda: weight_of_files(snapshot, files.urls, max_files, sample, statistics=style.statistics))
             if countable
@@ -219,6 +228,11 @@ class SnapshotQuery:
 
     def _binding(self) -> PageBinding:
         return self.options.binding(self.table, self.call, self.request.fingerprint)
+
+
+def _emptied(held: deque[bytes]) -> Iterator[bytes]:
+    while held:
+        yield held.popleft()
 
 
 def _take(source: Iterable[bytes], count: int) -> Iterator[bytes]:

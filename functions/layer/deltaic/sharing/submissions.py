@@ -82,10 +82,10 @@ def get_result(  # noqa: PLR0913 -- the parts of one request
     )
     table.note_asked(submitted)
     submitted.check_gate(table.gate)
-    options = ResponseOptions(
-        replace(asked.capabilities, response_formats=(query.response_format,)),
-        asked.file_id_hash or query.file_id_hash,
-        asked.outflow,
+    options = replace(
+        asked,
+        capabilities=replace(asked.capabilities, response_formats=(query.response_format,)),
+        file_id_hash=asked.file_id_hash or query.file_id_hash,
     )
     pinned = PageClaims(
         query.version, query.end_version, query.latest_version, query.response_format, query.log_id, position=()

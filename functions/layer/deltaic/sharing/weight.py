@@ -10,6 +10,10 @@ do, and less in proportion where they are smaller (decisions 48 and 93).
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+import pyarrow as pa
 
 from deltaic.delta.packed import PackedGroup
 from deltaic.delta.snapshot import Snapshot
@@ -26,6 +30,10 @@ _SAMPLE: Final = 320
 """Lines that are compressed, of those that are made before the first byte leaves."""
 _BEFORE: Final = 64
 """The first of them: they fill gzip's window of 32 KB and do not count."""
+_LEAST_SAMPLE: Final = 128
+"""Fewer say too little."""
+_VECTOR: Final = b'"deletionVector":{'
+"""Found in no text, where quotes are escaped."""
 _STRATEGIES: Final = (zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED)
 """The second takes no short matches, which cost more than they save in digits without an order."""
 _MOST_LATER: Final = 8192
@@ -62,12 +70,14 @@ def weight_of_files(
 
 def estimate(groups: Sequence[PackedGroup], sample: Sequence[bytes], urls: TableUrls, *, gone: int = 0) -> Weight:
     """Return what the lines of a checkpoint weigh, by lines of the first of its groups; `gone` of them may be gone."""
-    before, counted = sample[:_BEFORE], sample[_BEFORE:]
-    if not counted or not groups or not groups[0].nbytes:
+    # Deletion vectors stand in columns of the checkpoint that are not weighed here.
+    before, counted = sample[:_BEFORE], [line for line in sample[_BEFORE:] if _VECTOR not in line]
+    if len(counted) < _LEAST_SAMPLE or not groups or not groups[0].nbytes:
         return Weight()
     gzipped = min(_gzipped(before, counted, strategy) for strategy in _STRATEGIES) / len(counted)
     plain = sum(map(len, counted)) / len(counted)
-    usual = groups[0].nbytes / groups[0].files
+    # The group may hold less a file than its first lines do.
+    usual = max(groups[0].nbytes / groups[0].files, _stored(counted, groups[0].codec))
     # How many lines like those of the sample are in each group, of what differs from line to line.
     alike = sum(min(group.nbytes / usual, group.files) for group in groups)
     files = sum(group.files for group in groups)
@@ -76,6 +86,17 @@ def estimate(groups: Sequence[PackedGroup], sample: Sequence[bytes], urls: Table
         return max(int(_CAUTION * (files * least + alike * max(line - least, 0)) - gone * line), 0)
 
     return Weight(of_all(plain, _signed(urls)), of_all(gzipped, _LINE_GZIPPED))
+
+
+def _stored(lines: Sequence[bytes], codec: str) -> float:
+    """Return what paths and statistics of lines take a file, compressed as they are in the checkpoint."""
+    files = [msgspec.json.decode(line)["file"] for line in lines]
+    adds = [file["deltaSingleAction"]["add"] if "deltaSingleAction" in file else file for file in files]
+    columns = [
+        [urlsplit(add.get("url") or add["path"]).path for add in adds],
+        [add.get("stats") or "" for add in adds],
+    ]
+    return sum(len(pa.compress("".join(texts).encode(), codec.lower())) for texts in columns) / len(lines)
 
 
 def _gzipped(before: Sequence[bytes], counted: Sequence[bytes], strategy: int) -> int:

@@ -137,11 +137,16 @@ class AwsClient:
                 answer = self._exchanged(headers, body)
             except (OSError, HTTPException) as error:
                 passing, failure = True, _unreached(error)
+                self._forget_idle()
             else:
                 if answer.status < HTTPStatus.MULTIPLE_CHOICES:
-                    return _form_read(answer) if not self._spoken.target else _json_read(answer)
-                code, failure = _refusal(operation, answer)
-                passing = answer.status in _PASSING or code in THROTTLED
+                    found = _json_read(answer) if self._spoken.target else _form_read(answer)
+                    if found is not None:
+                        return found
+                    passing, failure = True, _half()
+                else:
+                    code, failure = _refusal(operation, answer)
+                    passing = answer.status in _PASSING or code in THROTTLED
             if attempt == ATTEMPTS or not passing:
                 raise failure
             # Anywhere below a bound, so that many who failed at the same moment part.
@@ -164,7 +169,11 @@ class AwsClient:
         sent = self._signed(headers, body)
         connection = self._connection()
         try:
-            connection.request("POST", self._path, body, sent)
+            try:
+                connection.request("POST", self._path, body, sent)
+            except ValueError:
+                # Its text would hold the key or the token.
+                raise _unreached(OSError("an AWS credential holds characters that no header may hold")) from None
             response = connection.getresponse()
             answer = _Answer(response.status, response.headers, response.read())
         except BaseException:
@@ -177,13 +186,22 @@ class AwsClient:
         connection.close()
         return answer
 
+    def _forget_idle(self) -> None:
+        """Close what is kept: where one connection broke, others of its age may have, too."""
+        with self._lock:
+            gone, self._idle = self._idle, []
+        for connection in gone:
+            connection.close()
+
     def _connection(self) -> HTTPConnection:
         while True:
             with self._lock:
                 known = self._idle.pop() if self._idle else None
             if known is None:
                 return self._connected()
-            if not select.select([known.sock], [], [], 0)[0]:
+            ready = select.poll()  # not select(), which knows no descriptor above 1023
+            ready.register(known.sock, select.POLLIN)
+            if not ready.poll(0):
                 return known
             known.close()  # there is something to read before anything was asked: the other side has closed it
 
@@ -221,14 +239,31 @@ class AwsClient:
         return told
 
 
-def catalog_client(region: str, endpoint: str = "", credentials: Callable[[], Credentials] = own_credentials) -> Any:
-    """Return a client for DynamoDB, which the catalog takes for botocore's."""
-    return AwsClient("dynamodb", region, endpoint, patience=CATALOG, credentials=credentials)
+def catalog_client(region: str, endpoint: str = "") -> Any:
+    """Return a client for DynamoDB: this one or botocore's."""
+    return _client("dynamodb", region, endpoint, CATALOG)
 
 
-def control_client(service: str, region: str, endpoint: str = "") -> AwsClient:
-    """Return a client for STS or Secrets Manager."""
-    return AwsClient(service, region, endpoint, patience=CONTROL)
+def control_client(service: str, region: str, endpoint: str = "") -> Any:
+    """Return a client for STS or Secrets Manager: this one or botocore's."""
+    return _client(service, region, endpoint, CONTROL)
+
+
+def _client(service: str, region: str, endpoint: str, patience: Patience) -> Any:
+    """Return botocore's client for an AWS that a user of this machine has configured: it knows all of that.
+
+    On Lambda nobody has, and an endpoint that is told leaves nothing to find out.
+    """
+    if endpoint or "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
+        return AwsClient(service, region, endpoint, patience=patience)
+    from botocore.config import Config
+
+    from deltaic.storage.credentials import make_client
+
+    retries: Any = {"total_max_attempts": ATTEMPTS, "mode": "standard"}
+    return make_client(
+        service, region, Config(connect_timeout=patience.connect, read_timeout=patience.read, retries=retries)
+    )
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
@@ -243,7 +278,8 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         yield name, str(value)
 
 
-def _json_read(answer: _Answer) -> dict[str, Any]:
+def _json_read(answer: _Answer) -> dict[str, Any] | None:
+    """Return what an answer holds; None if it is not whole."""
     try:
         # DynamoDB tells the checksum of its answers.
         told = answer.headers.get("x-amz-crc32")
@@ -252,10 +288,11 @@ def _json_read(answer: _Answer) -> dict[str, Any]:
             return content
     except (ValueError, RecursionError):
         pass
-    raise _half()
+    return None
 
 
-def _form_read(answer: _Answer) -> dict[str, Any]:
+def _form_read(answer: _Answer) -> dict[str, Any] | None:
+    """Return the keys that an answer holds; None if it is not whole."""
     found = _leaves(answer.body)
     try:
         from datetime import datetime
@@ -263,8 +300,7 @@ def _form_read(answer: _Answer) -> dict[str, Any]:
         keys: dict[str, Any] = {name: found[name] for name in ("AccessKeyId", "SecretAccessKey", "SessionToken")}
         return {"Credentials": {**keys, "Expiration": datetime.fromisoformat(found["Expiration"])}}
     except (KeyError, ValueError):
-        # Without the cause: its text might hold a key.
-        raise _half() from None
+        return None
 
 
 def _leaves(text: bytes) -> dict[str, str]:

@@ -1,11 +1,14 @@
 """AWS credentials, and where the function's own come from."""
 
 import os
+import threading
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from deltaic.errors import Unavailable
+
+_MAKING = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +29,10 @@ def own_credentials() -> Credentials:
     restore (where the environment names an endpoint instead of keys), botocore finds and renews them. Raises
     Unavailable when there are none.
     """
-    environment = os.environ
-    if environment.get("AWS_ACCESS_KEY_ID") and environment.get("AWS_SECRET_ACCESS_KEY"):
-        return Credentials(
-            environment["AWS_ACCESS_KEY_ID"],
-            environment["AWS_SECRET_ACCESS_KEY"],
-            environment.get("AWS_SESSION_TOKEN", ""),
-        )
+    names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+    key, secret, token = (os.environ.get(name, "").strip() for name in names)  # files of variables leave line ends
+    if key and secret:
+        return Credentials(key, secret, token)
     keys = _botocore_session().get_credentials()
     if keys is None:
         raise Unavailable(
@@ -54,3 +54,12 @@ def _botocore_session() -> Any:
     import botocore.session
 
     return botocore.session.get_session()
+
+
+def make_client(service: str, region: str, config: Any) -> Any:
+    """Return a botocore client with the process's one session: another would read botocore's data again.
+
+    Clients are thread-safe; making them is not, so one is made at a time.
+    """
+    with _MAKING:
+        return _botocore_session().create_client(service, region_name=region, config=config)

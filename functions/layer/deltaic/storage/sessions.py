@@ -248,7 +248,8 @@ def _translated(error: Exception, what: str) -> Exception:
         case ClientError():
             told = error.response.get("Error", {})
             return _failure(str(told.get("Code", "")), str(told.get("Message", "")), what)
-        case ResponseParserError():
+        case ResponseParserError() | AttributeError() | KeyError() | TypeError():
+            # The latter ones are what botocore's parsers make of an answer in another form than they know.
             return _half(what)
         case BotoCoreError():
             return Unavailable(f"AWS did not answer when asked for {what}; try again")

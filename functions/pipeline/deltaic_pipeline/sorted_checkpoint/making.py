@@ -30,6 +30,12 @@ _LAST = 0xFFFFFFFF
 """Begins the name of a manifest: of several v2 checkpoints of one version readers take the last by name."""
 
 
+class NotSorted(PipelineError):
+    """A checkpoint stays as it is: it cannot be sorted here, which its readers need not know."""
+
+    code = "CHECKPOINT_NOT_SORTED"
+
+
 class Writer(Protocol):
     """Where a log is written."""
 
@@ -52,6 +58,11 @@ class Sorted:
     num_adds: int
 
 
+def has_manifest(checkpoint: Checkpoint) -> bool:
+    """Tell whether a checkpoint is of the v2 kind, as Spark writes it: a manifest in JSON, and sidecars."""
+    return checkpoint.files[0].name.endswith(".json")
+
+
 def sort_checkpoint(  # noqa: PLR0913 -- the log to read, the log to write, and what is wanted
     store: TableStore,
     writer: Writer,
@@ -64,15 +75,18 @@ def sort_checkpoint(  # noqa: PLR0913 -- the log to read, the log to write, and 
 ) -> Sorted | None:
     """Put a checkpoint in order beside the one that is there; None where there is nothing to win, or it is not v2.
 
-    `confirm` is called before each request that writes, and raises to end it.
+    `confirm` is called before each request that writes, and raises to end it. Raises `NotSorted` for rows that cannot
+    be sorted, or not here.
     """
     name = checkpoint.files[0].name
     reader = CheckpointReader(store, checkpoint)
-    if not name.endswith(".json"):
+    if not has_manifest(checkpoint):
         return None
     metadata = reader.protocol_and_metadata[1]
     parts = [part for part in reader.parts if isinstance(part, ParquetPart)]
     with_adds = [part for part in parts if part.num_adds != 0]
+    if all(part.summary is not None for part in parts):
+        return None  # it is in order
     if metadata is None or len(parts) < len(reader.parts) or sum(part.num_adds or 0 for part in parts) < least_files:
         return None
     lines = [line for line in store.get(LOG + name).split(b"\n") if line.strip()]
@@ -80,7 +94,15 @@ def sort_checkpoint(  # noqa: PLR0913 -- the log to read, the log to write, and 
     if not order or any(part.file.schema.names != with_adds[0].file.schema.names for part in parts):
         return None
     with tempfile.TemporaryDirectory(prefix="checkpoint-") as folder:
-        sidecars = _written(parts, order, checkpoint.version, layout, Path(folder))
+        try:
+            sidecars = _written(parts, order, checkpoint.version, layout, Path(folder))
+        except ValueError as strange:
+            raise NotSorted(f"The checkpoint cannot be sorted, and stays as it is: {strange}.") from strange
+        except OSError as full:
+            raise NotSorted(
+                f"The checkpoint cannot be sorted here, and stays as it is: {full.strerror or full}. Sorting needs as "
+                "much room for temporary files (TMPDIR) as all of its rows take."
+            ) from full
         _check(parts, sidecars)
         return _sent(store, writer, checkpoint.version, lines, sidecars, confirm)
 
@@ -93,18 +115,14 @@ def _order(lines: Sequence[bytes], metadata: Metadata, zorder_by: Sequence[str])
 def _written(
     parts: Sequence[ParquetPart], order: Sequence[Key], version: int, layout: Layout, folder: Path
 ) -> list[Sidecar]:
-    try:
-        wanted = ranks(parts, order)
-        return [
-            write_sidecar(folder, version, rows, order, layout)
-            for rows in in_order(parts, wanted, layout.sidecar, folder)
-        ]
-    except ValueError as strange:
-        raise PipelineError(f"The checkpoint cannot be sorted, and stays as Spark wrote it: {strange}.") from strange
+    wanted = ranks(parts, order)
+    return [
+        write_sidecar(folder, version, rows, order, layout) for rows in in_order(parts, wanted, layout.sidecar, folder)
+    ]
 
 
 def _check(parts: Sequence[ParquetPart], sidecars: Sequence[Sidecar]) -> None:
-    """Raise `PipelineError` unless as much went in as came out."""
+    """Raise `NotSorted` unless as much went in as came out."""
     before = (
         sum(part.file.footer.num_rows for part in parts),
         sum(part.num_adds or 0 for part in parts),
@@ -112,9 +130,9 @@ def _check(parts: Sequence[ParquetPart], sidecars: Sequence[Sidecar]) -> None:
     )
     after = tuple(sum(getattr(one, name) for one in sidecars) for name in ("rows", "num_adds", "size_of_adds"))
     if before != after:
-        raise PipelineError(
-            f"The sorted checkpoint has other rows, files and bytes than Spark's: {after} instead of {before}; it was "
-            "not written. Say --no-sort, and report this."
+        raise NotSorted(
+            f"The sorted checkpoint has other rows, files and bytes than the first: {after} instead of {before}; it "
+            "was not written. Say --no-sort, and report this."
         )
 
 
@@ -138,8 +156,10 @@ def _sent(  # noqa: PLR0913, PLR0917 -- as `sort_checkpoint`
     name = f"{version_prefix(version)}.checkpoint.{unique}.json"
     confirm()
     _create(writer, LOG + name, content)
-    confirm()
-    writer.replace(LAST_CHECKPOINT, _hint(store, version, name, len(content), sidecars))
+    hint = _hint(store, version, name, len(content), sidecars)
+    if hint is not None:
+        confirm()
+        writer.replace(LAST_CHECKPOINT, hint)
     return Sorted(name, len(sidecars), sum(one.num_adds for one in sidecars))
 
 
@@ -148,25 +168,28 @@ def _create(writer: Writer, path: str, content: bytes) -> None:
         raise PipelineError(f"{path} is there already, under a name that nobody else could have chosen: run again.")
 
 
-def _hint(store: TableStore, version: int, name: str, size: int, sidecars: Sequence[Sidecar]) -> bytes:
-    """Return what `_last_checkpoint` says now: of the same version, the same actions, in another file.
+def _hint(store: TableStore, version: int, name: str, size: int, sidecars: Sequence[Sidecar]) -> bytes | None:
+    """Return what `_last_checkpoint` says now; None where it names a later checkpoint, which somebody made meanwhile.
 
-    The sidecars are left out, which may be: they would be read with every query. So is the checksum of the old hint.
+    The sidecars are left out, which may be: they would be read with every query. So are other actions, which stand in
+    the manifest.
     """
     try:
-        hint = msgspec.json.decode(store.get(LAST_CHECKPOINT))
-    except FileNotFoundError:
-        hint = {"size": sum(one.rows for one in sidecars)}
-    hint["version"] = version
-    hint.pop("checksum", None)
+        if msgspec.json.decode(store.get(LAST_CHECKPOINT))["version"] > version:
+            return None
+    except (FileNotFoundError, msgspec.DecodeError, KeyError, TypeError):
+        pass  # none that could be read
     manifest = {
         "path": name,
         "sizeInBytes": size,
         "modificationTime": max(one.action["modificationTime"] for one in sidecars),
     }
-    known_actions = hint.get("v2Checkpoint", {}).get("nonFileActions")
-    if known_actions is not None:
-        manifest["nonFileActions"] = known_actions
-    hint["v2Checkpoint"] = manifest
-    hint["sizeInBytes"] = size + sum(one.action["sizeInBytes"] for one in sidecars)
-    return msgspec.json.encode(hint)
+    return msgspec.json.encode(
+        {
+            "version": version,
+            "size": sum(one.rows for one in sidecars),
+            "sizeInBytes": size + sum(one.action["sizeInBytes"] for one in sidecars),
+            "numOfAddFiles": sum(one.num_adds for one in sidecars),
+            "v2Checkpoint": manifest,
+        }
+    )

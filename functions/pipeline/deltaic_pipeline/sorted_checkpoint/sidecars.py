@@ -179,7 +179,8 @@ def _is_whole(bounds: pa.Array, key: Key) -> bool:
 
 def _json(value: pa.Scalar) -> msgspec.Raw | None:
     """Write a bound as statistics have it."""
-    struct = pa.StructArray.from_arrays([pa.array([value.as_py()], value.type)], names=["v"])
+    # Not by way of Python, which knows no year 10000: the last second of 9999 is there in zones west of UTC.
+    struct = pa.StructArray.from_arrays([pa.repeat(value, 1)], names=["v"])
     text = json_statistics(struct)[0].as_py()
     prefix = '{"v":'
     return msgspec.Raw(text[len(prefix) : -1].encode()) if text and text.startswith(prefix) else None

@@ -92,10 +92,10 @@ def _lines(paths: list[bytes], files: pa.RecordBatch, style: FileStyle) -> Prepa
 
 def _chunks(lines: Prepared, prefix: bytes, urls: TableUrls, tally: Tally) -> Iterator[bytes]:
     suffixes = _signed(lines.suffixes, lines.late, urls)
-    tally.deletion_vectors += len(lines.late)
     for at in range(0, len(suffixes), BLOCK_ROWS):
         sizes = lines.sizes[at : at + BLOCK_ROWS]
         tally.add(len(sizes), sum(sizes))
+        tally.deletion_vectors += sum(at <= one.row < at + BLOCK_ROWS for one in lines.late)
         yield urls.signer.lines(prefix, lines.paths[at : at + BLOCK_ROWS], suffixes[at : at + BLOCK_ROWS])
 
 
