@@ -67,10 +67,14 @@ def checksums(folder: Path, prefix: str) -> dict[str, int]:
 
 
 def packed(client: "S3Client", bucket: str, key: str) -> dict[str, int]:
-    """Return the CRC-32 of every file of an archive in S3, of which only the end is read."""
+    """Return the CRC-32 of every file of an archive in S3 but bytecode; only its end is read."""
     answer = client.get_object(Bucket=bucket, Key=key, Range=f"bytes=-{_TAIL}")
     with zipfile.ZipFile(io.BytesIO(answer["Body"].read())) as archive:
-        return {entry.filename: entry.CRC for entry in archive.infolist() if not entry.is_dir()}
+        return {
+            entry.filename: entry.CRC
+            for entry in archive.infolist()
+            if not entry.is_dir() and "__pycache__" not in entry.filename  # made of the sources, where it is built
+        }
 
 
 def _first(ours: Mapping[str, int], theirs: Mapping[str, int]) -> str:
