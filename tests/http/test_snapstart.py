@@ -139,7 +139,7 @@ def test_aws_runs_the_hooks_before_a_snapshot_and_never_else(started: str) -> No
 
 
 SETTINGS = {"AWS_REGION": "eu-west-1", "CATALOG_TABLE": "c", "TOKENS_TABLE": "t", "TOKEN_KEY_SECRET": "k"}
-SETTINGS |= {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "s"}
+SETTINGS |= {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "s", "AWS_LAMBDA_FUNCTION_NAME": "f"}
 CONNECTED = """
 import socket
 from deltaic.http import connection, runtime
