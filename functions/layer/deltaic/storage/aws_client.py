@@ -239,31 +239,33 @@ class AwsClient:
         return told
 
 
-def catalog_client(region: str, endpoint: str = "") -> Any:
-    """Return a client for DynamoDB: this one or botocore's."""
-    return _client("dynamodb", region, endpoint, CATALOG)
+def catalog_client(region: str, endpoint: str, config: Callable[[], Any]) -> Any:
+    """Return a client for DynamoDB: this one or botocore's, of that `config`."""
+    return _client("dynamodb", region, endpoint, CATALOG, config)
 
 
 def control_client(service: str, region: str, endpoint: str = "") -> Any:
     """Return a client for STS or Secrets Manager: this one or botocore's."""
-    return _client(service, region, endpoint, CONTROL)
+    return _client(service, region, endpoint, CONTROL, _control_config)
 
 
-def _client(service: str, region: str, endpoint: str, patience: Patience) -> Any:
+def _control_config() -> Any:
+    from botocore.config import Config
+
+    retries: Any = {"total_max_attempts": ATTEMPTS, "mode": "standard"}
+    return Config(connect_timeout=CONTROL.connect, read_timeout=CONTROL.read, retries=retries)
+
+
+def _client(service: str, region: str, endpoint: str, patience: Patience, config: Callable[[], Any]) -> Any:
     """Return botocore's client for an AWS that a user of this machine has configured: it knows all of that.
 
     On Lambda nobody has, and an endpoint that is told leaves nothing to find out.
     """
     if endpoint or "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
         return AwsClient(service, region, endpoint, patience=patience)
-    from botocore.config import Config
-
     from deltaic.storage.credentials import make_client
 
-    retries: Any = {"total_max_attempts": ATTEMPTS, "mode": "standard"}
-    return make_client(
-        service, region, Config(connect_timeout=patience.connect, read_timeout=patience.read, retries=retries)
-    )
+    return make_client(service, region, config())
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
