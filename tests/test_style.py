@@ -21,17 +21,19 @@ BELOW = {
     "errors": set(),
     "addresses": {"errors"},
     "aws_codes": set(),
+    "compute": set(),
     "lru": set(),
     "moments": set(),
     "platform_limits": set(),
     "settings": {"platform_limits"},
     "protocol": {"errors", "moments"},
-    "pruning": {"errors"},
-    "partition_filters": {"errors", "pruning"},
-    "delta": {"errors", "lru", "moments"},
+    "pruning": {"compute", "errors"},
+    "partition_filters": {"compute", "errors", "pruning"},
+    "delta": {"compute", "errors", "lru", "moments"},
     "catalog": {"errors", "addresses", "aws_codes", "settings", "protocol", "partition_filters", "storage"},
-    "storage": {"errors", "addresses", "aws_codes", "settings", "delta"},
+    "storage": {"errors", "addresses", "aws_codes", "compute", "settings", "delta"},
     "sharing": {
+        "compute",
         "errors",
         "lru",
         "platform_limits",
@@ -128,6 +130,7 @@ def test_every_error_is_drawn_in_the_tree_with_its_status_and_code() -> None:
 
 NEVER = {"pandas", "deltalake", "starlette", "pyarrow.dataset", "pyarrow.fs", "boto3", "sqlglot", "pyspark", "uvicorn"}
 NEVER |= {"aws_lambda_powertools", "botocore", "pydantic", "deltaic.sharing.submissions", "deltaic.catalog.queries"}
+NEVER |= {"pyarrow.compute"}
 """Loaded by no function at its start (numpy is loaded by pyarrow where it is installed; the layer ships none)."""
 
 LOGS = {"pyarrow", "obstore"}

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.items import Grant, Recipient, Table
 from deltaic.errors import InvalidParameter, NotFound
 from deltaic.partition_filters import parse
 from deltaic.partition_filters.properties import value_of
+from msgspec.structs import replace
 
 from deltaic_ops.shared_schema import SchemaReader, SharedSchema, check_filter, check_hidden
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from deltaic.catalog.items import Item
 from deltaic.errors import NotFound, Unavailable
 from deltaic_pipeline.access import S3Access
+from msgspec.structs import replace
 
 COLUMNS: Final = (
     "time",
@@ -30,8 +31,7 @@ _ERROR: Final = 400
 UNKNOWN: Final = "(unknown)"
 
 
-@dataclass(slots=True, kw_only=True)
-class Use(Item):
+class Use(Item, frozen=True, kw_only=True):
     """What one recipient did with one table."""
 
     recipient: str
@@ -79,17 +79,25 @@ def _count(row: Mapping[str, Any], uses: dict[tuple[str, str], Use], days: dict[
     who = row["recipient"] or row["recipient_id"] or UNKNOWN
     table = ".".join(filter(None, (row["share"], row["schema"], row["table"])))
     last = row["last"].astimezone(UTC)
-    use = uses.setdefault((who, table), Use(recipient=who, table=table, last_at=last))
-    use.last_at = max(use.last_at, last)
+    use = uses.get((who, table)) or Use(recipient=who, table=table, last_at=last)
+    last_at = max(use.last_at, last)
     if row["kind"] == "request":
-        use.requests += row["rows"]
-        use.refused += row["refused"] or 0
-        use.files_signed += row["files_signed"] or 0
-        use.bytes_signed += row["bytes_signed"] or 0
+        uses[who, table] = replace(
+            use,
+            requests=use.requests + row["rows"],
+            refused=use.refused + (row["refused"] or 0),
+            files_signed=use.files_signed + (row["files_signed"] or 0),
+            bytes_signed=use.bytes_signed + (row["bytes_signed"] or 0),
+            last_at=last_at,
+        )
         return
-    use.fetches += row["rows"]
-    use.unexplained += row["unexplained"] or 0
-    use.bytes_sent += row["bytes_sent"] or 0
+    uses[who, table] = replace(
+        use,
+        fetches=use.fetches + row["rows"],
+        unexplained=use.unexplained + (row["unexplained"] or 0),
+        bytes_sent=use.bytes_sent + (row["bytes_sent"] or 0),
+        last_at=last_at,
+    )
     sent = days.setdefault(row["day"], {})
     sent[who] = sent.get(who, 0) + (row["bytes_sent"] or 0)
 

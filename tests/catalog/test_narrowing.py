@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltaic.catalog import keys
 from deltaic.catalog.items import Grant, Table
 from deltaic.errors import InvalidParameter, NotFound
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

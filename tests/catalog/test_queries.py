@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from deltaic.catalog import schema
 from deltaic.catalog.live_queries import MOST_BYTES
 from deltaic.catalog.queries import LIFE, PARAMETERS_BYTES, Query, QueryStore
 from deltaic.errors import InvalidParameter, NotFound, TooManyRequests
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from catalog.conftest import Catalog

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from conformance.conftest import Gateway
 from conformance.contract import DOCUMENT, PATH, SCHEMAS
@@ -86,8 +87,8 @@ def test_its_reader_features_are_those_that_are_served() -> None:
 
 
 def test_its_fields_are_those_that_requests_have() -> None:
-    def fields(request: type) -> set[str]:
-        return {camel_case(name) for name in request.__dataclass_fields__}  # type: ignore[attr-defined]
+    def fields(request: type[msgspec.Struct]) -> set[str]:
+        return {camel_case(name) for name in request.__struct_fields__}
 
     table = "/shares/{share}/schemas/{schema}/tables/{table}"
     said_by_the_key_alone = {"namesRefreshToken"}

@@ -22,6 +22,8 @@ class Wanting:
     partitions: set[str | None] | None = None
     below: int | None = None
     typed: bool = True
+    told: bool = False
+    """Whether typed statistics say all there is."""
     asked: dict[str, int] = field(default_factory=lambda: {"partition": 0, "typed": 0, "json": 0})
 
     @property
@@ -31,6 +33,10 @@ class Wanting:
     @property
     def needs_statistics(self) -> bool:
         return self.below is not None
+
+    @property
+    def needs_partition_values(self) -> bool:
+        return self.partitions is not None
 
     def by_bounds(self, statistics: pa.StringArray) -> pa.BooleanArray:  # noqa: ARG002 -- never asked
         raise AssertionError("no part has a summary here")
@@ -50,6 +56,9 @@ class Wanting:
         self.asked["typed"] += len(stats_parsed)
         low = pc.struct_field(stats_parsed, ["minValues", "x"])
         return pc.fill_null(pc.less(low, self.below), True)  # noqa: FBT003 -- the value, not a switch
+
+    def is_told_by(self, stats_parsed: pa.StructArray) -> bool:
+        return self.told and pc.struct_field(stats_parsed, ["minValues", "x"]).null_count == 0
 
     def by_json_statistics(self, partition_values: pa.MapArray, stats: pa.StringArray) -> pa.BooleanArray:
         assert len(partition_values) == len(stats)
@@ -88,6 +97,8 @@ CASES = [
     pytest.param(lambda: Wanting(None), id="everything"),
     pytest.param(lambda: Wanting(None, 30), id="typed_range"),
     pytest.param(lambda: Wanting(None, 30, typed=False), id="json_range"),
+    pytest.param(lambda: Wanting(None, 30, told=True), id="range_that_typed_statistics_decide"),
+    pytest.param(lambda: Wanting({"b"}, 25, told=True), id="partition_and_range_that_typed_statistics_decide"),
     pytest.param(lambda: Wanting({"b"}, 25), id="partition_and_range"),
     pytest.param(lambda: Wanting(None, -1), id="only_files_without_statistics"),
 ]
@@ -126,6 +137,20 @@ def test_each_step_is_asked_about_survivors_only(tmp_path: Path) -> None:
     found = list(DeltaLog(FolderStore(tmp_path)).snapshot().files(wanted))
     # 88 adds are left in the checkpoint and 3 in the tail; partition b has 18 of them, 4 below 25 or unknown.
     assert wanted.asked == {"partition": 91, "typed": 18, "json": sum(batch.num_rows for batch in found)}
+
+
+@pytest.mark.parametrize(("told", "asked"), [(True, 2), (False, 32)])
+def test_a_step_that_has_nothing_to_say_is_not_asked(tmp_path: Path, *, told: bool, asked: int) -> None:
+    log = HandmadeLog(tmp_path)
+    log.commit(metadata(), protocol())
+    log.commit(*[add(f"f{n:03d}", n, p="ab"[n % 2]) for n in range(100)])
+    log.classic(1, statistics="both", row_group=20)
+    log.commit(add("g1", 5, p="a"), add("g2", 500, p="c"))
+    wanted = Wanting(None, 30, told=told)
+    found = list(DeltaLog(FolderStore(tmp_path)).snapshot().files(wanted))
+    assert sum(batch.num_rows for batch in found) == 31
+    # Of commits nothing is typed, and their partition values are at hand.
+    assert wanted.asked == {"partition": 2, "typed": 100, "json": asked}
 
 
 def chunk(root: Path, group: int, column: str) -> tuple[int, int]:

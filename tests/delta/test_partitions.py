@@ -1,8 +1,22 @@
 """Partition values in short form say what the maps said."""
 
+from pathlib import Path
+from typing import Any
+
 import hypothesis.strategies as st
 import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from delta_tables.folder_store import FolderStore
+from delta_tables.handmade import metadata
+from deltaic.delta.actions import metadata_of
+from deltaic.delta.scan.add_rows import as_texts
+from deltaic.delta.scan.checkpoint_parts import ParquetPart
 from deltaic.delta.scan.partition_codes import partition_codes
+from deltaic.delta.scan.row_group_cache import RowGroupCache
+from deltaic.delta.scan.row_selection import Selection
+from deltaic.partition_filters import evaluate, parse
+from deltaic.sharing.sight import Sight
 from hypothesis import given, settings
 
 MAPS = pa.map_(pa.string(), pa.string())
@@ -22,6 +36,15 @@ def test_codes_give_back_every_row(rows: list[tuple[str | None, ...] | None]) ->
     assert len({tuple(row) for row in distinct}) == len(distinct)
 
 
+def test_values_that_do_not_occur_are_not_kept() -> None:
+    items = pa.array(["1", "2", "3", None, "3"]).dictionary_encode().slice(2)
+    keys = pa.array(["p"] * 3).dictionary_encode()
+    maps: Any = pa.MapArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), keys, items)
+    codes = partition_codes(maps, pa.array([True] * 3, pa.bool_()))
+    assert codes is not None
+    assert codes.distinct.to_pylist() == [[("p", "3")], [("p", None)]]
+
+
 def test_rows_with_other_keys_have_no_codes() -> None:
     for rows in (
         [[("a", "1"), ("b", "2")], [("b", "2"), ("a", "1")]],
@@ -32,3 +55,38 @@ def test_rows_with_other_keys_have_no_codes() -> None:
     ):
         maps = pa.array(rows, MAPS)
         assert partition_codes(maps, pa.array([True] * len(rows), pa.bool_())) is None
+
+
+@pytest.mark.parametrize("text", [pa.string(), pa.large_string(), pa.binary()], ids=str)
+@pytest.mark.parametrize("limit", [1 << 20, 64], ids=["dictionary", "given_up_in_the_middle"])
+def test_values_are_read_however_they_are_stored(tmp_path: Path, limit: int, text: pa.DataType) -> None:
+    rows = [None if at % 7 == 3 else {"p": None if at % 5 == 0 else f"v{at % 1000}"} for at in range(5000)]
+    maps = pa.array([None if row is None else list(row.items()) for row in rows], pa.map_(text, text))
+    paths = pa.array([None if row is None else f"f{at}" for at, row in enumerate(rows)])
+    absent: Any = pa.array([row is None for row in rows])
+    adds = pa.StructArray.from_arrays([paths, maps], names=["path", "partitionValues"], mask=absent)
+    file = tmp_path / "part.parquet"
+    pq.write_table(
+        pa.table({"add": adds}), file, row_group_size=2500, dictionary_pagesize_limit=limit, write_batch_size=100
+    )
+    part = ParquetPart(FolderStore(tmp_path), "part.parquet", file.stat().st_size, "here")
+    told = metadata_of(metadata()["metaData"], "here")
+    wanted = Sight(told, evaluate([parse("p = 'v12' OR p IS NULL")], {}, told)).narrowing(None)
+    assert wanted is not None
+    for room in (0, 1 << 20):
+        selection = Selection(part, wanted, [0, 1], RowGroupCache(room).of("t", "part"))
+        chosen = [selection.of(group) for group in (0, 1)]
+        kept = [row is not None and row["p"] in {None, "v12"} for row in rows]
+        assert [keep for one in chosen for keep in one.rows.to_pylist()] == kept
+        assert sum(one.adds for one in chosen) == len(rows) - rows.count(None)
+
+
+@pytest.mark.parametrize("text", [pa.string(), pa.binary()], ids=str)
+@pytest.mark.parametrize("skip", [0, 2])
+def test_codes_stand_for_texts(text: pa.DataType, skip: int) -> None:
+    keys, items = (pa.array(values, text).dictionary_encode() for values in ("pqpqp", ["1", None, "2", "2", "1"]))
+    coded: Any = pa.MapArray.from_arrays(pa.array([0, 2, None, 4, 5], pa.int32()), keys, items)
+    expected = [[("p", "1"), ("q", None)], [("p", "2"), ("q", "2")], None, [("p", "1")]]
+    found = as_texts(coded.slice(skip), 4 - skip)
+    assert found.type == MAPS
+    assert found.to_pylist() == expected[skip:]

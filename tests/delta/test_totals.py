@@ -2,18 +2,26 @@
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import hypothesis.strategies as st
 import pytest
 from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import Action, HandmadeLog, add, metadata, protocol, remove, vector
 from deltaic.delta.cache import SnapshotCache
+from deltaic.delta.scan.row_group_cache import RowGroupCache
 from deltaic.delta.snapshot import Snapshot
-from deltaic.delta.totals import checkpoint_totals
+from deltaic.delta.totals import checkpoint_totals, filtered_totals
+from deltaic.partition_filters import evaluate, parse
+from deltaic.sharing.sight import Sight
 from hypothesis import given, settings
 from laws import tries
 
 VECTORS = [None, vector("ab^-aqEH.-t@S}K{vb[*k^"), vector("cd^-aqEH.-t@S}K{vb[*k^", 9)]
+
+
+PARTITIONS = ["a", "b", None]
+"""Of the files of a commit, by turns."""
 
 
 @st.composite
@@ -23,13 +31,16 @@ def histories(draw: st.DrawFn) -> list[list[Action]]:
     history = [[metadata(), protocol(3, 7, "deletionVectors")]]
     for number in range(draw(st.integers(1, 8))):
         gone = draw(st.lists(st.sampled_from(sorted(live)), unique=True, max_size=3)) if live else []
-        actions = [remove(key[0], VECTORS[key[1]], size=live.pop(key)) for key in gone]
+        actions = [
+            remove(key[0], VECTORS[key[1]], size=live.pop(key), partitionValues={"p": PARTITIONS[int(key[0][-9]) % 3]})
+            for key in gone
+        ]
         for at, (which, size) in enumerate(
             draw(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 99)), max_size=4))
         ):
             path = f"p=a/{number}-{at}.parquet"
             live[(path, which)] = size
-            actions.append(add(path, size, vector=VECTORS[which], dataChange=draw(st.booleans())))
+            actions.append(add(path, size, PARTITIONS[at % 3], VECTORS[which], dataChange=draw(st.booleans())))
         history.append(actions)
     return history
 
@@ -37,6 +48,16 @@ def histories(draw: st.DrawFn) -> list[list[Action]]:
 def told(snapshot: Snapshot) -> tuple[int, int]:
     """Return the totals by the word of the commits, however few files there are."""
     return checkpoint_totals(snapshot._tail, snapshot._parts, exact=-1)
+
+
+def told_of(snapshot: Snapshot, value: str | None, exact: int) -> tuple[int, int]:
+    """Return the totals of a partition: by the word of the commits from so many files on."""
+    schema: Any = snapshot.metadata
+    seen = Sight(schema, evaluate([parse("p IS NULL" if value is None else f"p = '{value}'")], {}, schema))
+    wanted = seen.narrowing(None)
+    assert wanted is not None
+    cache = RowGroupCache(1 << 20)
+    return filtered_totals(snapshot._tail, snapshot._parts, wanted, cache, "t", files_follow=False, exact=exact)
 
 
 @settings(deadline=None, max_examples=tries(60))
@@ -56,6 +77,9 @@ def test_lawful_commits_can_be_believed(history: list[list[Action]], data: st.Da
                 files = log.state(version).files.values()
                 expected = (len(files), sum(action["size"] for action in files))
                 assert told(snapshot) == snapshot.totals() == expected
+                for value in PARTITIONS:
+                    mine = [action["size"] for action in files if action["partitionValues"]["p"] == value]
+                    assert told_of(snapshot, value, -1) == told_of(snapshot, value, 1 << 30) == (len(mine), sum(mine))
 
 
 @pytest.fixture
@@ -89,6 +113,16 @@ def test_unclear_commits_are_not_believed(log: HandmadeLog, commits: list[list[A
     files = log.state().files.values()
     snapshot = SnapshotCache(1 << 20).snapshot("a table", FolderStore(log.root))
     assert told(snapshot) == (len(files), sum(action["size"] for action in files))
+    assert told_of(snapshot, "a", -1) == told(snapshot)
+
+
+def test_removes_that_tell_no_partition_are_not_believed_of_one(log: HandmadeLog) -> None:
+    log.commit(remove("a", size=1), remove("never there", size=1, partitionValues={"p": "a"}))
+    snapshot = SnapshotCache(1 << 20).snapshot("a table", FolderStore(log.root))
+    assert told_of(snapshot, "a", -1) == (2, 6)
+    log.commit(remove("b", size=2, partitionValues={}))
+    snapshot = SnapshotCache(1 << 20).snapshot("a table", FolderStore(log.root))
+    assert told_of(snapshot, "a", -1) == (1, 4)
 
 
 def test_compacted_commits_are_not_believed(log: HandmadeLog) -> None:
@@ -105,3 +139,14 @@ def test_the_word_of_commits_is_taken_only_for_many_files(log: HandmadeLog) -> N
     snapshot = SnapshotCache(1 << 20).snapshot("a table", FolderStore(log.root))
     assert snapshot.totals() == (3, 7)
     assert told(snapshot) == (2, 6)
+
+
+def test_the_word_of_commits_about_a_partition_is_taken_only_for_many_files(log: HandmadeLog) -> None:
+    log.commit(remove("never there", size=1, partitionValues={"p": "a"}), add("d", 8, "b"))
+    snapshot = SnapshotCache(1 << 20).snapshot("a table", FolderStore(log.root))
+    assert [told_of(snapshot, value, exact) for value in ("a", "b") for exact in (3, 2)] == [
+        (3, 7),
+        (2, 6),
+        (1, 8),
+        (1, 8),
+    ]

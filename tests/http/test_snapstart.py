@@ -25,7 +25,6 @@ FOR_READERS_OF_LOGS = {
     "deltaic.sharing.narrowing",
     "deltaic.storage.objects",
     "pyarrow",
-    "pyarrow.compute",
 }
 """What other functions have in their code and never reach; but for narrowing, by which credentials are refused."""
 
@@ -102,7 +101,7 @@ def test_a_snapshot_holds_whatever_a_request_would_import(handler: Path) -> None
     name = handler.parent.name
     lacking = set() if name == "get_contract" else FOR_READERS_OF_LOGS  # that one reads a file
     # The authorizer has no use case in its code, only the paths of tables, beside which it is signed.
-    lacking = {"pyarrow", "pyarrow.compute"} if name == "authorizer" else lacking | FOR_STREAMS
+    lacking = {"pyarrow"} if name == "authorizer" else lacking | FOR_STREAMS
     assert set(found["missing"]) == (set() if name in READS_LOGS else lacking)
 
 

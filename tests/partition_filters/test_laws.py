@@ -1,20 +1,37 @@
 """Filters against DuckDB: a file is shown where the same SQL is true of its values, whatever else they may be."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from itertools import product
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
 from deltaic.partition_filters import check, evaluate, parse
 from deltaic.partition_filters.masks import by_file
+from deltaic_pipeline.sorted_checkpoint.order import Key
+from deltaic_pipeline.sorted_checkpoint.sidecars import statistics
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws import tries
 from partitioned_table import TABLE, TYPES
 
+ARROW = {
+    "string": pa.string(),
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "integer": pa.int32(),
+    "long": pa.int64(),
+    "decimal(10,2)": pa.decimal128(10, 2),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "boolean": pa.bool_(),
+}
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 SQL_TYPES = {
     "string": "VARCHAR",
@@ -277,6 +294,74 @@ def test_a_file_is_shown_where_the_same_sql_is_true_for_every_reading(
         assert evaluated.sees(row) <= shown
         # What a time without its zone may be is endless, and only some of it was asked.
         assert not exact[at] or evaluated.sees(row) == shown
+
+
+def typed(text: str | None, type_: str) -> Any:
+    """Return a partition value as a checkpoint has it in columns; null for times, which have no bounds."""
+    if text is None or type_.startswith("timestamp") or (type_ != "string" and text in {"", HIVE_NULL}):
+        return None
+    match type_:
+        case "string":
+            return text
+        case "decimal(10,2)":
+            return Decimal(text)
+        case "date":
+            return date.fromisoformat(text)
+        case "boolean":
+            return text == "true"
+        case _:
+            return int(text)
+
+
+@settings(max_examples=tries(60), deadline=None)
+@given(case=cases())
+def test_bounds_of_many_files_keep_what_shows_one_of_them(
+    case: tuple[Written, Recipient, list[dict[str, str | None]]],
+) -> None:
+    condition, recipient, rows = case
+    evaluated = evaluate([parse(condition.ours)], recipient.properties, TABLE)
+    columns = {name: pa.array([typed(row[name], TYPES[name]) for row in rows], ARROW[TYPES[name]]) for name in rows[0]}
+    values = pa.StructArray.from_arrays(list(columns.values()), names=list(columns))
+    adds = pa.StructArray.from_arrays([values], names=["partitionValues_parsed"])
+    for some in (slice(0, len(rows)), *(slice(at, at + 1) for at in range(len(rows)))):
+        bounds = statistics(adds[some], [Key((name,), is_partition=True) for name in columns])
+        (kept,) = evaluated.by_bounds(pa.array([bounds.decode()], pa.string())).to_pylist()
+        assert kept or not any(map(evaluated.sees, rows[some]))
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high", "kept"),
+    [
+        ("region = 'b'", "a", "c", True),
+        ("region = 'b'", "c", "d", False),
+        ("region <> 'b'", "b", "b", False),
+        ("region <> 'b'", "b", "c", True),
+        ("region LIKE 'bc%'", "a", "bb", False),
+        ("region LIKE 'bc%'", "bcd", "bce", True),
+        ("region LIKE 'bc%'", "b", "c", True),
+        ("region LIKE 'bc%'", "bd", "c", False),
+        ("NOT region LIKE 'bc%'", "bcd", "bce", False),
+        ("NOT region LIKE 'bc%'", "bcd", "bd", True),
+        ("region IN ('a', 'x')", "b", "w", False),
+        ("region IN ('a', 'x')", "b", "x", True),
+        ("region IS NULL", "a", "b", False),
+        ("region >= 'b' AND region < 'c'", "a", "az", False),
+        ("region = 'x' OR region IS NOT NULL", "a", "b", True),
+        ("region = site", "a", "b", True),
+        ("region = current_recipient('p')", "a", "b", False),
+    ],
+)
+def test_bounds_decide_about_many_files(text: str, low: str, high: str, *, kept: bool) -> None:
+    told = {"minValues": {"region": low}, "maxValues": {"region": high}, "nullCount": {"region": 0}}
+    groups = [json.dumps(told), json.dumps(told | {"nullCount": {}}), "{}", "not JSON"]
+    found = evaluate([parse(text)], {"p": "c"}, TABLE).by_bounds(pa.array(groups, pa.string())).to_pylist()
+    assert found == [kept, kept or text == "region IS NULL", True, True]
+
+
+def test_who_sees_nothing_needs_no_group() -> None:
+    groups = pa.array(["{}", "{}"], pa.string())
+    assert evaluate([parse("region = current_recipient('p')")], {}, TABLE).by_bounds(groups).to_pylist() == [False] * 2
+    assert evaluate([], {}, TABLE).by_bounds(groups).to_pylist() == [True] * 2
 
 
 FILTERS = [

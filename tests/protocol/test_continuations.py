@@ -1,6 +1,5 @@
 """Proves which request each token continues and the words in which others are refused."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +20,7 @@ from deltaic.protocol.continuations import (
 from deltaic.protocol.tokens import TokenSigner
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 NOW = 1_700_000_000.0
 DAY = 86_400

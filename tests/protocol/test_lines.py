@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from deltaic.protocol.delta_lines import READER_PROPERTIES
 from deltaic.protocol.lines import EndStreamAction, FileAction, TableMetadata, WireDeletionVector
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 BOTH = pytest.mark.parametrize("response_format", ["parquet", "delta"])
 SCHEMA = (

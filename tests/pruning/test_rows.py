@@ -439,6 +439,13 @@ def verdicts(predicate: Expression | None, files: list[DataFile], *, mapped: boo
         "json": skipper.by_json_statistics(maps, texts),
         "typed": skipper.by_typed_statistics(maps, typed),
     }
+    unasked = pa.array([None] * len(files), pa.map_(pa.string(), pa.string()))
+    if skipper.needs_statistics and not skipper.needs_partition_values:
+        assert found["partition"].true_count == len(files)
+        assert skipper.by_json_statistics(unasked, texts) == found["json"]
+        assert skipper.by_typed_statistics(unasked, typed) == found["typed"]
+    for at, (by_json, by_typed) in enumerate(zip(found["json"].to_pylist(), found["typed"].to_pylist(), strict=True)):
+        assert by_json or not by_typed or not skipper.is_told_by(typed.slice(at, 1)), as_sql(predicate)
     for kept in found.values():
         assert kept.type == pa.bool_()
         assert len(kept) == len(files)

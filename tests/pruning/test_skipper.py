@@ -344,6 +344,21 @@ def test_statistics_that_cannot_be_read_keep_the_file(text: str | None) -> None:
     assert kept_by_json(metadata, "c > 5", good, text, good) == [False, True, False]
 
 
+def test_a_column_that_cannot_be_read_takes_nothing_from_the_others() -> None:
+    metadata = table(column("c", "integer"), column("d", "integer"))
+    text = json.dumps({"numRecords": 1, "minValues": {"c": "odd", "d": 7}, "maxValues": {"c": 1, "d": 7}})
+    assert kept_by_json(metadata, "c > 5 AND d < 7", text, text) == [False, False]
+    assert kept_by_json(metadata, "c > 5 AND d = 7", text, text) == [True, True]
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b"])
+def test_a_column_that_no_struct_can_name_tells_nothing_and_takes_nothing_from_the_others(name: str) -> None:
+    metadata = table(column(name, "integer"), column("x", "integer"))
+    text = json.dumps({"numRecords": 1, "minValues": {name: 1, "x": 1}, "maxValues": {name: 1, "x": 1}})
+    assert kept_by_json(metadata, f"`{name}` = 2", text) == [True]
+    assert kept_by_json(metadata, f"`{name}` = 2 AND x = 2", text) == [False]
+
+
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_column_mapping_reads_physical_names_at_every_level(mode: str) -> None:
     physical = "delta.columnMapping.physicalName"
@@ -442,6 +457,35 @@ def test_an_absent_struct_says_nothing() -> None:
     kept = found.by_typed_statistics(pa.array([[]] * 3, MAP), pa.array([None, {"maxValues": {"c": 1}}, {}], kind))
     assert kept.to_pylist() == [True, False, True]
     assert found.typed_leaves(pa.struct([("minValues", pa.struct([("d", pa.int32())]))])) == []
+
+
+@pytest.mark.parametrize(
+    ("statistics", "told"),
+    [
+        ({"numRecords": 9, "minValues": {"c": 1}, "maxValues": {"c": 2}, "nullCount": {"c": 0}}, True),
+        ({"numRecords": None, "minValues": {"c": 1}, "maxValues": {"c": 2}, "nullCount": {"c": 0}}, False),
+        ({"numRecords": 9, "minValues": {"c": None}, "maxValues": {"c": 2}, "nullCount": {"c": 0}}, False),
+        ({"numRecords": 9, "minValues": {"c": 1}, "maxValues": {"c": None}, "nullCount": {"c": 0}}, False),
+        ({"numRecords": 9, "minValues": {"c": 1}, "maxValues": {"c": 2}, "nullCount": {"c": None}}, False),
+        ({"minValues": {"c": 1}, "maxValues": {"c": 2}, "nullCount": {"c": 0}}, False),
+        ({"numRecords": 9, "minValues": {"c": 1}, "nullCount": {"c": 0}}, False),
+        ({"numRecords": 9, "minValues": {"c": 1}, "maxValues": {"c": 2}}, False),
+        ({"numRecords": 9, "minValues": {"c": "1"}, "maxValues": {"c": "2"}, "nullCount": {"c": 0}}, False),
+        (None, False),
+    ],
+)
+def test_typed_statistics_decide_where_they_leave_nothing_open(
+    statistics: dict[str, Any] | None, *, told: bool
+) -> None:
+    whole = {"numRecords": 9, "minValues": {"c": 1}, "maxValues": {"c": 2}, "nullCount": {"c": 0}}
+    structs: Any = pa.array([statistics], pa.array([statistics or whole]).type)
+    assert skipper(table(column("c", "integer")), "c > 5").is_told_by(structs) is told
+
+
+def test_partition_values_are_needed_where_something_is_asked_of_them() -> None:
+    subject = table(column("c", "integer"), column("p", "string"), partitions=["p"])
+    for hint, needed in (("c > 5", False), ("p = 'a'", True), ("c > 5 AND p = 'a'", True), ("c > 5 OR p = 'a'", True)):
+        assert skipper(subject, hint).needs_partition_values is needed, hint
 
 
 def test_long_lists_are_searched() -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from deltaic.sharing.snapshot_query import SnapshotQuery
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
 from deltaic.storage.sessions import SigningSessions
+from msgspec.structs import replace
 
 STORAGE = StorageConfig(endpoint="http://127.0.0.1:9000", path_style=True, secret="keys")
 ALL = "responseformat=parquet,delta;readerfeatures=deletionvectors,columnmapping"

@@ -5,7 +5,6 @@ import struct
 import uuid
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from deltaic.sharing import own_vectors
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.rights import ALL, Rights
 from golden import library
+from msgspec.structs import asdict
 from sharing.means import Feed, lines, sharing
 
 CDF = {"delta.enableChangeDataFeed": "true"}
@@ -158,8 +158,7 @@ def test_a_filter_that_fits_all_versions_follows_a_table_through_its_changes(tmp
     assert names(lines(asked.answer(1, 2))) == {("add", "a"), ("remove", "a"), ("add", "c")}
 
 
-@dataclass(frozen=True, slots=True)
-class Local(Sharing):
+class Local(Sharing, frozen=True):
     """Means that read deletion vectors in a folder."""
 
     store: TableStore | None = None
@@ -170,9 +169,7 @@ class Local(Sharing):
 
 def local(root: Path, capabilities: str, narrowed: Rights = ALL, store: TableStore | None = None) -> Feed:
     asked = Feed(root, capabilities, rights=narrowed)
-    usual = sharing()
-    means = {one.name: getattr(usual, one.name) for one in fields(usual)}
-    asked.sharing = Local(**means, store=store or FolderStore(root))
+    asked.sharing = Local(**asdict(sharing()), store=store or FolderStore(root))
     return asked
 
 

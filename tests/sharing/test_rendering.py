@@ -2,7 +2,6 @@
 
 import json
 import uuid
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 from urllib.parse import quote
@@ -14,8 +13,7 @@ from deltaic.delta.scan.file_batches import FILE_SCHEMA, FileBatch, Position
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
 from deltaic.sharing.access import Tally
-from deltaic.sharing.lines.line_cache import BLOCK_ROWS
-from deltaic.sharing.lines.rendering import FileStyle, render
+from deltaic.sharing.lines.rendering import CHUNK_LINES, FileStyle, render
 from deltaic.storage.credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
@@ -23,6 +21,7 @@ from deltaic.storage.urls import TableUrls
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from laws import tries
+from msgspec.structs import replace
 
 Row = dict[str, Any]
 
@@ -152,7 +151,7 @@ def check(batch: FileBatch, rows: list[Row], style: FileStyle) -> None:
     tally = Tally()
     chunks = list(render(batch, urls(), style, tally))
     assert all(chunk.isascii() and chunk.endswith(b"\n") for chunk in chunks)
-    assert all(chunk.count(b"\n") <= BLOCK_ROWS for chunk in chunks)
+    assert all(chunk.count(b"\n") <= CHUNK_LINES for chunk in chunks)
     found = b"".join(chunks).splitlines()
     assert found == b"".join(chunks).split(b"\n")[:-1]
     vectors = [row["deletionVector"] for row in rows if row.get("deletionVector") and style.response_format == "delta"]
@@ -204,12 +203,12 @@ def test_slices_of_a_batch_render_as_their_rows(
 def test_large_batches_leave_in_chunks_and_in_order(response_format: ResponseFormat) -> None:
     rows = [
         PLAIN | {"path": f"date=2021-04-28/part-{number:05d}.parquet", "size": number}
-        for number in range(2 * BLOCK_ROWS + 3)
+        for number in range(5 * CHUNK_LINES + 3)
     ]
     style = FileStyle(response_format, response_format)
     check(batch_of(rows), rows, style)
     counts = [chunk.count(b"\n") for chunk in render(batch_of(rows), urls(), style, Tally())]
-    assert counts == [BLOCK_ROWS, BLOCK_ROWS, 3]
+    assert counts == [CHUNK_LINES] * 5 + [3]
 
 
 def test_statistics_are_left_out_where_nobody_reads_them() -> None:

@@ -1,12 +1,12 @@
 """What is recorded of a submitted query asks for the same when it is read again, whatever the client wrote."""
 
 import json
-from dataclasses import replace
 
 from deltaic.protocol.requests import QueryRequest
 from deltaic.sharing.submissions import body_of
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 LONG = st.integers(0, 2**63 - 1)

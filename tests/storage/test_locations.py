@@ -145,6 +145,7 @@ segments = st.sampled_from(
         "\u00e9",
         "%C3%A9",
         "a+b",
+        "a\nb",
         "%",
     ]
 )

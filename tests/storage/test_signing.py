@@ -3,7 +3,6 @@
 import hashlib
 import hmac
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
@@ -18,6 +17,7 @@ from deltaic.storage.locations import Location, encode_key
 from deltaic.storage.signing import UrlSigner
 from hypothesis import given, settings
 from laws import tries
+from msgspec.structs import replace
 from storage.keys import NASTY_KEYS, keys
 
 TOKEN = "IQoJb3JpZ2luX2VjEPr//" + "+/=aZ9" * 150

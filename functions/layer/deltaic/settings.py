@@ -1,15 +1,16 @@
 """The settings of a process, out of its environment: one frozen value, read once; nothing else reads `os.environ`.
 
-A dataclass and not a pydantic model: ten values are checked in a few lines, and a model would be the only reason for
+A struct and not a pydantic model: ten values are checked in a few lines, and a model would be the only reason for
 which a listing function imports pydantic before its first item.
 """
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from typing import Literal, TypeAlias, cast, get_args
+
+import msgspec
 
 from deltaic.platform_limits import FREE_BURST_BYTES, STREAMED_BYTES
 
@@ -22,8 +23,7 @@ _LEAST_PAGE = 10_000
 """Bytes below which a page would be all head and end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """What a function is told by its environment (template.yaml, Globals.Function.Environment)."""
 
     catalog_table: str = "deltaic-catalog"

@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from deltaic.catalog import keys
 from deltaic.catalog.dynamo import Dynamo
@@ -13,8 +14,7 @@ from deltaic.errors import NotFound
 from deltaic.storage.locations import Location
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where a table lies that takes part: as `s3://bucket/folder`, and the name of its storage."""
 
     location: str

@@ -1,9 +1,10 @@
 """The items of the catalog: shares, schemas, tables, recipients, grants, storages, tokens; frozen values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
+
+import msgspec
 
 from deltaic.protocol import names
 
@@ -15,25 +16,21 @@ def now() -> datetime:
     return datetime.now(UTC).replace(microsecond=0)
 
 
-class Item:
+class Item(msgspec.Struct, frozen=True):
     """What all items share: how they are read from and written as attributes.
 
-    Frozen dataclasses and not pydantic models: every value was checked on its way in, and importing pydantic and
-    building the models took longer than all the rest that a listing function imports of ours.
+    They check nothing: every value was checked on its way in.
     """
-
-    __slots__ = ()
-    __dataclass_fields__: ClassVar[dict[str, Any]]  # every item is a dataclass
 
     @classmethod
     def read(cls, attributes: Mapping[str, Any]) -> Self:
         """Return a stored item; deaf to attributes that are not its own, or that a later version added."""
-        own = cls.__dataclass_fields__
+        own = cls.__struct_fields__
         return cls(**{name: _plain(name, value) for name, value in attributes.items() if name in own})
 
     def attributes(self) -> dict[str, Any]:
         """Return what is stored."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: getattr(self, name) for name in self.__struct_fields__}
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -42,15 +39,14 @@ def _plain(name: str, value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share(Item):
+class Share(Item, frozen=True, kw_only=True):
     """A share; `id` is immutable for its life."""
 
     name: str
     id: str
     display_name: str = ""
     comment: str = ""
-    properties: dict[str, str] = field(default_factory=dict)
+    properties: dict[str, str] = msgspec.field(default_factory=dict)
     created_at: datetime
 
     @property
@@ -59,8 +55,7 @@ class Share(Item):
         return names.key(self.name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schema(Item):
+class Schema(Item, frozen=True, kw_only=True):
     """A schema of a share."""
 
     name: str
@@ -77,8 +72,7 @@ class Schema(Item):
         return names.key(self.name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table(Item):
+class Table(Item, frozen=True, kw_only=True):
     """A table entry: where the Delta table lies and what recipients may do with it."""
 
     name: str
@@ -128,19 +122,17 @@ class Table(Item):
         return f"{names.key(self.schema_name)}/{names.key(self.name)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipient(Item):
+class Recipient(Item, frozen=True, kw_only=True):
     """Who may read; `id` is an immutable UUID that grants, tokens and sessions refer to."""
 
     name: str
     id: str
     comment: str = ""
-    properties: dict[str, str] = field(default_factory=dict)
+    properties: dict[str, str] = msgspec.field(default_factory=dict)
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grant(Item):
+class Grant(Item, frozen=True, kw_only=True):
     """That a recipient may read a share."""
 
     recipient: str
@@ -153,8 +145,7 @@ class Grant(Item):
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View(Item):
+class View(Item, frozen=True, kw_only=True):
     """What a view is made of, beside its table entry; and how its last refresh went."""
 
     share: str
@@ -178,14 +169,13 @@ class View(Item):
     """Since when a refresh is wanted, as rights changed; None: it is not."""
 
     refreshed_at: datetime | None = None
-    last_refresh: dict[str, Any] = field(default_factory=dict)
+    last_refresh: dict[str, Any] = msgspec.field(default_factory=dict)
     """What the last refresh did, as `deltaic view show` says it."""
 
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variant(Item):
+class Variant(Item, frozen=True, kw_only=True):
     """That a view holds the rows of all recipients with the same properties, and since which of its versions."""
 
     table_id: str
@@ -199,8 +189,7 @@ class Variant(Item):
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Storage(Item):
+class Storage(Item, frozen=True, kw_only=True):
     """A place where tables lie other than AWS S3 read as the function itself."""
 
     name: str
@@ -221,8 +210,7 @@ class Storage(Item):
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Token(Item):
+class Token(Item, frozen=True, kw_only=True):
     """A bearer token without its secret, which is stored nowhere."""
 
     id: str

@@ -6,9 +6,10 @@ An expiry is compared with the clock of whoever asks: the time to live must be l
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+
+import msgspec
 
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
@@ -20,8 +21,7 @@ from deltaic.storage.locations import Location
 _RACES: Final = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(msgspec.Struct, frozen=True):
     """The lease on a location as it stands."""
 
     location: str

@@ -6,9 +6,10 @@ expired ones count no more, whether or not DynamoDB has deleted them yet (decisi
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
+
+import msgspec
 
 from deltaic.catalog.attributes import marshal_item
 from deltaic.catalog.keys import Key
@@ -22,8 +23,7 @@ MOST_BYTES: Final = 8 << 20
 """Of parameters; those of a query are a few hundred, and may be 384 KB."""
 
 
-@dataclass(frozen=True, slots=True)
-class LiveQueries:
+class LiveQueries(msgspec.Struct, frozen=True):
     """The live queries of one recipient, as one read found them."""
 
     expiries: list[tuple[int, int]]

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
@@ -26,8 +25,7 @@ _ATTEMPTS: Final = 16
 _CROWDED: Final = "You submit more queries at once than can be recorded: try again in a moment."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query(Item):
+class Query(Item, frozen=True, kw_only=True):
     """A query that was accepted and is answered when its result is asked for."""
 
     id: str

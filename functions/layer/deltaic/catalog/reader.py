@@ -1,8 +1,9 @@
 """The catalog as a recipient sees it: what is granted, and nothing that tells ungranted from absent."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
 
 from deltaic.catalog import keys
 from deltaic.catalog.dynamo import BATCH_KEYS, Dynamo

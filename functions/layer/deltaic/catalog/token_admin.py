@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
+import msgspec
+
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes, Dynamo
@@ -31,8 +33,7 @@ class IssuedToken:
     secret: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _TokenList:
+class _TokenList(msgspec.Struct, frozen=True):
     """The tokens of a recipient and the revision of the list that they are."""
 
     revision: int | None

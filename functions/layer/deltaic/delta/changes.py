@@ -5,7 +5,6 @@ that touched no row may rewrite files all the same; it changed nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -22,8 +21,7 @@ from deltaic.errors import MalformedRequest, TableUnreadable
 _WINDOW_COMMITS: Final = 32
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(msgspec.Struct, frozen=True):
     """An add, remove or cdc action."""
 
     action: Add | Remove | AddCdcFile
@@ -32,8 +30,7 @@ class FileChange:
 Change = FileChange | Metadata | Protocol
 
 
-@dataclass(frozen=True, slots=True)
-class CommitChanges:
+class CommitChanges(msgspec.Struct, frozen=True):
     """One commit: its version, its time (ms since the epoch) and its actions in log order."""
 
     version: int
@@ -83,8 +80,7 @@ _cdc: Final = msgspec.json.Decoder(AddCdcFile)
 _plain: Final = msgspec.json.Decoder(dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True)
-class CommitRange:
+class CommitRange(msgspec.Struct, frozen=True):
     """Commits that follow each other, listed and not read yet; iterating reads them, a window at a time."""
 
     contents: ReadFiles

@@ -4,7 +4,6 @@ Classic, multi-part and v2 checkpoints differ only in where their parts are list
 top-level file names sidecars, which hold the adds and removes; a classic name may hold a v2 checkpoint too.
 """
 
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 from urllib.parse import unquote
@@ -12,14 +11,14 @@ from urllib.parse import unquote
 import msgspec
 
 from deltaic.delta.actions import Add, Metadata, Protocol, Sidecar, metadata_of, protocol_of
-from deltaic.delta.commits import metadata_in, protocol_in, slices
+from deltaic.delta.commits import WINDOW_BYTES, metadata_in, protocol_in, slices
 from deltaic.delta.lengths import read_listed
 from deltaic.delta.paths import LOG, SIDECARS, Checkpoint
 from deltaic.delta.replay import batch_of
 from deltaic.delta.scan.checkpoint_parts import LinesPart, ParquetPart, Part
 from deltaic.delta.scan.parquet_file import FOOTER, FOOTER_AND_ACTIONS
 from deltaic.delta.scan.part_summary import summary_of
-from deltaic.delta.store import TableStore
+from deltaic.delta.store import LogFile, TableStore
 from deltaic.delta.unreadable import reading
 from deltaic.errors import TableUnreadable
 
@@ -36,23 +35,34 @@ class _ManifestLine(msgspec.Struct, gc=False):
 _manifest: Final = msgspec.json.Decoder(_ManifestLine)
 
 
-@dataclass(frozen=True)
-class _Manifest:
+class _Manifest(msgspec.Struct, frozen=True, dict=True):
     parts: tuple[Part, ...]
     protocol: Protocol | None
     metadata: Metadata | None
 
 
-@dataclass
-class CheckpointReader:
+class CheckpointReader(msgspec.Struct, dict=True):
     """One checkpoint; reads nothing before it is asked, and nothing twice."""
 
     store: TableStore
     checkpoint: Checkpoint
-    _listed: tuple[ParquetPart, ...] | None = field(default=None, init=False)
+    _listed: tuple[ParquetPart, ...] | None = None
     """The parts that the log lists by name."""
-    _all: tuple[Part, ...] | None = field(default=None, init=False)
+    _all: tuple[Part, ...] | None = None
     """With those that they name."""
+    _lent: bytes | None = None
+    """The manifest, until it is understood."""
+
+    @property
+    def unread_manifest(self) -> LogFile | None:
+        """The manifest, where there is one of moderate size that has not been read."""
+        file = self.checkpoint.files[0]
+        is_read = self._lent is not None or self._all is not None or "_manifest" in vars(self)
+        return None if is_read or not _is_manifest(file) or file.size > WINDOW_BYTES else file
+
+    def lend(self, manifest: bytes) -> None:
+        """Take the manifest's content, which somebody has read as the log lists it."""
+        self._lent = manifest
 
     @property
     def held_bytes(self) -> int:
@@ -111,10 +121,12 @@ class CheckpointReader:
     def _manifest(self) -> _Manifest | None:
         file = self.checkpoint.files[0]
         path = LOG + file.name
-        if not path.endswith(".json"):
+        if not _is_manifest(file):
             return None
-        with reading(path):
-            content = read_listed(self.store, file)
+        content, self._lent = self._lent, None
+        if content is None:
+            with reading(path):
+                content = read_listed(self.store, file)
         protocol: Protocol | None = None
         metadata: Metadata | None = None
         adds: list[Add] = []
@@ -145,6 +157,10 @@ class CheckpointReader:
     def _may_name_sidecars(self, part: ParquetPart) -> bool:
         # A multi-part checkpoint is never of the v2 kind, so its parts need not be opened to look for sidecars.
         return len(self.checkpoint.files) == 1 and bool(part.file.leaves("sidecar"))
+
+
+def _is_manifest(file: LogFile) -> bool:
+    return file.name.endswith(".json")
 
 
 def _plain_metadata(action: dict[str, Any], where: str) -> dict[str, Any]:

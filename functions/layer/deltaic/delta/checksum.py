@@ -4,7 +4,6 @@ Delta protocol, "Version Checksum File Schema". A checksum that lacks a required
 protocol and one metaData, or cannot be read is treated as absent: readers must work without it.
 """
 
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -23,8 +22,7 @@ class Totals(NamedTuple):
     size_in_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Checksum:
+class Checksum(msgspec.Struct, frozen=True):
     """What a usable `N.crc` says."""
 
     protocol: Protocol

@@ -23,6 +23,11 @@ class FileFilter(Protocol):
         """False when partition values alone decide: then neither statistics step is called."""
         ...
 
+    @property
+    def needs_partition_values(self) -> bool:
+        """False when partition values say nothing: `by_partition` is not called then, and the others need none."""
+        ...
+
     def by_bounds(self, statistics: pa.StringArray) -> pa.BooleanArray:
         """Decide about row groups by statistics, in JSON, that hold for the rows of all their files.
 
@@ -39,7 +44,14 @@ class FileFilter(Protocol):
         ...
 
     def by_typed_statistics(self, partition_values: pa.MapArray, stats_parsed: pa.StructArray) -> pa.BooleanArray:
-        """Decide by partition values and those leaves (other leaves are absent from the struct)."""
+        """Decide by partition values and those leaves (other leaves are absent from the struct).
+
+        Partition values that are not needed are null, here and in the next step.
+        """
+        ...
+
+    def is_told_by(self, stats_parsed: pa.StructArray) -> bool:
+        """Tell whether those leaves say everything of these files, so that `by_json_statistics` can say no more."""
         ...
 
     def by_json_statistics(self, partition_values: pa.MapArray, stats: pa.StringArray) -> pa.BooleanArray:

@@ -5,8 +5,9 @@ version on. Before that, and everywhere else, the time of the commit file counts
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
+
+import msgspec
 
 from deltaic.delta.actions import Metadata
 from deltaic.delta.commits import in_commit_timestamp
@@ -28,8 +29,7 @@ def _as_sent(timestamp: int) -> str:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Stretch:
+class _Stretch(msgspec.Struct, frozen=True):
     """Versions whose times are known, or looked up one by one, in strictly increasing order."""
 
     versions: Sequence[int]

@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from deltaic import compute as pc
 from deltaic.delta.deletion_vectors import unique_id
 
 _ABSOLUTE: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(?://([^/]*))?(/.*)", re.DOTALL)

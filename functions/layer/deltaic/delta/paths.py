@@ -7,8 +7,9 @@ and the last-checkpoint hint. Staged commits, vacuum records and half-written fi
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from deltaic.delta.store import LogFile
 
@@ -36,8 +37,7 @@ _VERSIONED: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(msgspec.Struct, frozen=True):
     """One table version's own file, `N.json`, or a log compaction file `x.y.compacted.json` that stands for several."""
 
     start: int
@@ -50,8 +50,7 @@ class Commit:
         return LOG + self.file.name
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(msgspec.Struct, frozen=True):
     """The complete top-level files of one checkpoint, in part order.
 
     `rank` orders checkpoints of one version: classic below multi-part below v2; the highest is read. Any would do,
@@ -69,8 +68,7 @@ class Checkpoint:
         return f"{self.version}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     """What one listing of a log says, by kind; checkpoints are complete and ordered by (version, rank)."""
 
     commits: dict[int, Commit]

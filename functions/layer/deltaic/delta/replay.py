@@ -6,12 +6,12 @@ the tail and never collected.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
+import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from deltaic import compute as pc
 from deltaic.delta.actions import Add, Metadata, Protocol, Remove, text, text_map
 from deltaic.delta.commits import file_actions, metadata_in, protocol_in
 from deltaic.delta.logical_files import LogicalFile, Seen, candidates, canonical_path, drop_rows, vector_id
@@ -22,16 +22,25 @@ _NO_VECTOR: Final[tuple[str | None, ...]] = (None,)
 
 _PER_NAME: Final = 300
 
-Displaced = Mapping[LogicalFile, int | None]
-"""Logical files that the tail mentions and that are not new in it: their bytes, None where the log does not tell.
+
+class Gone(NamedTuple):
+    """What a remove tells of a file."""
+
+    size: int
+    """Bytes."""
+    partition_values: Mapping[str, str | None]
+    """Empty where it does not tell them."""
+
+
+Displaced = Mapping[LogicalFile, Gone | None]
+"""Logical files that the tail mentions and that are not new in it; None where the log does not tell their bytes.
 
 A file whose first mention removes it was there before, if its writer kept to the protocol. A file that is added by a
-commit that neither changes data nor removes may have been there, with other statistics: its bytes are not told.
+commit that neither changes data nor removes may have been there, with other statistics: nothing is told of it.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
+class Tail(msgspec.Struct, frozen=True):
     """What the commits after the checkpoint say; immutable, so that a cached one can be shared and advanced.
 
     `files` holds the live adds ordered by (path, deletion vector id), which is the same however the commits are
@@ -65,10 +74,10 @@ class Tail:
         rows = candidates(paths, self.seen, self.names, self.last_parts)
         if not rows:
             return None
-        spelled = paths.take(pa.array(rows)).to_pylist()
+        spelled = pc.take(paths, pa.array(rows)).to_pylist()
         ids: Sequence[str | None] = (None,) * len(rows)
         if vectors is not None:
-            ids = [vector_id(vector) for vector in vectors.take(pa.array(rows)).to_pylist()]
+            ids = [vector_id(vector) for vector in pc.take(vectors, pa.array(rows)).to_pylist()]
         dead = [
             row
             for row, path, vector in zip(rows, spelled, ids, strict=True)
@@ -79,7 +88,7 @@ class Tail:
     def advance(self, newer: "Tail") -> "Tail":
         """Return this tail followed by the commits of a newer one."""
         mask = newer.unmentioned(self.files["path"], self.files["deletionVector"])
-        files = self.files if mask is None else self.files.filter(mask)
+        files = self.files if mask is None else pc.filter(self.files, mask)
         seen = dict(self.seen)
         for path, ids in newer.seen.items():
             had = seen.get(path)
@@ -99,7 +108,7 @@ class Tail:
 def replay(commits: Iterable[tuple[str, bytes]]) -> Tail:
     """Replay commits given newest first as (path, content); raises TableUnreadable for what cannot be read."""
     seen: dict[str, tuple[str | None, ...]] = {}
-    displaced: dict[LogicalFile, int | None] = {}
+    displaced: dict[LogicalFile, Gone | None] = {}
     batches: list[pa.RecordBatch] = []
     protocol: Protocol | None = None
     metadata: Metadata | None = None
@@ -141,7 +150,7 @@ def replay(commits: Iterable[tuple[str, bytes]]) -> Tail:
 
 
 def _displace(
-    displaced: dict[LogicalFile, int | None],
+    displaced: dict[LogicalFile, Gone | None],
     first: Mapping[LogicalFile, Add | Remove],
     *,
     told: bool,
@@ -150,11 +159,15 @@ def _displace(
     rewrites = any(isinstance(action, Remove) for action in first.values())
     for file, action in first.items():
         if isinstance(action, Remove):
-            displaced[file] = action.size if told else None
+            displaced[file] = _gone(action) if told else None
         elif told and (rewrites or action.data_change):
             displaced.pop(file, None)
         else:
             displaced[file] = None
+
+
+def _gone(action: Remove) -> Gone | None:
+    return None if action.size is None else Gone(action.size, text_map(action.partition_values or {}))
 
 
 def _tail(
@@ -176,7 +189,7 @@ def in_order(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         [joined["path"], pc.struct_field(vector, "pathOrInlineDv"), pc.struct_field(vector, "offset")], ["p", "v", "o"]
     )
     order = pc.sort_indices(keys, sort_keys=[("p", "ascending"), ("v", "ascending"), ("o", "ascending")])
-    return joined.take(order)
+    return pc.take(joined, order)
 
 
 def batch_of(adds: Sequence[Add], where: str) -> pa.RecordBatch:

@@ -5,7 +5,6 @@ checkpoint (or at 0), follow each other without a gap up to the version, and con
 `_last_checkpoint` only saves listing: a stale, corrupt, wrong or missing one changes no answer.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -18,8 +17,7 @@ _LOOK_BACK: Final = 1000
 """How many versions back a listing starts that looks for the checkpoint of an older version: one page of S3."""
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(msgspec.Struct, frozen=True):
     """The files that make one version."""
 
     version: int

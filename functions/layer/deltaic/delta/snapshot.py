@@ -147,9 +147,7 @@ class Snapshot:
             return self._totals
         known = self._filtered_totals.get(wanted.identity)
         if known is None:
-            known = filtered_totals(
-                self._tail, self._parts, wanted, self._cache, self._table, files_follow=files_follow
-            )
+            known = filtered_totals(*self._tail_and_parts, wanted, self._cache, self._table, files_follow=files_follow)
             if len(self._filtered_totals) >= _MOST_TOTALS:
                 self._filtered_totals.clear()
             self._filtered_totals[wanted.identity] = known
@@ -209,7 +207,7 @@ class Snapshot:
             start = Position(self.base, 0, 0, 0)
         if start.base != self.base:
             raise checkpoint_replaced()
-        return Scan(self._tail, self._parts, wanted, batch_rows, self._cache, self._table).run(start)
+        return Scan(*self._tail_and_parts, wanted, batch_rows, self._cache, self._table).run(start)
 
     @cached_property
     def _checksum(self) -> Checksum | None:
@@ -235,12 +233,21 @@ class Snapshot:
 
     @property
     def _tail(self) -> Tail:
+        return self._replay(None)
+
+    @property
+    def _tail_and_parts(self) -> tuple[Tail, tuple[Part, ...]]:
+        """What a reading of the files needs: neither needs the other, so they are fetched together."""
+        return self._replay(self._checkpoint), self._parts
+
+    def _replay(self, beside: CheckpointReader | None) -> Tail:
+        """Return the tail; where commits are read for it, a checkpoint's manifest is read beside them."""
         if self._replayed is None:
             # Read once: another thread may be past the end of this already.
             known, commits = self._known or (None, 0)
             fresh = self._segment.commits[commits:]
             if known is None or fresh:
-                tail = replay(self._newest_first(fresh))
+                tail = replay(self._newest_first(fresh, beside))
                 self._replayed = known.advance(tail) if known else tail
             else:
                 self._replayed = known
@@ -253,12 +260,16 @@ class Snapshot:
         known = self._known
         return known if self._replayed is None else (self._replayed, len(self._segment.commits))
 
-    def _newest_first(self, commits: Sequence[Commit]) -> Iterator[tuple[str, bytes]]:
+    def _newest_first(self, commits: Sequence[Commit], beside: CheckpointReader | None) -> Iterator[tuple[str, bytes]]:
         """Yield commits as replay wants them; in memory are never more than a window's bytes, or one commit."""
         for window in windows(reversed(commits)):
             paths = [commit.path for commit in window]
+            manifest = None if beside is None else beside.unread_manifest
+            files = [commit.file for commit in window]
             with reading("a commit of the log"):
-                contents = read_all_listed(self._store, [commit.file for commit in window])
+                contents = read_all_listed(self._store, files if manifest is None else [*files, manifest])
+            if beside is not None and manifest is not None:
+                beside.lend(contents.pop())
             yield from zip(paths, contents, strict=True)
             del contents
 

@@ -2,22 +2,23 @@
 
 To know which files of a checkpoint later commits mention takes all of its paths: most of a second for a million. Beyond
 EXACT files the commits are believed instead, as other readers and writers do that keep checksums up to date by them:
-what is removed was there, and what is added was not (decision 9). With a filter they are always counted.
+what is removed was there, and what is added was not (decision 9). With a filter, what they say of partition values is
+believed too, where they all do.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from deltaic import compute as pc
 from deltaic.delta.checksum import Totals
 from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.replay import Tail
-from deltaic.delta.scan.add_rows import OUTPUT_LEAVES, add_paths, both, deletion_vectors
+from deltaic.delta.scan.add_rows import OUTPUT_LEAVES, PARTITION_VALUES, add_paths, both, deletion_vectors
 from deltaic.delta.scan.checkpoint_parts import LinesPart, ParquetPart, Part, bounded_groups
 from deltaic.delta.scan.parquet_file import Cursor
-from deltaic.delta.scan.row_group_cache import RowGroupCache
+from deltaic.delta.scan.row_group_cache import PartCache, RowGroupCache
 from deltaic.delta.scan.row_selection import Selection
 from deltaic.delta.unreadable import reading
 
@@ -43,37 +44,114 @@ def filtered_totals(  # noqa: PLR0913 -- a version, and where what is read of it
     table: str,
     *,
     files_follow: bool,
+    exact: int = EXACT,
 ) -> Totals:
     """Return the totals of the live files that a filter keeps by their partition values; `table` as in the cache.
 
     With `files_follow` what is fetched is left to the scan of those files that comes next.
     """
     found = [_kept(tail.files, wanted.by_partition(tail.files["partitionValues"]))]
+    told = _as_told_of(tail, parts, wanted, cache, table, exact, files_follow=files_follow)
+    if told is not None:
+        return Totals(found[0][0] + told[0], found[0][1] + told[1])
     for part, bounded in zip(parts, bounded_groups(parts, wanted), strict=True):
         if isinstance(part, LinesPart):
-            files = part.files.filter(wanted.by_partition(part.files["partitionValues"]))
+            files = pc.filter(part.files, wanted.by_partition(part.files["partitionValues"]))
             found.append(_kept(files, tail.unmentioned(files["path"], files["deletionVector"])))
         else:
             groups = part.groups_of_adds() if bounded is None else bounded
             if not groups:
                 continue
             selection = Selection(part, wanted, groups, cache.of(table, part.identity))
-            chosen = {group: selection.of(group) for group in groups}
+            chosen = {group: selection.of(group).rows for group in groups}
             some = {group: mask for group, mask in chosen.items() if mask.true_count}
             found.append(_of_parquet(tail, part, some, files_follow=files_follow))
     return Totals(sum(files for files, _ in found), sum(size for _, size in found))
 
 
+def _as_told_of(  # noqa: PLR0913, PLR0917 -- as filtered_totals
+    tail: Tail,
+    parts: Sequence[Part],
+    wanted: FileFilter,
+    cache: RowGroupCache,
+    table: str,
+    exact: int,
+    *,
+    files_follow: bool,
+) -> tuple[int, int] | None:
+    """Return what a filter keeps of what is left of a checkpoint, by the word of later commits; None as for _as_told.
+
+    Paths are not read, only partition values and sizes.
+    """
+    gone = [one for one in tail.displaced.values() if one is not None and one.partition_values]
+    adds = [part.num_adds for part in parts]
+    if len(gone) < len(tail.displaced) or None in adds or sum(filter(None, adds)) <= exact:
+        return None
+    values: Any = pa.array([list(one.partition_values.items()) for one in gone], PARTITION_VALUES)
+    kept = wanted.by_partition(values)
+    files = -kept.true_count
+    size = -sum(one.size for one, keep in zip(gone, kept.to_pylist(), strict=True) if keep)
+    for part, bounded in zip(parts, bounded_groups(parts, wanted), strict=True):
+        if isinstance(part, LinesPart):
+            more = _kept(part.files, wanted.by_partition(part.files["partitionValues"]))
+        else:
+            groups = part.groups_of_adds() if bounded is None else bounded
+            found = _chosen_sizes(
+                part, wanted, groups, cache.of(table, part.identity), few=files_follow and bounded is not None
+            )
+            if found is None:
+                return None
+            more = found
+        files, size = files + more[0], size + more[1]
+    return (files, size) if min(files, size) >= 0 else None
+
+
+def _chosen_sizes(
+    part: ParquetPart, wanted: FileFilter, groups: Sequence[int], cache: PartCache, *, few: bool
+) -> tuple[int, int] | None:
+    """Return how many adds of these row groups a filter chooses, and their bytes; None where paths must tell.
+
+    With `few` everything that a scan of them reads is fetched, and left to it.
+    """
+    if not groups:
+        return 0, 0
+    file, num_files, size = part.file, 0, 0
+    selection = Selection(part, wanted, groups, cache)
+    sizes, path = file.leaves("add.size"), file.columns.get("add.path")
+    with reading(part.path):
+        # What is needed lies side by side, so it is as many requests as for partition values alone.
+        spans = file.spans(groups, [*selection.leaves, *sizes, *(file.leaves(*OUTPUT_LEAVES) if few else ())])
+        blocks = file.fetch(spans) if sum(end - start for start, end in spans) <= _AHEAD else []
+    selection.lend(blocks)
+    chosen = {group: selection.of(group) for group in groups}
+    if path is None or any(one.adds != file.values(group, path) for group, one in chosen.items()):
+        return None
+    hit = [group for group, one in chosen.items() if one.rows.true_count]
+    with reading(part.path):
+        blocks = file.fetch(file.ranges(hit, sizes), blocks)
+        if few:
+            file.lend(blocks)
+        cursor = Cursor(file, blocks)
+        for group in hit:
+            row = 0
+            for batch in cursor.batches(group, sizes):
+                mine = pc.filter(batch.column("add").field("size"), chosen[group].rows.slice(row, batch.num_rows))
+                row += batch.num_rows
+                num_files += len(mine)
+                size += pc.sum(mine).as_py() or 0
+    return num_files, size
+
+
 def _as_told(tail: Tail, parts: Sequence[Part], exact: int) -> tuple[int, int] | None:
     """Return what is left of a checkpoint by the word of later commits; None where it is small, or unclear."""
     adds = [part.num_adds for part in parts]
-    gone = list(tail.displaced.values())
-    if None in adds or None in gone or sum(filter(None, adds)) <= exact:
+    gone = [one.size for one in tail.displaced.values() if one is not None]
+    if None in adds or len(gone) < len(tail.displaced) or sum(filter(None, adds)) <= exact:
         return None
     sizes = [part.size_of_adds for part in parts]
     if None in sizes:
         return None
-    files, size = sum(filter(None, adds)) - len(gone), sum(filter(None, sizes)) - sum(filter(None, gone))
+    files, size = sum(filter(None, adds)) - len(gone), sum(filter(None, sizes)) - sum(gone)
     return (files, size) if min(files, size) >= 0 else None
 
 
@@ -88,7 +166,7 @@ def _of_lines(tail: Tail, part: LinesPart) -> tuple[int, int]:
 
 
 def _kept(files: pa.RecordBatch, mask: pa.BooleanArray | None) -> tuple[int, int]:
-    kept = files if mask is None else files.filter(mask)
+    kept = files if mask is None else pc.filter(files, mask)
     return kept.num_rows, pc.sum(kept["size"]).as_py() or 0
 
 
@@ -122,13 +200,13 @@ def _of_parquet(
             for batch in cursor.batches(group, leaves):
                 add = batch.column("add")
                 if chosen is not None:
-                    add = add.filter(chosen[group].slice(row, len(add)))
+                    add = pc.filter(add, chosen[group].slice(row, len(add)))
                     row += batch.num_rows
                 paths, adds = add_paths(add)
                 mask = both(adds, tail.unmentioned(paths, deletion_vectors(add)))
                 sizes = add.field("size")
                 if mask is not None:
-                    sizes = sizes.filter(mask)
+                    sizes = pc.filter(sizes, mask)
                 num_files += len(sizes)
                 size += pc.sum(sizes).as_py() or 0
     return num_files, size

@@ -7,9 +7,10 @@ the protocol's error object, anything else is logged and becomes 500 INTERNAL_ER
 import asyncio
 import time
 from collections.abc import Callable, Generator
-from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from deltaic.errors import DeltaicError
 from deltaic.http.answer_limit import AnswerLimit

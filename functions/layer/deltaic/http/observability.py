@@ -15,10 +15,11 @@ import re
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Literal
+
+import msgspec
 
 from deltaic.errors import DeltaicError
 from deltaic.http.request import Request
@@ -60,19 +61,18 @@ def stack_of(error: BaseException) -> str:
     return "".join(traceback.format_exception(error, chain=False))
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(msgspec.Struct, frozen=True):
     """One request under way."""
 
     endpoint: str
     request_id: str
     request: Request | None = None
     """None until it has been read."""
-    began: float = field(default_factory=time.perf_counter)
+    began: float = msgspec.field(default_factory=time.perf_counter)
     first_byte: float | None = None
     """When an answer began to leave, by the clock of `began`; None if it left at once when it was ready."""
 
-    time: float = field(default_factory=time.time)
+    time: float = msgspec.field(default_factory=time.time)
 
     def record(self, status: int, ended: Ended, facts: Mapping[str, object], *, failed: bool = False) -> None:
         """Write the request's log line and metrics; `facts` is what is to be said beside the use case's notes."""

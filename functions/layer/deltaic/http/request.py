@@ -5,8 +5,9 @@ names and identity come from the API Gateway event that Mangum keeps in the ASGI
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from urllib.parse import unquote
+
+import msgspec
 
 from deltaic.errors import Unauthenticated
 from deltaic.http.asgi import Receive, Scope
@@ -15,8 +16,7 @@ from deltaic.sharing.caller import Caller
 from deltaic.sharing.outflow import Outflow
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One request, as its use case needs it."""
 
     method: str
@@ -31,7 +31,7 @@ class Request:
     request_id: str
     source_ip: str
     """The address that API Gateway took the request from."""
-    outflow: Outflow = field(default_factory=Outflow)
+    outflow: Outflow = msgspec.field(default_factory=Outflow)
     """Counts the answer as it leaves."""
 
 

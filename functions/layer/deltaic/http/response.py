@@ -6,8 +6,9 @@ exception is raised again so that the stream itself is marked as failed (DESIGN.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from deltaic.errors import DeltaicError
 from deltaic.protocol import json_bodies
@@ -16,17 +17,15 @@ if TYPE_CHECKING:
     from deltaic.sharing.answer import Weight
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """A status, headers, and a body that is known."""
 
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     body: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
+class Stream(msgspec.Struct, frozen=True):
     """A 200 whose body is made while it is sent."""
 
     headers: Mapping[str, str]

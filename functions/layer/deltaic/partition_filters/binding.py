@@ -126,7 +126,10 @@ class Binder:
             reading = source(row)
             if reading is None or isinstance(reading, Unreadable):
                 return UNKNOWN if reading is None else ANY
-            return TRUE if str(reading[0]).startswith(prefix) else FALSE
+            low, high = str(reading[0]), str(reading[1])
+            within = low[: len(prefix)] <= prefix <= high
+            # Between two texts that begin so there are only such texts.
+            return truth(may_hold=within, may_fail=not (low.startswith(prefix) and high.startswith(prefix)))
 
         return test
 

@@ -1,32 +1,30 @@
 """Holds what a partition filter says: a tree of conditions over columns, literals and properties of the recipient."""
 
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal as OneOf
 from typing import TypeAlias
+
+import msgspec
 
 Operator: TypeAlias = OneOf["=", "<>", "<", "<=", ">", ">="]
 Kind: TypeAlias = OneOf["text", "number", "boolean", "date", "timestamp", "timestamp_ntz"]
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A column by the name that was written, in any case."""
 
     name: str
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class Property:
+class Property(msgspec.Struct, frozen=True):
     """What the recipient's property of that name holds."""
 
     name: str
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(msgspec.Struct, frozen=True):
     """A constant."""
 
     kind: Kind
@@ -40,8 +38,7 @@ Operand: TypeAlias = Column | Property | Literal
 Item: TypeAlias = Property | Literal
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True):
     """Two operands, not both literals."""
 
     operator: Operator
@@ -49,45 +46,39 @@ class Comparison:
     right: Operand
 
 
-@dataclass(frozen=True, slots=True)
-class In:
+class In(msgspec.Struct, frozen=True):
     """Whether an operand equals one of the items; a property among them may hold a list."""
 
     operand: Operand
     items: tuple[Item, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class IsNull:
+class IsNull(msgspec.Struct, frozen=True):
     """Whether a column is null."""
 
     column: Column
 
 
-@dataclass(frozen=True, slots=True)
-class StartsWith:
+class StartsWith(msgspec.Struct, frozen=True):
     """Whether a text begins so (LIKE 'x%')."""
 
     operand: Column | Property
     prefix: str
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(msgspec.Struct, frozen=True):
     """The opposite."""
 
     condition: "Condition"
 
 
-@dataclass(frozen=True, slots=True)
-class And:
+class And(msgspec.Struct, frozen=True):
     """All of two or more."""
 
     conditions: tuple["Condition", ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Or:
+class Or(msgspec.Struct, frozen=True):
     """One of two or more."""
 
     conditions: tuple["Condition", ...]
@@ -96,8 +87,7 @@ class Or:
 Condition: TypeAlias = Comparison | In | IsNull | StartsWith | Not | And | Or
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionFilter:
+class PartitionFilter(msgspec.Struct, frozen=True):
     """A filter that was read: equal to another one if the text is the same."""
 
     text: str

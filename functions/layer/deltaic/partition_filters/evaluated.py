@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _MAX_READINGS: Final = 64
 """Of a file's partition values together; one that may be more things than these is not shown."""
 
+_MAX_KNOWN: Final = 100_000
+"""Combinations of partition values whose answers are kept."""
+
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
@@ -38,6 +41,8 @@ class Evaluated:
     """The partition columns that count, by their physical names."""
     tests: Sequence[Test] | None = field(compare=False)
     """All of them must hold; None where the recipient lacks a property and sees nothing."""
+    _known: dict[tuple[str | None, ...], bool] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Answers: the row groups of a checkpoint have the same partitions again and again."""
 
     def sees(self, partition_values: Mapping[str, str | None] | None) -> bool:
         """Return whether a file with these values, by physical name, is shown; a column that it leaves out is null.
@@ -52,12 +57,42 @@ class Evaluated:
         """Return whether files are shown that have these values in `columns`, in that order."""
         if self.tests is None:
             return False
+        asked = tuple(raws)
+        known = self._known.get(asked)
+        if known is None:
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            known = self._known[asked] = self._shows(asked, self.tests)
+        return known
+
+    def _shows(self, raws: Sequence[str | None], tests: Sequence[Test]) -> bool:
         possible: list[tuple[Reading, ...]] = [
             readings(raw, type_) for raw, type_ in zip(raws, self.columns.values(), strict=True)
         ]
         if prod(map(len, possible)) > _MAX_READINGS:
             return False
-        return all(test(row) == TRUE for row in product(*possible) for test in self.tests)
+        return all(test(row) == TRUE for row in product(*possible) for test in tests)
+
+    def may_show(self, possible: Sequence[tuple[Reading, ...]]) -> bool:
+        """Return whether a file may be shown of which each of `columns` is one of several things, or within spans."""
+        if self.tests is None:
+            return False
+        if prod(map(len, possible)) > _MAX_READINGS:
+            return True
+        return any(all(test(row) & TRUE for test in self.tests) for row in product(*possible))
+
+    def by_bounds(self, statistics: "pa.StringArray") -> "pa.BooleanArray":
+        """Return for each group of files whether one may be shown, by statistics as JSON that hold for all their rows.
+
+        It says too much, never too little: what is shown, values alone decide.
+        """
+        import pyarrow as pa
+
+        from deltaic.partition_filters.masks import by_bounds
+
+        if not self.columns:
+            return pa.array([self.may_show(())] * len(statistics), pa.bool_())
+        return by_bounds(self.columns, self.may_show, statistics)
 
     def mask(self, maps: "pa.MapArray") -> "pa.BooleanArray":
         """Return for each file whether it is shown, without nulls; a null map tells no partition values."""

@@ -1,8 +1,9 @@
 """Decides how the text of a filter falls into tokens, each with its place, and how a refusal names a place."""
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from deltaic.errors import InvalidParameter
 from deltaic.pruning.values import MAX_TEXT, is_utf8
@@ -33,8 +34,7 @@ _REMEDIES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(msgspec.Struct, frozen=True):
     """A piece of a filter's text."""
 
     kind: str

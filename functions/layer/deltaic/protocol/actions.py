@@ -5,9 +5,10 @@ by the renderers: what stands in these values is what the client reads.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from hashlib import md5, sha256
 from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 from deltaic.protocol.capabilities import FileIdHash
 
@@ -27,8 +28,7 @@ def file_id(raw_path: str, scheme: FileIdHash) -> str:
     return sha256(content).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class WireDeletionVector:
+class WireDeletionVector(msgspec.Struct, frozen=True):
     """A deletion vector as the recipient may read it: a signed URL, or inline bytes."""
 
     storage_type: Literal["p", "i"]
@@ -44,8 +44,7 @@ class WireDeletionVector:
     """Required for `p`: `file_id` of the deletion vector file's path; other than the data file's id."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileAction:
+class FileAction(msgspec.Struct, frozen=True):
     """One data file, or one file of changes."""
 
     kind: ActionKind
@@ -75,8 +74,7 @@ class FileAction:
     default_row_commit_version: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TableMetadata:
+class TableMetadata(msgspec.Struct, frozen=True):
     """What both formats say about a table."""
 
     id: str
@@ -86,7 +84,7 @@ class TableMetadata:
     partition_columns: Sequence[str]
     configuration: Mapping[str, str]
     """All table properties; each format decides which of them leave."""
-    raw: Mapping[str, Any] = field(default_factory=dict)
+    raw: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """The log's metaData action, complete; needed in delta format."""
     name: str | None = None
     description: str | None = None

@@ -3,8 +3,9 @@
 PROTOCOL.md, "Delta Sharing Capabilities Header": `key=value1,value2` separated by semicolons, case-insensitive.
 """
 
-from dataclasses import dataclass
 from typing import Final, Literal, Self, TypeAlias
+
+import msgspec
 
 from deltaic.errors import InvalidParameter
 from deltaic.protocol.parameters import shown
@@ -16,8 +17,7 @@ ResponseFormat: TypeAlias = Literal["parquet", "delta"]
 FileIdHash: TypeAlias = Literal["parquet", "delta"]
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(msgspec.Struct, frozen=True):
     """What one request's capabilities header says; the defaults are those of a request without the header."""
 
     response_formats: tuple[ResponseFormat, ...] = ("parquet",)

@@ -12,8 +12,9 @@ The order in which it is checked, each step where its knowledge is at hand:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Self
+
+import msgspec
 
 from deltaic.errors import InvalidParameter
 from deltaic.protocol.gates import TableGate
@@ -22,16 +23,14 @@ from deltaic.protocol.query import check_max_files, check_start
 from deltaic.protocol.timestamps import Instant, parse_instant
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(msgspec.Struct, frozen=True):
     """Where a change feed starts and ends, each a version or a moment; no end means the latest version."""
 
     start: int | Instant
     end: int | Instant | None
 
 
-@dataclass(frozen=True, slots=True)
-class ChangesRequest:
+class ChangesRequest(msgspec.Struct, frozen=True):
     """Read Change Data Feed; the ends of the range are texts as sent until `span` reads them."""
 
     starting_version: str | None

@@ -7,7 +7,6 @@
 Every token is bound to its recipient: another recipient's is as unreadable as a random text.
 """
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, TypeAlias, TypeVar
 
@@ -27,8 +26,7 @@ ResumePoint: TypeAlias = tuple[int | str, ...]
 """Where the next page starts, in the words of whoever plans pages."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     """The listing that a list token belongs to; share and schema in any spelling, empty where the call has none."""
 
     recipient: str
@@ -38,8 +36,7 @@ class Listing:
     schema: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PageBinding:
+class PageBinding(msgspec.Struct, frozen=True):
     """The request that a page token continues: it must be the same on every page."""
 
     recipient: str
@@ -56,8 +53,7 @@ class PageBinding:
     """What the recipient may see of the table, by name; empty for all of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageClaims:
+class PageClaims(msgspec.Struct, frozen=True):
     """What a page token, or a submitted query, pins: the versions that were found first, and where the page starts."""
 
     version: int
@@ -78,8 +74,7 @@ class PageClaims:
         _check_log(self.log_id, log_id)
 
 
-@dataclass(frozen=True, slots=True)
-class RefreshClaims:
+class RefreshClaims(msgspec.Struct, frozen=True):
     """The snapshot that a refresh token answers with again."""
 
     recipient: str
@@ -95,14 +90,12 @@ class RefreshClaims:
         _check_log(self.log_id, log_id)
 
 
-@dataclass(frozen=True, slots=True)
-class _ListClaims:
+class _ListClaims(msgspec.Struct, frozen=True):
     listing: Listing
     after: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class _SealedPage:
+class _SealedPage(msgspec.Struct, frozen=True):
     binding: PageBinding
     page: PageClaims
 

@@ -1,12 +1,11 @@
 """Decides what a table's entry in the catalog lets a request see: its history, and from which version on."""
 
-from dataclasses import dataclass
+import msgspec
 
 from deltaic.errors import InvalidParameter
 
 
-@dataclass(frozen=True, slots=True)
-class TableGate:
+class TableGate(msgspec.Struct, frozen=True):
     """What the provider allows of one table."""
 
     full_name: str

@@ -6,8 +6,9 @@ client splits the body at U+2028 and its like, which JSON leaves unescaped. Abse
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, assert_never
+
+import msgspec
 
 from deltaic.protocol import delta_lines, parquet_lines
 from deltaic.protocol.actions import ActionKind, FileAction, TableMetadata, WireDeletionVector, file_id
@@ -29,8 +30,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class EndStreamAction:
+class EndStreamAction(msgspec.Struct, frozen=True):
     """The last line of an answer, for clients that asked for it."""
 
     refresh_token: str | None = None

@@ -12,8 +12,9 @@ The order in which a query is checked, each step where its knowledge is at hand:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Self
+
+import msgspec
 
 from deltaic.errors import InvalidParameter
 from deltaic.protocol.gates import TableGate
@@ -23,8 +24,7 @@ from deltaic.protocol.timestamps import Instant, parse_instant
 _MESSAGE: Final = "QueryTableRequest"
 
 
-@dataclass(frozen=True, slots=True)
-class QueryRequest:
+class QueryRequest(msgspec.Struct, frozen=True):
     """Read Data from a Table: a snapshot (latest, by version, by timestamp), or a range of data changes."""
 
     predicate_hints: tuple[str, ...]

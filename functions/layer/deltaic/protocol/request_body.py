@@ -5,7 +5,6 @@ a string. What has the wrong type is refused with `MalformedRequest` and the ref
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import msgspec
@@ -16,8 +15,7 @@ from deltaic.protocol.parameters import INT32_MAX, INT64_MAX, integer, shown
 _EXACT_FLOAT: Final = 2**53
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(msgspec.Struct, frozen=True):
     """The fields of one request body, checked as they are asked for."""
 
     message: str

@@ -5,8 +5,9 @@ order. Checks that need the table are methods; call them in the order in which t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Self
+
+import msgspec
 
 from deltaic.errors import InvalidParameter
 from deltaic.moments import format_ms
@@ -32,8 +33,7 @@ __all__ = [
 MAX_RESULTS: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
-class ListRequest:
+class ListRequest(msgspec.Struct, frozen=True):
     """A page of shares, schemas or tables."""
 
     max_results: int
@@ -54,8 +54,7 @@ class ListRequest:
         return cls(max_results, query.get("pageToken") or None)
 
 
-@dataclass(frozen=True, slots=True)
-class VersionRequest:
+class VersionRequest(msgspec.Struct, frozen=True):
     """Query Table Version: the latest version, or the first one at or after a timestamp."""
 
     starting_timestamp: str | None
@@ -88,8 +87,7 @@ class VersionRequest:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataRequest:
+class MetadataRequest(msgspec.Struct, frozen=True):
     """Query Table Metadata: of the latest version, of a version, or as of a timestamp."""
 
     version: int | None
@@ -116,8 +114,7 @@ class MetadataRequest:
         return None if self.timestamp is None else parse_instant(self.timestamp, "timestamp")
 
 
-@dataclass(frozen=True, slots=True)
-class QueryResultRequest:
+class QueryResultRequest(msgspec.Struct, frozen=True):
     """Get Query Info: poll an asynchronous query, or fetch the next page of its result."""
 
     max_files: int | None
@@ -137,8 +134,7 @@ class QueryResultRequest:
         return cls(max_files, page_token or None)
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialsRequest:
+class CredentialsRequest(msgspec.Struct, frozen=True):
     """Temporary table credentials: for the table's root, or for a location at or below one of its locations."""
 
     location: str | None

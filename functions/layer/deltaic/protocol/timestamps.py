@@ -5,9 +5,10 @@ accepted, and its absence is refused, because a server's own time zone is nobody
 """
 
 import re
-from dataclasses import dataclass
 from datetime import date
 from typing import Final
+
+import msgspec
 
 from deltaic.errors import InvalidParameter
 from deltaic.moments import format_ms
@@ -23,8 +24,7 @@ _NANOS_PER_MS: Final = 1_000_000
 _MAX_OFFSET_MINUTES: Final = 18 * 60
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Instant:
+class Instant(msgspec.Struct, frozen=True, order=True):
     """One moment, exact to the nanosecond; the log's commit times are whole milliseconds."""
 
     nanoseconds: int

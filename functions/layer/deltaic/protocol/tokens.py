@@ -15,7 +15,6 @@ import json
 import math
 from binascii import Error as BadBase64
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
@@ -30,8 +29,7 @@ _FORMAT: Final = b"deltaic-token-2\0"
 _STREAM: Final = b"deltaic-token-2 stream\0"
 
 
-@dataclass(frozen=True, slots=True)
-class TokenContents:
+class TokenContents(msgspec.Struct, frozen=True):
     """The contents of a token that this server issued; whether it still holds is for the reader to ask."""
 
     claims: dict[str, Any]

@@ -6,14 +6,14 @@ Bounds may be wider than the values and absent; then they leave more room.
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from math import ceil, floor
 from typing import Any, Final, Literal, TypeAlias
 
+import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from deltaic import compute as pc
 from deltaic.pruning.intervals import Interval
 from deltaic.pruning.values import EXACTLY, INT64, MAX_PRECISION, Axis
 
@@ -24,8 +24,7 @@ _FEW: Final = 16
 """Values of an IN list up to which trying each beats a search per file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True):
     """What is known of one column in each file: nothing where `low` or `high` is None, or null.
 
     `low` and `high` lie on the axis of the column's type; every value that is neither null nor NaN is between them.
@@ -62,8 +61,7 @@ def opposite(verdict: Verdict) -> Verdict:
     return not verdict if isinstance(verdict, bool) else pc.invert(verdict)
 
 
-@dataclass(frozen=True, slots=True)
-class Compare:
+class Compare(msgspec.Struct, frozen=True):
     """A row's value is `<`, `<=`, `>`, `>=`, `=` or `<>` a literal; null passes none of them.
 
     Spark holds NaN greater than everything and equal to itself, and writers may leave NaN out of their bounds, so a
@@ -90,8 +88,7 @@ class Compare:
         return both(room, opposite(facts.is_null))
 
 
-@dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(msgspec.Struct, frozen=True):
     """A row's value equals one of the literals: `lows` and `highs` are their ends on `axis`, both ascending."""
 
     axis: Axis
@@ -129,8 +126,7 @@ class OneOf:
         return pa.array(map(hit, low.to_pylist(), high.to_pylist()), pa.bool_())
 
 
-@dataclass(frozen=True, slots=True)
-class NoneOf:
+class NoneOf(msgspec.Struct, frozen=True):
     """A row's value is not null and differs from every one of `points` on `axis`."""
 
     axis: Axis
@@ -144,8 +140,7 @@ class NoneOf:
         return both(room, opposite(facts.is_null))
 
 
-@dataclass(frozen=True, slots=True)
-class Prefix:
+class Prefix(msgspec.Struct, frozen=True):
     """A row's string begins with `prefix`, or with `negated` does not; null passes neither."""
 
     prefix: str
@@ -163,11 +158,10 @@ class Prefix:
         return both(room, opposite(facts.is_null))
 
     def _starts(self, array: pa.Array) -> pa.BooleanArray:
-        return pc.starts_with(array, pattern=self.prefix).fill_null(False)  # noqa: FBT003 -- Arrow's signature
+        return pc.coalesce(pc.starts_with(array, pattern=self.prefix), False)
 
 
-@dataclass(frozen=True, slots=True)
-class Null:
+class Null(msgspec.Struct, frozen=True):
     """A row's value is null, or with `negated` is not."""
 
     negated: bool = False
@@ -198,7 +192,7 @@ def _beside(bounds: pa.Array | None, operator: Literal["<", "<=", ">", ">="], va
         value = step
     kernels = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
     verdict = kernels[operator](bounds, pa.scalar(value, bounds.type))
-    return verdict.fill_null(True) if verdict.null_count else verdict  # noqa: FBT003 -- Arrow's signature
+    return pc.coalesce(verdict, True) if verdict.null_count else verdict
 
 
 def _step(type_: pa.DataType, value: Any, *, up: bool) -> int | Decimal | bool:
@@ -222,4 +216,4 @@ def _all_are(low: pa.Array | None, high: pa.Array | None, points: Sequence[Any])
             step for step, point in zip(steps, points, strict=True) if not isinstance(step, bool) and step == point
         ]
     among = pc.is_in(low, value_set=pa.array(points, low.type))
-    return pc.and_(among, pc.equal(low, high).fill_null(False))  # noqa: FBT003 -- Arrow's signature
+    return pc.and_(among, pc.coalesce(pc.equal(low, high), False))

@@ -1,9 +1,10 @@
 """Decides which column of the table a name means: case-insensitive, nested, and physical under column mapping."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
+
+import msgspec
 
 from deltaic.pruning.values import ColumnType, column_type, is_utf8
 
@@ -27,8 +28,7 @@ class TableMetadata(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class TableColumn:
+class TableColumn(msgspec.Struct, frozen=True):
     """A column as statistics and partition values name it: by its physical path."""
 
     path: tuple[str, ...]
@@ -56,6 +56,19 @@ class Columns:
         if found is None and len(path) == 1 and "." in path[0] and not _named(self._fields, path[0]):
             return self._walk(tuple(path[0].split(".")))
         return found
+
+    def leaves(self) -> Iterator[tuple[tuple[str, ...], TableColumn]]:
+        """Yield every column that `find` finds and that is no struct, by its name, in the order of the schema."""
+
+        def below(fields: list[Mapping[str, Any]], above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+            for field in fields:
+                path = (*above, field["name"])
+                inner = _fields(field.get("type"))
+                yield from below(inner, path) if inner else (path,)
+
+        for path in below(self._fields, ()):
+            if (found := self._walk(path)) is not None:
+                yield path, found
 
     def _walk(self, path: tuple[str, ...]) -> TableColumn | None:
         fields, physical = self._fields, []

@@ -6,16 +6,16 @@ of a Delta schema: boolean, byte, short, integer, long, float, double, decimal(p
 timestamp_ntz, binary.
 """
 
-from dataclasses import dataclass
 from typing import Literal as OneOf
 from typing import TypeAlias
+
+import msgspec
 
 Operator: TypeAlias = OneOf["=", "<>", "<", "<=", ">", ">=", "<=>"]
 """`<=>` is null-safe equality: null equals null, and the answer is never null."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A column by its logical name, nested ones by one element a level; names match whatever their case.
 
     `type` is what the predicate says that the column is, None where it says nothing; one that is not the column's own
@@ -26,8 +26,7 @@ class Column:
     type: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(msgspec.Struct, frozen=True):
     """A constant as text that is still to be read as `type`; no text means null, whatever the type."""
 
     text: str | None
@@ -36,8 +35,7 @@ class Literal:
     """Microseconds by which a time may be off, either way: some clients cut what their users wrote."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cast:
+class Cast(msgspec.Struct, frozen=True):
     """A column's value, converted to another type."""
 
     operand: Column
@@ -47,8 +45,7 @@ class Cast:
 Operand: TypeAlias = Column | Cast | Literal
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True):
     """`left operator right`, in the order in which it was written."""
 
     operator: Operator
@@ -56,52 +53,45 @@ class Comparison:
     right: Operand
 
 
-@dataclass(frozen=True, slots=True)
-class In:
+class In(msgspec.Struct, frozen=True):
     """Equality with any of `values`; null as SQL has it."""
 
     operand: Operand
     values: tuple[Literal, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StartsWith:
+class StartsWith(msgspec.Struct, frozen=True):
     """The string begins with `prefix`, case-sensitively."""
 
     operand: Column
     prefix: str
 
 
-@dataclass(frozen=True, slots=True)
-class IsNull:
+class IsNull(msgspec.Struct, frozen=True):
     """The operand is null; never null itself."""
 
     operand: Operand
 
 
-@dataclass(frozen=True, slots=True)
-class And:
+class And(msgspec.Struct, frozen=True):
     """All children, by three-valued logic."""
 
     children: tuple["Expression", ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Or:
+class Or(msgspec.Struct, frozen=True):
     """Any child, by three-valued logic."""
 
     children: tuple["Expression", ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(msgspec.Struct, frozen=True):
     """The opposite; of null, null."""
 
     operand: "Expression"
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(msgspec.Struct, frozen=True):
     """A part that was not understood: it may be true, false or null for any row, and so may its opposite."""
 
 

@@ -4,11 +4,12 @@ A literal becomes a closed interval that holds its value under every reading; no
 cannot be decided. Spark's rules are the ones followed, because Spark is the client that sends most hints.
 """
 
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from math import inf, isinf, nextafter
 from typing import Any
+
+import msgspec
 
 from deltaic.pruning.expressions import Literal
 from deltaic.pruning.values import (
@@ -34,8 +35,7 @@ _FLOAT_DIGITS = 15
 """Decimal digits that survive a trip through a double, in which some writers put decimal statistics."""
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(msgspec.Struct, frozen=True):
     """All values that a literal may stand for, both ends included, on `axis`."""
 
     axis: Axis

@@ -9,8 +9,8 @@ from enum import Enum
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from deltaic import compute as pc
 from deltaic.pruning.column_tests import Facts
 from deltaic.pruning.values import MAX_PRECISION, Axis, ColumnType, partition_point
 

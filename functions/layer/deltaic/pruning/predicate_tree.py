@@ -4,8 +4,10 @@ True stands for a part that excludes no file, False for one that excludes all.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from deltaic.pruning.column_tests import Compare, NoneOf, OneOf, Test
 from deltaic.pruning.columns import TableColumn
@@ -13,23 +15,20 @@ from deltaic.pruning.intervals import Interval
 from deltaic.pruning.values import Axis
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(msgspec.Struct, frozen=True):
     """One test of one column."""
 
     column: TableColumn
     test: Test
 
 
-@dataclass(frozen=True, slots=True)
-class AllOf:
+class AllOf(msgspec.Struct, frozen=True):
     """Every child."""
 
     children: tuple["Node", ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AnyOf:
+class AnyOf(msgspec.Struct, frozen=True):
     """At least one child."""
 
     children: tuple["Node", ...]

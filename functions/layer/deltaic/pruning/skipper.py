@@ -4,11 +4,12 @@ A file is dropped only when no row of it can make the predicate true; whatever c
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from deltaic import compute as pc
 from deltaic.pruning.binding import Binder
 from deltaic.pruning.column_tests import Facts, Verdict, both, either
 from deltaic.pruning.columns import Columns, TableColumn, TableMetadata
@@ -17,7 +18,7 @@ from deltaic.pruning.partition_facts import Raw, values_of_any_shape
 from deltaic.pruning.partition_facts import facts as partition_facts
 from deltaic.pruning.partition_facts import values as values_of
 from deltaic.pruning.predicate_tree import AllOf, AnyOf, Leaf, Node, all_of, any_of, leaves
-from deltaic.pruning.statistics_facts import JsonStatistics, from_structs, named_leaves
+from deltaic.pruning.statistics_facts import JsonStatistics, are_whole, from_structs, named_leaves
 
 _MAX_REMEMBERED: Final = 100_000
 """Distinct partition values whose answers are kept."""
@@ -38,8 +39,6 @@ class Skipper:
         self._columns = tuple(columns)
         self._bound = bound
         self._all_columns = tuple(dict.fromkeys(leaf.column for leaf in leaves(bound)))
-        self._bounds: JsonStatistics | None = None
-        self._json: JsonStatistics | None = None
         table = (metadata.schema_string, tuple(metadata.partition_columns), frozenset(metadata.configuration.items()))
         self._identity = (expression, table)
         self._remembered: dict[int, _Known] = {}
@@ -59,13 +58,16 @@ class Skipper:
         """False when partition values alone decide."""
         return bool(self._columns)
 
+    @property
+    def needs_partition_values(self) -> bool:
+        """False when the predicate is about other columns alone."""
+        return self._partitions is not True or any(column.is_partition for column in self._all_columns)
+
     def by_bounds(self, statistics: pa.StringArray) -> pa.BooleanArray:
         """Decide about row groups by statistics, in JSON, that hold for all their files, partition columns included."""
         if not self._all_columns:
             return _spread(self._bound is not False, len(statistics))
-        if self._bounds is None:
-            self._bounds = JsonStatistics(self._all_columns)
-        facts = self._bounds.facts(statistics)
+        facts = self._of_bounds.facts(statistics)
         return _spread(_evaluate(self._bound, lambda leaf: leaf.test.may_pass(facts[leaf.column])), len(statistics))
 
     def by_partition(self, partition_values: pa.MapArray) -> pa.BooleanArray:
@@ -81,13 +83,24 @@ class Skipper:
         facts = from_structs(stats_parsed, self._columns)
         return self._by_facts(facts, partition_values)
 
+    def is_told_by(self, stats_parsed: pa.StructArray) -> bool:
+        """Tell whether those leaves say everything of these files."""
+        return are_whole(stats_parsed, self._columns)
+
     def by_json_statistics(self, partition_values: pa.MapArray, stats: pa.StringArray) -> pa.BooleanArray:
         """Decide by partition values and the raw statistics; a null or unreadable value keeps the file."""
         if not self._columns:
             return _spread(self._statistics is not False, len(stats))
-        if self._json is None:
-            self._json = JsonStatistics(self._columns)
-        return self._by_facts(self._json.facts(stats), partition_values)
+        return self._by_facts(self._of_files.facts(stats), partition_values)
+
+    @cached_property
+    def _of_bounds(self) -> JsonStatistics:
+        # What reads them takes a while to make, and most predicates have no partition columns.
+        return self._of_files if self._all_columns == self._columns else JsonStatistics(self._all_columns)
+
+    @cached_property
+    def _of_files(self) -> JsonStatistics:
+        return JsonStatistics(self._columns)
 
     def _by_facts(self, facts: dict[TableColumn, Facts], partition_values: pa.MapArray) -> pa.BooleanArray:
         read: dict[str, pa.StringArray | None] = {}
@@ -121,7 +134,7 @@ class Skipper:
 def _spread(verdict: Verdict, count: int) -> pa.BooleanArray:
     if not isinstance(verdict, bool):
         return verdict
-    return pa.repeat(pa.scalar(verdict), count).cast(pa.bool_())
+    return pc.cast(pa.repeat(pa.scalar(verdict), count), pa.bool_())
 
 
 class _Known(NamedTuple):
@@ -139,14 +152,14 @@ class _Known(NamedTuple):
     def verdicts(self, values: pa.StringArray) -> tuple[Verdict, "_Known"]:
         """Return the answers for values, and what is known afterwards."""
         if not len(self.values):
-            encoded = values.dictionary_encode("encode")
-            learned = self._learn(encoded.dictionary.cast(pa.string()))
-            return learned.answers.take(encoded.indices), learned
+            encoded = pc.dictionary_encode(values, "encode")
+            learned = self._learn(pc.cast(encoded.dictionary, pa.string()))
+            return pc.take(learned.answers, encoded.indices), learned
         places = pc.index_in(values, value_set=self.values)
         if not places.null_count:
-            return self.answers.take(places), self
-        learned = self._learn(pc.unique(values.filter(places.is_null())))
-        return learned.answers.take(pc.index_in(values, value_set=learned.values)), learned
+            return pc.take(self.answers, places), self
+        learned = self._learn(pc.unique(pc.filter(values, pc.is_null(places))))
+        return pc.take(learned.answers, pc.index_in(values, value_set=learned.values)), learned
 
     def _learn(self, values: pa.StringArray) -> "_Known":
         answers = _decide(self.node, values.to_pylist(), self.column)

@@ -5,17 +5,19 @@ several makes. A bound that cannot be read is null: it bounds nothing.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from math import inf
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from deltaic import compute as pc
 from deltaic.pruning.values import (
     ANY_ZONE,
     EXACTLY,
     INT64,
+    INTEGER_BITS,
     MAX_PRECISION,
     MICROSECONDS_A_DAY,
     Axis,
@@ -29,6 +31,7 @@ _CUT: Final = 32
 """Characters at which Spark cuts strings by default; nobody is known to cut sooner without appending something."""
 _APPENDED: Final = ("\ufffd", "\U0010ffff", "?")
 """What writers append to a cut maximum, and what became of half a surrogate pair before it."""
+_WHOLE_TIME: Final = len("YYYY-MM-DDThh:mm:ss")
 _LAST: Final = 0x10FFFF
 _SURROGATES: Final = range(0xD800, 0xE000)
 
@@ -81,6 +84,46 @@ def from_json(values: list[Any], type_: ColumnType, *, upper: bool) -> pa.Array 
     return _wholes(values, type_, upper=upper)
 
 
+def exactly(values: list[Any], type_: ColumnType) -> pa.Array | None:
+    """Return what bounds in JSON say in their column's type; null where they cannot be said so, or only by widening.
+
+    None for types without bounds in Delta's statistics, booleans among them. `from_typed` makes of a bound what
+    `from_json` makes of its text; a maximum that was cut stays so.
+    """
+    if type_.axis is None or type_.name == "boolean":
+        return None
+    if type_.axis is Axis.TEXT:
+        return pa.array(values, pa.string())
+    low, high = from_json(values, type_, upper=False), from_json(values, type_, upper=True)
+    if low is None or high is None:
+        return None
+    return in_type(pc.if_else(pc.equal(low, high), low, pa.scalar(None, low.type)), type_)
+
+
+def in_type(points: pa.Array, type_: ColumnType) -> pa.Array:
+    """Return values that lie on a type's axis as Arrow has that type; null where it does not hold them."""
+    nothing = pa.scalar(None, points.type)
+    if type_.name in {"byte", "short", "integer"}:
+        limit = 1 << INTEGER_BITS[type_.name]
+        points = pc.if_else(pc.and_(pc.greater_equal(points, -limit), pc.less(points, limit)), points, nothing)
+    if type_.name == "decimal" and type_.precision < MAX_PRECISION:
+        end = pa.scalar(Decimal(1).scaleb(type_.precision - type_.scale), points.type)
+        points = pc.if_else(pc.less(pc.abs(points), end), points, nothing)
+    kinds = {
+        "byte": pa.int8(),
+        "short": pa.int16(),
+        "integer": pa.int32(),
+        "float": pa.float32(),
+        "boolean": pa.bool_(),
+        "decimal": pa.decimal128(type_.precision or 1, type_.scale),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "timestamp_ntz": pa.timestamp("us"),
+    }
+    if type_.name == "date":
+        return pc.cast(pc.cast(points, pa.int32()), pa.date32())
+    return pc.cast(points, kinds.get(type_.name, points.type))
+
+
 def _named(text: str) -> float | None:
     return {"Infinity": inf, "-Infinity": -inf}.get(text)
 
@@ -102,13 +145,15 @@ def _rounded(value: Decimal | None, scale: int, *, upper: bool) -> Decimal | Non
 def _wholes(values: list[Any], type_: ColumnType, *, upper: bool) -> pa.Array | None:
     if type_.name in {"date", "timestamp", "timestamp_ntz"}:
         kind = {"date": pa.date32(), "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us")}
-        try:
-            return _as_whole(pa.array(values, pa.string()).cast(kind[type_.name]))
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-            read = days if type_.name == "date" else _moment(type_.name, upper=upper)
-            return pa.array([read(v) if v else None for v in values], pa.int64())
+        texts = pa.array(values, pa.string())
+        # Arrow takes a time of which something is missing for one that is whole.
+        if type_.name == "date" or not pc.less(pc.utf8_length(texts), _WHOLE_TIME).true_count:
+            with suppress(pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+                return _as_whole(pc.cast(texts, kind[type_.name]))
+        read = days if type_.name == "date" else _moment(type_.name, upper=upper)
+        return pa.array([read(v) if v else None for v in values], pa.int64())
     if type_.name == "boolean":
-        return pa.array(values, pa.bool_()).cast(pa.int64())
+        return pc.cast(pa.array(values, pa.bool_()), pa.int64())
     return integers(values)
 
 
@@ -136,8 +181,8 @@ def _moment(type_: str, *, upper: bool) -> Callable[[str], int | None]:
 
 def _as_whole(array: pa.Array) -> pa.Array:
     if pa.types.is_date32(array.type):
-        array = array.cast(pa.int32())
-    return array.cast(pa.int64())
+        array = pc.cast(array, pa.int32())
+    return pc.cast(array, pa.int64())
 
 
 def from_typed(array: pa.Array, type_: ColumnType, *, upper: bool) -> pa.Array | None:
@@ -154,25 +199,26 @@ def from_typed(array: pa.Array, type_: ColumnType, *, upper: bool) -> pa.Array |
 def _typed(array: pa.Array, type_: ColumnType, *, upper: bool) -> pa.Array | None:
     stored = array.type
     if type_.axis is Axis.TEXT and (pa.types.is_string(stored) or pa.types.is_large_string(stored)):
-        return _typed_texts(array.cast(pa.string())) if upper else array.cast(pa.string())
+        texts = pc.cast(array, pa.string())
+        return _typed_texts(texts) if upper else texts
     if type_.axis is Axis.DOUBLE and (pa.types.is_floating(stored) or pa.types.is_integer(stored)):
-        numbers = array.cast(pa.float64(), safe=False)
+        numbers = pc.cast(array, pa.float64(), safe=False)
         if type_.name == "float":
-            numbers = numbers.cast(pa.float32(), safe=False).cast(pa.float64())
+            numbers = pc.cast(pc.cast(numbers, pa.float32(), safe=False), pa.float64())
         return pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.float64()), numbers)
     if type_.axis is Axis.DECIMAL and (pa.types.is_decimal(stored) or pa.types.is_integer(stored)):
-        return array.cast(pa.decimal128(MAX_PRECISION, type_.scale))
+        return pc.cast(array, pa.decimal128(MAX_PRECISION, type_.scale))
     if type_.name == "boolean" and pa.types.is_boolean(stored):
-        return array.cast(pa.int64())
+        return pc.cast(array, pa.int64())
     if type_.name in {"byte", "short", "integer", "long"} and pa.types.is_integer(stored):
-        return array.cast(pa.int64())
+        return pc.cast(array, pa.int64())
     if type_.name == "date" and pa.types.is_date32(stored):
         return _as_whole(array)
     if type_.name == "timestamp_ntz" and pa.types.is_date32(stored):
-        return _as_whole(array.cast(pa.timestamp("us")))
+        return _as_whole(pc.cast(array, pa.timestamp("us")))
     if type_.name in {"timestamp", "timestamp_ntz"} and pa.types.is_timestamp(stored) and stored.unit in {"us", "ms"}:
         # Nanoseconds may come from INT96, where far dates have wrapped around.
-        return _as_whole(array.cast(pa.timestamp("us", stored.tz)))
+        return _as_whole(pc.cast(array, pa.timestamp("us", stored.tz)))
     return None
 
 

@@ -7,12 +7,13 @@ without a zone) or nothing at all: pruning then keeps the file.
 import re
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date
 from decimal import Context, Decimal
 from enum import Enum
 from math import inf, isnan
 from typing import Final
+
+import msgspec
 
 
 class Axis(Enum):
@@ -51,8 +52,7 @@ MAX_TEXT: Final = 128
 """Characters of a number, date or time that are worth parsing."""
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnType:
+class ColumnType(msgspec.Struct, frozen=True):
     """A type of a Delta schema; names without an axis (binary, array, variant) can be tested for null only."""
 
     name: str

@@ -4,12 +4,12 @@ Names, numbers and the shape of predicates enter; tokens, URLs, credentials and 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+import msgspec
 
-@dataclass(slots=True)
-class Tally:
+
+class Tally(msgspec.Struct):
     """What is counted while the lines of an answer are made: what was signed for whoever asked.
 
     Of an answer that was broken off it counts what was made, of which some lines may not have been taken.
@@ -52,12 +52,11 @@ def stamp(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y%m%dT%H%M%SZ}"
 
 
-@dataclass(slots=True)
-class Access:
+class Access(msgspec.Struct):
     """One request's notes."""
 
-    tally: Tally = field(default_factory=Tally)
-    _noted: dict[str, object] = field(default_factory=dict)
+    tally: Tally = msgspec.field(default_factory=Tally)
+    _noted: dict[str, object] = msgspec.field(default_factory=dict)
 
     def note(self, **facts: object) -> None:
         """Remember facts by the names that the log gives them; what is None says nothing."""

@@ -1,8 +1,9 @@
 """What an NDJSON answer consists of: what describes it, its lines, and how it ends if it breaks."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from deltaic.errors import DeltaicError
 from deltaic.protocol import lines
@@ -22,8 +23,7 @@ _BROKEN = b"!aborted: the answer is not complete; ask again\n"
 """A last line that is no JSON: the Python client takes an answer that ends cleanly in the middle for a whole one."""
 
 
-@dataclass(frozen=True, slots=True)
-class AskedHeaders:
+class AskedHeaders(msgspec.Struct, frozen=True):
     """The headers of a request that shape its answer, as sent; each endpoint reads them when it is their turn."""
 
     capabilities: str | None
@@ -40,8 +40,7 @@ class AskedHeaders:
         return ResponseOptions(capabilities, file_id_hash(self.file_id_hash), paged, self.statistics)
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseOptions:
+class ResponseOptions(msgspec.Struct, frozen=True):
     """What the headers of a request ask of its answer."""
 
     capabilities: Capabilities
@@ -75,8 +74,7 @@ class Weight(NamedTuple):
     gzipped: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """Lines in chunks, and what describes them."""
 
     version: int

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 from deltaic.sharing.access import Access
 
 
@@ -17,8 +19,7 @@ class Caller:
     """What the access log is told of the request."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableName:
+class TableName(msgspec.Struct, frozen=True):
     """A table as the request spells it; comparisons ignore case, messages repeat this spelling."""
 
     share: str

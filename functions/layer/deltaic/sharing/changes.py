@@ -4,8 +4,9 @@ Both walk the commits of the range in order (`ranges`); they differ in which act
 metadata heads the answer, and in how the range is spelled and refused.
 """
 
-from dataclasses import dataclass
 from typing import Self
+
+import msgspec
 
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.snapshot import Snapshot
@@ -75,8 +76,7 @@ def list_changes(
         return asked.range(log, head, (start, end), latest, feed=True, historical_metadata=historical).answer()
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(msgspec.Struct, frozen=True):
     """A request for a range of either kind, and where its page token says that it goes on."""
 
     sharing: Sharing

@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from deltaic.catalog.items import Storage, Table
 from deltaic.catalog.reader import CatalogReader
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
     from deltaic.delta.store import TableStore
 
 
-@dataclass(frozen=True, slots=True)
-class Sharing:
+class Sharing(msgspec.Struct, frozen=True):
     """One process's means; made once, in `http.runtime`."""
 
     catalog: CatalogReader
@@ -102,8 +102,7 @@ class Sharing:
         return urls
 
 
-@dataclass(frozen=True, slots=True)
-class SharedTable:
+class SharedTable(msgspec.Struct, frozen=True):
     """A table as one recipient may see it."""
 
     caller: Caller

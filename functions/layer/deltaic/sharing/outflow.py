@@ -1,14 +1,14 @@
 """Counts what has left of one answer, for those who decide how much more of it is made."""
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 _RESERVE_BYTES: Final = 4096
 """Room for the head of the response, the last line with its tokens, and what gzip adds to what it cannot pack."""
 
 
-@dataclass(slots=True)
-class Outflow:
+class Outflow(msgspec.Struct):
     """One answer on its way: who makes its lines counts them here, and http what has become of them."""
 
     page_bytes: int = 0

@@ -6,11 +6,11 @@ files were deleted, and which. So the server reads the vectors of the files that
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any, Final, cast
 
 import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 
 from deltaic.delta.actions import Add, Remove
 from deltaic.delta.deletion_vectors import DeletionVector, file_path, framed_range, inline

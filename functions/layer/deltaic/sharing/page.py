@@ -2,13 +2,14 @@
 
 from collections.abc import Generator, Hashable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from itertools import repeat
 from typing import Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 
+from deltaic import compute as pc
 from deltaic.delta.scan.file_batches import FileBatch, Position
 from deltaic.delta.scan.partition_codes import partition_codes
 from deltaic.protocol.continuations import ResumePoint
@@ -120,7 +121,7 @@ class _Last(NamedTuple):
 def _partitions(files: pa.RecordBatch) -> Iterator[Hashable]:
     """Yield the partition of each file: its values, whatever their order."""
     column = files.column("partitionValues")
-    found = partition_codes(column, column.is_valid()) if not column.null_count else None
+    found = partition_codes(column, pc.is_valid(column)) if not column.null_count else None
     if found is None:
         return (frozenset(pairs or ()) for pairs in column.to_pylist())
     distinct = [frozenset(pairs) for pairs in found.distinct.to_pylist()]
@@ -137,7 +138,7 @@ def _some(batch: FileBatch, places: Sequence[int]) -> FileBatch:
         return replace(batch, files=batch.files.slice(0, count), rows=rows)
     chosen = pa.array(places, pa.uint64())
     return replace(
-        batch, files=batch.files.take(chosen), rows=chosen if batch.rows is None else batch.rows.take(chosen)
+        batch, files=pc.take(batch.files, chosen), rows=chosen if batch.rows is None else pc.take(batch.rows, chosen)
     )
 
 

@@ -1,7 +1,6 @@
 """Decides what a range of versions answers: which lines each commit has, where a page ends, what is refused first."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
@@ -36,8 +35,7 @@ Decoded they take about twice as much.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Commit:
+class _Commit(msgspec.Struct, frozen=True):
     """A commit, and what the version before says of files that it removes."""
 
     commit: CommitChanges
@@ -50,8 +48,7 @@ class _Commit:
     """As in `Sight`, of that metadata and of the one before, which removed files have their partition values by."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Keys:
+class _Keys(msgspec.Struct, frozen=True):
     """What an answer is signed with and bound to, at hand before its first line."""
 
     urls: TableUrls
@@ -62,8 +59,7 @@ class _Keys:
     partition_columns: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
+class Range(msgspec.Struct, frozen=True, kw_only=True):
     """One page of the changes of a range of versions."""
 
     sharing: Sharing

@@ -5,8 +5,9 @@ describes files goes through the `Sight` of the version that it speaks of; token
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from deltaic.protocol.tokens import checksum
 
@@ -14,13 +15,12 @@ if TYPE_CHECKING:
     from deltaic.partition_filters.conditions import PartitionFilter
 
 
-@dataclass(frozen=True, slots=True)
-class Rights:
+class Rights(msgspec.Struct, frozen=True):
     """What a recipient may see of a table, whatever its version; without arguments: all of it."""
 
     filters: "tuple[PartitionFilter, ...]" = ()
     """A file leaves if all of them keep it."""
-    properties: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = msgspec.field(default_factory=dict)
     """The recipient's."""
     hidden: frozenset[str] = frozenset()
     """Columns that it does not see, in lower case."""

@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from deltaic import compute as pc
 from deltaic.delta.actions import Metadata, Protocol
 from deltaic.delta.checksum import Totals
 from deltaic.delta.features import partition_values_in_files
@@ -26,8 +25,7 @@ _UNTOLD: Final = {"delta.generationExpression", "delta.identity.highWaterMark"}
 _PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
+class Sight(msgspec.Struct, frozen=True):
     """What a recipient sees of one version."""
 
     metadata: Metadata
@@ -54,8 +52,7 @@ class Sight:
         return snapshot.totals(self.narrowing(None), files_follow=files_follow)
 
 
-@dataclass(frozen=True, slots=True)
-class _Narrowed:
+class _Narrowed(msgspec.Struct, frozen=True):
     """Implements `deltaic.delta.file_filter.FileFilter`: what may be seen, and of that what hints ask for."""
 
     kept: "Evaluated"
@@ -69,10 +66,14 @@ class _Narrowed:
     def needs_statistics(self) -> bool:
         return self.pruning is not None and self.pruning.needs_statistics
 
+    @property
+    def needs_partition_values(self) -> bool:
+        return True
+
     def by_bounds(self, statistics: pa.StringArray) -> pa.BooleanArray:
-        # What may be seen is decided by values, never by bounds.
-        everything = pa.repeat(pa.scalar(True), len(statistics)).cast(pa.bool_())  # noqa: FBT003 -- the value
-        return everything if self.pruning is None else self.pruning.by_bounds(statistics)
+        # They spare row groups that hold nothing that is seen; what is seen of the others, values decide.
+        seen = self.kept.by_bounds(statistics)
+        return seen if self.pruning is None else pc.and_(seen, self.pruning.by_bounds(statistics))
 
     def by_partition(self, partition_values: pa.MapArray) -> pa.BooleanArray:
         seen = self.kept.mask(partition_values)
@@ -85,6 +86,10 @@ class _Narrowed:
     def by_typed_statistics(self, partition_values: pa.MapArray, stats_parsed: pa.StructArray) -> pa.BooleanArray:
         assert self.pruning is not None  # noqa: S101 -- needs_statistics
         return self.pruning.by_typed_statistics(partition_values, stats_parsed)
+
+    def is_told_by(self, stats_parsed: pa.StructArray) -> bool:
+        assert self.pruning is not None  # noqa: S101 -- needs_statistics
+        return self.pruning.is_told_by(stats_parsed)
 
     def by_json_statistics(self, partition_values: pa.MapArray, stats: pa.StringArray) -> pa.BooleanArray:
         assert self.pruning is not None  # noqa: S101 -- needs_statistics

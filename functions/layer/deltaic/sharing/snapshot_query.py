@@ -2,9 +2,10 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import Final
+
+import msgspec
 
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.scan.file_batches import FileBatch, Position
@@ -43,8 +44,7 @@ SAMPLE_BYTES: Final = 32 << 20
 """The most bytes of lines that are held before the first of them leaves."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Files:
+class _Files(msgspec.Struct, frozen=True):
     """The files of an answer and what they are signed with, at hand before its first line."""
 
     page: Page
@@ -58,8 +58,7 @@ class _Files:
     """What the page must fit; None where it may not end unless it was asked to."""
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotQuery:
+class SnapshotQuery(msgspec.Struct, frozen=True):
     """One page of the files of one version."""
 
     sharing: Sharing

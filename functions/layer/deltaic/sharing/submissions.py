@@ -6,8 +6,9 @@ asks for the result gets what the query itself would have answered then (decisio
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from deltaic.catalog.queries import Query
 from deltaic.protocol import lines

@@ -1,9 +1,10 @@
 """The address of a storage: its scheme, host and path, for AWS S3 and for S3-compatible stores."""
 
 import re
-from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import urlsplit
+
+import msgspec
 
 from deltaic.addresses import DEFAULT_PORTS, web_address
 
@@ -21,8 +22,7 @@ _DNS_SUFFIXES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class StorageConfig:
+class StorageConfig(msgspec.Struct, frozen=True):
     """One storage: AWS S3 in a region, or an S3-compatible store at an endpoint, and who reads it."""
 
     region: str = "us-east-1"

@@ -8,9 +8,10 @@ outside the root and the table's auxiliary locations is refused: the log's autho
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 from urllib.parse import quote, unquote_to_bytes
+
+import msgspec
 
 from deltaic.errors import InvalidParameter, TableUnreadable, UnsupportedOperation
 
@@ -64,8 +65,7 @@ class ObjectName(tuple[str, str]):
         return self[1]
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(msgspec.Struct, frozen=True):
     """A folder in a bucket; `prefix` has no slash at either end and is empty for the whole bucket."""
 
     bucket: str
@@ -110,8 +110,7 @@ class Location:
         return self.bucket == name.bucket and name.key.startswith(self.key_prefix) and name.key != self.key_prefix
 
 
-@dataclass(frozen=True, slots=True)
-class TableLocations:
+class TableLocations(msgspec.Struct, frozen=True):
     """The root of a table and the other locations that its log may point into."""
 
     root: Location
@@ -174,7 +173,8 @@ class TableLocations:
         each must be resolved on its own. Raises what `resolve` raises.
         """
         import pyarrow as pa
-        import pyarrow.compute as pc
+
+        from deltaic import compute as pc
 
         if not len(paths):
             return []

@@ -12,8 +12,9 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from deltaic.aws_codes import DENIED, THROTTLED
 from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unavailable, UnsupportedOperation
@@ -42,8 +43,7 @@ _SKEWED = ("Signature expired", "Signature not yet current")
 """How AWS says that the clock of whoever signed is wrong: the code is that of a wrong key."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(msgspec.Struct, frozen=True):
     credentials: Credentials
     renew_at: float
 

@@ -125,8 +125,7 @@ class UrlSigner:
     def lines(self, head: bytes, paths: Sequence[bytes], *tails: bytes | Sequence[bytes]) -> bytes:
         """Return `head + URL + tails` for every path, joined at once: the hot path of an NDJSON answer.
 
-        Each of `tails` is the same for all lines, or one for each. Chunks of about 512 lines are fastest: more memory
-        costs more than fewer calls save.
+        Each of `tails` is the same for all lines, or one for each.
         """
         count, width = len(paths), 4 + len(tails)
         pieces: list[bytes] = [b""] * (width * count)

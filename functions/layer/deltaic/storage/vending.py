@@ -7,8 +7,9 @@ policy is built as JSON, and IAM's wildcards in a folder's name are written so t
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from deltaic.errors import InvalidParameter, UnsupportedOperation
 from deltaic.storage.credentials import Credentials
@@ -25,8 +26,7 @@ _LONGEST_POLICY = 2048
 _LITERAL = str.maketrans({"*": "${*}", "?": "${?}", "$": "${$}"})
 
 
-@dataclass(frozen=True, slots=True)
-class TableCredentials:
+class TableCredentials(msgspec.Struct, frozen=True):
     """Temporary credentials for one location; they end when STS says so."""
 
     location: Location

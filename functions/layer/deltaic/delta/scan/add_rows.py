@@ -1,14 +1,15 @@
 """The `add` rows of a checkpoint as batches of FILE_SCHEMA, whatever types their writer chose."""
 
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from deltaic import compute as pc
 from deltaic.delta.scan.file_batches import DELETION_VECTOR, FILE_SCHEMA
 
 OUTPUT_LEAVES: Final = tuple(f"add.{field.name}" for field in FILE_SCHEMA)
 """The columns of a checkpoint that a file list needs."""
+PARTITION_VALUES: Final = FILE_SCHEMA.field("partitionValues").type
 
 
 def add_paths(add: pa.StructArray) -> tuple[pa.StringArray, pa.BooleanArray | None]:
@@ -17,8 +18,8 @@ def add_paths(add: pa.StructArray) -> tuple[pa.StringArray, pa.BooleanArray | No
     Writers differ in whether the fields of an absent struct are null or, declared required, empty.
     """
     paths = cast("pa.StringArray", _as(child(add, "path"), pa.string(), len(add)))
-    present = add.is_valid() if add.null_count else None
-    return paths, both(present, paths.is_valid() if paths.null_count else None)
+    present = pc.is_valid(add) if add.null_count else None
+    return paths, both(present, pc.is_valid(paths) if paths.null_count else None)
 
 
 def child(parent: pa.StructArray | pa.RecordBatch, name: str) -> pa.Array | None:
@@ -32,8 +33,32 @@ def child(parent: pa.StructArray | pa.RecordBatch, name: str) -> pa.Array | None
 
 def partition_values(add: pa.StructArray) -> pa.MapArray:
     """Return the partition values of the rows as `map<string,string>`."""
-    kind = FILE_SCHEMA.field("partitionValues").type
-    return cast("pa.MapArray", _as(child(add, "partitionValues"), kind, len(add)))
+    return as_texts(child(add, "partitionValues"), len(add))
+
+
+def coded_partition_values(add: pa.StructArray) -> pa.MapArray:
+    """Return the partition values of the rows, text in codes where it was read so."""
+    maps = child(add, "partitionValues")
+    return maps if isinstance(maps, pa.MapArray) and _is_coded(maps) else as_texts(maps, len(add))
+
+
+def as_texts(maps: pa.Array | None, rows: int) -> pa.MapArray:
+    """Return partition values as `map<string,string>`, of text in codes and of other types."""
+    if isinstance(maps, pa.MapArray) and _is_coded(maps):
+        # Not by a cast of the whole, which ends the process where the codes stand for bytes.
+        whole: Any = pc.take(maps, pa.array(range(rows), pa.int64())) if maps.offset else maps
+        keys, items = (pc.cast(pc.dictionary_decode(side), pa.string()) for side in (whole.keys, whole.items))
+        return pa.MapArray.from_arrays(whole.offsets, keys, items, mask=pc.is_null(whole))
+    return cast("pa.MapArray", _as(maps, PARTITION_VALUES, rows))
+
+
+def _is_coded(maps: pa.MapArray) -> bool:
+    return isinstance(maps.keys, pa.DictionaryArray) and isinstance(maps.items, pa.DictionaryArray)
+
+
+def no_partition_values(rows: int) -> pa.MapArray:
+    """Return partition values that are not known."""
+    return cast("pa.MapArray", pa.nulls(rows, PARTITION_VALUES))
 
 
 def deletion_vectors(add: pa.StructArray) -> pa.StructArray | None:
@@ -47,7 +72,7 @@ def deletion_vectors(add: pa.StructArray) -> pa.StructArray | None:
         return None
     fields = [_as(child(vector, field.name), field.type, len(vector)) for field in DELETION_VECTOR]
     absent = pc.or_(pc.is_null(kind), pc.is_null(vector))
-    return pa.StructArray.from_arrays(fields, fields=list(DELETION_VECTOR), mask=absent)
+    return _structs(fields, DELETION_VECTOR, absent)
 
 
 def parsed_statistics(add: pa.StructArray, zoned: frozenset[str]) -> pa.StructArray | None:
@@ -62,13 +87,20 @@ def with_zones(structs: pa.StructArray, path: str, zoned: frozenset[str]) -> pa.
     if not fields:
         return structs
     children = [_with_zone(structs.field(at), f"{path}.{name}", zoned) for at, name in enumerate(fields)]
-    return pa.StructArray.from_arrays(children, names=fields, mask=structs.is_null())
+    kinds = pa.struct([pa.field(name, child.type) for name, child in zip(fields, children, strict=True)])
+    return _structs(children, kinds, pc.is_null(structs))
+
+
+def _structs(children: list[pa.Array], kind: pa.StructType, absent: pa.BooleanArray) -> pa.StructArray:
+    """As `StructArray.from_arrays` with a mask, which imports `pyarrow.compute` for it."""
+    present = pc.invert(absent).buffers()[1]
+    return cast("pa.StructArray", pa.Array.from_buffers(kind, len(absent), [present], children=children))
 
 
 def _with_zone(array: pa.Array, path: str, zoned: frozenset[str]) -> pa.Array:
     kind = array.type
     if pa.types.is_timestamp(kind) and path in zoned:
-        return array.cast(pa.timestamp(kind.unit, "UTC"))
+        return pc.cast(array, pa.timestamp(kind.unit, "UTC"))
     return with_zones(array, path, zoned) if isinstance(array, pa.StructArray) else array
 
 
@@ -101,4 +133,4 @@ def both(first: pa.BooleanArray | None, second: pa.BooleanArray | None) -> pa.Bo
 def _as(array: pa.Array | None, wanted: pa.DataType, length: int) -> pa.Array:
     if array is None:
         return pa.nulls(length, wanted)
-    return array if array.type == wanted else array.cast(wanted)
+    return array if array.type == wanted else pc.cast(array, wanted)

@@ -4,14 +4,14 @@ A part is a Parquet file, or the adds that stand in a manifest in JSON. Which of
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from typing import Any
 
+import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from deltaic import compute as pc
 from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.scan.add_rows import child
 from deltaic.delta.scan.parquet_file import FOOTER, Cursor, ParquetFile
@@ -20,8 +20,7 @@ from deltaic.delta.store import TableStore
 from deltaic.delta.unreadable import reading
 
 
-@dataclass
-class ParquetPart:
+class ParquetPart(msgspec.Struct, dict=True):
     """A Parquet file that may hold add rows."""
 
     store: TableStore
@@ -34,7 +33,7 @@ class ParquetPart:
     """Bytes to ask for at first, from the end of the file."""
     summary: PartSummary | None = None
     """What the log tells of it."""
-    _opened: ParquetFile | None = field(default=None, init=False)
+    _opened: ParquetFile | None = None
 
     @property
     def file(self) -> ParquetFile:
@@ -120,12 +119,11 @@ class ParquetPart:
                         if column is not None and column.null_count < len(column):
                             if not pa.types.is_struct(column.type):
                                 raise ValueError(f"{kind} is no struct")
-                            actions[kind] += column.drop_null().to_pylist()
+                            actions[kind] += pc.drop_null(column).to_pylist()
         return actions
 
 
-@dataclass(frozen=True)
-class LinesPart:
+class LinesPart(msgspec.Struct, frozen=True, dict=True):
     """The adds that stand in a JSON manifest itself."""
 
     files: pa.RecordBatch

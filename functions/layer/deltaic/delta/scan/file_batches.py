@@ -1,8 +1,8 @@
 """The shape in which live files travel from the log to the wire: Arrow batches of one schema, and where they stand."""
 
-from dataclasses import dataclass
 from typing import NamedTuple, Self
 
+import msgspec
 import pyarrow as pa
 
 DELETION_VECTOR = pa.struct(
@@ -48,8 +48,7 @@ class Position(NamedTuple):
     row: int
 
 
-@dataclass(frozen=True, slots=True)
-class FileBatch:
+class FileBatch(msgspec.Struct, frozen=True):
     """Some live files, and where they stand."""
 
     files: pa.RecordBatch

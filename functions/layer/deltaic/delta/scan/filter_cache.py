@@ -5,12 +5,13 @@ every version that stands on that checkpoint. A filter that keeps many rows of a
 """
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
+from msgspec.structs import replace
 
+from deltaic import compute as pc
 from deltaic.delta.scan.file_batches import FileBatch
 from deltaic.delta.scan.row_group_cache import PartCache
 
@@ -18,8 +19,7 @@ _MOST_ROWS: Final = 4096
 """Of a row group: a batch."""
 
 
-@dataclass(frozen=True, slots=True)
-class FilterCache:
+class FilterCache(msgspec.Struct, frozen=True):
     """What one filter chose from one part."""
 
     cache: PartCache
@@ -81,5 +81,5 @@ def _joined(batches: Sequence[FileBatch]) -> FileBatch:
 
 
 def _rows_in_group(batch: FileBatch) -> pa.UInt64Array:
-    rows = pa.array(range(batch.files.num_rows), pa.uint64()) if batch.rows is None else batch.rows.cast(pa.uint64())
-    return pc.add(rows, pa.scalar(batch.start.row, pa.uint64()))
+    rows = pa.array(range(batch.files.num_rows), pa.uint64()) if batch.rows is None else batch.rows
+    return pc.add(pc.cast(rows, pa.uint64()), pa.scalar(batch.start.row, pa.uint64()))

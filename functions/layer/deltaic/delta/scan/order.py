@@ -8,12 +8,13 @@ is refused when it is gone, and starts at its own row group.
 """
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Final, Protocol
 
+import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
+from msgspec.structs import replace
 
+from deltaic import compute as pc
 from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.scan.add_rows import both, replace_column
 from deltaic.delta.scan.checkpoint_parts import LinesPart, ParquetPart, Part, bounded_groups
@@ -22,6 +23,9 @@ from deltaic.delta.scan.filter_cache import FilterCache, from_row
 from deltaic.delta.scan.parquet_scan import ParquetScan
 from deltaic.delta.scan.row_group_cache import RowGroupCache
 from deltaic.delta.scan.stats_json import json_statistics
+
+_FIRST_ROWS: Final = 1024
+"""Rows that are decoded at a time where a few row groups are read: the first line waits for no more."""
 
 
 class LaterCommits(Protocol):
@@ -37,8 +41,7 @@ class LaterCommits(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Scan:
+class Scan(msgspec.Struct, frozen=True):
     """What one reading of a version looks for, and in what."""
 
     later: LaterCommits
@@ -72,14 +75,15 @@ class Scan:
             mask = None if later is None else later.unmentioned(batch["path"], batch["deletionVector"])
             if self.wanted is not None:
                 mask = both(mask, self.wanted.by_partition(batch["partitionValues"]))
-            yield from self._finish(batch, mask, None, start._replace(row=at))
+            yield from self._finish(batch, mask, None, start._replace(row=at), is_final=False)
 
     def _in_parquet(
         self, part: ParquetPart, groups: Sequence[int], start: Position, *, few: bool
     ) -> Iterator[FileBatch]:
         """Read from these row groups; `few` says that bounds have chosen them, so that most hold what is wanted."""
         cache = self.cache.of(self.table, part.identity)
-        scan = ParquetScan(part, self.wanted, self.batch_rows, cache, at_once=few)
+        batch_rows = min(self.batch_rows, _FIRST_ROWS) if few else self.batch_rows
+        scan = ParquetScan(part, self.wanted, batch_rows, cache, at_once=few)
         if self.wanted is None or not cache.has_room:
             yield from self._read(scan, groups, start, self.later)
             return
@@ -106,42 +110,48 @@ class Scan:
                 if later is not None:
                     mask = both(mask, later.unmentioned(files["path"], files["deletionVector"]))
                 here = start._replace(row_group=rows.row_group, row=rows.start + at)
-                yield from self._finish(files, mask, parsed, here)
+                yield from self._finish(files, mask, parsed, here, is_final=rows.is_final)
 
     def _live(self, batch: FileBatch) -> Iterator[FileBatch]:
         """Drop what later commits mention from what the filter has kept; no batch longer than asked."""
         mask = self.later.unmentioned(batch.files["path"], batch.files["deletionVector"])
         if mask is not None:
-            rows = pc.indices_nonzero(mask) if batch.rows is None else batch.rows.filter(mask)
-            batch = replace(batch, files=batch.files.filter(mask), rows=rows)
+            rows = pc.indices_nonzero(mask) if batch.rows is None else pc.filter(batch.rows, mask)
+            batch = replace(batch, files=pc.filter(batch.files, mask), rows=rows)
         for at in range(0, batch.files.num_rows, self.batch_rows):
             yield batch.slice(at, self.batch_rows)
 
     def _finish(
-        self, files: pa.RecordBatch, mask: pa.BooleanArray | None, parsed: pa.StructArray | None, start: Position
+        self,
+        files: pa.RecordBatch,
+        mask: pa.BooleanArray | None,
+        parsed: pa.StructArray | None,
+        start: Position,
+        *,
+        is_final: bool,
     ) -> Iterator[FileBatch]:
-        """Drop the rows that a mask leaves out, ask the filter about JSON statistics, and place the rest."""
+        """Drop what a mask leaves out, ask about JSON unless the mask is the last word, and place the rest."""
         looked_at = files.num_rows
         rows: pa.UInt64Array | None = None
         if mask is not None and mask.true_count < looked_at:
             rows = pc.indices_nonzero(mask)
-            files = files.filter(mask)
-            parsed = None if parsed is None else parsed.filter(mask)
+            files = pc.filter(files, mask)
+            parsed = None if parsed is None else pc.filter(parsed, mask)
         if parsed is not None:
             files = _with_statistics(files, parsed)
-        if self.wanted is not None and self.wanted.needs_statistics and files.num_rows:
+        if self.wanted is not None and self.wanted.needs_statistics and not is_final and files.num_rows:
             verdict = self.wanted.by_json_statistics(files["partitionValues"], files["stats"])
             if verdict.true_count < files.num_rows:
-                rows = pc.indices_nonzero(verdict) if rows is None else rows.filter(verdict)
-                files = files.filter(verdict)
+                rows = pc.indices_nonzero(verdict) if rows is None else pc.filter(rows, verdict)
+                files = pc.filter(files, verdict)
         if files.num_rows:
             yield FileBatch(files, start, looked_at, rows)
 
 
 def _with_statistics(files: pa.RecordBatch, parsed: pa.StructArray) -> pa.RecordBatch:
     """Fill in JSON statistics, from the struct, for the files that have none."""
-    missing = files["stats"].is_null()
+    missing = pc.is_null(files["stats"])
     if not missing.true_count:
         return files
-    rebuilt = json_statistics(parsed.filter(missing))
+    rebuilt = json_statistics(pc.filter(parsed, missing))
     return replace_column(files, "stats", pc.replace_with_mask(files["stats"], missing, rebuilt))

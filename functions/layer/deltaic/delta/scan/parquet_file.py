@@ -134,15 +134,18 @@ class ParquetFile:
         """Keep fetched blocks for the next call of `fetch`, which is about to ask for them."""
         self._lent = blocks
 
-    def open_reader(self, blocks: Blocks, *, buffered: bool = False) -> ParquetReader:
-        """Return pyarrow's reader over these blocks; the footer is parsed once only."""
-        return self._opened(blocks, self.footer, buffered=buffered)
+    def open_reader(self, blocks: Blocks, *, buffered: bool = False, coded: Sequence[int] = ()) -> ParquetReader:
+        """Return pyarrow's reader over these blocks; the footer is parsed once only. For `coded` see Cursor."""
+        return self._opened(blocks, self.footer, buffered=buffered, coded=coded)
 
-    def _opened(self, blocks: Blocks, footer: FileMetaData | None, *, buffered: bool = False) -> ParquetReader:
+    def _opened(
+        self, blocks: Blocks, footer: FileMetaData | None, *, buffered: bool = False, coded: Sequence[int] = ()
+    ) -> ParquetReader:
         reader = ParquetReader()
         reader.open(
             RangeFile(self._store, self._path, self.size, blocks),
             metadata=footer,
+            read_dictionary=coded or None,
             buffer_size=_PIECE if buffered else 0,
             pre_buffer=False,
             coerce_int96_timestamp_unit="us",
@@ -167,6 +170,11 @@ class ParquetFile:
                 if whole or chunk.total_compressed_size <= _PIECE:
                     ranges.append((first, first + chunk.total_compressed_size))
         return ranges
+
+    def spans(self, groups: Sequence[int], leaves: Sequence[int]) -> list[tuple[int, int]]:
+        """Return for each row group where these column chunks lie, with what lies between them."""
+        found = [self.ranges([group], leaves) for group in groups]
+        return [(min(ranges)[0], max(end for _, end in ranges)) for ranges in found]
 
     def fetch(self, ranges: Sequence[tuple[int, int]], known: Blocks = NOTHING) -> Blocks:
         """Return these ranges, by at most one call to the store, which is not asked for what is in memory or known."""
@@ -196,8 +204,11 @@ class ParquetFile:
 class Cursor:
     """One reading pass over fetched blocks of a Parquet file; not for several threads."""
 
-    def __init__(self, parquet: ParquetFile, blocks: Blocks, *, buffered: bool = False) -> None:
-        self._reader = parquet.open_reader(blocks, buffered=buffered)
+    def __init__(
+        self, parquet: ParquetFile, blocks: Blocks, *, buffered: bool = False, coded: Sequence[int] = ()
+    ) -> None:
+        """Open the pass; leaves of text that are `coded` come as dictionary arrays, as they are mostly stored."""
+        self._reader = parquet.open_reader(blocks, buffered=buffered, coded=coded)
 
     def batches(self, group: int, leaves: Sequence[int], rows: int = _NARROW_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a row group in order, `rows` at a time; by default as many as suit narrow columns."""

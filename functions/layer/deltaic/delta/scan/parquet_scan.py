@@ -8,12 +8,12 @@ a row group, as a page does, is kept where it stands: rows of a row group can be
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from deltaic import compute as pc
 from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.scan.add_rows import OUTPUT_LEAVES, add_paths, deletion_vectors, file_batch, parsed_statistics
 from deltaic.delta.scan.checkpoint_parts import ParquetPart
@@ -27,8 +27,7 @@ _WINDOW: Final = 16 << 20
 """Bytes fetched at a time where row groups are small."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(msgspec.Struct, frozen=True):
     """How one row group is read."""
 
     number: int
@@ -37,6 +36,8 @@ class _Plan:
     """Whether JSON statistics are made of typed ones."""
     chosen: pa.BooleanArray | None
     """Which rows the filter chose; None for all."""
+    is_final: bool
+    """Whether it has no more to say of them."""
     kept: tuple[Rows, ...] | None
     cursor: RowGroupCursor | None
     """Where an earlier reading was broken off."""
@@ -56,7 +57,7 @@ class ParquetScan:
         self._cache = cache
         self._at_once = at_once
         self._ahead: Blocks = []
-        """Column chunks that were fetched at once."""
+        """What was fetched at once."""
 
     @property
     def _file(self) -> ParquetFile:
@@ -67,9 +68,10 @@ class ParquetScan:
 
         A batch may begin before that row.
         """
-        if self._at_once and any(self._cache.rows(group) is None for group in groups):
-            self._fetch_ahead(groups)
-        plans = self._plans(groups, first_group, first_row)
+        selection = None if self._wanted is None else Selection(self._part, self._wanted, groups, self._cache)
+        if selection is not None and self._at_once and any(self._cache.rows(group) is None for group in groups):
+            self._fetch_ahead(groups, selection)
+        plans = self._plans(groups, first_group, first_row, selection)
         windows = self._windows(plans)
         with ThreadPoolExecutor(1, "read-ahead") as reader:
             window: Sequence[_Plan] | None = next(windows, None)
@@ -91,25 +93,23 @@ class ParquetScan:
                             fetched = reader.submit(self._fetch, following or ())
                 window = following if fetched is not None else next(windows, None)
 
-    def _fetch_ahead(self, groups: Sequence[int]) -> None:
-        """Fetch whole row groups, unless they are large: what a filter looks at lies between what is read for it."""
+    def _fetch_ahead(self, groups: Sequence[int], selection: Selection) -> None:
+        """Fetch what a filter looks at with what is read for it and what lies between, unless that is much."""
         with reading(self._part.path):
-            everything = range(self._file.footer.num_columns)
-            spans = [self._file.ranges([group], everything) for group in groups]
-            whole = [(min(span)[0], max(end for _, end in span)) for span in spans]
-            if sum(end - start for start, end in whole) <= _WINDOW:
-                self._ahead = self._file.fetch(whole)
+            spans = self._file.spans(groups, [*selection.leaves, *self._file.leaves(*OUTPUT_LEAVES)])
+            if sum(end - start for start, end in spans) <= _WINDOW:
+                self._ahead = self._file.fetch(spans)
+                selection.lend(self._ahead)
 
     def _adds(self, group: int) -> int | None:
         leaf = self._file.columns.get("add.path")
         return 0 if leaf is None else self._file.values(group, leaf)
 
-    def _plans(self, groups: Sequence[int], first_group: int, first_row: int) -> Iterator[_Plan]:
-        selection = (
-            None if self._wanted is None else Selection(self._part, self._wanted, groups, self._cache, self._ahead)
-        )
+    def _plans(
+        self, groups: Sequence[int], first_group: int, first_row: int, selection: Selection | None
+    ) -> Iterator[_Plan]:
         for number in groups:
-            chosen = None if selection is None else selection.of(number)
+            chosen, is_final = (None, True) if selection is None else selection.of(number)[:2]
             if chosen is not None and chosen.true_count == 0:
                 continue
             kept = self._cache.rows(number)
@@ -120,7 +120,7 @@ class ParquetScan:
             leaves = self._file.leaves(*OUTPUT_LEAVES, *(("add.stats_parsed",) if rebuilds else ()))
             ranges = self._file.ranges([number], leaves) if kept is None and cursor is None else []
             fetch_bytes = sum(end - start for start, end in ranges)
-            yield _Plan(number, tuple(leaves), rebuilds, chosen, kept, cursor, fetch_bytes)
+            yield _Plan(number, tuple(leaves), rebuilds, chosen, is_final, kept, cursor, fetch_bytes)
 
     def _windows(self, plans: Iterator[_Plan]) -> Iterator[list[_Plan]]:
         """Group row groups into windows; the first is hardly more than one, so that the first file leaves soon."""
@@ -155,7 +155,7 @@ class ParquetScan:
 
     def _from_cache(self, plan: _Plan, kept: Sequence[Rows], first_row: int) -> Iterator[Rows]:
         for rows in kept:
-            if rows.end > first_row and (chosen := rows.chosen(plan.chosen)) is not None:
+            if rows.end > first_row and (chosen := rows.chosen(plan.chosen, is_final=plan.is_final)) is not None:
                 yield chosen
 
     def _resumed(self, plan: _Plan, cursor: RowGroupCursor, first_row: int) -> Iterator[Rows]:
@@ -175,14 +175,14 @@ class ParquetScan:
         cursor = self._open(plan, blocks)
         if plan.chosen is None or cursor.collects:
             for rows in self._resumed(plan, cursor, first_row):
-                if (chosen := rows.chosen(plan.chosen)) is not None:
+                if (chosen := rows.chosen(plan.chosen, is_final=plan.is_final)) is not None:
                     yield chosen
             return
         last = pc.indices_nonzero(plan.chosen)[-1].as_py()
         while cursor.end <= last and (batch := cursor.read()) is not None:
             begin = cursor.end - batch.num_rows
             if cursor.end > first_row and plan.chosen.slice(begin, batch.num_rows).true_count:
-                chosen = self._rows(plan, batch, begin).chosen(plan.chosen)
+                chosen = self._rows(plan, batch, begin).chosen(plan.chosen, is_final=plan.is_final)
                 if chosen is not None:
                     yield chosen
 

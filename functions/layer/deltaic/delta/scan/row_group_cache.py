@@ -13,8 +13,9 @@ would push out its own beginning before it came round (decision 10).
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+import msgspec
 
 from deltaic.delta.scan.file_batches import FileBatch
 from deltaic.delta.scan.partition_codes import PartitionCodes
@@ -64,8 +65,7 @@ class RowGroupCache:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class PartCache:
+class PartCache(msgspec.Struct, frozen=True):
     """What is kept of one part, by the number of the row group."""
 
     _cache: RowGroupCache

@@ -1,16 +1,16 @@
 """What is at hand of a row group of a checkpoint: consecutive rows, and a reading that stands in the middle of it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
+from msgspec.structs import replace
 
+from deltaic import compute as pc
 from deltaic.delta.unreadable import reading
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(msgspec.Struct, frozen=True):
     """Consecutive rows of a row group; what is not an add is among them and means nothing."""
 
     row_group: int
@@ -21,6 +21,8 @@ class Rows:
     """Which rows are adds that partition values and typed statistics keep; None for all."""
     parsed: pa.StructArray | None
     """`stats_parsed`, where some adds have no statistics as JSON."""
+    is_final: bool = False
+    """Whether the filter has no more to say of those that are wanted."""
 
     @property
     def end(self) -> int:
@@ -32,14 +34,14 @@ class Rows:
         """Bytes in memory: of buffers as allocated, not as used, which is what the process pays."""
         return int(self.files.get_total_buffer_size())
 
-    def chosen(self, mask: pa.BooleanArray | None) -> "Rows | None":
+    def chosen(self, mask: pa.BooleanArray | None, *, is_final: bool) -> "Rows | None":
         """Return the rows with what a mask of the row group chooses of them; None when that is none of them."""
         if mask is None:
             return self
         mine = mask.slice(self.start, self.files.num_rows)
         if self.wanted is not None:
             mine = pc.and_(mine, self.wanted)
-        return Rows(self.row_group, self.start, self.files, mine, self.parsed) if mine.true_count else None
+        return replace(self, wanted=mine, is_final=is_final) if mine.true_count else None
 
     def after(self, first: int) -> "Rows":
         """Return the rows from row `first` of the row group on."""
@@ -52,11 +54,11 @@ class Rows:
             self.files.slice(skip),
             None if self.wanted is None else self.wanted.slice(skip),
             None if self.parsed is None else self.parsed.slice(skip),
+            self.is_final,
         )
 
 
-@dataclass(slots=True)
-class RowGroupCursor:
+class RowGroupCursor(msgspec.Struct):
     """A row group in the middle of being decoded; only one reading at a time can go on with it."""
 
     path: str
@@ -66,7 +68,7 @@ class RowGroupCursor:
     """Of the column chunks in memory."""
     collects: bool
     """Whether all rows are held, and not only the last batch."""
-    held: list[Rows] = field(default_factory=list)
+    held: list[Rows] = msgspec.field(default_factory=list)
     """Consecutive, up to `end`."""
     end: int = 0
     """The row after the last one that was decoded."""

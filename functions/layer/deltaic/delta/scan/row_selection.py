@@ -1,13 +1,19 @@
 """Decides which rows of a row group a filter keeps, by the cheap columns alone: partition values, typed statistics."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
+import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from deltaic import compute as pc
 from deltaic.delta.file_filter import FileFilter
-from deltaic.delta.scan.add_rows import parsed_statistics, partition_values
+from deltaic.delta.scan.add_rows import (
+    coded_partition_values,
+    no_partition_values,
+    parsed_statistics,
+    partition_values,
+)
 from deltaic.delta.scan.checkpoint_parts import ParquetPart
 from deltaic.delta.scan.parquet_file import NOTHING, Blocks, Cursor
 from deltaic.delta.scan.partition_codes import PartitionCodes, partition_codes
@@ -15,13 +21,17 @@ from deltaic.delta.scan.row_group_cache import PartCache
 from deltaic.delta.unreadable import reading
 
 
-@dataclass(frozen=True, slots=True)
-class _PartitionMaps:
+class _PartitionMaps(msgspec.Struct, frozen=True):
     """The partition values of consecutive rows, where they have no codes."""
 
     maps: pa.MapArray
     adds: pa.BooleanArray
     """Which rows are adds."""
+
+    @property
+    def num_adds(self) -> int:
+        """How many these are."""
+        return int(self.adds.true_count)
 
     def chosen_by(self, wanted: FileFilter) -> pa.BooleanArray:
         """Return which rows the filter keeps by partition values alone; false for what is no add."""
@@ -29,41 +39,79 @@ class _PartitionMaps:
 
     def values(self, rows: pa.BooleanArray) -> pa.MapArray:
         """Return the partition values of these rows."""
-        return self.maps.filter(rows)
+        return pc.filter(self.maps, rows)
 
 
 _Partitions = PartitionCodes | _PartitionMaps
 
 
+class Chosen(NamedTuple):
+    """What a filter keeps of a row group by the cheap columns."""
+
+    rows: pa.BooleanArray
+    """One value per row of the row group; false for what is no add."""
+    is_final: bool
+    """Whether statistics as JSON can say no more of these rows."""
+    adds: int
+    """How many of the row group are adds, if all that seem so are."""
+
+
 class Selection:
     """Tells which rows of a row group a filter keeps, by partition values and then by typed statistics."""
 
-    def __init__(
-        self, part: ParquetPart, wanted: FileFilter, groups: Sequence[int], cache: PartCache, ahead: Blocks = NOTHING
-    ) -> None:
+    def __init__(self, part: ParquetPart, wanted: FileFilter, groups: Sequence[int], cache: PartCache) -> None:
         self._part = part
         self._cache = cache
         self._wanted = wanted
-        partition_leaves = part.file.leaves("add.partitionValues") or part.file.leaves("add.path")
-        self._partition_columns = _Columns(part, groups, partition_leaves, ahead)
         # A part without adds need not have their column at all.
         typed_leaves = _typed_leaves(part, wanted) if groups and wanted.needs_statistics else []
-        self._typed_columns = _Columns(part, groups, typed_leaves, ahead) if typed_leaves else None
+        partition_leaves: list[int] = []
+        if wanted.needs_partition_values or not typed_leaves:
+            partition_leaves = part.file.leaves("add.partitionValues") or part.file.leaves("add.path")
+        self._partition_columns = _Columns(part, groups, partition_leaves, coded=cache.has_room)
+        self._typed_columns = _Columns(part, groups, typed_leaves) if typed_leaves else None
+        self.leaves = [*partition_leaves, *typed_leaves]
+        """The columns that are read."""
 
-    def of(self, group: int) -> pa.BooleanArray:
-        """Return one value per row of the row group; false for what is no add."""
+    def lend(self, blocks: Blocks) -> None:
+        """Take what has been fetched of these columns."""
+        self._partition_columns.ahead = blocks
+        if self._typed_columns is not None:
+            self._typed_columns.ahead = blocks
+
+    def of(self, group: int) -> Chosen:
+        """Return what is kept of a row group."""
+        if self._typed_columns is not None and not self._wanted.needs_partition_values:
+            return self._by_typed_statistics(group, self._typed_columns, None)
         partitions = self._partitions(group)
         masks = [run.chosen_by(self._wanted) for run in partitions]
         if self._typed_columns is not None and any(mask.true_count for mask in masks):
-            for at, batch in enumerate(self._typed_columns.batches(group)):
-                mask = masks[at]
-                if mask.true_count:
-                    with reading(self._part.path):
-                        parsed = parsed_statistics(batch.column("add"), self._part.file.zoned)
-                    if parsed is not None:
-                        verdict = self._wanted.by_typed_statistics(partitions[at].values(mask), parsed.filter(mask))
-                        masks[at] = _refine(mask, verdict)
-        return pa.concat_arrays(masks) if masks else pa.array([], pa.bool_())
+            return self._by_typed_statistics(group, self._typed_columns, list(zip(partitions, masks, strict=True)))
+        rows = pa.concat_arrays(masks) if masks else pa.array([], pa.bool_())
+        return Chosen(rows, not self._wanted.needs_statistics, sum(run.num_adds for run in partitions))
+
+    def _by_typed_statistics(
+        self, group: int, columns: "_Columns", partitions: Sequence[tuple[_Partitions, pa.BooleanArray]] | None
+    ) -> Chosen:
+        """Return what is kept of the rows that partition values have kept; None where those are not needed."""
+        masks: list[pa.BooleanArray] = []
+        is_final, adds = True, 0
+        for at, batch in enumerate(columns.batches(group)):
+            add = batch.column("add")
+            run, mask = (None, pc.is_valid(add)) if partitions is None else partitions[at]
+            adds += mask.true_count if run is None else run.num_adds
+            with reading(self._part.path):
+                parsed = parsed_statistics(add, self._part.file.zoned) if mask.true_count else None
+            if parsed is None:
+                is_final = is_final and mask.true_count == 0
+            else:
+                parsed = pc.filter(parsed, mask)
+                values = no_partition_values(len(parsed)) if run is None else run.values(mask)
+                verdict = self._wanted.by_typed_statistics(values, parsed)
+                is_final = is_final and self._wanted.is_told_by(pc.filter(parsed, verdict))
+                mask = _refine(mask, verdict)
+            masks.append(mask)
+        return Chosen(pa.concat_arrays(masks) if masks else pa.array([], pa.bool_()), is_final, adds)
 
     def _partitions(self, group: int) -> Sequence[_Partitions]:
         """Return the partition values of a row group, in runs of rows; those in short form are kept."""
@@ -72,11 +120,10 @@ class Selection:
         runs: list[_Partitions] = []
         for batch in self._partition_columns.batches(group):
             add = batch.column("add")
-            adds = add.is_valid()
+            adds = pc.is_valid(add)
             with reading(self._part.path):
-                maps = partition_values(add)
-                codes = partition_codes(maps, adds) if self._cache.has_room else None
-            runs.append(codes or _PartitionMaps(maps, adds))
+                codes = partition_codes(coded_partition_values(add), adds) if self._cache.has_room else None
+                runs.append(codes or _PartitionMaps(partition_values(add), adds))
         in_codes = [run for run in runs if isinstance(run, PartitionCodes)]
         if len(in_codes) == len(runs):
             self._cache.keep_partition_codes(group, in_codes)
@@ -84,13 +131,14 @@ class Selection:
 
 
 class _Columns:
-    """Some small columns of row groups that are asked for in ascending order."""
+    """Some small columns of row groups that are asked for in ascending order; `coded` as for Cursor."""
 
-    def __init__(self, part: ParquetPart, groups: Sequence[int], leaves: Sequence[int], ahead: Blocks) -> None:
+    def __init__(self, part: ParquetPart, groups: Sequence[int], leaves: Sequence[int], *, coded: bool = False) -> None:
         self._part = part
         self._groups = groups
         self._leaves = leaves
-        self._ahead = ahead
+        self.ahead: Blocks = NOTHING
+        self._coded: Sequence[int] = leaves if coded else ()
         self._cursor: Cursor | None = None
 
     def batches(self, group: int) -> Iterator[pa.RecordBatch]:
@@ -99,7 +147,8 @@ class _Columns:
             if self._cursor is None:
                 # One call for all row groups to come: the chunks are small and far apart.
                 ranges = self._part.file.ranges([number for number in self._groups if number >= group], self._leaves)
-                self._cursor = Cursor(self._part.file, self._part.file.fetch(ranges, self._ahead))
+                blocks = self._part.file.fetch(ranges, self.ahead)
+                self._cursor = Cursor(self._part.file, blocks, coded=self._coded)
             batches = self._cursor.batches(group, self._leaves)
         while True:
             with reading(self._part.path):

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from deltaic import compute as pc
 
 _PLAIN_FROM: Final = 1e-3
 _PLAIN_BELOW: Final = 1e7
@@ -22,7 +23,7 @@ def json_statistics(stats: pa.StructArray) -> pa.StringArray:
     if render is None:
         return pa.array([None] * len(stats), pa.string())
     rendered = render(stats)
-    valid = stats.is_valid().to_pylist()
+    valid = pc.is_valid(stats).to_pylist()
     return pa.array([text if ok else None for text, ok in zip(rendered, valid, strict=True)], pa.string())
 
 
@@ -38,7 +39,7 @@ def _renderer(kind: pa.DataType) -> _Renderer | None:
         suffix = "Z" if kind.tz else ""
         return lambda column: _quoted(_milliseconds(column), suffix)
     if pa.types.is_date(kind):
-        return lambda column: _quoted(column.cast(pa.string()))
+        return lambda column: _quoted(pc.cast(column, pa.string()))
     if pa.types.is_decimal(kind):
         return _decimals
     if pa.types.is_floating(kind):
@@ -59,7 +60,7 @@ def _struct_renderer(kind: pa.StructType) -> _Renderer | None:
 
     def render_struct(column: pa.StructArray) -> list[str | None]:
         children = [[None if v is None else name + v for v in render(column.field(at))] for name, at, render in known]
-        valid = column.is_valid().to_pylist()
+        valid = pc.is_valid(column).to_pylist()
         rows = zip(*children, strict=True) if children else ((),) * len(column)
         return [
             "{" + ",".join([part for part in row if part is not None]) + "}" if ok else None
@@ -79,7 +80,9 @@ def _floor(column: pa.Array) -> pa.Array:
     zone, unit = (kind.tz, kind.unit) if pa.types.is_timestamp(kind) else (None, "s")
     whole = pc.floor_temporal(column, 1, unit="millisecond") if unit != "s" else column
     # Without a zone strftime needs no time zone database; the instants are UTC already.
-    return whole.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("ms")) if zone else whole.cast(pa.timestamp("ms"))
+    if zone:
+        whole = pc.cast(whole, pa.timestamp("ms", "UTC"))
+    return pc.cast(whole, pa.timestamp("ms"))
 
 
 def _quoted(column: pa.StringArray, suffix: str = "") -> list[str | None]:
@@ -92,7 +95,7 @@ def _decimals(column: pa.Array) -> list[str | None]:
 
 def _floats(column: pa.Array) -> list[str | None]:
     # Arrow gives the shortest digits of the column's own precision, which float32 needs.
-    digits = column.cast(pa.string()).to_pylist()
+    digits = pc.cast(column, pa.string()).to_pylist()
     return [None if text is None else _java_number(text) for text in digits]
 
 

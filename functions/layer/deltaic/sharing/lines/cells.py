@@ -9,13 +9,15 @@ from typing import Final, Literal
 
 import pyarrow as pa
 
+from deltaic import compute as pc
+
 _LETTERS: Final[dict[int, Literal["i", "q"]]] = {4: "i", 8: "q"}
 
 
 def integers(column: pa.Array) -> list[int]:
     """Return an int32, int64 or uint64 column (below 2**63); 0 where it is null."""
     if column.null_count:
-        column = column.fill_null(0)
+        column = pc.coalesce(column, pa.scalar(0, column.type))
     return _integers(column.buffers()[1], column.type.bit_width // 8, column.offset, len(column))
 
 

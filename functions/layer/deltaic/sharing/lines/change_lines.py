@@ -1,8 +1,9 @@
 """One change of a commit on the wire: an add, remove or cdc action, signed, with version and time."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from deltaic.delta import deletion_vectors
 from deltaic.delta.actions import Add, AddCdcFile, Remove, text, text_map
@@ -21,8 +22,7 @@ RemovedFile: TypeAlias = tuple[dict[str, str | None], int]
 """Partition values and size."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeLines:
+class ChangeLines(msgspec.Struct, frozen=True):
     """Renders the changes of one answer."""
 
     urls: TableUrls

@@ -1,7 +1,8 @@
 """Takes hidden columns out of the partition values of files."""
 
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from deltaic import compute as pc
 
 
 def without_keys(values: pa.MapArray, hidden: frozenset[str] | None) -> pa.MapArray:
@@ -12,8 +13,8 @@ def without_keys(values: pa.MapArray, hidden: frozenset[str] | None) -> pa.MapAr
     if kept.true_count == len(kept):
         return values
     # Where each map ends, counted in entries that stay.
-    before = pc.cumulative_sum(kept.cast(pa.int32())).to_pylist()
+    before = pc.cumulative_sum(pc.cast(kept, pa.int32())).to_pylist()
     offsets = [0 if end == 0 else before[end - 1] for end in values.offsets.to_pylist()]
-    keys, items = values.keys.filter(kept), values.items.filter(kept)
-    mask = values.is_null() if values.null_count else None
+    keys, items = pc.filter(values.keys, kept), pc.filter(values.items, kept)
+    mask = pc.is_null(values) if values.null_count else None
     return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, mask=mask)

@@ -25,7 +25,8 @@ def fitting_lines(chunks: Iterable[bytes], page: Page, outflow: Outflow, tally: 
             if not end:
                 _end(page, files, rest, tally)
                 return
-            files += rest.count(b"\n", 0, end)
+            # All lines made so far are counted there: to look for their ends takes longer than to join them.
+            files = tally.files or 0 if end == len(rest) else files + rest.count(b"\n", 0, end)
             outflow.made += end
             yield rest[:end]
             rest = rest[end:]

@@ -1,9 +1,9 @@
 """The two lines that head an answer: the protocol and the metaData of a version."""
 
-from dataclasses import replace
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from deltaic.delta.actions import Metadata
 from deltaic.delta.snapshot import Snapshot

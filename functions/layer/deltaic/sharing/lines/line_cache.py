@@ -9,10 +9,10 @@ been answered in whole, it is known which lines of which blocks it has, and noth
 
 from bisect import bisect_left
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 from weakref import ref
 
+import msgspec
 import pyarrow as pa
 
 from deltaic.delta.scan.file_batches import FileBatch
@@ -22,7 +22,7 @@ from deltaic.sharing.lines.cells import integers
 from deltaic.sharing.lines.prepared import PER_OBJECT, Prepared
 
 BLOCK_ROWS: Final = 512
-"""Rows of the log in a block, and so the most lines of a chunk: more costs more in memory than it saves in calls."""
+"""Rows of the log in a block."""
 
 _SPARSE: Final = 8
 _BYTES_PER_LINE: Final = 1000
@@ -41,8 +41,7 @@ class _Place(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class _KeptBlock:
+class _KeptBlock(msgspec.Struct, frozen=True, weakref=True):
     rows: Sequence[int]
     """Rows of the row group, ascending."""
     lines: Prepared
@@ -58,8 +57,7 @@ class _Passed(NamedTuple):
     """Which of its lines; None for all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """Some consecutive files of a batch, and their lines where those are kept."""
 
     files: pa.RecordBatch
@@ -90,8 +88,7 @@ class LineCache:
         return VersionLines(self, scope, snapshot.identity) if fits else None
 
 
-@dataclass(slots=True)
-class VersionLines:
+class VersionLines(msgspec.Struct):
     """The kept lines of one version in one style, for one answer."""
 
     cache: LineCache
@@ -99,7 +96,7 @@ class VersionLines:
     """Table, format, file ids and partition columns."""
     version: Hashable
     """The very files of the log that make the version: of rows that a checkpoint does not hold."""
-    _passed: list[_Passed] | None = field(default_factory=list)
+    _passed: list[_Passed] | None = msgspec.field(default_factory=list)
     """All blocks so far; None once something was not kept."""
 
     def whole(self) -> list[Prepared] | None:

@@ -2,15 +2,15 @@
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 PER_OBJECT: Final = 49
 """What CPython adds to each bytes object, with its place in a list."""
 
 
-@dataclass(frozen=True, slots=True)
-class LateUrl:
+class LateUrl(msgspec.Struct, frozen=True):
     """A line whose end holds a URL of its own (a deletion vector's): it is signed late, like the file's."""
 
     row: int
@@ -21,8 +21,7 @@ class LateUrl:
     after: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(msgspec.Struct, frozen=True):
     """Lines of consecutive rows without what a signature touches."""
 
     paths: list[bytes]

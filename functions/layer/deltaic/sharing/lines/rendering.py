@@ -7,15 +7,16 @@ that does not depend on the signature is prepared once, column by column, and ma
 import json
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from itertools import repeat
 from typing import Any, Final
 
+import msgspec
 import orjson
 import pyarrow as pa
 
+from deltaic import compute as pc
 from deltaic.delta import deletion_vectors
 from deltaic.delta.scan.file_batches import FileBatch
 from deltaic.delta.scan.partition_codes import partition_codes
@@ -24,7 +25,7 @@ from deltaic.protocol.lines import file_id
 from deltaic.sharing.access import Tally
 from deltaic.sharing.lines.cells import integers, octets, texts
 from deltaic.sharing.lines.concealing import without_keys
-from deltaic.sharing.lines.line_cache import BLOCK_ROWS, VersionLines
+from deltaic.sharing.lines.line_cache import VersionLines
 from deltaic.sharing.lines.prepared import LateUrl, Prepared
 from deltaic.storage.urls import TableUrls
 
@@ -33,9 +34,15 @@ try:
 except ImportError:
     from hashlib import md5
 
+CHUNK_LINES: Final = 256
+"""The most lines of a chunk: with a session token half a megabyte, which a processor's own cache holds until it is
+compressed and sent."""
 
-@dataclass(frozen=True, slots=True)
-class FileStyle:
+_PREPARED_ROWS: Final = 1024
+"""Files whose lines are made column by column at once: more is hardly cheaper, and for nothing where a page ends."""
+
+
+class FileStyle(msgspec.Struct, frozen=True):
     """What is the same for all file lines of one answer."""
 
     response_format: ResponseFormat
@@ -54,12 +61,11 @@ class FileStyle:
 def render(
     batch: FileBatch, urls: TableUrls, style: FileStyle, tally: Tally, kept: VersionLines | None = None
 ) -> Iterator[bytes]:
-    """Yield the lines of some live files, in their order, in chunks of at most BLOCK_ROWS lines, and count them."""
+    """Yield the lines of some live files, in their order, in chunks of at most CHUNK_LINES, and count them."""
     prefix = _prefix(style, urls.expires_at_ms)
     if kept is None:
-        # A few lines, so that they leave soon, then the others of the batch at once, which is cheaper.
-        for files in (batch.files.slice(0, BLOCK_ROWS), batch.files.slice(BLOCK_ROWS)):
-            yield from _passing(files, prefix, urls, style, tally)
+        for at in range(0, batch.files.num_rows, _PREPARED_ROWS):
+            yield from _passing(batch.files.slice(at, _PREPARED_ROWS), prefix, urls, style, tally)
         return
     for block in kept.blocks(batch):
         lines = block.lines
@@ -92,19 +98,20 @@ def _lines(paths: list[bytes], files: pa.RecordBatch, style: FileStyle) -> Prepa
 
 def _chunks(lines: Prepared, prefix: bytes, urls: TableUrls, tally: Tally) -> Iterator[bytes]:
     suffixes = _signed(lines.suffixes, lines.late, urls)
-    for at in range(0, len(suffixes), BLOCK_ROWS):
-        sizes = lines.sizes[at : at + BLOCK_ROWS]
+    for at in range(0, len(suffixes), CHUNK_LINES):
+        end = at + CHUNK_LINES
+        sizes = lines.sizes[at:end]
         tally.add(len(sizes), sum(sizes))
-        tally.deletion_vectors += sum(at <= one.row < at + BLOCK_ROWS for one in lines.late)
-        yield urls.signer.lines(prefix, lines.paths[at : at + BLOCK_ROWS], suffixes[at : at + BLOCK_ROWS])
+        tally.deletion_vectors += sum(at <= one.row < end for one in lines.late)
+        yield urls.signer.lines(prefix, lines.paths[at:end], suffixes[at:end])
 
 
 def _passing(files: pa.RecordBatch, prefix: bytes, urls: TableUrls, style: FileStyle, tally: Tally) -> Iterator[bytes]:
     """Render files whose lines are not kept: without the detour over a suffix for each."""
     paths = urls.relative(files.column("path"))
     if paths is None:
-        for at in range(0, files.num_rows, BLOCK_ROWS):
-            some = files.slice(at, BLOCK_ROWS)
+        for at in range(0, files.num_rows, CHUNK_LINES):
+            some = files.slice(at, CHUNK_LINES)
             suffixes, late = _suffixes(some, style)
             tally.deletion_vectors += len(late)
             tally.add(some.num_rows, sum(integers(some.column("size"))))
@@ -114,8 +121,8 @@ def _passing(files: pa.RecordBatch, prefix: bytes, urls: TableUrls, style: FileS
         yield from _chunks(_lines(paths, files, style), prefix, urls, tally)
         return
     columns, sizes = _columns(files, style), array("q", integers(files.column("size")))
-    for at in range(0, len(paths), BLOCK_ROWS):
-        part = slice(at, at + BLOCK_ROWS)
+    for at in range(0, len(paths), CHUNK_LINES):
+        part = slice(at, at + CHUNK_LINES)
         tally.add(len(sizes[part]), sum(sizes[part]))
         tails = (column if isinstance(column, bytes) else column[part] for column in columns)
         yield urls.signer.lines(prefix, paths[part], *tails)
@@ -204,7 +211,7 @@ def partition_values(column: pa.MapArray, named: tuple[str, ...] = ()) -> list[b
     absent = dict.fromkeys(named)
     if (single := _one_key(column, absent)) is not None:
         return single
-    present = column.is_valid()
+    present = pc.is_valid(column)
     found = partition_codes(column, present) if present.true_count == len(column) else None
     if found is None:
         return [_partition(pairs, absent) for pairs in column.to_pylist()]
@@ -224,7 +231,7 @@ def _one_key(column: pa.MapArray, absent: dict[str, None]) -> list[bytes] | None
     # The children of a slice are those of the whole array.
     if integers(column.offsets) != list(range(first, first + count + 1)):
         return None
-    names = column.keys.slice(first, count).unique()
+    names = pc.unique(column.keys.slice(first, count))
     if len(names) != 1 or not absent.keys() <= {names[0].as_py()}:
         return None
     items = column.items.slice(first, count)
@@ -256,7 +263,7 @@ def _statistics(column: pa.StringArray) -> tuple[bytes, bytes | list[bytes]]:
     encoded = [_ascii_string(text) for text in texts(column)]
     if not column.null_count:
         return before, encoded
-    absent = column.is_null().to_pylist()
+    absent = pc.is_null(column).to_pylist()
     return b"", [b"" if none else before + text for text, none in zip(encoded, absent, strict=True)]
 
 
