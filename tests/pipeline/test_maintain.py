@@ -236,8 +236,11 @@ def test_a_clustered_tables_files_each_hold_their_own_range_afterwards(kept: Kep
     assert kept.requests()[1] < requests
 
 
-def said_by(kept: Kept, manifest: str) -> list[str]:
-    """Return everything that a v2 checkpoint says, as pyarrow reads it, in no order and without how it is laid out."""
+def said_by(kept: Kept, manifest: str, *, typed: bool) -> list[str]:
+    """Return everything that a v2 checkpoint says, as pyarrow reads it, in no order and without how it is laid out.
+
+    Without `typed`, typed statistics are left out too.
+    """
     store, found = kept.means.folder.store, []
     for line in store.get(LOG + manifest).splitlines():
         sidecar = json.loads(line).get("sidecar")
@@ -247,6 +250,8 @@ def said_by(kept: Kept, manifest: str) -> list[str]:
         # Spark's instants come without a zone where it wrote them in its old form, ours never do.
         content = pa.BufferReader(store.get(SIDECARS + sidecar["path"]))
         rows = pq.read_table(content, coerce_int96_timestamp_unit="us").to_pylist()
+        for row in () if typed else rows:
+            (row["add"] or {}).pop("stats_parsed", None)
         plain = [str({kind: value for kind, value in row.items() if value is not None}) for row in rows]
         found += [row.replace(", tzinfo=<UTC>", "") for row in plain]
     return sorted(found)
@@ -258,11 +263,13 @@ def listed_by_deltalake(kept: Kept) -> list[str]:
     return sorted(map(repr, pa.table(table.get_add_actions(flatten=True)).to_pylist()))
 
 
-def test_a_checkpoint_in_order_says_what_sparks_own_says(kept: Kept) -> None:
+@pytest.mark.parametrize("typed", [True, False], ids=["typed", "json"])
+def test_a_checkpoint_in_order_says_what_sparks_own_says(kept: Kept, typed: bool) -> None:
     sql(
         kept,
         "CREATE TABLE {t} (id BIGINT, at TIMESTAMP, n STRUCT<x: DECIMAL(9, 2)>, d DATE, s STRING) USING delta "
-        "PARTITIONED BY (d, s) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+        "PARTITIONED BY (d, s) TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', "
+        f"'delta.checkpoint.writeStatsAsStruct' = '{str(typed).lower()}')",
     )
     for name, value in (("txnAppId", "writer"), ("txnVersion", "7")):
         kept.spark.conf.set(f"spark.databricks.delta.write.{name}", value)
@@ -280,8 +287,10 @@ def test_a_checkpoint_in_order_says_what_sparks_own_says(kept: Kept) -> None:
     done = kept.maintain("first", v2_checkpoints=True, vacuum=False, **given)
     log = [key.rpartition("/")[2] for key in kept.objects() if ".checkpoint." in key and "/_sidecars/" not in key]
     sparks, ours = sorted(log)
-    said = said_by(kept, sparks)
-    assert said_by(kept, ours) == said
+    said = said_by(kept, sparks, typed=typed)
+    assert said_by(kept, ours, typed=typed) == said
+    assert any("stats_parsed" in row for row in said) is typed
+    assert any("stats_parsed" in row for row in said_by(kept, ours, typed=True))
     for kind in ("'add'", "'remove'", "'txn'", "'deletionVector': {'storageType'"):
         assert any(kind in row for row in said), kind
     assert json.loads(kept.means.folder.store.get(LAST_CHECKPOINT))["v2Checkpoint"]["path"] == ours

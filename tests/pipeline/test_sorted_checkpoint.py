@@ -14,11 +14,15 @@ import pytest
 from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import Action, HandmadeLog, add, found_files, metadata, protocol, remove, vector
 from deltaic.delta.actions import metadata_of
+from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.paths import LAST_CHECKPOINT, LOG
 from deltaic.delta.scan.part_summary import SUMMARY
 from deltaic.delta.segment import find_segment
+from deltaic.delta.snapshot import Snapshot
+from deltaic.partition_filters import evaluate, parse
 from deltaic.pruning import file_filter, predicate_of
+from deltaic.sharing.sight import Sight
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.sorted_checkpoint.making import Sorted, sort_checkpoint
 from deltaic_pipeline.sorted_checkpoint.order import Key
@@ -94,8 +98,11 @@ def manifests(root: Path) -> list[Path]:
     return sorted((root / LOG).glob("*.checkpoint.*.json"))
 
 
-def actions_of(root: Path, manifest: Path) -> list[str]:
-    """Return everything that a v2 checkpoint says, field by field, in no order; only how it is laid out is left out."""
+def actions_of(root: Path, manifest: Path, *, untyped: bool = False) -> list[str]:
+    """Return everything that a v2 checkpoint says, field by field, in no order; only how it is laid out is left out.
+
+    With `untyped` typed statistics are left out, too.
+    """
     found = []
     for line in manifest.read_text().splitlines():
         action = json.loads(line)
@@ -105,6 +112,9 @@ def actions_of(root: Path, manifest: Path) -> list[str]:
         file = root / LOG / "_sidecars" / action["sidecar"]["path"]
         assert file.stat().st_size == action["sidecar"]["sizeInBytes"]
         rows = pq.read_table(file).to_pylist()
+        for row in rows if untyped else ():
+            if row["add"]:
+                row["add"].pop("stats_parsed", None)
         found += [repr({kind: value for kind, value in row.items() if value is not None}) for row in rows]
     return sorted(found)
 
@@ -120,15 +130,20 @@ def ours(root: Path) -> tuple[Any, ...]:
     return snapshot.protocol, snapshot.metadata, snapshot.totals(), found_files(snapshot.files())
 
 
-@pytest.mark.parametrize("kind", ["struct", "both"])
+JSON_ONLY: dict[str, Any] = {"statistics": "json", "typed_partitions": False}
+"""What most writers leave."""
+
+
+@pytest.mark.parametrize("kind", ["json", "struct", "both"])
 def test_both_checkpoints_say_the_same(tmp_path: Path, kind: str) -> None:
-    table(tmp_path, statistics=kind)
+    table(tmp_path, **(JSON_ONLY if kind == "json" else {"statistics": kind}))
     (first,) = manifests(tmp_path)
     before = ours(tmp_path), theirs(tmp_path)
     made = sort(tmp_path)
     assert made is not None
     assert manifests(tmp_path) == [first, tmp_path / LOG / made.manifest]
-    assert actions_of(tmp_path, first) == actions_of(tmp_path, tmp_path / LOG / made.manifest)
+    said, untyped = actions_of(tmp_path, first), kind == "json"
+    assert said == actions_of(tmp_path, tmp_path / LOG / made.manifest, untyped=untyped)
     first.unlink()
     assert (ours(tmp_path), theirs(tmp_path)) == before
     # By the sorted checkpoint, of which ours knows these without opening a sidecar.
@@ -206,9 +221,10 @@ def test_files_lie_by_partition_then_by_clustering_and_removes_apart(tmp_path: P
 HINTS = ["p = 'a'", "p > 'c' AND x < 20", "x = 17", "x < 5 OR x > 290", "p IN ('b', 'e') AND x >= 250", "p IS NULL"]
 
 
+@pytest.mark.parametrize("options", [{}, JSON_ONLY], ids=["typed", "json"])
 @pytest.mark.parametrize("hint", HINTS)
-def test_a_query_gets_the_same_files_of_both(tmp_path: Path, hint: str) -> None:
-    table(tmp_path)
+def test_a_query_gets_the_same_files_of_both(tmp_path: Path, hint: str, options: dict[str, Any]) -> None:
+    table(tmp_path, **options)
     snapshot = DeltaLog(FolderStore(tmp_path)).snapshot()
     wanted = file_filter(predicate_of([hint], None), snapshot.metadata)
     expected = found_files(snapshot.files(wanted))
@@ -223,6 +239,30 @@ def test_a_query_gets_the_same_files_of_both(tmp_path: Path, hint: str) -> None:
     assert len(opened) <= 3 * len(partitions)
     fetched = [call for call in store.calls if call.startswith("range") and "_sidecars" in call]
     assert len(fetched) <= len(opened)
+
+
+@pytest.mark.parametrize("hint", [None, "x < 100", "p = 'c'", "p = 'a' OR x > 200"])
+@pytest.mark.parametrize(("text", "sidecars"), [("p = 'b'", 3), ("p <> 'c' AND p > 'a'", 9), ("p IS NULL", 0)])
+def test_who_sees_some_partitions_sees_the_same_of_both(
+    tmp_path: Path, text: str, sidecars: int, hint: str | None
+) -> None:
+    def narrowed(snapshot: Snapshot) -> tuple[Any, list[Action], list[Action]]:
+        sight = Sight(snapshot.metadata, evaluate([parse(text)], {}, snapshot.metadata))
+        asked = None if hint is None else file_filter(predicate_of([hint], None), snapshot.metadata)
+        files, all_files = (list(found_files(snapshot.files(sight.narrowing(one)))) for one in (asked, None))
+        return sight.totals(snapshot), files, all_files
+
+    table(tmp_path)
+    expected = narrowed(DeltaLog(FolderStore(tmp_path)).snapshot())
+    sort(tmp_path, layout=MANY)
+    store = FolderStore(tmp_path)
+    found = narrowed(DeltaLog(store, SnapshotCache(1 << 20), "t").snapshot())
+    assert found == expected
+    totals, files, all_files = found
+    assert totals == (len(all_files), sum(one["size"] for one in all_files))
+    assert all(one["partitionValues"]["p"] in {"b", "d", "e"} for one in (*files, *all_files))
+    opened = {call.split()[1] for call in store.calls if "_sidecars" in call}
+    assert len(opened) <= sidecars
 
 
 def test_pages_of_a_filtered_query_are_the_whole(tmp_path: Path) -> None:
@@ -300,7 +340,7 @@ def test_who_loses_the_lease_writes_nothing_more(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param({"statistics": "json", "typed_partitions": False}, id="no_types"),
+        pytest.param({"statistics": "none", "partitions": ()}, id="no_statistics"),
         pytest.param({"partitions": (), "clustered": False}, id="no_order"),
     ],
 )

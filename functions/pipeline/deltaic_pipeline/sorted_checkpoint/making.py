@@ -22,6 +22,7 @@ from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.sorted_checkpoint.order import Key, clustering_columns, order_of
 from deltaic_pipeline.sorted_checkpoint.sidecars import LAYOUT, Layout, Sidecar, write_sidecar
 from deltaic_pipeline.sorted_checkpoint.sorting import in_order, known, ranks
+from deltaic_pipeline.sorted_checkpoint.typed_adds import TypedAdds
 
 LEAST_FILES = 20_000
 """A checkpoint of fewer has two row groups: nothing could be left out of them."""
@@ -87,15 +88,19 @@ def sort_checkpoint(  # noqa: PLR0913 -- the log to read, the log to write, and 
     with_adds = [part for part in parts if part.num_adds != 0]
     if all(part.summary is not None for part in parts):
         return None  # it is in order
-    if metadata is None or len(parts) < len(reader.parts) or sum(part.num_adds or 0 for part in parts) < least_files:
+    if metadata is None or not with_adds or len(parts) < len(reader.parts):
+        return None
+    if sum(part.num_adds or 0 for part in parts) < least_files:
         return None
     lines = [line for line in store.get(LOG + name).split(b"\n") if line.strip()]
-    order = known(with_adds[0], _order(lines, metadata, zorder_by)) if with_adds else ()
+    wanted = _order(lines, metadata, zorder_by)
+    typed = TypedAdds(with_adds[0].file.schema.field("add").type, metadata, wanted)
+    order = known(with_adds[0], wanted, typed)
     if not order or any(part.file.schema.names != with_adds[0].file.schema.names for part in parts):
         return None
     with tempfile.TemporaryDirectory(prefix="checkpoint-") as folder:
         try:
-            sidecars = _written(parts, order, checkpoint.version, layout, Path(folder))
+            sidecars = _written(parts, order, typed, checkpoint.version, layout, Path(folder))
         except ValueError as strange:
             raise NotSorted(f"The checkpoint cannot be sorted, and stays as it is: {strange}.") from strange
         except OSError as full:
@@ -112,12 +117,18 @@ def _order(lines: Sequence[bytes], metadata: Metadata, zorder_by: Sequence[str])
     return order_of(metadata, clustering_columns(action.get("domainMetadata") for action in actions), zorder_by)
 
 
-def _written(
-    parts: Sequence[ParquetPart], order: Sequence[Key], version: int, layout: Layout, folder: Path
+def _written(  # noqa: PLR0913, PLR0917 -- what is read, in which order, and how it is written
+    parts: Sequence[ParquetPart],
+    order: Sequence[Key],
+    typed: TypedAdds,
+    version: int,
+    layout: Layout,
+    folder: Path,
 ) -> list[Sidecar]:
-    wanted = ranks(parts, order)
+    wanted = ranks(parts, order, typed)
     return [
-        write_sidecar(folder, version, rows, order, layout) for rows in in_order(parts, wanted, layout.sidecar, folder)
+        write_sidecar(folder, version, rows, order, layout, typed)
+        for rows in in_order(parts, wanted, layout.sidecar, folder)
     ]
 
 

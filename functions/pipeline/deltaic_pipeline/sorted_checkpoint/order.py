@@ -9,6 +9,8 @@ import pyarrow.compute as pc
 from deltaic.delta.actions import Metadata
 from deltaic.pruning.columns import Columns
 
+PARTITION = "partitionValues_parsed"
+STATISTICS = "stats_parsed"
 CLUSTERING = "delta.clustering"
 """The domain in which a clustered table names its columns."""
 
@@ -22,14 +24,12 @@ class Key(NamedTuple):
     @property
     def low(self) -> tuple[str, ...]:
         """Where a file's least value stands, below `add`."""
-        return (
-            ("partitionValues_parsed", *self.path) if self.is_partition else ("stats_parsed", "minValues", *self.path)
-        )
+        return (PARTITION, *self.path) if self.is_partition else (STATISTICS, "minValues", *self.path)
 
     @property
     def high(self) -> tuple[str, ...]:
         """Where a file's greatest value stands, below `add`."""
-        return self.low if self.is_partition else ("stats_parsed", "maxValues", *self.path)
+        return self.low if self.is_partition else (STATISTICS, "maxValues", *self.path)
 
 
 def order_of(metadata: Metadata, clustering: Iterable[Sequence[str]], zorder_by: Iterable[str]) -> tuple[Key, ...]:

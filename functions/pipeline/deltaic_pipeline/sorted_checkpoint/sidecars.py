@@ -21,6 +21,7 @@ from deltaic.pruning.stats_bounds import from_typed
 from deltaic.pruning.values import column_type
 
 from deltaic_pipeline.sorted_checkpoint.order import Key, has, values
+from deltaic_pipeline.sorted_checkpoint.typed_adds import TypedAdds
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +62,24 @@ class Sidecar:
         return self.file.name
 
 
-def write_sidecar(folder: Path, version: int, rows: pa.Table, order: Sequence[Key], layout: Layout = LAYOUT) -> Sidecar:
-    """Write rows of `add` and `remove`, adds only or removes only, as one sidecar of a version's checkpoint."""
+def write_sidecar(  # noqa: PLR0913, PLR0917 -- what is written, where, and what is said of it
+    folder: Path,
+    version: int,
+    rows: pa.Table,
+    order: Sequence[Key],
+    layout: Layout = LAYOUT,
+    typed: TypedAdds | None = None,
+) -> Sidecar:
+    """Write rows of `add` and `remove`, adds only or removes only, as one sidecar of a version's checkpoint.
+
+    `typed` gives the adds what they have as text only; None where that is nothing.
+    """
     file = folder / f"{version_prefix(version)}.checkpoint.{uuid.uuid4()}.parquet"
     rows = rows.combine_chunks()
+    adds: pa.StructArray = rows["add"].chunk(0)
+    if typed is not None:
+        adds = typed.for_rows(adds)
+        rows = rows.set_column(rows.schema.get_field_index("add"), "add", adds)
     pq.write_table(
         rows,
         file,
@@ -74,11 +89,11 @@ def write_sidecar(folder: Path, version: int, rows: pa.Table, order: Sequence[Ke
         use_dictionary=_repeating(rows.schema),
         store_schema=False,
     )
-    adds: pa.StructArray = rows["add"].chunk(0)
     count = len(adds) - adds.null_count
     if count not in {0, len(adds)}:
         raise ValueError("a sidecar holds adds or removes, not both")
-    summary = _summary(file, adds, order, layout.row_group) if count else _without_adds(file)
+    summarized = adds if typed is None else typed.with_partitions(adds)
+    summary = _summary(file, summarized, order, layout.row_group) if count else _without_adds(file)
     action = {
         "path": summary.path,
         "sizeInBytes": summary.size_in_bytes,

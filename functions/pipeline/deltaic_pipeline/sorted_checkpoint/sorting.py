@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +17,7 @@ from deltaic.delta.scan.checkpoint_parts import ParquetPart
 from deltaic.delta.scan.parquet_file import Cursor
 
 from deltaic_pipeline.sorted_checkpoint.order import Key, has, values
+from deltaic_pipeline.sorted_checkpoint.typed_adds import TypedAdds
 
 _BATCH = 65536
 _RANK = "rank"
@@ -31,9 +33,9 @@ class Ranks:
     num_adds: int
 
 
-def ranks(parts: Sequence[ParquetPart], order: Sequence[Key]) -> Ranks:
+def ranks(parts: Sequence[ParquetPart], order: Sequence[Key], typed: TypedAdds) -> Ranks:
     """Return the order of all rows; raises ValueError for rows that are neither add nor remove."""
-    batches = [keys for part in parts for keys in _keys(part, order)]
+    batches = [keys for part in parts for keys in _keys(part, order, typed)]
     (table,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
     sort_keys = [(name, "ascending") for name in table.schema.names]
     rows = pc.sort_indices(table, sort_keys=sort_keys)
@@ -41,11 +43,11 @@ def ranks(parts: Sequence[ParquetPart], order: Sequence[Key]) -> Ranks:
     return Ranks(pc.inverse_permutation(rows.cast(pa.int64())).cast(pa.int64()), adds)
 
 
-def _keys(part: ParquetPart, order: Sequence[Key]) -> Iterator[pa.RecordBatch]:
-    names = [".".join(("add", *key.low)) for key in order]
+def _keys(part: ParquetPart, order: Sequence[Key], typed: TypedAdds) -> Iterator[pa.RecordBatch]:
+    names = [typed.source(key) for key in order]
     # Of removes their time is read, of adds their path's sizes at least, so that the kind of each row is known.
     for batch in _batches(part, "add.size", "add.modificationTime", "remove.deletionTimestamp", "remove.size", *names):
-        adds = batch.column("add")
+        adds = typed.for_order(cast("pa.StructArray", batch.column("add")))
         removed = adds.is_null()
         if "remove" in batch.schema.names:
             neither = pc.and_(removed, batch.column("remove").is_null()).true_count
@@ -57,9 +59,10 @@ def _keys(part: ParquetPart, order: Sequence[Key]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(columns, ["removed", *(f"k{at}" for at in range(len(order))), "time"])
 
 
-def known(part: ParquetPart, order: Sequence[Key]) -> tuple[Key, ...]:
-    """Return the columns of an order that a part has with their types."""
-    add = part.file.schema.field("add").type
+def known(part: ParquetPart, order: Sequence[Key], typed: TypedAdds) -> tuple[Key, ...]:
+    """Return the columns of an order that a part has with their types, or gets."""
+    none = pa.array([], part.file.schema.field("add").type)
+    add = typed.for_order(cast("pa.StructArray", none)).type
     return tuple(key for key in order if has(add, key.low) and has(add, key.high))
 
 
