@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from bench import huge, ours, reference, report, rivals
+from bench import earlier, huge, ours, reference, report, rivals
 from bench.aws import as_on_aws
-from bench.beside import compared
+from bench.beside import LARGE, compared
 from bench.figures import Figure, amount, table
 from bench.line_bytes import line_bytes
 from bench.objects import ObjectStore
@@ -35,10 +35,15 @@ def main() -> int:
     parser.add_argument("--sizes", default="", help="other numbers of files, separated by commas")
     parser.add_argument("--state", type=Path, default=Path(".deltaic/bench"), help="where logs and objects are kept")
     parser.add_argument("--beside", type=Path, help="a built reference server to measure too (see reference.py)")
+    parser.add_argument("--before", type=Path, help="only another checkout of this repository beside this one")
     parser.add_argument("--report", type=Path, default=Path(__file__).parent, help="where the report is written")
     parser.add_argument("--warm", type=int, default=5, help="warm queries of each table")
     parser.add_argument("--no-report", action="store_true", help="print only")
-    parser.add_argument("--add", action="store_true", help="replace in the report only what this run measures again")
+    parser.add_argument(
+        "--add",
+        action="store_true",
+        help="replace in the report only what is measured (as --huge and --before do)",
+    )
     parser.add_argument("--strict", action="store_true", help="exit 1 if a bar is missed")
     said = parser.parse_args()
     if said.warm < 1:
@@ -46,12 +51,22 @@ def main() -> int:
     sizes = [int(size) for size in said.sizes.split(",") if size] or QUICK + ([MILLION] if said.full else [])
     if said.beside:
         reference.check(said.beside)
+    if said.before:
+        earlier.check(said.before)
+        if max(sizes) >= LARGE:
+            parser.error("--before: tables of less than a million files")
     busy = os.getloadavg()[0] / (os.cpu_count() or 1)
     state = said.state.resolve()
-    figures = _measure_huge(state) if said.huge else _measure(state, sizes, said.warm, said.beside)
+    if said.huge:
+        figures = _measure_huge(state)
+    elif said.before:
+        figures = _measure_before(state, sizes, said.warm, said.before.resolve())
+    else:
+        figures = _measure(state, sizes, said.warm, said.beside)
     print(table(figures))
     if not said.no_report:
-        known, machine = report.read(said.report) if said.add else ([], report.machine(busy))
+        adds = said.add or said.before or said.huge
+        known, machine = report.read(said.report) if adds else ([], report.machine(busy))
         report.write(report.renewed(known, figures), said.report, machine)
         _say(f"written: {said.report / 'report.md'}")
     missed = [one for one in figures if one.holds is False]
@@ -79,17 +94,27 @@ def _measure(state: Path, sizes: list[int], warm: int, beside: Path | None) -> l
                 _say("10,000: eight at once")
                 figures += _told(Bench(objects, running, _say).parallel(10_000, 8))
             if beside:
-                theirs = partial(
-                    reference.fresh,
-                    beside,
-                    reference.Store(objects.endpoint),
-                    reference.tables_of_bench(locations),
-                    state / "reference",
-                )
+                rival = reference.rival(beside, reference.Store(objects.endpoint), locations, state / "reference")
                 for files in sizes:
-                    _say(f"{files:,}: beside the {reference.NAME}")
-                    figures += _told(compared(files, objects.requests, running.fresh, theirs, warm))
+                    _say_of(files, f"beside the {rival.name}")
+                    figures += _told(compared(files, objects.requests, running.fresh, rival, warm))
     return [*figures, *_told(_parts())]
+
+
+def _measure_before(state: Path, sizes: list[int], warm: int, checkout: Path) -> list[Figure]:
+    state.mkdir(parents=True, exist_ok=True)
+    folders = written(state / "logs", sizes, _say)
+    figures: list[Figure] = []
+    with tempfile.TemporaryDirectory() as temporary, ObjectStore(state) as objects:
+        locations = {name: objects.put_table(folder) for name, folder in folders.items()}
+        with service(objects, locations, Path(temporary)) as running:
+            for files in sizes:
+                for gzip in (False, True):
+                    rival = earlier.rival(checkout, running, state / "before", gzip=gzip)
+                    _say_of(files, f"beside the {rival.name}")
+                    us = earlier.ours(running, gzip=gzip)
+                    figures += _told(compared(files, objects.requests, us, rival, warm))
+    return figures
 
 
 def _measure_huge(state: Path) -> list[Figure]:

@@ -47,7 +47,7 @@ def as_on_aws(service: Service, files: int) -> Iterator[Figure]:
             bar = _WITHOUT_STATISTICS_BARS.get(files)
             yield Figure(subject, "without statistics: last byte", brief.last, "s", bar, "with them", whole)
             yield Figure(subject, "without statistics: wire bytes a line", brief.nbytes / files, "B")
-        pages = _by_pages(replace(client, agent=SPARK), name)
+        pages = min((_by_pages(replace(client, agent=SPARK), name) for _ in range(3)), key=sum)
         rival = "" if whole is None else "in one answer"
         yield Figure(subject, "Spark's connector: last byte", sum(pages), "s", _SPARK_BARS.get(files), rival, whole)
         yield Figure(subject, "Spark's connector: pages", len(pages), "")

@@ -11,28 +11,32 @@ from statistics import median
 import msgspec
 
 from bench import process, tables
-from bench.client import unframed
+from bench.client import unframed, unzipped
 from bench.figures import Figure, files_named
-from bench.reference import NAME
 from bench.scenarios import Cost, cost_of
 from bench.serving import Server
 
-SUBJECT = f" beside the {NAME}"
 LARGE = 1_000_000
-_WANTED = {
-    ("fresh process: first byte", 100_000): 100,
-    ("fresh process: first byte", LARGE): 500,
-    ("fresh process: last byte", 10_000): 10,
-    ("fresh process: last byte", 100_000): 10,
-    ("fresh process: last byte", LARGE): 10,
-    ("warm process: last byte", 100_000): 5,
-    ("warm process: peak memory", 100_000): 8,
-    ("warm process: peak memory", LARGE): 15,
-}
-"""How many times less than the reference server was promised, by figure and number of files."""
 
 Start = Callable[[], AbstractContextManager[Server]]
 Count = Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """Another server over the same objects."""
+
+    name: str
+    fresh: Start
+    promised: Callable[[str, int], float | None]
+    """How many times less than its own each figure of so many files is to be; None: nothing was promised."""
+    rounds: int = 3
+    """Processes of each, by turns."""
+
+    @property
+    def beside(self) -> str:
+        """What follows the number of files in the subject of a figure."""
+        return f" beside the {self.name}"
 
 
 class _File(msgspec.Struct):
@@ -66,33 +70,31 @@ class Measured:
             yield f"{what}: peak memory", "MB", peaks
 
 
-def compared(files: int, requests: Count, ours: Start, theirs: Start, warm: int) -> Iterator[Figure]:
+def compared(files: int, requests: Count, ours: Start, rival: Rival, warm: int) -> Iterator[Figure]:
     """Measure both and yield the medians; where a time was taken more than once, the least of them too.
 
-    "fresh process" is its first query, after one listing; `warm` more of the same process follow. Three processes of
-    each, by turns, but one each for a million files. `requests` counts those of the store so far. Raises RuntimeError
-    if the answers differ.
+    "fresh process" is its first query, after one listing; `warm` more of the same process follow. One process of each
+    for a million files. `requests` counts those of the store so far. Raises RuntimeError if the answers differ.
     """
     us, them = Measured(), Measured()
     large = files >= LARGE
-    for _ in range(1 if large else 3):
+    for _ in range(1 if large else rival.rounds):
         told = _measure(us, files, requests, ours, warm)
-        _same(told, _measure(them, files, requests, theirs, min(warm, 2) if large else warm))
-    subject = files_named(files) + SUBJECT
+        _same(told, _measure(them, files, requests, rival.fresh, min(warm, 2) if large else warm))
     for (name, unit, values), (_, _, others) in zip(us.values(), them.values(), strict=True):
-        other = median(others)
-        times = _WANTED.get((name, files))
-        yield Figure(subject, name, median(values), unit, times and other / times, NAME, other)
+        subject, other = files_named(files) + rival.beside, median(others)
+        times = rival.promised(name, files)
+        yield Figure(subject, name, median(values), unit, times and other / times, rival.name, other)
         if unit in {"ms", "s"} and len(values) > 1:
-            yield Figure(subject, f"{name}, least", min(values), unit, None, NAME, min(others))
+            yield Figure(subject, f"{name}, least", min(values), unit, None, rival.name, min(others))
 
 
-def files_of(body: bytes) -> dict[str, int]:
+def files_of(body: bytes, *, gzip: bool = False) -> dict[str, int]:
     """Return the sizes by id of the files in an answer's chunked body; raises RuntimeError if one comes twice."""
     found: dict[str, int] = {}
     decoder = msgspec.json.Decoder(_Line)
     count = 0
-    for text in unframed(body).splitlines():
+    for text in (unzipped(body) if gzip else unframed(body)).splitlines():
         if file := decoder.decode(text).file:
             found[file.id] = file.size
             count += 1
@@ -109,7 +111,7 @@ def _measure(into: Measured, files: int, requests: Count, start: Start, warm: in
         into.fresh_peaks.append(process.peak(server.pid))
         into.warm += [cost_of(requests, server, lambda client: client.query(name)) for _ in range(warm)]
         into.peaks.append(process.peak(server.pid))
-    return files_of(first.timing.body)
+    return files_of(first.timing.body, gzip=server.client.gzip)
 
 
 def _same(ours: dict[str, int], theirs: dict[str, int]) -> None:

@@ -4,10 +4,12 @@ The layer is built as it is deployed, with its bytecode, for the Python that run
 fresh processes that have nothing else on their path; it answers one request over the embedded AWS, and the same one
 again. CPU is that of the whole process, user and system, the median of some runs. What it takes on Lambda is computed:
 a function has memory / 1,769 of a processor, and its price is that of its memory for its time. What the operator's
-commands cost stands beside it.
+commands cost stands beside it. `--before` names another checkout of this repository in which `uv sync` was run: its
+functions start by turns with ours, with the bytecode that their layer may lack.
 """
 
 import argparse
+import compileall
 import json
 import os
 import re
@@ -26,6 +28,7 @@ from deltaic_ops.deploy.costs import PRICES
 from deltaic_ops.deploy.template import ROOT, load_template
 from deltaic_ops.supply.layers import build
 
+from bench.earlier import python
 from bench.objects import ObjectStore
 from bench.scenarios import written
 from bench.serving import Service, service
@@ -75,37 +78,94 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.cold", description=__doc__)
     parser.add_argument("--runs", type=int, default=RUNS, help=f"fresh processes of each function ({RUNS})")
     parser.add_argument("--state", type=Path, default=Path(".deltaic/bench"), help="where logs and objects are kept")
+    parser.add_argument("--before", type=Path, help="another checkout of this repository to start beside this one")
     parser.add_argument("--report", type=Path, default=Path(__file__).parent, help=f"where {NAME} is written")
     said = parser.parse_args()
-    found = measured(said.state.resolve(), said.runs)
+    found = measured(said.state.resolve(), said.runs, said.before and said.before.resolve())
     (said.report / NAME).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print("\n".join(section(found)))
     return 0
 
 
-def measured(state: Path, runs: int) -> dict[str, Any]:
+def measured(state: Path, runs: int, before: Path | None = None) -> dict[str, Any]:
     """Build the layer, start every function so many times, and the command line."""
     state.mkdir(parents=True, exist_ok=True)
     folders = written(state / "logs", [FILES], print)
     processor = "arm64" if os.uname().machine in {"aarch64", "arm64"} else "x86_64"
     with tempfile.TemporaryDirectory() as folder, ObjectStore(state) as objects:
-        layer = build(Path(folder) / "layer", processor, f"{sys.version_info.major}.{sys.version_info.minor}")
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        ours = (build(Path(folder) / "layer", processor, version), ROOT)
+        theirs = None
+        if before is not None:
+            theirs = (_built(before, Path(folder) / "before", processor, version), before)
         locations = {name: objects.put_table(path) for name, path in folders.items()}
         with service(objects, locations, Path(folder)) as running:
             functions: dict[str, Any] = {}
             recipient: Any = None
             for name in FUNCTIONS:
                 event = _event(name, running.token, next(reversed(locations)), recipient)
-                functions[name], told = _function(layer, name, running, event, runs)
+                functions[name], told = _function(ours, theirs, name, running, event, runs)
                 recipient = recipient or told
             variables = dict(running.environment)
             commands = {line: _command(line, variables, runs) for line in ("--help", *_LIST)}
     return {"python": sys.version.split()[0], "runs": runs, "functions": functions, "commands": commands}
 
 
-def _function(layer: Path, name: str, running: Service, event: Any, runs: int) -> tuple[dict[str, Any], Any]:
+_Code = tuple[Path, Path]
+"""A layer, and the checkout that has its functions."""
+
+
+def _built(checkout: Path, folder: Path, processor: str, version: str) -> Path:
+    """Build the layer of another checkout by its own code, and compile it."""
+    program = "import sys; from pathlib import Path; from deltaic_ops.supply.layers import build; "
+    program += "print(build(Path(sys.argv[1]), *sys.argv[2:]))"
+    command = [str(python(checkout)), "-c", program, str(folder), processor, version]
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=True)
+    layer = Path(done.stdout.splitlines()[-1])
+    compileall.compile_dir(layer, quiet=1)
+    return layer
+
+
+def _function(  # noqa: PLR0913, PLR0917 -- whose code, and what it is asked
+    ours: _Code, theirs: _Code | None, name: str, running: Service, event: Any, runs: int
+) -> tuple[dict[str, Any], Any]:
     """Return what a function cost, and whom the authorizer recognised."""
-    folder = ROOT / "functions" / ("authorizer" if name == "authorizer" else f"api/{name}")
+    command, variables = _start(ours, name, running)
+    answers, others = [], []
+    for _ in range(runs):
+        answers.append(_asked(ours, name, running, event))
+        if theirs is not None:
+            others.append(_asked(theirs, name, running, event))
+    told = subprocess.run(
+        [*command, "-X", "importtime", "-c", "import app"], env=variables, capture_output=True, text=True, check=True
+    )
+    took: Counter[str] = Counter()
+    for line in told.stderr.splitlines():
+        if one := _IMPORTED.match(line):
+            took[_package(one[2])] += int(one[1])
+    found = {
+        **{what: median(answer[what] for answer in answers) for what in ("import", "first", "warm")},
+        **({"before": median(answer["import"] + answer["first"] for answer in others)} if others else {}),
+        "memory": _memory()[name],
+        "modules": len(_IMPORTED.findall(told.stderr)),
+        "packages": {package: microseconds / 1000 for package, microseconds in took.most_common(SHOWN)},
+    }
+    return found, answers[0]["context"]
+
+
+def _asked(code: _Code, name: str, running: Service, event: Any) -> dict[str, Any]:
+    command, variables = _start(code, name, running)
+    done = subprocess.run(
+        [*command, "-c", _PROGRAM, json.dumps(event)], env=variables, capture_output=True, text=True, check=True
+    )
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def _start(code: _Code, name: str, running: Service) -> tuple[list[str], dict[str, str]]:
+    """Return the interpreter and the variables of a function."""
+    layer, checkout = code
+    folder = checkout / "functions" / ("authorizer" if name == "authorizer" else f"api/{name}")
     variables = {
         **{key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "AWS_"))},
         **running.environment,
@@ -114,27 +174,7 @@ def _function(layer: Path, name: str, running: Service, event: Any, runs: int) -
         "PYTHONPATH": os.pathsep.join([str(folder), str(layer)]),
     }
     # As on Lambda: no site-packages but the layer's, and no bytecode written on the way.
-    python = [sys.executable, "-S", "-B"]
-    answers = []
-    for _ in range(runs):
-        done = subprocess.run(
-            [*python, "-c", _PROGRAM, json.dumps(event)], env=variables, capture_output=True, text=True, check=True
-        )
-        answers.append(json.loads(done.stdout.splitlines()[-1]))
-    told = subprocess.run(
-        [*python, "-X", "importtime", "-c", "import app"], env=variables, capture_output=True, text=True, check=True
-    )
-    took: Counter[str] = Counter()
-    for line in told.stderr.splitlines():
-        if one := _IMPORTED.match(line):
-            took[_package(one[2])] += int(one[1])
-    found = {
-        **{what: median(answer[what] for answer in answers) for what in ("import", "first", "warm")},
-        "memory": _memory()[name],
-        "modules": len(_IMPORTED.findall(told.stderr)),
-        "packages": {package: microseconds / 1000 for package, microseconds in took.most_common(SHOWN)},
-    }
-    return found, answers[0]["context"]
+    return [sys.executable, "-S", "-B"], variables
 
 
 def _package(module: str) -> str:
@@ -190,6 +230,11 @@ def section(found: Mapping[str, Any]) -> list[str]:
         prices = [f"{usd(cpu, size, away):.2f}" for cpu in (cold, warm) for size in sizes]
         cells = [name, str(one["modules"]), *times, f"{one['memory']:,} MB", *starts, *prices]
         lines.append(f"| {' | '.join(cells)} |")
+    if beside := {name: one for name, one in found["functions"].items() if "before" in one}:
+        lines += ["", "Import and first answer of the version before, by turns, its layer compiled too:", ""]
+        for name, one in beside.items():
+            times = one["before"] / (one["import"] + one["first"])
+            lines.append(f"* {name}: {one['before'] * 1000:.0f} ms, {times:.2f} times as much")
     lines += ["", "What is imported, by `python -X importtime`, ms:", ""]
     for name, one in found["functions"].items():
         parts = ", ".join(f"{package} {took:.0f}" for package, took in one["packages"].items())

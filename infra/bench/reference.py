@@ -17,6 +17,7 @@ from xml.sax.saxutils import escape
 
 from deltaic_ops.local.embedded import free_port
 
+from bench.beside import LARGE, Rival
 from bench.client import Client
 from bench.objects import REGION
 from bench.serving import Server, wait_until_loaded
@@ -24,6 +25,17 @@ from bench.serving import Server, wait_until_loaded
 NAME = "reference server"
 TOKEN = "benchmark-of-both"  # noqa: S105 -- it is written to a file for a server that nobody else reaches
 STOP_SECONDS = 10.0
+_WANTED = {
+    ("fresh process: first byte", 100_000): 100,
+    ("fresh process: first byte", LARGE): 500,
+    ("fresh process: last byte", 10_000): 10,
+    ("fresh process: last byte", 100_000): 10,
+    ("fresh process: last byte", LARGE): 10,
+    ("warm process: last byte", 100_000): 5,
+    ("warm process: peak memory", 100_000): 8,
+    ("warm process: peak memory", LARGE): 15,
+}
+"""How many times less than here was promised, by figure and number of files."""
 _UP = 1
 """IFF_UP: a new network namespace has tunnels too, which are down."""
 _MAIN = "io.delta.sharing.server.DeltaSharingService"
@@ -51,6 +63,12 @@ def check(folder: Path) -> None:
 def _is_up(interface: str) -> bool:
     flags = Path("/sys/class/net", interface, "flags")
     return not flags.exists() or bool(int(flags.read_text(), 16) & _UP)
+
+
+def rival(folder: Path, store: Store, locations: Mapping[str, str], state: Path) -> Rival:
+    """Return the server that was built in a folder, over the measured tables (name: location)."""
+    shares = tables_of_bench(locations)
+    return Rival(NAME, lambda: fresh(folder, store, shares, state), lambda name, files: _WANTED.get((name, files)))
 
 
 @contextmanager

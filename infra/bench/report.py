@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import cold, datasets, layers, soak, views
-from bench.beside import SUBJECT
 from bench.figures import Figure, amount, of
 from bench.plots import Bar, bars
 from bench.reference import NAME
@@ -170,6 +169,7 @@ def _beside(figures: Sequence[Figure]) -> list[str]:
     shown = [one for one in figures if one.rival == NAME]
     if not shown:
         return ["Not measured: `--beside FOLDER` names a built one (`reference.py` says what it must hold)."]
+    beside = f" beside the {NAME}"
     return [
         "The Scala server of delta-io/delta-sharing, Java's and its own defaults, with the same token check over the",
         "same objects; its answers hold the same files. Processes by turns, medians. A fresh process has answered one",
@@ -181,7 +181,7 @@ def _beside(figures: Sequence[Figure]) -> list[str]:
         "| measured | figure | ours | theirs | times less | promised |",
         "|---|---|---|---|---|---|",
         *(
-            f"| {one.subject.removesuffix(SUBJECT)} | {one.name} | {amount(one.value, one.unit).strip()} "
+            f"| {one.subject.removesuffix(beside)} | {one.name} | {amount(one.value, one.unit).strip()} "
             f"| {amount(one.theirs, one.unit).strip()} | {amount(one.ratio, '').strip()} "
             f"| {_promised(one)} |"
             for one in shown

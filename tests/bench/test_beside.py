@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from itertools import count
 from pathlib import Path
@@ -12,7 +13,7 @@ from bench import report
 from bench.beside import Start, compared, files_of
 from bench.client import Client
 from bench.figures import Figure
-from bench.reference import NAME
+from bench.reference import NAME, Store, rival
 from bench.serving import Server
 from served import served
 
@@ -57,7 +58,9 @@ def serving(body: bytes) -> Start:
 
 
 def figures(files: int, ours: dict[str, int], theirs: dict[str, int]) -> dict[str, Figure]:
-    found = compared(files, count().__next__, serving(answer(ours)), serving(answer(theirs)), 2)
+    reference = rival(Path("built"), Store("http://127.0.0.1:9"), {}, Path("state"))
+    beside = replace(reference, fresh=serving(answer(theirs)))
+    found = compared(files, count().__next__, serving(answer(ours)), beside, 2)
     return {one.name: one for one in found}
 
 
