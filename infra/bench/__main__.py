@@ -66,8 +66,8 @@ def main() -> int:
     print(table(figures))
     if not said.no_report:
         adds = said.add or said.before or said.huge
-        known, machine = report.read(said.report) if adds else ([], report.machine(busy))
-        report.write(report.renewed(known, figures), said.report, machine)
+        known, machine = report.read(said.report) if adds else ([], {})
+        report.write(report.renewed(known, figures), said.report, machine or report.machine(busy))
         _say(f"written: {said.report / 'report.md'}")
     missed = [one for one in figures if one.holds is False]
     _say(f"{len(missed)} of {sum(one.bar is not None for one in figures)} bars missed")

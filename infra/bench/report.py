@@ -42,7 +42,9 @@ def write(figures: Sequence[Figure], folder: Path, machine: Mapping[str, object]
 
 
 def read(folder: Path) -> tuple[list[Figure], Mapping[str, object]]:
-    """Return the figures of the last report, and the machine that they are of."""
+    """Return the figures of the last report, and the machine that they are of; nothing where there is none."""
+    if not (folder / "figures.json").exists():
+        return [], {}
     said = json.loads((folder / "figures.json").read_text())
     names = [field.name for field in fields(Figure)]
     return [Figure(**{name: one[name] for name in names}) for one in said["figures"]], said["machine"]

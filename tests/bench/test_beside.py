@@ -112,6 +112,10 @@ def test_answers_that_differ_are_an_error(ours: dict[str, int], said: str) -> No
         figures(1000, ours, {"a": 1, "b": 2})
 
 
+def test_figures_can_be_added_where_no_report_is_yet(tmp_path: Path) -> None:
+    assert report.read(tmp_path) == ([], {})
+
+
 def test_the_report_says_when_nothing_was_measured_beside(tmp_path: Path) -> None:
     report.write([], tmp_path, {})
     section = (tmp_path / "report.md").read_text().partition("## Beside the reference server")[2]

@@ -6,7 +6,7 @@ what is removed was there, and what is added was not (decision 9). With a filter
 believed too, where they all do.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -131,15 +131,22 @@ def _chosen_sizes(
         blocks = file.fetch(file.ranges(hit, sizes), blocks)
         if few:
             file.lend(blocks)
-        cursor = Cursor(file, blocks)
-        for group in hit:
-            row = 0
-            for batch in cursor.batches(group, sizes):
-                mine = pc.filter(batch.column("add").field("size"), chosen[group].rows.slice(row, batch.num_rows))
-                row += batch.num_rows
-                num_files += len(mine)
-                size += pc.sum(mine).as_py() or 0
+        for add in _adds(Cursor(file, blocks), hit, sizes, {group: chosen[group].rows for group in hit}):
+            num_files += len(add)
+            size += pc.sum(add.field("size")).as_py() or 0
     return num_files, size
+
+
+def _adds(
+    cursor: Cursor, groups: Sequence[int], leaves: Sequence[int], chosen: Mapping[int, pa.BooleanArray] | None
+) -> Iterator[pa.StructArray]:
+    """Yield the `add` of all rows of these row groups, or of the rows of each that were chosen."""
+    for group in groups:
+        row = 0
+        for batch in cursor.batches(group, leaves):
+            add = batch.column("add")
+            yield add if chosen is None else pc.filter(add, chosen[group].slice(row, len(add)))
+            row += len(add)
 
 
 def _as_told(tail: Tail, parts: Sequence[Part], exact: int) -> tuple[int, int] | None:
@@ -194,19 +201,10 @@ def _of_parquet(
         blocks = file.fetch(ranges)
         if files_follow:
             file.lend(blocks)
-        cursor = Cursor(file, blocks)
-        for group in groups:
-            row = 0
-            for batch in cursor.batches(group, leaves):
-                add = batch.column("add")
-                if chosen is not None:
-                    add = pc.filter(add, chosen[group].slice(row, len(add)))
-                    row += batch.num_rows
-                paths, adds = add_paths(add)
-                mask = both(adds, tail.unmentioned(paths, deletion_vectors(add)))
-                sizes = add.field("size")
-                if mask is not None:
-                    sizes = pc.filter(sizes, mask)
-                num_files += len(sizes)
-                size += pc.sum(sizes).as_py() or 0
+        for add in _adds(Cursor(file, blocks), groups, leaves, chosen):
+            paths, adds = add_paths(add)
+            mask = both(adds, tail.unmentioned(paths, deletion_vectors(add)))
+            sizes = add.field("size") if mask is None else pc.filter(add.field("size"), mask)
+            num_files += len(sizes)
+            size += pc.sum(sizes).as_py() or 0
     return num_files, size
