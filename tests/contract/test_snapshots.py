@@ -92,7 +92,8 @@ def test_urls_give_the_bytes_and_live_for_most_of_an_hour(
         assert (whole.body[:4], whole.body[-4:]) == (b"PAR1", b"PAR1")
         ranged = download(url, (size - 8, size - 1))
         assert (ranged.status, ranged.body) == (206, whole.body[-8:])
-        assert 50 * 60 < line["expirationTimestamp"] / 1000 - time.time() <= 60 * 60
+        # An hour less what the session has been used for: it is renewed after a quarter of its life.
+        assert 44 * 60 < line["expirationTimestamp"] / 1000 - time.time() <= 60 * 60
         # Signed in the recipient's own session, so the URL carries its token.
         assert {"X-Amz-Security-Token", "X-Amz-Signature"} <= set(parse_qs(urlsplit(url).query))
 

@@ -16,13 +16,13 @@ def named(action: Action, **changed: Any) -> Action:
     return {kind: content | changed for kind, content in action.items()}
 
 
-def write(root: Path, table_id: str) -> None:
-    """Write three versions with a file each, from the second on."""
+def write(root: Path, table_id: str, modified: int) -> None:
+    """Write three versions with a file each, from the second on, all at one time in ms."""
     shutil.rmtree(root / "_delta_log", ignore_errors=True)
     log = HandmadeLog(root)
-    log.commit(protocol(), named(metadata(ON), id=table_id))
-    log.commit(add(f"{table_id}1"))
-    log.commit(add(f"{table_id}2"))
+    log.commit(protocol(), named(metadata(ON), id=table_id), modified=modified)
+    log.commit(add(f"{table_id}1"), modified=modified)
+    log.commit(add(f"{table_id}2"), modified=modified)
 
 
 def end(feed: Feed, **body: Any) -> dict[str, str]:
@@ -31,14 +31,15 @@ def end(feed: Feed, **body: Any) -> dict[str, str]:
 
 
 def test_tokens_end_with_the_table_that_they_were_made_for(tmp_path: Path) -> None:
-    write(tmp_path, "old")
+    write(tmp_path, "old", 1_700_000_000_000)
     feed = Feed(tmp_path, max_files=1)
     page = end(feed, maxFiles=1)["nextPageToken"]
     refresh = end(feed, includeRefreshToken=True)["refreshToken"]
     changes = opened(feed, lines(feed.answer(0, 2)))
     assert feed.query(maxFiles=1, pageToken=page).version == feed.query(refreshToken=refresh).version == 2
     assert feed.answer(0, 2, changes).version == 0
-    write(tmp_path, "new")
+    # Its commits are as long as the old ones: here only their times tell them apart, and on S3 their ETags too.
+    write(tmp_path, "new", 1_700_000_000_001)
     for body in ({"maxFiles": 1, "pageToken": page}, {"refreshToken": refresh}):
         with pytest.raises(InvalidParameter, match="Please restart the query"):
             feed.query(**body)
