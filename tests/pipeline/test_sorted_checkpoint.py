@@ -319,21 +319,40 @@ def test_a_line_that_says_it_names_no_sidecar_is_kept(tmp_path: Path) -> None:
     assert ours(tmp_path) == expected
 
 
+def with_types(root: Path, change: Callable[[pa.Field], pa.Field]) -> Path:
+    """Write the sidecars anew with the fields of their adds changed; return the manifest."""
+    for file in (root / LOG / "_sidecars").iterdir():
+        rows = pq.read_table(file)
+        adds = cast("pa.StructType", rows.schema.field("add").type)
+        kind = pa.struct([change(one) for one in adds])
+        at = rows.schema.get_field_index("add")
+        changed = rows.set_column(at, pa.field("add", kind), pa.array(rows["add"].to_pylist(), kind))
+        pq.write_table(changed, file)
+    (manifest,) = manifests(root)
+    lines = [json.loads(line) for line in manifest.read_text().splitlines()]
+    for sidecar in (line["sidecar"] for line in lines if "sidecar" in line):
+        sidecar["sizeInBytes"] = (root / LOG / "_sidecars" / sidecar["path"]).stat().st_size
+    manifest.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return manifest
+
+
+def test_fields_that_no_add_lacks_may_be_declared_so(tmp_path: Path) -> None:
+    table(tmp_path)
+    expected = ours(tmp_path)
+    required = {"path", "size", "modificationTime"}
+    with_types(tmp_path, lambda one: pa.field(one.name, one.type, one.name not in required))
+    assert ours(tmp_path) == expected
+    assert sort(tmp_path) is not None
+    assert ours(tmp_path) == expected
+
+
 @pytest.mark.parametrize("kind", [pa.string_view(), pa.dictionary(pa.int32(), pa.string())])
 def test_types_that_cannot_be_sorted_leave_the_checkpoint_as_it_is(tmp_path: Path, kind: pa.DataType) -> None:
     table(tmp_path)
-    for file in (tmp_path / LOG / "_sidecars").iterdir():
-        rows = pq.read_table(file)
-        adds = cast("pa.StructType", rows.schema.field("add").type)
-        partitions = pa.struct([("p", kind)])
-        fields = [(one.name, partitions if one.name == "partitionValues_parsed" else one.type) for one in adds]
-        at = rows.schema.get_field_index("add")
-        pq.write_table(rows.set_column(at, "add", pa.array(rows["add"].to_pylist(), pa.struct(fields))), file)
-    (manifest,) = manifests(tmp_path)
-    lines = [json.loads(line) for line in manifest.read_text().splitlines()]
-    for sidecar in (line["sidecar"] for line in lines if "sidecar" in line):
-        sidecar["sizeInBytes"] = (tmp_path / LOG / "_sidecars" / sidecar["path"]).stat().st_size
-    manifest.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    manifest = with_types(
+        tmp_path,
+        lambda one: pa.field(one.name, pa.struct([("p", kind)])) if one.name == "partitionValues_parsed" else one,
+    )
     with pytest.raises(NotSorted, match="stays as it is"):
         sort(tmp_path)
     assert manifests(tmp_path) == [manifest]
