@@ -15,6 +15,7 @@ from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.scan.add_rows import parsed_statistics
+from deltaic.delta.scan.parquet_file import ParquetFile
 
 
 @dataclass
@@ -201,3 +202,11 @@ def test_rows_are_chosen_of_typed_statistics_with_views(zoned: frozenset[str]) -
     assert pc.filter(parsed, pa.array([False, True, True], pa.bool_())).to_pylist() == [
         {"minValues": low} for low in lows[1:]
     ]
+
+
+def test_a_dot_in_a_name_hides_no_leaf(tmp_path: Path) -> None:
+    rows = pa.table({"add": [{"a.b": 1, "a": {"b": 2}, "c": 3}]})
+    pq.write_table(rows, tmp_path / "f.parquet")
+    file = ParquetFile(FolderStore(tmp_path), "f.parquet", None, 1 << 16)
+    assert file.leaves("add") == [0, 1, 2]
+    assert file.leaves("add.a.b") == [0, 1]
