@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +14,8 @@ from delta_tables.handmade import Action, HandmadeLog, add, expected_files, foun
 from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.log import DeltaLog
+from deltaic.delta.scan.add_rows import parsed_statistics
+from deltaic.delta.scan.parquet_file import ParquetFile
 
 
 @dataclass
@@ -185,3 +188,25 @@ def test_a_part_that_has_no_column_for_adds_is_passed_over(tmp_path: Path) -> No
     pq.write_table(pq.read_table(top).drop_columns(["add", "remove"]), top)
     expected = [action for action in expected_files(log.state()) if Wanting(None, 30).keeps(action)]
     assert found_files(DeltaLog(FolderStore(tmp_path)).snapshot().files(Wanting(None, 30))) == expected
+
+
+@pytest.mark.parametrize("zoned", [frozenset[str](), frozenset({"add.stats_parsed.minValues.t"})])
+def test_rows_are_chosen_of_typed_statistics_with_views(zoned: frozenset[str]) -> None:
+    """They come so from a file whose writer left Arrow's schema in it."""
+    kinds = [("s", pa.string_view()), ("b", pa.binary_view()), ("t", pa.timestamp("us"))]
+    kind = pa.struct([("stats_parsed", pa.struct([("minValues", pa.struct(kinds))]))])
+    lows: list[Any] = [{"s": "a", "b": b"a", "t": None}, None, {"s": "c" * 40, "b": None, "t": None}]
+    adds = pa.array([{"stats_parsed": {"minValues": low}} for low in lows], kind)
+    parsed = parsed_statistics(adds, zoned)
+    assert parsed is not None
+    assert pc.filter(parsed, pa.array([False, True, True], pa.bool_())).to_pylist() == [
+        {"minValues": low} for low in lows[1:]
+    ]
+
+
+def test_a_dot_in_a_name_hides_no_leaf(tmp_path: Path) -> None:
+    rows = pa.table({"add": [{"a.b": 1, "a": {"b": 2}, "c": 3}]})
+    pq.write_table(rows, tmp_path / "f.parquet")
+    file = ParquetFile(FolderStore(tmp_path), "f.parquet", None, 1 << 16)
+    assert file.leaves("add") == [0, 1, 2]
+    assert file.leaves("add.a.b") == [0, 1]

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,7 +24,7 @@ from deltaic.partition_filters import evaluate, parse
 from deltaic.pruning import file_filter, predicate_of
 from deltaic.sharing.sight import Sight
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.sorted_checkpoint.making import Sorted, sort_checkpoint
+from deltaic_pipeline.sorted_checkpoint.making import NotSorted, Sorted, sort_checkpoint
 from deltaic_pipeline.sorted_checkpoint.order import Key
 from deltaic_pipeline.sorted_checkpoint.sidecars import Layout, statistics
 from deltalake import DeltaTable
@@ -309,6 +309,55 @@ def test_a_summary_that_says_nothing_is_no_mistake(tmp_path: Path, said: Any) ->
     assert len(expected[3]) == len(log.state().files)
 
 
+def test_a_line_that_says_it_names_no_sidecar_is_kept(tmp_path: Path) -> None:
+    table(tmp_path)
+    (manifest,) = manifests(tmp_path)
+    lines = [{"sidecar": None, **json.loads(line)} for line in manifest.read_text().splitlines()]
+    manifest.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    expected = ours(tmp_path)
+    assert sort(tmp_path) is not None
+    assert ours(tmp_path) == expected
+
+
+def with_types(root: Path, change: Callable[[pa.Field], pa.Field]) -> Path:
+    """Write the sidecars anew with the fields of their adds changed; return the manifest."""
+    for file in (root / LOG / "_sidecars").iterdir():
+        rows = pq.read_table(file)
+        adds = cast("pa.StructType", rows.schema.field("add").type)
+        kind = pa.struct([change(one) for one in adds])
+        at = rows.schema.get_field_index("add")
+        changed = rows.set_column(at, pa.field("add", kind), pa.array(rows["add"].to_pylist(), kind))
+        pq.write_table(changed, file)
+    (manifest,) = manifests(root)
+    lines = [json.loads(line) for line in manifest.read_text().splitlines()]
+    for sidecar in (line["sidecar"] for line in lines if "sidecar" in line):
+        sidecar["sizeInBytes"] = (root / LOG / "_sidecars" / sidecar["path"]).stat().st_size
+    manifest.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return manifest
+
+
+def test_fields_that_no_add_lacks_may_be_declared_so(tmp_path: Path) -> None:
+    table(tmp_path)
+    expected = ours(tmp_path)
+    required = {"path", "size", "modificationTime"}
+    with_types(tmp_path, lambda one: pa.field(one.name, one.type, one.name not in required))
+    assert ours(tmp_path) == expected
+    assert sort(tmp_path) is not None
+    assert ours(tmp_path) == expected
+
+
+@pytest.mark.parametrize("kind", [pa.string_view(), pa.dictionary(pa.int32(), pa.string())])
+def test_types_that_cannot_be_sorted_leave_the_checkpoint_as_it_is(tmp_path: Path, kind: pa.DataType) -> None:
+    table(tmp_path)
+    manifest = with_types(
+        tmp_path,
+        lambda one: pa.field(one.name, pa.struct([("p", kind)])) if one.name == "partitionValues_parsed" else one,
+    )
+    with pytest.raises(NotSorted, match="stays as it is"):
+        sort(tmp_path)
+    assert manifests(tmp_path) == [manifest]
+
+
 @pytest.mark.parametrize("most", range(6))
 def test_who_dies_on_the_way_leaves_the_log_as_it_was(tmp_path: Path, most: int) -> None:
     table(tmp_path)
@@ -350,6 +399,20 @@ def test_what_has_no_order_stays_as_it_is(tmp_path: Path, options: dict[str, Any
     assert len(manifests(tmp_path)) == 1
 
 
+@pytest.mark.parametrize(
+    "told", ["", "[]", "null", '{"clusteringColumns": null}', '{"clusteringColumns": [["x"], 7]}', 5]
+)
+def test_clustering_that_cannot_be_read_is_no_order(tmp_path: Path, told: Any) -> None:
+    table(tmp_path)
+    (manifest,) = manifests(tmp_path)
+    lines = [json.loads(line) for line in manifest.read_text().splitlines()]
+    lines[-1]["domainMetadata"]["configuration"] = told
+    manifest.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    expected = ours(tmp_path)
+    assert sort(tmp_path) is not None, "by its partitions alone"
+    assert ours(tmp_path) == expected
+
+
 def test_a_small_one_and_a_classic_one_stay_as_they_are(tmp_path: Path) -> None:
     log = table(tmp_path)
     assert sort(tmp_path, least_files=FILES + 1) is None
@@ -371,6 +434,7 @@ def test_z_order_is_an_order_too(tmp_path: Path) -> None:
 TEXTS = st.text("ab?\ufffd\U0010ffff", max_size=34)
 BOUNDS: dict[str, tuple[pa.DataType, Callable[[], st.SearchStrategy[Any]]]] = {
     "string": (pa.string(), lambda: st.none() | TEXTS),
+    "large_string": (pa.large_string(), lambda: st.none() | TEXTS),
     "long": (pa.int64(), lambda: st.none() | st.integers(-(2**63), 2**63 - 1)),
     "double": (pa.float64(), lambda: st.none() | st.floats()),
 }
@@ -381,6 +445,7 @@ BOUNDS: dict[str, tuple[pa.DataType, Callable[[], st.SearchStrategy[Any]]]] = {
 @given(data=st.data())
 def test_bounds_of_many_files_keep_whatever_a_files_own_bounds_keep(kind: str, data: st.DataObject) -> None:
     arrow, values = BOUNDS[kind]
+    kind = kind.removeprefix("large_")
     rows = data.draw(st.lists(st.tuples(values(), values()), min_size=1, max_size=4))
     literal = data.draw(values().filter(lambda value: value is not None))
     operator = data.draw(st.sampled_from(["equal", "lessThan", "greaterThan"]))
@@ -409,12 +474,28 @@ def test_bounds_of_many_files_keep_whatever_a_files_own_bounds_keep(kind: str, d
     assert keeps or not any(kept)
 
 
+ENDS = ("minValues", "maxValues")
+
+
+def test_a_maximum_of_any_width_may_have_been_cut() -> None:
+    cut = "x" * 32
+    for kind in (pa.string(), pa.large_string()):
+        adds = pa.array(
+            [{"stats_parsed": {"minValues": {"c": "a"}, "maxValues": {"c": high}}} for high in (cut, f"{cut}a")],
+            pa.struct([("stats_parsed", pa.struct([(name, pa.struct([("c", kind)])) for name in ENDS]))]),
+        )
+        assert json.loads(statistics(adds, [Key(("c",), is_partition=False)]))["maxValues"] == {"c": "x" * 31 + "y"}
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary()])
 @pytest.mark.parametrize("value", [None, "", "__HIVE_DEFAULT_PARTITION__"])
-def test_nothing_is_said_of_partitions_that_may_be_null(value: str | None) -> None:
+def test_nothing_is_said_of_partitions_that_may_be_null(value: str | None, kind: pa.DataType) -> None:
     def said(*partitions: str | None) -> Any:
-        parsed = pa.array([{"p": one} for one in partitions], pa.struct([("p", pa.string())]))
+        values = pa.array(partitions, pa.string()).cast(kind)
+        parsed = pa.StructArray.from_arrays([values], names=["p"])
         adds = pa.StructArray.from_arrays([parsed], names=["partitionValues_parsed"])
         return json.loads(statistics(adds, [Key(("p",), is_partition=True)]))
 
-    assert said("a", value) == {}
-    assert said("a", "b") == {"minValues": {"p": "a"}, "maxValues": {"p": "b"}, "nullCount": {"p": 0}}
+    assert not any(said("a", value).values())
+    bounds = {} if kind == pa.binary() else {"minValues": {"p": "a"}, "maxValues": {"p": "b"}}
+    assert said("a", "b") == bounds | {"nullCount": {"p": 0}}

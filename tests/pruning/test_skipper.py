@@ -1,6 +1,7 @@
 """Pruning by hand: what each kind of value, bound and name decides, and what it leaves open."""
 
 import json
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -449,6 +450,26 @@ def test_typed_statistics_of_other_widths_and_units() -> None:
     assert typed("decimal(10,2)", "c > 1.5", pa.array(["1.5"]).cast(pa.decimal128(5, 1))) is False
     assert typed("integer", "c > 5", pa.array(["1"])) is True
     assert typed("string", f"c = '{STEM}bz'", pa.array([STEM + "b"])) is True
+
+
+@pytest.mark.parametrize("changes", [None, "float", [], [7], [{"fromType": "integer", "toType": "double"}]])
+@pytest.mark.parametrize("number", [0.1, -0.1])
+def test_floats_that_became_doubles_keep_the_digits_of_floats_in_their_bounds(number: float, changes: Any) -> None:
+    value = struct.unpack("<f", struct.pack("<f", number))[0]  # 0.10000000149011612: as the widened column has it
+    widened = [{"fromType": "float", "toType": "double"}]
+    typed = {"minValues": {"c": number}, "maxValues": {"c": number}, "nullCount": {"c": 0}, "numRecords": 1}
+    for told, asked, wanted in ((widened, value, True), (widened, 0.2, False), (changes, value, False)):
+        metadata = table(column("c", "double", **{"delta.typeChanges": told}))
+        hint = f"c = {asked!r}"
+        assert kept_by_json(metadata, hint, stats(number, number)) == [wanted]
+        found = skipper(metadata, hint)
+        assert found.by_bounds(pa.array([stats(number, number)], pa.string())).to_pylist() == [wanted]
+        for kind, held in ((pa.float64(), number), (pa.float32(), value)):
+            leaf = pa.struct([("c", kind)])
+            shape = pa.struct([("minValues", leaf), ("maxValues", leaf), ("nullCount", pa.struct([("c", pa.int64())]))])
+            one = typed | {"minValues": {"c": held}, "maxValues": {"c": held}}
+            verdict = found.by_typed_statistics(pa.array([[]], MAP), pa.array([one], shape)).to_pylist()
+            assert verdict == [asked == held or wanted]
 
 
 def test_an_absent_struct_says_nothing() -> None:

@@ -114,7 +114,16 @@ def _type(field: Mapping[str, Any]) -> ColumnType | None:
         if type_ == "string" and (padded or "__COLLATIONS" in metadata):
             # char(n) compares padded, a collation by its own order: such a string can be tested for null only.
             return ColumnType("string by other rules")
-        return column_type(type_)
+        found = column_type(type_)
+        return msgspec.structs.replace(found, was_float=True) if type_ == "double" and _was_float(metadata) else found
     if isinstance(type_, dict) and type_.get("type") in {"array", "map"}:
         return ColumnType(type_["type"])
     return None
+
+
+def _was_float(metadata: Mapping[str, Any]) -> bool:
+    """Delta protocol, "Type Change Metadata"."""
+    changes = metadata.get("delta.typeChanges")
+    return isinstance(changes, list) and any(
+        isinstance(change, dict) and change.get("fromType") == "float" for change in changes
+    )

@@ -78,7 +78,10 @@ def from_json(values: list[Any], type_: ColumnType, *, upper: bool) -> pa.Array 
         return pa.array([None if v is None else above(v) for v in values] if upper else values, pa.string())
     if type_.axis is Axis.DOUBLE:
         numbers = [v if type(v) is not str else _named(v) for v in values]
-        return pa.array([single(v) if v else v for v in numbers] if type_.name == "float" else numbers, pa.float64())
+        if type_.name == "float":
+            numbers = [single(v) if v else v for v in numbers]
+        found = pa.array(numbers, pa.float64())
+        return _as_of_a_float(found, upper=upper) if type_.was_float else found
     if type_.axis is Axis.DECIMAL:
         return _decimals(values, type_.scale, upper=upper)
     return _wholes(values, type_, upper=upper)
@@ -126,6 +129,16 @@ def in_type(points: pa.Array, type_: ColumnType) -> pa.Array:
 
 def _named(text: str) -> float | None:
     return {"Infinity": inf, "-Infinity": -inf}.get(text)
+
+
+def _as_of_a_float(doubles: pa.Array, *, upper: bool) -> pa.Array:
+    """Widen bounds by the floats that their digits stand for: 0.1 is one that is greater than the double of that name.
+
+    They lie in the files as floats, which become doubles when they are read. What is beyond all floats was a double.
+    """
+    floats = pc.cast(pc.cast(doubles, pa.float32(), safe=False), pa.float64())
+    widens = pc.greater(floats, doubles) if upper else pc.less(floats, doubles)
+    return pc.if_else(pc.and_(widens, pc.is_finite(floats)), floats, doubles)
 
 
 def _decimals(values: list[Any], scale: int, *, upper: bool) -> pa.Array:
@@ -205,6 +218,8 @@ def _typed(array: pa.Array, type_: ColumnType, *, upper: bool) -> pa.Array | Non
         numbers = pc.cast(array, pa.float64(), safe=False)
         if type_.name == "float":
             numbers = pc.cast(pc.cast(numbers, pa.float32(), safe=False), pa.float64())
+        if type_.was_float:
+            numbers = _as_of_a_float(numbers, upper=upper)
         return pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.float64()), numbers)
     if type_.axis is Axis.DECIMAL and (pa.types.is_decimal(stored) or pa.types.is_integer(stored)):
         return pc.cast(array, pa.decimal128(MAX_PRECISION, type_.scale))

@@ -58,6 +58,8 @@ class ColumnType(msgspec.Struct, frozen=True):
     name: str
     precision: int = 0
     scale: int = 0
+    was_float: bool = False
+    """A double that was widened: bounds may have been written as those of a float, with fewer digits."""
 
     @property
     def axis(self) -> Axis | None:

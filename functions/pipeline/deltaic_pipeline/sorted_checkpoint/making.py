@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
+import pyarrow as pa
 from deltaic.delta.actions import Metadata
 from deltaic.delta.checkpoint import CheckpointReader
 from deltaic.delta.paths import LAST_CHECKPOINT, LOG, SIDECARS, Checkpoint, version_prefix
@@ -101,7 +102,7 @@ def sort_checkpoint(  # noqa: PLR0913 -- the log to read, the log to write, and 
     with tempfile.TemporaryDirectory(prefix="checkpoint-") as folder:
         try:
             sidecars = _written(parts, order, typed, checkpoint.version, layout, Path(folder))
-        except ValueError as strange:
+        except (ValueError, pa.ArrowException) as strange:
             raise NotSorted(f"The checkpoint cannot be sorted, and stays as it is: {strange}.") from strange
         except OSError as full:
             raise NotSorted(
@@ -159,7 +160,7 @@ def _sent(  # noqa: PLR0913, PLR0917 -- as `sort_checkpoint`
         confirm()
         _create(writer, SIDECARS + sidecar.name, sidecar.file.read_bytes())
         sidecar.file.unlink()
-    kept = [line for line in lines if "sidecar" not in msgspec.json.decode(line)]
+    kept = [line for line in lines if msgspec.json.decode(line).get("sidecar") is None]
     content = b"".join(
         line + b"\n" for line in [*kept, *(msgspec.json.encode({"sidecar": one.action}) for one in sidecars)]
     )

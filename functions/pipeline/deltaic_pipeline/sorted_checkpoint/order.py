@@ -46,11 +46,18 @@ def order_of(metadata: Metadata, clustering: Iterable[Sequence[str]], zorder_by:
     return tuple(dict.fromkeys(keys))
 
 
+class _Clustering(msgspec.Struct, rename="camel"):
+    clustering_columns: list[list[str]] = []
+
+
 def clustering_columns(domains: Iterable[object]) -> list[list[str]]:
     """Return the physical paths of a table's clustering columns, given its `domainMetadata` actions."""
     for domain in domains:
         if isinstance(domain, dict) and domain.get("domain") == CLUSTERING and not domain.get("removed"):
-            return list(msgspec.json.decode(domain["configuration"]).get("clusteringColumns", ()))
+            try:
+                return msgspec.json.decode(domain["configuration"], type=_Clustering).clustering_columns
+            except (KeyError, TypeError, msgspec.MsgspecError):
+                return []  # files may lie in any order
     return []
 
 

@@ -78,7 +78,15 @@ def deletion_vectors(add: pa.StructArray) -> pa.StructArray | None:
 def parsed_statistics(add: pa.StructArray, zoned: frozenset[str]) -> pa.StructArray | None:
     """Return `stats_parsed` (None when it is absent), the leaves at the paths `zoned` being instants in UTC."""
     parsed = cast("pa.StructArray | None", child(add, "stats_parsed"))
-    return parsed if parsed is None or not zoned else with_zones(parsed, "add.stats_parsed", zoned)
+    if parsed is None or not (zoned or _has_views(parsed.type)):
+        return parsed
+    return with_zones(parsed, "add.stats_parsed", zoned)
+
+
+def _has_views(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        return any(_has_views(field.type) for field in kind)
+    return pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
 
 
 def with_zones(structs: pa.StructArray, path: str, zoned: frozenset[str]) -> pa.StructArray:
@@ -101,6 +109,9 @@ def _with_zone(array: pa.Array, path: str, zoned: frozenset[str]) -> pa.Array:
     kind = array.type
     if pa.types.is_timestamp(kind) and path in zoned:
         return pc.cast(array, pa.timestamp(kind.unit, "UTC"))
+    if _has_views(kind) and not pa.types.is_struct(kind):
+        # Arrow cannot choose rows of them.
+        return pc.cast(array, pa.string() if pa.types.is_string_view(kind) else pa.binary())
     return with_zones(array, path, zoned) if isinstance(array, pa.StructArray) else array
 
 

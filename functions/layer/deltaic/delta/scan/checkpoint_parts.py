@@ -89,7 +89,7 @@ class ParquetPart(msgspec.Struct, dict=True):
         with reading(self.path):
             cursor = Cursor(file, file.fetch(file.ranges(groups, leaves)))
             for batch in (batch for group in groups if leaves for batch in cursor.batches(group, leaves)):
-                sizes = batch.column("add").field("size")
+                sizes = pc.struct_field(batch.column("add"), ["size"])  # null where no file is added
                 rows += len(sizes) - sizes.null_count
                 total += pc.sum(sizes).as_py() or 0
         return total if rows == self.num_adds else None

@@ -109,7 +109,8 @@ class ParquetFile:
         reader = self._opened(self._held, None)
         self.footer: FileMetaData = reader.metadata
         self.schema: pa.Schema = reader.schema_arrow
-        self.columns: dict[str, int] = {self.footer.schema.column(at).path: at for at in range(self.footer.num_columns)}
+        self._paths = [self.footer.schema.column(at).path for at in range(self.footer.num_columns)]
+        self.columns: dict[str, int] = {path: at for at, path in enumerate(self._paths)}
 
     @cached_property
     def zoned(self) -> frozenset[str]:
@@ -155,7 +156,8 @@ class ParquetFile:
     def leaves(self, *prefixes: str) -> list[int]:
         """Return the leaf columns at or below these dotted paths."""
         below = tuple(prefix + "." for prefix in prefixes)
-        return [at for path, at in self.columns.items() if path in prefixes or path.startswith(below)]
+        # Two have one path where a field `a.b` is beside a field b of a.
+        return [at for at, path in enumerate(self._paths) if path in prefixes or path.startswith(below)]
 
     def ranges(self, groups: Sequence[int], leaves: Sequence[int], *, whole: bool = True) -> list[tuple[int, int]]:
         """Return where the column chunks of these leaves lie; without large chunks unless `whole`."""
