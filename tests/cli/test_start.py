@@ -47,6 +47,13 @@ def test_help_loads_no_command() -> None:
     assert modules & (HEAVY | OF_COMMANDS) == set()
 
 
+@pytest.mark.parametrize("words", ["pipeline --help", "pipeline maintain --help", "pipeline check --help"])
+def test_help_of_jobs_loads_nothing_that_they_work_with(words: str) -> None:
+    said, modules = loaded(*words.split())
+    assert "Usage: " in said
+    assert modules & HEAVY <= {"yaml"}
+
+
 @pytest.mark.parametrize(
     "words",
     ["share list", "schema list here", "table list here", "recipient list", "grant list", "token list", "storage list"],

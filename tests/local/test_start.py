@@ -280,6 +280,7 @@ def test_commands_wait_for_the_server_that_is_starting(kept: Kept) -> None:
         assert [(code, said) for code, _, said in ended] == [(0, "")] * 3
         endpoint = line(server).split()[1]
         assert f"export DELTAIC_ENDPOINT={endpoint}\n" in ended[0][1]
+        assert "export AWS_ALLOW_HTTP=true\n" in ended[0][1]
         assert [share["name"] for share in json.loads(ended[1][1])] == ["kept"]
         assert json.loads(ended[2][1])["name"] == "late"
 

@@ -6,10 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from deltaic_pipeline.datasets.checking import check as findings_of
-from deltaic_pipeline.datasets.model import json_schema
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.maintenance import CHECKPOINT_AFTER
 
 from deltaic_ops.cli.jobs import Detach, Memory, On, RunId, Wait, request, run_job, run_on_emr
 from deltaic_ops.cli.jobs import app as jobs
@@ -28,6 +25,8 @@ def schema() -> None:
     \b
     deltaic pipeline schema > dataset.schema.json
     """
+    from deltaic_pipeline.datasets.model import json_schema
+
     typer.echo(json.dumps(json_schema(), indent=2))
 
 
@@ -40,6 +39,8 @@ def check(ctx: typer.Context, file: File, as_json: AsJson = False) -> None:
     \b
     deltaic pipeline check patients.yaml
     """
+    from deltaic_pipeline.datasets.checking import check as findings_of
+
     out = operator(ctx, as_json)
     try:
         text = Path(file).read_text(encoding="utf-8")
@@ -108,7 +109,9 @@ def maintain_table(  # noqa: PLR0913, PLR0917 -- the job's own arguments
         list[str] | None, typer.Option(metavar="COLUMN", help="Not for clustered tables. Can be repeated.")
     ] = None,
     checkpoint: Annotated[bool, typer.Option("--checkpoint/--no-checkpoint", help="Write one where it is due.")] = True,
-    checkpoint_after: Annotated[int, typer.Option(metavar="N", help="Commits after the last one.")] = CHECKPOINT_AFTER,
+    checkpoint_after: Annotated[
+        int | None, typer.Option(metavar="N", help="Commits after the last one (default: 10).")
+    ] = None,
     sort: Annotated[
         bool, typer.Option("--sort/--no-sort", help="Put v2 checkpoints in order by partition and clustering.")
     ] = True,
@@ -141,7 +144,8 @@ def maintain_table(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     deltaic pipeline maintain s3://deltaic-lake/patients --zorder-by patient_id --keep 30
     """
     out = operator(ctx, as_json)
-    given = [location, f"--wait={wait}", f"--checkpoint-after={checkpoint_after}"]
+    given = [location, f"--wait={wait}"]
+    given += [f"--checkpoint-after={checkpoint_after}"] * (checkpoint_after is not None)
     given += [f"--zorder-by={column}" for column in zorder_by or ()]
     given += [f"--stream-checkpoint={path}" for path in stream_checkpoint or ()]
     given += [f"--keep={keep}"] * (keep is not None) + [f"--url-ttl={url_ttl}"] * (url_ttl is not None)

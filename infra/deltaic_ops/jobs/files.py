@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from deltaic_pipeline.datasets.checking import dataset_of
-from deltaic_pipeline.datasets.model import Dataset
 from deltaic_pipeline.failures import PipelineError
 
 from deltaic_ops.jobs.asking import asking
 
 if TYPE_CHECKING:
+    from deltaic_pipeline.datasets.model import Dataset
     from mypy_boto3_s3 import S3Client
 
 
@@ -19,12 +18,14 @@ if TYPE_CHECKING:
 class DatasetFile:
     """A dataset file that was read and checked."""
 
-    dataset: Dataset
+    dataset: "Dataset"
     content: bytes
 
     @classmethod
     def read(cls, file: str) -> Self:
         """Read and check a file; raises PipelineError with every mistake."""
+        from deltaic_pipeline.datasets.checking import dataset_of
+
         content = _content(file)
         try:
             text = content.decode()

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deltaic_pipeline.datasets.model import Schedule
-
 from deltaic_ops.deploy.outputs import JobsOutputs
 from deltaic_ops.jobs.asking import asking
 
 if TYPE_CHECKING:
+    from deltaic_pipeline.datasets.model import Schedule
     from mypy_boto3_scheduler import EventBridgeSchedulerClient
 
 WHEN = "<aws.scheduler.scheduled-time>"
@@ -37,7 +36,7 @@ class Schedules:
         self._where = where
         self._client: EventBridgeSchedulerClient = client("scheduler")
 
-    def put(self, dataset: str, schedule: Schedule, request: dict[str, Any]) -> bool:
+    def put(self, dataset: str, schedule: "Schedule", request: dict[str, Any]) -> bool:
         """Let a dataset be built as its schedule says; tell whether it had none before."""
         wanted: Any = {
             "Name": name_of(dataset),
