@@ -185,3 +185,13 @@ def test_a_part_that_has_no_column_for_adds_is_passed_over(tmp_path: Path) -> No
     pq.write_table(pq.read_table(top).drop_columns(["add", "remove"]), top)
     expected = [action for action in expected_files(log.state()) if Wanting(None, 30).keeps(action)]
     assert found_files(DeltaLog(FolderStore(tmp_path)).snapshot().files(Wanting(None, 30))) == expected
+
+
+def test_an_empty_sidecar_says_nothing_of_vectors(tmp_path: Path) -> None:
+    log = HandmadeLog(tmp_path)
+    log.commit(metadata(), protocol(3, 7, "deletionVectors", "v2Checkpoint"), add("f1"))
+    # Arrow writes a row group of no rows, and nothing about it.
+    log.v2(0, "json", 3)
+    snapshot = DeltaLog(FolderStore(tmp_path)).snapshot()
+    assert not snapshot.has_deletion_vectors
+    assert snapshot.totals() == (1, 1)
