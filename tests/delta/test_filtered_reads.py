@@ -210,3 +210,13 @@ def test_a_dot_in_a_name_hides_no_leaf(tmp_path: Path) -> None:
     file = ParquetFile(FolderStore(tmp_path), "f.parquet", None, 1 << 16)
     assert file.leaves("add") == [0, 1, 2]
     assert file.leaves("add.a.b") == [0, 1]
+
+
+def test_an_empty_sidecar_says_nothing_of_vectors(tmp_path: Path) -> None:
+    log = HandmadeLog(tmp_path)
+    log.commit(metadata(), protocol(3, 7, "deletionVectors", "v2Checkpoint"), add("f1"))
+    # Arrow writes a row group of no rows, and nothing about it.
+    log.v2(0, "json", 3)
+    snapshot = DeltaLog(FolderStore(tmp_path)).snapshot()
+    assert not snapshot.has_deletion_vectors
+    assert snapshot.totals() == (1, 1)

@@ -90,3 +90,13 @@ def test_codes_stand_for_texts(text: pa.DataType, skip: int) -> None:
     found = as_texts(coded.slice(skip), 4 - skip)
     assert found.type == MAPS
     assert found.to_pylist() == expected[skip:]
+
+
+@pytest.mark.parametrize("text", [pa.string(), pa.large_string(), pa.binary()], ids=str)
+def test_rows_that_were_taken_are_texts_too(text: pa.DataType) -> None:
+    rows = [[("p", "1")], None, [("p", None), ("q", "2")], []]
+    taken: Any = pa.array(rows, pa.map_(text, text)).take(pa.array([2, 1, 3, 0]))
+    for skip in range(4):
+        found = as_texts(taken.slice(skip), 4 - skip)
+        assert found.type == MAPS
+        assert found.to_pylist() == [rows[at] for at in (2, 1, 3, 0)][skip:]

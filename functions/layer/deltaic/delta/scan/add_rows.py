@@ -1,6 +1,6 @@
 """The `add` rows of a checkpoint as batches of FILE_SCHEMA, whatever types their writer chose."""
 
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import pyarrow as pa
 
@@ -44,12 +44,17 @@ def coded_partition_values(add: pa.StructArray) -> pa.MapArray:
 
 def as_texts(maps: pa.Array | None, rows: int) -> pa.MapArray:
     """Return partition values as `map<string,string>`, of text in codes and of other types."""
-    if isinstance(maps, pa.MapArray) and _is_coded(maps):
-        # Not by a cast of the whole, which ends the process where the codes stand for bytes.
-        whole: Any = pc.take(maps, pa.array(range(rows), pa.int64())) if maps.offset else maps
-        keys, items = (pc.cast(pc.dictionary_decode(side), pa.string()) for side in (whole.keys, whole.items))
-        return pa.MapArray.from_arrays(whole.offsets, keys, items, mask=pc.is_null(whole))
+    if isinstance(maps, pa.MapArray) and maps.type != PARTITION_VALUES:
+        # Not by a cast of the whole, which ends the process where codes stand for bytes, or rows were taken before.
+        keys, items = (pc.cast(_decoded(side), pa.string()) for side in (maps.keys, maps.items))
+        # With a mask Arrow takes no slice of offsets.
+        offsets = pc.add(maps.offsets, pa.scalar(0, pa.int32()))
+        return pa.MapArray.from_arrays(offsets, keys, items, mask=pc.is_null(maps))
     return cast("pa.MapArray", _as(maps, PARTITION_VALUES, rows))
+
+
+def _decoded(texts: pa.Array) -> pa.Array:
+    return pc.dictionary_decode(texts) if isinstance(texts, pa.DictionaryArray) else texts
 
 
 def _is_coded(maps: pa.MapArray) -> bool:

@@ -197,6 +197,8 @@ class ParquetFile:
     def values(self, group: int, leaf: int) -> int | None:
         """Return how many non-null values a column chunk has, as the footer tells it; None when it does not."""
         chunk = self.footer.row_group(group).column(leaf)
+        if chunk.num_values == 0:
+            return 0  # writers may say nothing of no rows
         statistics = chunk.statistics
         if statistics is None or not statistics.has_null_count:
             return None
