@@ -178,7 +178,6 @@ def _beside(figures: Sequence[Figure]) -> list[str]:
         "listing and no query (ours begins as after a SnapStart restore: with its modules and clients); a warm one's",
         "peak is that of all its queries. Its URLs carry no session token, ours do.",
         "Java compiles and collects on the other core meanwhile: on a busy machine trust the CPU first.",
-        "Until it is measured again this section is of tables whose statistics were regular, and of a short token.",
         "",
         "| measured | figure | ours | theirs | times less | promised |",
         "|---|---|---|---|---|---|",
