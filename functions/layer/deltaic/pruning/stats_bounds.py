@@ -209,9 +209,14 @@ def from_typed(array: pa.Array, type_: ColumnType, *, upper: bool) -> pa.Array |
         return None
 
 
+def is_text(stored: pa.DataType) -> bool:
+    """Return whether bounds of this type are text that can be read."""
+    return pa.types.is_string(stored) or pa.types.is_large_string(stored)
+
+
 def _typed(array: pa.Array, type_: ColumnType, *, upper: bool) -> pa.Array | None:
     stored = array.type
-    if type_.axis is Axis.TEXT and (pa.types.is_string(stored) or pa.types.is_large_string(stored)):
+    if type_.axis is Axis.TEXT and is_text(stored):
         texts = pc.cast(array, pa.string())
         return _typed_texts(texts) if upper else texts
     if type_.axis is Axis.DOUBLE and (pa.types.is_floating(stored) or pa.types.is_integer(stored)):

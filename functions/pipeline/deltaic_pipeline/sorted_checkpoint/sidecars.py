@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from deltaic.delta.paths import version_prefix
 from deltaic.delta.scan.part_summary import SUMMARY, PartSummary
 from deltaic.delta.scan.stats_json import json_statistics
-from deltaic.pruning.stats_bounds import from_typed
+from deltaic.pruning.stats_bounds import from_typed, is_text
 from deltaic.pruning.values import column_type
 
 from deltaic_pipeline.sorted_checkpoint.order import Key, has, values
@@ -164,7 +164,7 @@ def _least(lows: pa.Array, key: Key) -> msgspec.Raw | None:
 
 
 def _greatest(highs: pa.Array, key: Key) -> msgspec.Raw | None:
-    if _is_text(highs.type) and not key.is_partition:
+    if is_text(highs.type) and not key.is_partition:
         # Maxima may have been cut, each at another place: the greatest is that of what they may stand for.
         widened = from_typed(highs, column_type("string"), upper=True)
         if widened is None:
@@ -187,13 +187,9 @@ def _is_whole(bounds: pa.Array, key: Key) -> bool:
     """Tell whether every file has a bound, and one that is read alike by everybody."""
     if bounds.null_count or (key.is_partition and pa.types.is_timestamp(bounds.type)):
         return False  # a partition's timestamp is written without its zone
-    if key.is_partition and (_is_text(bounds.type) or pa.types.is_binary(bounds.type)):
+    if key.is_partition and (is_text(bounds.type) or pa.types.is_binary(bounds.type)):
         return not pc.is_in(bounds, pc.cast(_MAYBE_NULL, bounds.type)).true_count
     return not (pa.types.is_floating(bounds.type) and pc.is_nan(bounds).true_count)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def _json(value: pa.Scalar) -> msgspec.Raw | None:

@@ -81,7 +81,7 @@ def deletion_vectors(add: pa.StructArray) -> pa.StructArray | None:
 
 
 def parsed_statistics(add: pa.StructArray, zoned: frozenset[str]) -> pa.StructArray | None:
-    """Return `stats_parsed` (None when it is absent), the leaves at the paths `zoned` being instants in UTC."""
+    """Return `stats_parsed` (None when absent): leaves at the paths `zoned` are instants in UTC, none is a view."""
     parsed = cast("pa.StructArray | None", child(add, "stats_parsed"))
     if parsed is None or not (zoned or _has_views(parsed.type)):
         return parsed
@@ -111,13 +111,15 @@ def _structs(children: list[pa.Array], kind: pa.StructType, absent: pa.BooleanAr
 
 
 def _with_zone(array: pa.Array, path: str, zoned: frozenset[str]) -> pa.Array:
+    if isinstance(array, pa.StructArray):
+        return with_zones(array, path, zoned)
     kind = array.type
     if pa.types.is_timestamp(kind) and path in zoned:
         return pc.cast(array, pa.timestamp(kind.unit, "UTC"))
-    if _has_views(kind) and not pa.types.is_struct(kind):
+    if _has_views(kind):
         # Arrow cannot choose rows of them.
         return pc.cast(array, pa.string() if pa.types.is_string_view(kind) else pa.binary())
-    return with_zones(array, path, zoned) if isinstance(array, pa.StructArray) else array
+    return array
 
 
 def file_batch(add: pa.StructArray, paths: pa.StringArray, vectors: pa.StructArray | None) -> pa.RecordBatch:
