@@ -26,6 +26,9 @@ settings.register_profile("long", settings.get_profile("default"), max_examples=
 _model = cache(JSONFileLoader().load_file)
 JSONFileLoader.load_file = lambda _, path: _model(path)  # type: ignore[assignment,method-assign]
 
+QUICK = "not slow and not spark and not deploy and not dynamodb_local and not connector"
+"""The marks of what a bare `pytest` leaves out, and `--quick` where folders are named."""
+
 LONGEST = ("pipeline", "datasets", "views", "deploy")
 """Folders that take longest are begun first, so that no worker is left alone with one of them at the end."""
 
@@ -40,6 +43,20 @@ class ByFolder(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 def folder_of(nodeid: str) -> str:
     """Return the folder of a test, or the file of one that is in none."""
     return nodeid.partition("::")[0].removeprefix("tests/").partition("/")[0]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let all tests be asked for; nobody waits for Spark and emulators who has not."""
+    parser.addoption("--all", action="store_true", help="every test, also those that start Spark, servers, emulators")
+    parser.addoption("--quick", action="store_true", help="the quick part of the folders that are named")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave the heavy tests out where neither files nor marks were named; the workers are told by the controller."""
+    named = config.args_source is pytest.Config.ArgsSource.ARGS
+    whole = named or config.option.all or hasattr(config, "workerinput")
+    if not config.option.markexpr and (config.option.quick or not whole):
+        config.option.markexpr = QUICK
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -62,7 +79,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFolder:
 def embedded_aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedAws]:
     """Return one running embedded AWS with `AUTH=true`; tests share it, so they name their own tables and buckets."""
     state: Path = tmp_path_factory.mktemp("aws")
-    with EmbeddedAws(state) as aws:
+    with EmbeddedAws(state, kept=False) as aws:
         # A service is loaded at its first call, which on a busy machine outlasts the product's patience.
         told = aws.environment
         session = boto3.Session(

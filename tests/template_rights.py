@@ -1,11 +1,10 @@
 """What the transformed template grants and publishes, read for the tests of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from deltaic_ops.deploy import rights
-from deltaic_ops.deploy.rights import several
-
+Resources = Mapping[str, Mapping[str, Any]]
+_OF_AWS = "arn:aws:iam::aws:policy/"
 LOGS = "arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"
 TRACES = "arn:aws:iam::aws:policy/AWSXrayWriteOnlyAccess"
 BUCKETS = {"DataBuckets": "arn:aws:s3:::lake,arn:aws:s3:::raw"}
@@ -21,7 +20,7 @@ CHANGED = {
     "StorageRoles": "arn:aws:iam::111111111111:role/lake",
     "ResponseStreaming": "disabled",
     "ServerPages": "disabled",
-    "UnreadStatistics": "disabled",
+    "UnreadStatistics": "enabled",
     "Architecture": "x86_64",
     "SnapStart": "enabled",
     "LogLevel": "DEBUG",
@@ -62,11 +61,34 @@ EVERYTHING = {
 """Every optional part is there."""
 
 
+def several(value: str | list[str]) -> list[str]:
+    """Return the values of a policy's field, which is a list or one."""
+    return [value] if isinstance(value, str) else value
+
+
+def statements_of_role(resources: Resources, role: str) -> Iterator[dict[str, Any]]:
+    """Yield the statements of a role's own policies and of the template's; those of AWS's are not known here."""
+    said = resources[role]["Properties"]
+    documents = [policy["PolicyDocument"] for policy in said.get("Policies", [])]
+    documents += [
+        resources[arn[2:-1]]["Properties"]["PolicyDocument"]
+        for arn in said.get("ManagedPolicyArns", [])
+        if not arn.startswith(_OF_AWS)
+    ]
+    documents += [
+        other["Properties"]["PolicyDocument"]
+        for other in resources.values()
+        if other["Type"] == "AWS::IAM::Policy" and f"${{{role}}}" in other["Properties"]["Roles"]
+    ]
+    for document in documents:
+        yield from document["Statement"]
+
+
 def statements(resources: dict[str, dict[str, Any]], function: str) -> Iterator[dict[str, Any]]:
     """Yield what a function's role may do, from every place that says so; its log lines and traces aside."""
     role = resources[function]["Properties"]["Role"].removeprefix("${").removesuffix(".Arn}")
     assert set(resources[role]["Properties"]["ManagedPolicyArns"]) - {LOGS, TRACES} <= {"${ReadTableLogs}"}
-    yield from rights.statements(resources, role)
+    yield from statements_of_role(resources, role)
 
 
 def granted(resources: dict[str, dict[str, Any]], function: str) -> set[tuple[str, str]]:

@@ -1,21 +1,26 @@
-"""The map holds: template routes, endpoint folders, events and the README's table name the same things."""
+"""The map holds: template routes, endpoint folders, events and the tables of docs/ name the same things; links lead."""
 
 import json
 import re
+import tomllib
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cloudformation import transformed
 from deltaic.delta import features
 from deltaic_ops.deploy.api import Route
 from deltaic_ops.deploy.template import ROOT, load_template
-from deltaic_ops.deploy.transform import transformed
 
 ENDPOINTS = sorted(path.parent.name for path in (ROOT / "functions" / "api").glob("*/app.py"))
 TABLE_HEADER = ["endpoint", "folder", "use case", "test"]
 FEATURES_HEADER = ["table feature", "parquet format", "delta format", "note"]
 MODES = ["enabled", "disabled"]
+DOCS = ROOT / "docs"
+PAGES = [*(ROOT / page for page in ("README.md", "CONTRIBUTING.md", "tests/README.md")), *sorted(DOCS.rglob("*.md"))]
 TABLE = "/shares/{share}/schemas/{schema}/tables/{table}"
 
 # PROTOCOL.md, "REST APIs": what a client may ask for, and which folder answers.
@@ -152,9 +157,9 @@ def test_the_authorizers_event_is_one_of_a_token_authorizer() -> None:
     assert re.fullmatch(r"arn:aws:execute-api:[\w-]+:\d{12}:\w+/delta-sharing/GET/shares", event["methodArn"])
 
 
-def readme_table(header: list[str]) -> dict[str, dict[str, str]]:
-    """Return the rows of the README's table of that header, by their first cell; cells without their backticks."""
-    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+def table_of(page: str, header: list[str]) -> dict[str, dict[str, str]]:
+    """Return the rows of a page's table of that header, by their first cell; cells without their backticks."""
+    lines = (DOCS / page).read_text(encoding="utf-8").splitlines()
     rows = [[cell.strip().strip("`") for cell in line.strip("|").split("|")] for line in lines]
     first = rows.index(header) + 2  # below the header stands a ruler
     below = (row for row in rows[first:])
@@ -162,13 +167,13 @@ def readme_table(header: list[str]) -> dict[str, dict[str, str]]:
 
 
 def endpoint_table() -> dict[str, dict[str, str]]:
-    return readme_table(TABLE_HEADER)
+    return table_of("architecture.md", TABLE_HEADER)
 
 
-def test_the_readme_says_of_every_known_table_feature_whether_it_is_served() -> None:
+def test_the_page_says_of_every_known_table_feature_whether_it_is_served() -> None:
     told = {
         name.strip("`"): (row["parquet format"], row["delta format"])
-        for names, row in readme_table(FEATURES_HEADER).items()
+        for names, row in table_of("share.md", FEATURES_HEADER).items()
         for name in names.split("`, `")
     }
     misread = {name for name in features.READABLE if features.PREVIEWS.get(name, name) in features.PARQUET_MISREADS}
@@ -179,40 +184,117 @@ def test_the_readme_says_of_every_known_table_feature_whether_it_is_served() -> 
     }
 
 
-def test_the_readme_leads_from_every_route_to_its_folder() -> None:
+def test_the_page_leads_from_every_route_to_its_folder() -> None:
     assert {endpoint: row["folder"] for endpoint, row in endpoint_table().items()} == {
         f"{method} {path}": f"functions/api/{folder}" for (method, path), folder in PROTOCOL.items()
     }
 
 
 @pytest.mark.parametrize("endpoint", [f"{method} {path}" for method, path in PROTOCOL])
-def test_the_readme_names_a_use_case_that_exists(endpoint: str) -> None:
+def test_the_page_names_a_use_case_that_exists(endpoint: str) -> None:
     module = endpoint_table()[endpoint]["use case"]
     assert module.startswith("deltaic.sharing.")
     assert (ROOT / "functions" / "layer" / f"{module.replace('.', '/')}.py").is_file()
 
 
 @pytest.mark.parametrize("endpoint", [f"{method} {path}" for method, path in PROTOCOL])
-def test_the_readme_names_a_test_that_exists(endpoint: str) -> None:
+def test_the_page_names_a_test_that_exists(endpoint: str) -> None:
     assert (ROOT / endpoint_table()[endpoint]["test"]).is_file()
 
 
 def test_the_top_level_is_fixed() -> None:
-    allowed = {"pyproject.toml", "README.md", "template.yaml", "functions", "infra", "tests", "events"}
+    allowed = {"pyproject.toml", "README.md", "template.yaml", "functions", "infra", "tests", "events", "docs"}
     # A profile is what `deltaic demo` and `token create` leave where they are called; git ignores it.
     here = [path for path in Path(ROOT).iterdir() if path.suffix != ".share"]
     present = {path.name for path in here if not path.name.startswith(".")}
     assert allowed <= present
-    assert present - allowed <= {"uv.lock", "samconfig.toml", "LICENSE", "dist"}
+    assert present - allowed <= {
+        "uv.lock",
+        "samconfig.toml",
+        "LICENSE",
+        "CONTRIBUTING.md",
+        "docs",
+        "zensical.toml",
+        "dist",
+    }
 
 
 def test_a_decision_that_is_cited_stands_in_the_index_and_in_its_room() -> None:
-    text = (ROOT / "infra" / "decisions.md").read_text()
-    headed = re.findall(r"^## (\d+)\. (.+) \(\d{4}-\d\d-\d\d\)$", text, re.MULTILINE)
-    assert headed == re.findall(r"^\* \*\*(\d+)\*\* (.+)$", text, re.MULTILINE)
+    folder = DOCS / "decisions"
+    index = (folder / "index.md").read_text()
+    rooms = re.findall(r"^\*\*\[(.+)\]\((.+)\)\*\*$", index, re.MULTILINE)
+    pages = [(folder / page).read_text() for _, page in rooms]
+    assert sorted(page for _, page in rooms) == sorted({path.name for path in folder.iterdir()} - {"index.md"})
+    assert [page.partition("\n")[0] for page in pages] == [f"# {title}" for title, _ in rooms]
+    listed = [re.findall(r"^\* \*\*(\d+)\*\* (.+)$", part, re.MULTILINE) for part in index.split("\n**[")[1:]]
+    assert [re.findall(r"^## (\d+)\. (.+) \(\d{4}-\d\d-\d\d\)$", page, re.MULTILINE) for page in pages] == listed
+    headed = [decision for room in listed for decision in room]
     numbers = [int(number) for number, _ in headed]
     assert len(set(numbers)) == len(numbers)
     modules = [path for folder in ("functions", "infra") for path in (ROOT / folder).rglob("*.py")]
     cited = {int(number) for path in modules for number in re.findall(r"\(decision\s(\d+)\)", path.read_text())}
     assert cited
     assert cited <= set(numbers)
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+# Decisions say what was there when they were made.
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name != "decisions"], ids=name_of)
+def test_what_a_page_names_is_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = set(
+        re.findall(r"`((?:[\w.]+/)*[\w.]+\.(?:py|md|toml)|(?:functions|infra|tests|docs)(?:/[\w.]+)+)/?`", text)
+    )
+    rooms = ("", "functions/layer/deltaic", "functions/pipeline/deltaic_pipeline", "infra/deltaic_ops", "tests")
+    assert [name for name in named if not any((ROOT / room / name).exists() for room in rooms)] == []
+    modules = set(re.findall(r"`(?:python -m )?((?:deltaic|deltaic_pipeline|deltaic_ops)(?:\.[a-z]\w*)+)`", text))
+    assert [module for module in modules if not is_there(module)] == []
+
+
+def is_there(module: str) -> bool:
+    """Return whether a module is there, or what a module has under that name."""
+    room, _, name = module.rpartition(".")
+    return find_spec(module) is not None or hasattr(import_module(room), name)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_link_leads_to_a_page_and_to_a_heading_of_it(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", outside_of_code(page)):
+        path, _, heading = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        assert there.is_file(), target
+        assert not heading or heading in headings(there), target
+
+
+def outside_of_code(page: Path) -> str:
+    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def headings(page: Path) -> set[str]:
+    """Return a page's anchors, as GitHub and the site make them: letters in lower case, hyphens for blanks."""
+    found = re.findall(r"^#+ (.+)$", outside_of_code(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") for title in found}
+
+
+def test_the_site_has_every_page_and_begins_each_with_its_title() -> None:
+    nav = json.dumps(tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"])
+    pages = [page for page in PAGES if page.is_relative_to(DOCS)]
+    assert sorted(re.findall(r'"([\w/-]+\.md)"', nav)) == [page.relative_to(DOCS).as_posix() for page in pages]
+    assert [page for page in pages if not page.read_text().startswith("# ")] == []
+
+
+def test_a_seam_names_the_version_that_is_pinned() -> None:
+    seams = (ROOT / "CONTRIBUTING.md").read_text().partition("\n## Seams")[2].partition("\n## ")[0]
+    named = re.findall(r"([\w-]+) (\d+\.\d+\.\d+)", seams)
+    lists = "".join(path.read_text() for path in (ROOT / "infra" / "deltaic_ops" / "localstack").glob("*.txt"))
+    lock = (ROOT / "uv.lock").read_text()
+    assert named
+    for name, version in named:
+        assert f'name = "{name}"\nversion = "{version}"\n' in lock or f"\n{name}=={version} " in lists, (name, version)
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 160

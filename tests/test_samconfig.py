@@ -4,9 +4,9 @@ import re
 from typing import Any
 
 import pytest
+from cloudformation import transformed
 from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.template import ROOT, TEMPLATE
-from deltaic_ops.deploy.transform import transformed
 from samcli.lib.config.samconfig import SamConfig
 
 PROFILES = ("dev", "prod")

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -14,24 +15,27 @@ from deltaic import errors
 
 ROOT = Path(__file__).parent.parent
 LAYER = ROOT / "functions" / "layer"
+PIPELINE = ROOT / "functions" / "pipeline"
 HANDLERS = sorted((ROOT / "functions").glob("api/*/app.py"))
 
 # What each part of the package may import of it, besides itself.
 BELOW = {
     "errors": set(),
-    "addresses": {"errors"},
+    "urls": {"errors"},
     "aws_codes": set(),
     "compute": set(),
     "lru": set(),
-    "moments": set(),
+    "timestamps": set(),
+    "nearest": set(),
     "platform_limits": set(),
     "settings": {"platform_limits"},
-    "protocol": {"errors", "moments"},
+    "table_features": set(),
+    "protocol": {"errors", "timestamps", "table_features"},
     "pruning": {"compute", "errors"},
     "partition_filters": {"compute", "errors", "pruning"},
-    "delta": {"compute", "errors", "lru", "moments"},
-    "catalog": {"errors", "addresses", "aws_codes", "settings", "protocol", "partition_filters", "storage"},
-    "storage": {"errors", "addresses", "aws_codes", "compute", "settings", "delta"},
+    "delta": {"compute", "errors", "lru", "timestamps", "table_features"},
+    "catalog": {"errors", "urls", "aws_codes", "settings", "protocol", "partition_filters", "storage"},
+    "storage": {"errors", "urls", "aws_codes", "compute", "settings", "delta"},
     "sharing": {
         "compute",
         "errors",
@@ -49,6 +53,17 @@ BELOW = {
 }
 ONLY_OF = {"catalog": {"protocol.names", "storage.locations", "partition_filters"}, "storage": {"delta.store"}}
 """Where a part may use one module of another only: the rules for names and locations, the port it implements."""
+
+PIPELINE_LEVELS = (
+    {"failures"},
+    {"spark"},
+    {"table"},
+    {"datasets", "maintenance", "usage_log", "view_refresh"},
+    {"command"},
+    {"arguments"},
+    {"run", "publish", "maintain", "usage", "views", "entry"},
+)
+"""What stands at the pipeline's top: packages and modules, each of which imports those of lower levels alone."""
 
 
 @pytest.mark.parametrize(
@@ -102,12 +117,45 @@ def imported_modules(path: Path) -> set[str]:
     return found
 
 
-def test_no_imports_run_in_a_circle() -> None:
-    paths = {".".join(path.relative_to(LAYER).with_suffix("").parts): path for path in LAYER.glob("deltaic/**/*.py")}
-    order: TopologicalSorter[str] = TopologicalSorter(
-        {module: imported_modules(path) & paths.keys() for module, path in paths.items()}
-    )
+@pytest.mark.parametrize("depth", [3, 4], ids=["folders", "modules"])
+@pytest.mark.parametrize("package", [LAYER / "deltaic", PIPELINE / "deltaic_pipeline"], ids=lambda path: path.name)
+def test_no_imports_run_in_a_circle(package: Path, depth: int) -> None:
+    """Neither between modules, nor where a folder of a part (`sharing/lines`) counts as one of the part's modules."""
+
+    def node(module: str) -> str:
+        return ".".join(module.split(".")[:depth])
+
+    paths = {".".join(path.relative_to(package.parent).with_suffix("").parts): path for path in package.rglob("*.py")}
+    order: TopologicalSorter[str] = TopologicalSorter()
+    for module, path in paths.items():
+        order.add(node(module), *({node(one) for one in imported_modules(path) & paths.keys()} - {node(module)}))
     order.prepare()  # raises CycleError, naming the circle
+
+
+def test_the_pipelines_rooms_are_few_and_import_downward() -> None:
+    package = PIPELINE / "deltaic_pipeline"
+    parts = {path: path.relative_to(package).with_suffix("").parts[0] for path in package.rglob("*.py")}
+    levels = {part: level for level, some in enumerate(PIPELINE_LEVELS) for part in some}
+    assert set(parts.values()) - {"__init__"} == levels.keys()
+    assert len(levels) <= 16
+    edges = {
+        (part, name.split(".")[1])
+        for path, part in parts.items()
+        for name in imported_modules(path)
+        if name.startswith("deltaic_pipeline.") and name.split(".")[1] != part
+    }
+    assert edges
+    assert [f"{part} imports {other}" for part, other in sorted(edges) if levels[other] >= levels[part]] == []
+    assert len(edges) < 60
+
+
+def test_a_name_of_a_module_or_a_class_stands_for_one_thing() -> None:
+    paths = list(LAYER.glob("deltaic/**/*.py"))
+    modules = [path.stem for path in paths if path.stem != "__init__"]
+    trees = [ast.walk(ast.parse(path.read_text())) for path in paths]
+    classes = [node.name.lstrip("_") for tree in trees for node in tree if isinstance(node, ast.ClassDef)]
+    for names in (modules, classes):
+        assert [name for name, times in Counter(names).items() if times > 1] == []
 
 
 def test_a_handler_is_a_few_lines() -> None:

@@ -2,19 +2,21 @@
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cloudformation import transformed
 from deltaic import errors
 from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.template import ROOT, TEMPLATE, load_template
-from deltaic_ops.deploy.transform import transformed
 from template_rights import (
     BUCKETS,
     CHANGED,
+    EVERYTHING,
     LOG_OBJECTS,
     OBJECTS,
     STORAGE_SECRETS,
@@ -184,6 +186,40 @@ def test_keys_and_storage_roles_are_used_only_where_they_are_named() -> None:
         assert (("sts:AssumeRole", role) in grants) == (function in {*READERS, VENDOR})
     [policy] = resources["SigningRole"]["Properties"]["Policies"]
     assert [key] in [statement["Resource"] for statement in policy["PolicyDocument"]["Statement"]]
+
+
+def test_keys_are_used_only_through_the_services_that_hold_the_data() -> None:
+    """A role with them cannot decrypt by KMS itself what others have encrypted."""
+    found = [
+        statement
+        for resource in transformed(parameters=EVERYTHING).values()
+        for statement in statements_in(resource)
+        if any(action.startswith("kms:") for action in _listed(statement.get("Action", [])))
+    ]
+    assert len(found) >= 5
+    services = [condition["kms:ViaService"] for each in found for condition in each["Condition"].values()]
+    assert len(services) == len(found)
+    assert {service.partition(".")[0] for told in services for service in _listed(told)} == {
+        "s3",
+        "dynamodb",
+        "secretsmanager",
+    }
+
+
+def statements_in(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield every statement of a policy, wherever it lies."""
+    if isinstance(value, dict):
+        if "Effect" in value:
+            yield value
+        for inner in value.values():
+            yield from statements_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from statements_in(inner)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def test_the_tables_survive_the_stack_and_can_be_restored(resources: dict[str, dict[str, Any]]) -> None:
@@ -407,13 +443,16 @@ def test_the_prefix_is_the_protocols_and_ends_the_endpoint() -> None:
     assert template.outputs["Endpoint"].endswith("/open")
 
 
-@pytest.mark.parametrize("layer", ["functions/layer", "functions/maintenance/layer"])
-def test_the_layers_requirements_are_those_of_the_lock_file(layer: str) -> None:
-    lock = (ROOT / "uv.lock").read_text()
-    locked = set(re.findall(r'^name = "([^"]+)"\nversion = "([^"]+)"', lock, re.MULTILINE))
-    pinned = re.findall(r"^([a-z0-9-]+)==([^ ]+)", (ROOT / layer / "requirements.txt").read_text(), re.MULTILINE)
-    assert pinned
-    assert set(pinned) <= locked
+@pytest.mark.parametrize(
+    ("folder", "group"),
+    [("functions/layer", "layer"), ("functions/maintenance/layer", "checkpoint"), ("functions/pipeline", "cluster")],
+)
+def test_requirements_are_exported_from_the_lock_file(folder: str, group: str) -> None:
+    own = ["pyspark", "py4j"]  # the cluster's
+    words = [word for name in own for word in ("--no-emit-package", name)]
+    export = ["uv", "export", "--frozen", "--quiet", "--no-header", "--only-group", group, *words]
+    told = subprocess.run(export, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert (ROOT / folder / "requirements.txt").read_text() == told
 
 
 def test_the_layer_of_deltalake_repeats_nothing_that_the_shared_one_has() -> None:

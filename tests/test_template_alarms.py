@@ -1,19 +1,16 @@
 """Each alarm says what to do, and watches something that is really counted."""
 
 import re
-import shlex
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
-import typer.main
 from awslambdaric.bootstrap import log_error, make_error
-from deltaic_ops.cli import app
+from cloudformation import transformed
 from deltaic_ops.deploy.template import ROOT
-from deltaic_ops.deploy.transform import transformed
 from template_rights import EVERYTHING
 
-RUNBOOK = (ROOT / "infra" / "runbook.md").read_text()
+RUNBOOK = (ROOT / "docs" / "runbook.md").read_text()
 SECTIONS = {part.partition("\n")[0]: part for part in RUNBOOK.split("\n## ")[1:]}
 ENDPOINTS_METRICS = {"Latency", "Failures", "FirstByte", "BrokenStreams"}
 
@@ -37,7 +34,7 @@ def test_every_alarm_has_its_section_and_every_section_its_alarm(alarms: dict[st
 def test_every_alarm_leads_to_its_section_and_to_the_topic(alarms: dict[str, dict[str, Any]]) -> None:
     for name, said in alarms.items():
         # GitHub makes the anchor of a heading of its letters in lower case.
-        assert said["AlarmDescription"].endswith(f". See infra/runbook.md#{name.lower()}"), name
+        assert said["AlarmDescription"].endswith(f". See docs/runbook.md#{name.lower()}"), name
         assert said["AlarmActions"] == [EVERYTHING["AlarmTopic"]], name
         assert said["TreatMissingData"] == "notBreaching", name
 
@@ -46,20 +43,6 @@ def test_links_within_the_runbook_lead_somewhere() -> None:
     links = re.findall(r"\[(\w+)\]\(#(\w+)\)", RUNBOOK)
     assert links
     assert all(name in SECTIONS and anchor == name.lower() for name, anchor in links)
-
-
-def test_commands_of_the_runbook_exist() -> None:
-    commands = re.findall(r"`deltaic ([a-z][^`]*)`", RUNBOOK)
-    assert len(commands) > 10
-    for line in commands:
-        command: Any = typer.main.get_command(app)
-        words = shlex.split(line)
-        while words and hasattr(command, "get_command"):
-            command = command.get_command(None, words.pop(0))
-        assert hasattr(command, "params"), f"there is no `deltaic {line}`"
-        assert not hasattr(command, "get_command"), line
-        known = {option for one in command.params for option in [*one.opts, *one.secondary_opts]}
-        assert {word for word in words if word.startswith("--")} <= known, line
 
 
 def test_alarms_of_ours_watch_what_functions_emit(

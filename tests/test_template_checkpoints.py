@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
-from deltaic_ops.deploy.transform import transformed
+from cloudformation import transformed
 from template_rights import BUCKETS, CHANGED, LOG_OBJECTS, STORAGE_SECRETS, configured, granted, keys, published
 
 ON = {**BUCKETS, "Checkpoints": "enabled"}

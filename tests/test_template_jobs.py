@@ -1,14 +1,27 @@
 """The template's Spark jobs: nothing of them while they are off, and no more rights than they use while they are on."""
 
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
+from cloudformation import transformed
+from deltaic.catalog import keys as keys_of
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.leases import Leases
+from deltaic.catalog.writes import update
 from deltaic_ops.deploy.intrinsics import read
-from deltaic_ops.deploy.rights import several
 from deltaic_ops.deploy.template import TEMPLATE
-from deltaic_ops.deploy.transform import transformed
-from template_rights import BUCKETS, CHANGED, OBJECTS, configured, granted, keys, published
+from deltaic_pipeline.table.catalog_entry import CatalogRegister, Entry, TableName
+from deltaic_pipeline.view_refresh.catalog import begin, settle
+from deltaic_pipeline.view_refresh.refreshing import Refreshed
+from ministack.core.iam_evaluator import EvalContext, evaluate, parse_policy_document
+from pipeline.place import CATALOG
+from template_rights import BUCKETS, CHANGED, OBJECTS, configured, granted, keys, published, several
 
 APPLICATION = "arn:aws:emr-serverless:us-east-1:000000000000:/applications"
 ON = {**BUCKETS, "SparkJobs": "enabled"}
@@ -45,7 +58,10 @@ def test_an_application_that_exists_is_used() -> None:
     resources = transformed(parameters={**BUCKETS, "SparkJobs": "00abc123"})
     assert "JobsApplication" not in resources
     assert resources["SubmitJob"]["Properties"]["Environment"]["Variables"]["JOBS_APPLICATION"] == "00abc123"
-    assert ("emr-serverless:StartJobRun", f"{APPLICATION}/00abc123") in granted(resources, "SubmitJob")
+    assert {grant for grant in granted(resources, "SubmitJob") if "emr" in grant[0]} == {
+        ("emr-serverless:StartJobRun", f"{APPLICATION}/00abc123"),
+        ("emr-serverless:GetJobRun", f"{APPLICATION}/00abc123/jobruns/*"),
+    }
 
 
 def test_the_application_has_our_pins_starts_and_stops_by_itself_and_is_bounded(
@@ -77,8 +93,7 @@ def test_a_job_may_do_what_jobs_do_and_nothing_else(resources: dict[str, dict[st
         ),
         ("s3:GetObject", "${JobsBucket.Arn}/*"),
         ("secretsmanager:GetSecretValue", "arn:aws:secretsmanager:us-east-1:000000000000:secret:deltaic/dev/jobs/*"),
-        *((f"dynamodb:{action}", "${Catalog.Arn}") for action in ("GetItem", "Query", "UpdateItem")),
-        *((f"dynamodb:{action}", "${Catalog.Arn}") for action in ("PutItem", "ConditionCheckItem", "DeleteItem")),
+        *((f"dynamodb:{action}", "${Catalog.Arn}") for action in ("GetItem", "Query", "UpdateItem", "DeleteItem")),
         ("logs:DescribeLogGroups", "*"),
         *(
             (f"logs:{action}", name)
@@ -99,13 +114,78 @@ def test_a_job_reads_entries_and_writes_leases_tables_and_variants(resources: di
         "dynamodb:GetItem": ["lease/*", "shares", "share/*"],
         "dynamodb:Query": ["shares", "share/*", "recipients", "storages"],
         "dynamodb:UpdateItem": ["lease/*", "shares", "share/*"],
-        "dynamodb:PutItem": ["shares", "share/*"],
-        "dynamodb:ConditionCheckItem": ["shares", "share/*"],
-        "dynamodb:DeleteItem": ["share/*"],
+        "dynamodb:DeleteItem": ["share/*/*"],
     }
     # Grants, tokens and queries: what says who may read.
     for partition in ("recipient/0a", "query/0a", "token/ab"):
         assert not any(fnmatchcase(partition, key) for allowed in bound.values() for key in allowed)
+
+
+Decide = Callable[[str, Mapping[str, Any]], bool]
+NARROWING = {"partition_filter": "region = 'EU'", "hidden_columns": ["region"], "access_modes": ["url"]}
+
+
+@pytest.fixture
+def decide(resources: dict[str, dict[str, Any]]) -> Decide:
+    """Return the embedded AWS's word on a write of a job's, which is told with its keys and attributes, as by AWS."""
+    table = "arn:aws:dynamodb:us-east-1:000000000000:table/catalog"
+    document = json.dumps({"Version": "2012-10-17", "Statement": role(resources)}).replace("${Catalog.Arn}", table)
+    policies = [parse_policy_document(document)]
+
+    def allowed(action: str, said: Mapping[str, Any]) -> bool:
+        item = said.get("Key") or said["Item"]
+        named = [*item, *said.get("ExpressionAttributeNames", {}).values()]
+        told = {"dynamodb:leadingkeys": [item["pk"]["S"]], "dynamodb:attributes": named}
+        one = EvalContext("job", "AssumedRole", "000000000000", f"dynamodb:{action}", table, "us-east-1")
+        return bool(evaluate(replace(one, service_context=told), policies).decision == "Allow")
+
+    return allowed
+
+
+def test_a_job_can_do_all_its_writes(dynamo: Dynamo, admin: CatalogAdmin, decide: Decide) -> None:
+    writes: list[tuple[str, dict[str, Any]]] = []
+
+    def heard(params: dict[str, Any], **_: Any) -> None:
+        writes.extend((f"{kind}Item", one) for item in params["TransactItems"] for kind, one in item.items())
+
+    admin.recipients.create("alice", properties={"site": "Porto"})
+    dynamo.client.meta.events.register("provide-client-params.dynamodb.TransactWriteItems", heard)
+    register = CatalogRegister(admin)
+    entry = Entry(TableName("made", "by", "jobs"), "s3://lake/made", create_share=True)
+    assert len(register.register(entry)) == 3
+    assert register.register(entry) == []
+    leases = Leases(CATALOG, dynamo)
+    leases.acquire("s3://lake/made", "job", timedelta(seconds=60))
+    leases.renew("s3://lake/made", "job", timedelta(seconds=60))
+    leases.release("s3://lake/made", "job")
+    dynamo.client.meta.events.unregister("provide-client-params.dynamodb.TransactWriteItems", heard)
+    admin.grants.create("alice", "made")
+    sql = "SELECT id FROM source WHERE site = current_recipient('site')"
+    view = admin.views.create("made", "by", "view", "s3://lake/v", source="made.by.jobs", sql=sql, properties=["site"])
+    dynamo.client.meta.events.register("provide-client-params.dynamodb.TransactWriteItems", heard)
+    task = begin(admin, view)
+    done = Refreshed(0, {"made.by.jobs": 0}, "", 1, 0, 0, {task.wanted[0].policy: 1}, 1, repeated=False)
+    assert settle(admin, task, done, "run", 1.0).refreshed_at
+    admin.views.failed(view, "of no use")
+    admin.views.partitions.remove("made", view.table_id, [task.wanted[0].policy])
+    dynamo.client.meta.events.unregister("provide-client-params.dynamodb.TransactWriteItems", heard)
+    assert {kind for kind, _ in writes} == {"UpdateItem", "DeleteItem"}
+    assert [write for write in writes if not decide(*write)] == []
+
+
+def test_no_job_writes_what_narrows_an_entry_nor_does_away_with_one(decide: Decide) -> None:
+    place = keys_of.table("s", "d", "t")
+    for name, value in {**NARROWING, "view_properties": ["site"], "recipient": "alice", "recipient_id": "0a"}.items():
+        for change in ({name: value}, {"history": True, name: None}):
+            [[_, write]] = update("catalog", place, assign=change).items()
+            assert not decide("UpdateItem", write), change
+    [[_, write]] = update("catalog", place, assign={"history": True}).items()
+    assert decide("UpdateItem", write)  # what a job may do to an entry that is not its own: docs/security.md
+    for other in (place, keys_of.view("s", "d", "t"), keys_of.grantee("s", "0a"), keys_of.schema("s", "d")):
+        assert not decide("DeleteItem", {"Key": {"pk": {"S": other.pk}, "sk": {"S": other.sk}}})
+        assert not decide("PutItem", {"Item": {"pk": {"S": other.pk}, "sk": {"S": other.sk}}})
+    for other in (keys_of.grant("0a", "s"), keys_of.recipient("alice"), keys_of.storage("minio")):
+        assert not decide("UpdateItem", {"Key": {"pk": {"S": other.pk}, "sk": {"S": other.sk}}})
 
 
 def test_only_emr_runs_jobs_and_only_those_of_the_application(resources: dict[str, dict[str, Any]]) -> None:
@@ -127,6 +207,7 @@ def test_sources_and_keys_are_read_where_they_are_named() -> None:
 def test_the_function_starts_jobs_and_gives_them_their_role(resources: dict[str, dict[str, Any]]) -> None:
     assert granted(resources, "SubmitJob") == {
         ("emr-serverless:StartJobRun", f"{APPLICATION}/${{JobsApplication}}"),
+        ("emr-serverless:GetJobRun", f"{APPLICATION}/${{JobsApplication}}/jobruns/*"),
         ("iam:PassRole", "${JobRole.Arn}"),
         ("s3:GetObject", "${JobsBucket.Arn}/jobs/current"),
     }

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cloudformation import cloudformation, transformed
 from deltaic_ops.deploy.template import TEMPLATE
-from deltaic_ops.deploy.transform import cloudformation, transformed
 from template_rights import BUCKETS, EVERYTHING
 
 pytestmark = pytest.mark.slow

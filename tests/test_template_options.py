@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER
+from cloudformation import transformed
 from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.template import TEMPLATE, load_template
-from deltaic_ops.deploy.transform import transformed
 from template_rights import BUCKETS, CHANGED, EVERYTHING, TRACES, granted
 
 Resources = dict[str, dict[str, Any]]

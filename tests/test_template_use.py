@@ -10,17 +10,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from cloudformation import transformed
 from contract.logs import TableLog, column
-from contract.server import catalog_of, client_of
 from deltaic.catalog.storages import AccessKeys
-from deltaic_ops.deploy.rights import several
 from deltaic_ops.deploy.template import Template, load_template
-from deltaic_ops.deploy.transform import transformed
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import local_stack
 from faults.proxy import Proxy
+from filled_server import Entry, catalog_of, client_of, fill
 from template_calls import ACCOUNT, Used, event, run
-from template_rights import statements
+from template_rights import several, statements
 
 pytestmark = pytest.mark.slow
 
@@ -82,7 +81,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
     with ExitStack() as parts:
         aws = dict(parts.enter_context(local_stack(tmp_path_factory.mktemp("rights"))).environment)
         proxy = parts.enter_context(Proxy(aws["AWS_ENDPOINT_URL"]).open())
-        recipient_id, token = fill(aws, proxy)
+        recipient_id, token = lend(aws, proxy)
         used: dict[str, set[Used]] = {}
         variables = {name: aws[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")}
 
@@ -126,9 +125,9 @@ def table(name: str) -> dict[str, str]:
     return {"share": "lent", "schema": "s", "table": name}
 
 
-def fill(aws: Mapping[str, str], proxy: Proxy) -> tuple[str, str]:
+def lend(aws: Mapping[str, str], proxy: Proxy) -> tuple[str, str]:
     """Make two shares with three tables in three places; return a recipient's id and token."""
-    s3, admin, iam = client_of("s3", aws), catalog_of(aws), client_of("iam", aws)
+    s3, iam = client_of("s3", aws), client_of("iam", aws)
     s3.create_bucket(Bucket=ELSEWHERE)
     anybody = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": ["sts:AssumeRole", "sts:TagSession"]}
     everything = {"Effect": "Allow", "Action": "s3:*", "Resource": "*"}
@@ -137,14 +136,12 @@ def fill(aws: Mapping[str, str], proxy: Proxy) -> tuple[str, str]:
     document = json.dumps({"Version": "2012-10-17", "Statement": [everything]})
     iam.put_role_policy(**role, PolicyName="read", PolicyDocument=document)
     keys = AccessKeys(aws["AWS_ACCESS_KEY_ID"], aws["AWS_SECRET_ACCESS_KEY"])
-    admin.storages.create("keyed", endpoint=proxy.url, path_style=True, access_keys=keys)
-    admin.storages.create("roled", endpoint=proxy.url, path_style=True, role_arn=ROLE)
-    for share in ("lent", "other"):
-        admin.shares.create(share)
-        for schema in ("s", "t"):
-            admin.schemas.create(share, schema)
+    at: dict[str, Any] = {"endpoint": proxy.url, "path_style": True}
+    storages = {"keyed": {**at, "access_keys": keys}, "roled": {**at, "role_arn": ROLE}}
+    entries = [Entry(share, schema) for share in ("lent", "other") for schema in ("s", "t")]
+    options = {"checkpoint": True, "history": True, "access_modes": ["url", "dir"]}
     for name in TABLES:
-        bucket = DATA_BUCKET if name == "home" else ELSEWHERE
+        bucket, storage = (DATA_BUCKET, "") if name == "home" else (ELSEWHERE, name)
         log = TableLog(
             s3, bucket, f"rights/{name}", pa.schema([column("id", pa.int64())]),
             configuration={"delta.enableChangeDataFeed": "true"}, timed=False,
@@ -152,14 +149,9 @@ def fill(aws: Mapping[str, str], proxy: Proxy) -> tuple[str, str]:
         log.create()
         for number in range(11):
             log.commit(log.add([{"id": number}]))
-        admin.tables.create(
-            "lent", "s", name, log.location, storage="" if name == "home" else name, checkpoint=True,
-            history=True, access_modes=["url", "dir"],
-        )  # fmt: skip
-    account = admin.recipients.create("reader")
-    for share in ("lent", "other"):
-        admin.grants.create("reader", share)
-    return account.id, admin.tokens.create(account).secret
+        entries.append(Entry("lent", "s", name, log.location, {**options, "storage": storage}))
+    reader = fill(catalog_of(aws), entries, {"reader": ["lent", "other"]}, storages)["reader"]
+    return reader.id, reader.token
 
 
 def requests(recipient_id: str) -> dict[str, list[dict[str, Any]]]:

@@ -13,7 +13,6 @@ from bench import earlier, huge, ours, reference, report, rivals
 from bench.aws import as_on_aws
 from bench.beside import LARGE, compared
 from bench.figures import Figure, amount, table
-from bench.line_bytes import line_bytes
 from bench.objects import ObjectStore
 from bench.scenarios import Bench, written
 from bench.serving import service
@@ -25,8 +24,8 @@ TOKEN_LENGTH = 930
 """Characters of a session token on AWS."""
 
 
-def main() -> int:
-    """Measure, print, write the report; exits 1 if a bar was missed and `--strict` was said."""
+def _options() -> argparse.Namespace:
+    """Return what the command line says, its sizes as numbers; exits 2 for what cannot be measured."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--full", action="store_true", help="a table of a million files too (2 to 5 minutes more)")
     parser.add_argument(
@@ -45,33 +44,39 @@ def main() -> int:
         help="replace in the report only what is measured (as --huge and --before do)",
     )
     parser.add_argument("--strict", action="store_true", help="exit 1 if a bar is missed")
-    said = parser.parse_args()
-    if said.warm < 1:
+    options = parser.parse_args()
+    if options.warm < 1:
         parser.error("--warm: say at least 1")
-    sizes = [int(size) for size in said.sizes.split(",") if size] or QUICK + ([MILLION] if said.full else [])
-    if said.beside:
-        reference.check(said.beside)
-    if said.before:
-        earlier.check(said.before)
-        if max(sizes) >= LARGE:
+    options.sizes = [int(size) for size in options.sizes.split(",") if size] or QUICK + [MILLION] * options.full
+    if options.beside:
+        reference.check(options.beside)
+    if options.before:
+        earlier.check(options.before)
+        if max(options.sizes) >= LARGE:
             parser.error("--before: tables of less than a million files")
+    return options
+
+
+def main() -> int:
+    """Measure, print, write the report; exits 1 if a bar was missed and `--strict` was said."""
+    options = _options()
     busy = os.getloadavg()[0] / (os.cpu_count() or 1)
-    state = said.state.resolve()
-    if said.huge:
+    state = options.state.resolve()
+    if options.huge:
         figures = _measure_huge(state)
-    elif said.before:
-        figures = _measure_before(state, sizes, said.warm, said.before.resolve())
+    elif options.before:
+        figures = _measure_before(state, options.sizes, options.warm, options.before.resolve())
     else:
-        figures = _measure(state, sizes, said.warm, said.beside)
+        figures = _measure(state, options.sizes, options.warm, options.beside)
     print(table(figures))
-    if not said.no_report:
-        adds = said.add or said.before or said.huge
-        known, machine = report.read(said.report) if adds else ([], {})
-        report.write(report.renewed(known, figures), said.report, machine or report.machine(busy))
-        _say(f"written: {said.report / 'report.md'}")
+    if not options.no_report:
+        adds = options.add or options.before or options.huge
+        earlier_figures, machine = report.read(options.report) if adds else ([], {})
+        report.write(report.renewed(earlier_figures, figures), options.report, machine or report.machine(busy))
+        _say(f"written: {options.report / 'report.md'}")
     missed = [one for one in figures if one.holds is False]
     _say(f"{len(missed)} of {sum(one.bar is not None for one in figures)} bars missed")
-    return int(bool(missed and said.strict))
+    return int(bool(missed and options.strict))
 
 
 def _measure(state: Path, sizes: list[int], warm: int, beside: Path | None) -> list[Figure]:
@@ -139,8 +144,6 @@ def _parts() -> Iterator[Figure]:
         for name, value in ours.line_microseconds(10_000, length).items():
             bar = theirs / 50 if length else None
             yield Figure("sign + line", f"{name}, {what}", value, "us", bar, "boto3 + json.dumps", theirs)
-    _say("what a line weighs")
-    yield from line_bytes(TOKEN_LENGTH)
     _say("imports")
     for endpoint, bar in _IMPORTS.items():
         wall, cpu = ours.import_seconds(endpoint)

@@ -24,7 +24,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from deltaic_ops.deploy.costs import PRICES
 from deltaic_ops.deploy.template import ROOT, load_template
 from deltaic_ops.supply.layers import build
 
@@ -34,6 +33,8 @@ from bench.scenarios import written
 from bench.serving import Service, service
 
 NAME = "cold.json"
+GB_SECOND_USD = 0.0000133334
+"""The list price of a GB-second of functions on arm64 (docs/costs.md)."""
 FILES = 1_000
 RUNS = 9
 WHOLE = 1769
@@ -253,7 +254,7 @@ def seconds(cpu: float, memory: int, away: float) -> float:
 
 def usd(cpu: float, memory: int, away: float) -> float:
     """Return the list price of a million of them."""
-    return seconds(cpu, memory, away) * memory / 1024 * 1_000_000 * PRICES["compute"].usd
+    return seconds(cpu, memory, away) * memory / 1024 * 1_000_000 * GB_SECOND_USD
 
 
 _AWAY_SAID = f"{min(AWAY_SECONDS.values()) * 1000:.0f} to {max(AWAY_SECONDS.values()) * 1000:.0f} ms"

@@ -1,30 +1,32 @@
-"""Decides how servers are compared on what they keep of the protocol: `uv run python -m bench.conformance`.
+"""Compares servers on what they keep of the protocol: `uv run python -m bench.conformance`.
 
 The kit of `deltaic conformance` asks our gateway and, with `--beside FOLDER`, the reference server (reference.py says
-what that folder holds), one after the other over the same objects; the page beside the decisions has both.
+what that folder holds), one after the other over the same objects; the last chapter of the kit's README has both.
 """
 
 import argparse
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import delta_sharing_conformance
 import httpx
-from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.dynamo import Dynamo
-from deltaic_ops.conformance.caller import Caller
-from deltaic_ops.conformance.run import Finding, run
+from delta_sharing_conformance.client import SharingClient
+from delta_sharing_conformance.run import CheckResult, run
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import local_stack
 
 from bench import conformance_tables, reference
-from bench.conformance_tables import ENTRIES, Entry
+from bench.conformance_tables import ENTRIES, TableEntry
+from bench.serving import catalog_of
 
-PAGE = Path(__file__).parent.parent / "conformance.md"
+PAGE = Path(delta_sharing_conformance.__file__).parent.parent / "README.md"
+HEADING = "## What holds of Deltaic"
+"""Of the chapter that is written here, the page's last."""
 TIMEOUT_SECONDS = 120.0
 _CELLS = {"holds": "holds", "fails": "**fails**", "not tried": "not tried"}
 
@@ -35,24 +37,25 @@ def main() -> None:
     parser.add_argument("--beside", type=Path, help="a built reference server to ask too (see reference.py)")
     parser.add_argument("--version", default="", help="what that server is, for the page: its commit or release")
     parser.add_argument("--page", type=Path, default=PAGE, help="where the page is written")
-    said = parser.parse_args()
-    if said.beside:
-        reference.check(said.beside)
+    options = parser.parse_args()
+    if options.beside:
+        reference.check(options.beside)
     with tempfile.TemporaryDirectory() as temporary:
-        ours, theirs = _asked(Path(temporary), said.beside)
-    said.page.write_text(page(ours, theirs, said.version, datetime.now(UTC)), encoding="utf-8")
-    print(f"written: {said.page}")
+        ours, theirs = _asked(Path(temporary), options.beside)
+    before = PAGE.read_text(encoding="utf-8").partition(HEADING)[0]
+    options.page.write_text(before + chapter(ours, theirs, options.version, datetime.now(UTC)), encoding="utf-8")
+    print(f"written: {options.page}")
 
 
-def page(ours: Sequence[Finding], theirs: Sequence[Finding], version: str, at: datetime) -> str:
-    """Return the page: a row for each check, then what the reference server does where a check fails."""
+def chapter(ours: Sequence[CheckResult], theirs: Sequence[CheckResult], version: str, at: datetime) -> str:
+    """Return the chapter: a row for each check, then what the reference server does where a check fails."""
     others = {finding.check: finding for finding in theirs}
     of = f" of {version}" * bool(version)
     lines = [
-        "# What holds of the protocol",
+        HEADING + " and of the reference server" * bool(theirs),
         "",
         f"Written by `uv run python -m bench.conformance{' --beside FOLDER' * bool(theirs)}` on {at:%Y-%m-%d}: the",
-        "checks of `deltaic conformance`, by sections of",
+        "checks, by sections of",
         "[PROTOCOL.md](https://github.com/delta-io/delta-sharing/blob/main/PROTOCOL.md), asked of Deltaic"
         + (f" and of the\nreference server (delta-io/delta-sharing{of}), over the same objects." if theirs else "."),
         "",
@@ -66,7 +69,7 @@ def page(ours: Sequence[Finding], theirs: Sequence[Finding], version: str, at: d
         for result, heading in (("fails", "Where {} fails"), ("not tried", "What was not tried of {}")):
             told = [finding for finding in found if finding.result == result]
             if told:
-                lines += ["", f"## {heading.format(name)}", ""]
+                lines += ["", f"### {heading.format(name)}", ""]
                 lines += [f"* {one.check} ({one.section}): {_plain(one.said)}" for one in told]
     return "\n".join(lines) + "\n"
 
@@ -75,26 +78,26 @@ def _plain(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*").replace("\n", " ")
 
 
-def _asked(state: Path, beside: Path | None) -> tuple[list[Finding], list[Finding]]:
+def _asked(state: Path, beside: Path | None) -> tuple[list[CheckResult], list[CheckResult]]:
     with local_stack(state / "stack", parameters={"LogLevel": "ERROR"}) as stack:
-        known = stack.environment
-        conformance_tables.fill(known, DATA_BUCKET)
-        token = conformance_tables.register(_catalog(known))
+        environment = stack.environment
+        conformance_tables.fill(environment, DATA_BUCKET)
+        token = conformance_tables.register(catalog_of(environment))
         ours = _findings(stack.endpoint, token)
-        theirs: list[Finding] = []
+        theirs: list[CheckResult] = []
         if beside:
             store = reference.Store(
-                known["AWS_ENDPOINT_URL"], known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"]
+                environment["AWS_ENDPOINT_URL"], environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"]
             )
             with reference.fresh(beside, store, _shares(), state / "reference") as server:
                 theirs = _findings(server.client.endpoint, reference.TOKEN)
     return ours, theirs
 
 
-def _findings(endpoint: str, token: str) -> list[Finding]:
+def _findings(endpoint: str, token: str) -> list[CheckResult]:
     found = []
     with httpx.Client(timeout=TIMEOUT_SECONDS) as client:
-        for finding in run(Caller(client, endpoint, token)):
+        for finding in run(SharingClient(client, endpoint, token)):
             print(f"{finding.result:<9} {finding.section}: {finding.check}; {finding.said}", flush=True)
             found.append(finding)
     return found
@@ -114,14 +117,9 @@ def _shares() -> list[dict[str, Any]]:
     ]
 
 
-def _table(entry: Entry) -> dict[str, Any]:
+def _table(entry: TableEntry) -> dict[str, Any]:
     location = f"s3://{DATA_BUCKET}/{entry.folder}"
     return reference.shared_table(entry.table, location, history=bool(entry.options.get("history")))
-
-
-def _catalog(known: Mapping[str, str]) -> CatalogAdmin:
-    dynamo = Dynamo(lambda: conformance_tables.client_of("dynamodb", known))
-    return CatalogAdmin(known["CATALOG_TABLE"], known["TOKENS_TABLE"], dynamo)
 
 
 if __name__ == "__main__":

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-import boto3
 import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltaic.catalog.admin import CatalogAdmin
+from deltaic_ops.local.resources import connect
 
 RECIPIENT = "conformance"
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -22,7 +22,7 @@ _DELETED = (3, 5, 7)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TableEntry:
     """How a table stands in a catalog."""
 
     share: str
@@ -35,18 +35,18 @@ class Entry:
 
 _HISTORY: Mapping[str, Any] = {"history": True}
 ENTRIES = (
-    Entry("first", "plain", "visits", "visits", _HISTORY),
-    Entry("first", "plain", "latest", "visits"),
-    Entry("first", "plain", "numbers", "numbers", _HISTORY),
-    Entry("first", "special", "vectors", "vectors", _HISTORY),
-    Entry("second", "folders", "both", "numbers", {"history": True, "access_modes": ("url", "dir")}),
-    Entry("second", "folders", "folder_only", "visits", {"history": True, "access_modes": ("dir",)}),
+    TableEntry("first", "plain", "visits", "visits", _HISTORY),
+    TableEntry("first", "plain", "latest", "visits"),
+    TableEntry("first", "plain", "numbers", "numbers", _HISTORY),
+    TableEntry("first", "special", "vectors", "vectors", _HISTORY),
+    TableEntry("second", "folders", "both", "numbers", {"history": True, "access_modes": ("url", "dir")}),
+    TableEntry("second", "folders", "folder_only", "visits", {"history": True, "access_modes": ("dir",)}),
 )
 
 
 def fill(known: Mapping[str, str], bucket: str) -> None:
     """Write the tables into a bucket of the embedded AWS that these variables name."""
-    s3 = client_of("s3", known)
+    s3 = connect(known)["s3"]
     options = {"AWS_ALLOW_HTTP": "true", "aws_conditional_put": "etag"}
     options |= {name: value for name, value in known.items() if name.startswith("AWS_")}
     _visits(f"s3://{bucket}/visits", options)
@@ -68,12 +68,6 @@ def register(admin: CatalogAdmin) -> str:
     for share in {entry.share for entry in ENTRIES}:
         admin.grants.create(RECIPIENT, share)
     return admin.tokens.create(known).secret
-
-
-def client_of(service: Any, known: Mapping[str, str]) -> Any:
-    """Return a client of the AWS that a stack's variables name."""
-    session = boto3.Session(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"], region_name=known["AWS_REGION"])
-    return session.client(service, endpoint_url=known["AWS_ENDPOINT_URL"])
 
 
 def _visits(location: str, options: dict[str, str]) -> None:

@@ -16,8 +16,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltaic_pipeline.sorted_checkpoint.order import Key
-from deltaic_pipeline.sorted_checkpoint.sidecars import LAYOUT, write_sidecar
+from deltaic_pipeline.maintenance.sorted_checkpoint.order import Key
+from deltaic_pipeline.maintenance.sorted_checkpoint.sidecars import LAYOUT, write_sidecar
 
 from bench import process, tables
 from bench.client import Client

@@ -15,7 +15,7 @@ from bench import tables
 
 if TYPE_CHECKING:
     from deltaic.delta.scan.file_batches import FileBatch
-    from deltaic.storage.urls import TableUrls
+    from deltaic.storage.table_urls import TableUrls
 
 ROOT = Path(__file__).parent.parent.parent
 _IMPORT = """
@@ -47,10 +47,10 @@ def files_and_urls(lines: int, token_length: int) -> "tuple[FileBatch, TableUrls
     from deltaic.delta.actions import Add
     from deltaic.delta.replay import batch_of
     from deltaic.delta.scan.file_batches import FileBatch, Position
-    from deltaic.storage.credentials import Credentials
+    from deltaic.storage.aws_credentials import Credentials
     from deltaic.storage.endpoints import StorageConfig
     from deltaic.storage.locations import TableLocations
-    from deltaic.storage.urls import TableUrls
+    from deltaic.storage.table_urls import TableUrls
 
     adds = [msgspec.json.decode(json.dumps(tables.add(number, lines)), type=Add) for number in range(lines)]
     token = base64.b64encode(hashlib.shake_128(b"a session").digest(token_length)).decode()[:token_length]
@@ -65,7 +65,7 @@ def files_and_urls(lines: int, token_length: int) -> "tuple[FileBatch, TableUrls
 
 def line_microseconds(lines: int, token_length: int) -> dict[str, float]:
     """Return the CPU of a line made from an Arrow batch and of one made from kept parts; the least of five runs."""
-    from deltaic.sharing.access import Tally
+    from deltaic.sharing.audit_record import ResponseMetrics
     from deltaic.sharing.lines import rendering
     from deltaic.sharing.lines.line_cache import LineCache, VersionLines
 
@@ -77,7 +77,7 @@ def line_microseconds(lines: int, token_length: int) -> dict[str, float]:
         best = float("inf")
         for _ in range(5):
             began = time.process_time()
-            for _chunk in rendering.render(batch, urls, style, Tally(), known):
+            for _chunk in rendering.render(batch, urls, style, ResponseMetrics(), known):
                 pass
             best = min(best, time.process_time() - began)
         found[what] = best / lines * 1e6

@@ -1,4 +1,4 @@
-"""Decides how a run is kept: figures as JSON, and a page with plots that a provider would want to read."""
+"""Writes down what a run measured: figures as JSON, and a page that a provider would want to read."""
 
 import json
 import platform
@@ -7,9 +7,8 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import cold, datasets, layers, soak, views
+from bench import cold, layers, soak
 from bench.figures import Figure, amount, of
-from bench.plots import Bar, bars
 from bench.reference import NAME
 
 _ROWS = (
@@ -26,16 +25,11 @@ _ROWS = (
 
 
 def write(figures: Sequence[Figure], folder: Path, machine: Mapping[str, object]) -> None:
-    """Write `figures.json`, `report.md` and the plots beside it."""
+    """Write `figures.json` and `report.md` beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     said = {"machine": machine, "figures": [one.as_json() for one in figures]}
     (folder / "figures.json").write_text(json.dumps(said, indent=1) + "\n")
-    plots = _plots(figures)
-    (folder / "plots").mkdir(exist_ok=True)
-    for name, (_, svg) in plots.items():
-        (folder / "plots" / f"{name}.svg").write_text(svg)
-    page = [*_page(figures, plots, machine), *_soaked(folder / soak.NAME), *_built(folder / datasets.NAME)]
-    page += _viewed(folder / views.NAME)
+    page = [*_page(figures, machine), *_soaked(folder / soak.NAME)]
     page += _started(folder / cold.NAME)
     page += _large(folder / layers.NAME)
     (folder / "report.md").write_text("\n".join(page) + "\n")
@@ -77,7 +71,7 @@ def machine(busy: float) -> dict[str, object]:
     }
 
 
-def _page(figures: Sequence[Figure], plots: Mapping[str, tuple[str, str]], machine: Mapping[str, object]) -> list[str]:
+def _page(figures: Sequence[Figure], machine: Mapping[str, object]) -> list[str]:
     tables = [one for one in figures if one.subject.endswith(" files") and " of " not in one.subject]
     sizes = list(dict.fromkeys(one.subject for one in tables))
     parts = [
@@ -88,7 +82,8 @@ def _page(figures: Sequence[Figure], plots: Mapping[str, tuple[str, str]], machi
         "The server is what `deltaic serve` runs: the real Lambda handlers behind the local gateway, catalog and",
         "signing role in the embedded AWS, so URLs carry a session token, of AWS's length. The client is a raw socket.",
         "Rivals run in the same run, on the same store, in processes of their own.",
-        "What they and we keep of the protocol is in [conformance.md](../conformance.md).",
+        "What they and we keep of the protocol is in [the kit's page](../delta_sharing_conformance/README.md);",
+        "what a dataset's run and a view cost when that was measured is in [spark.md](spark.md).",
         "",
         "CPU is that of the whole gateway process: HTTP, authorizer, catalog lookup, log, signing, lines. Times are",
         "the least of a few runs on a machine that others use too; trust CPU, counts and ratios first.",
@@ -104,8 +99,6 @@ def _page(figures: Sequence[Figure], plots: Mapping[str, tuple[str, str]], machi
         values = [of(figures, size, name) for size in sizes]
         if any(value is not None for value in values):
             parts.append(f"| {name} | " + " | ".join(amount(value, unit).strip() for value in values) + " |")
-    for name, (caption, _) in plots.items():
-        parts += ["", f"![{caption}](plots/{name}.svg)"]
     parts += [*_promises(figures), *_against_rivals(figures)]
     parts += ["", "## Beside the reference server", "", *_beside(figures)]
     parts += ["", "## Everything", "", "| measured | figure | value |", "|---|---|---|"]
@@ -118,20 +111,6 @@ def _soaked(path: Path) -> list[str]:
     if not path.exists():
         return []
     return ["", "## For as long as it runs", "", *soak.section(json.loads(path.read_text()))]
-
-
-def _built(path: Path) -> list[str]:
-    """Return what the last run of datasets found, if there was one."""
-    if not path.exists():
-        return []
-    return ["", "## What a dataset's run costs", "", *datasets.section(json.loads(path.read_text()))]
-
-
-def _viewed(path: Path) -> list[str]:
-    """Return what the last refresh of a view found, if there was one."""
-    if not path.exists():
-        return []
-    return ["", "## What a view for many recipients costs", "", *views.section(json.loads(path.read_text()))]
 
 
 def _started(path: Path) -> list[str]:
@@ -194,16 +173,3 @@ def _promised(one: Figure) -> str:
     if one.bar is None or one.theirs is None:
         return ""
     return f"{amount(one.theirs / one.bar, '').strip()}, {'holds' if one.holds else '**missed**'}"
-
-
-def _plots(figures: Sequence[Figure]) -> dict[str, tuple[str, str]]:
-    found: dict[str, tuple[str, str]] = {}
-    for name, (wanted, caption) in {
-        "first-byte": ("fresh: first byte", "Until the first file's URL leaves, ms (log scale)"),
-        "last-byte": ("fresh: last byte, all URLs", "Until every file's URL has left, s (log scale)"),
-        "memory": ("fresh: memory growth", "Memory for a whole answer, MB (log scale)"),
-    }.items():
-        shown = [Bar(one.subject, one.value, one.theirs, one.rival, one.unit) for one in figures if one.name == wanted]
-        if shown:
-            found[name] = (caption, bars(caption, shown))
-    return found

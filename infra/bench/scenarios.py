@@ -12,7 +12,7 @@ from bench import process, rivals, tables
 from bench.client import Client, Timing, unframed
 from bench.figures import Figure, files_named
 from bench.objects import BUCKET, ObjectStore
-from bench.serving import Server, Service, narrowed
+from bench.serving import Server, Service, row_filtered
 
 Say = Callable[[str], None]
 PAGE = 5000
@@ -166,7 +166,7 @@ class Bench:
         costs: dict[str, tuple[Cost, Cost]] = {}
         for what, small, table, body in (
             ("hint", SMALL, name, {"jsonPredicateHints": _FIRST_DAY}),
-            ("filter", narrowed(SMALL), narrowed(name), {}),
+            ("filter", row_filtered(SMALL), row_filtered(name), {}),
         ):
             sent = json.dumps(body).encode()
             with self.service.fresh() as server:

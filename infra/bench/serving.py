@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import botocore.session
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.local.aws_limits import Limits
-from deltaic_ops.local.stack import Stack, gateway_over, local_stack
+from deltaic_ops.local.resources import connect
+from deltaic_ops.local.stack import gateway_over, local_stack
 
 from bench import tables
 from bench.client import Client
@@ -20,10 +19,10 @@ from bench.objects import REGION, ObjectStore
 
 START_SECONDS = 30.0
 FIRST_DAY = f"date = DATE '{tables.FIRST_DAY.isoformat()}'"
-"""The filter of narrowed tables: one partition."""
+"""The filter of row-filtered tables: one partition."""
 
 
-def narrowed(name: str) -> str:
+def row_filtered(name: str) -> str:
     """Return the name under which a table is shared with no more than its first day's rows."""
     return f"{name}_first_day"
 
@@ -63,16 +62,15 @@ def service(objects: ObjectStore, locations: Mapping[str, str], state: Path) -> 
     os.environ.setdefault("POWERTOOLS_METRICS_DISABLED", "true")
     with local_stack(state, parameters={"LogLevel": "WARNING"}) as stack:
         known = dict(stack.environment)
-        dynamo = Dynamo(lambda: _dynamo(known))
-        admin = CatalogAdmin(known["CATALOG_TABLE"], known["TOKENS_TABLE"], dynamo)
+        admin = catalog_of(known)
         _share(admin, objects, locations, known["SIGNING_ROLE_ARN"])
         account = admin.recipients.create("reader")
         admin.grants.create("reader", "bench")
         token = admin.tokens.create(account).secret
-        _check(stack)
+        stack.check()
         variables = {name: value for name, value in known.items() if name != "AWS_SESSION_TOKEN"}
         yield Service(
-            variables | {"POWERTOOLS_LOG_LEVEL": "WARNING", "LOG_LEVEL": "WARNING", "UNREAD_STATISTICS": "disabled"},
+            variables | {"POWERTOOLS_LOG_LEVEL": "WARNING", "LOG_LEVEL": "WARNING"},
             state / "gateways",
             token,
         )
@@ -85,12 +83,14 @@ def _share(admin: CatalogAdmin, objects: ObjectStore, locations: Mapping[str, st
     for name, location in locations.items():
         admin.tables.create("bench", "logs", name, location, storage="seaweedfs", history=True)
         admin.tables.create(
-            "bench", "logs", narrowed(name), location, storage="seaweedfs", history=True, partition_filter=FIRST_DAY
+            "bench", "logs", row_filtered(name), location, storage="seaweedfs", history=True, partition_filter=FIRST_DAY
         )
 
 
-def _check(stack: Stack) -> None:
-    stack.check()
+def catalog_of(known: Mapping[str, str]) -> CatalogAdmin:
+    """Return the administration of the catalog that a stack's variables name."""
+    dynamo = Dynamo(lambda: connect(known)["dynamodb"])
+    return CatalogAdmin(known["CATALOG_TABLE"], known["TOKENS_TABLE"], dynamo)
 
 
 def wait_until_loaded(client: Client) -> None:
@@ -105,13 +105,3 @@ def wait_until_loaded(client: Client) -> None:
             time.sleep(0.1)
         else:
             return
-
-
-def _dynamo(known: Mapping[str, str]) -> Any:
-    return botocore.session.get_session().create_client(
-        "dynamodb",
-        region_name=known["AWS_REGION"],
-        endpoint_url=known["AWS_ENDPOINT_URL"],
-        aws_access_key_id=known["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=known["AWS_SECRET_ACCESS_KEY"],
-    )

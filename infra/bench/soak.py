@@ -21,15 +21,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import boto3
 import httpx
-from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.dynamo import Dynamo
-from deltaic_ops.local.resources import DATA_BUCKET
+from deltaic_ops.local.resources import DATA_BUCKET, connect
 from deltaic_ops.local.stack import Stack, local_stack
 
 from bench import tables
 from bench.process import resident
+from bench.serving import catalog_of
 
 NAME = "soak.json"
 SIZES = (100, 1000, 10_000)
@@ -117,10 +115,7 @@ def section(told: Mapping[str, Any]) -> list[str]:
 
 def _filled(stack: Stack, folder: Path, recipients: int) -> list[str]:
     known = stack.environment
-    session = boto3.Session(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"], region_name=known["AWS_REGION"])
-    s3 = session.client("s3", endpoint_url=known["AWS_ENDPOINT_URL"])
-    dynamo = Dynamo(lambda: session.client("dynamodb", endpoint_url=known["AWS_ENDPOINT_URL"]))
-    admin = CatalogAdmin(known["CATALOG_TABLE"], known["TOKENS_TABLE"], dynamo)
+    s3, admin = connect(known)["s3"], catalog_of(known)
     admin.shares.create("bench")
     admin.schemas.create("bench", "logs")
     for files in SIZES:

@@ -37,7 +37,6 @@ COLUMNS: Mapping[str, str] = {
 }
 """The data columns' types."""
 _STATISTICS = (53, 53, 40, 40, 16, 16, 30, 30, 20, 20, 7, 7, 7)
-STATISTICS_BITS = sum(_STATISTICS)
 """How much of a file's statistics is random: less than this no coder makes of them."""
 
 _YEAR_SECONDS = 366 * 86_400
@@ -125,7 +124,7 @@ def _modified(number: int, random: bytes) -> int:
 
 
 def _statistics(number: int, random: bytes) -> str:
-    """Return the statistics as Spark writes them, of STATISTICS_BITS."""
+    """Return the statistics as Spark writes them."""
     some = int.from_bytes(random[16:62], "little")
     parts = []
     for bits in _STATISTICS:

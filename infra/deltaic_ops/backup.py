@@ -17,6 +17,7 @@ from deltaic.catalog.attributes import marshal_item, unmarshal_item
 from deltaic.catalog.aws_errors import refused
 from deltaic.catalog.storages import SECRETS
 from deltaic.errors import Conflict, InvalidParameter, Unavailable
+from deltaic.partition_filters.properties import check_lists
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -101,15 +102,19 @@ def from_text(lines: Sequence[str], name: str) -> Backup:
         raise InvalidParameter(f"{name} is cut short or was changed: take another copy")
     found: list[Any] = [(line.get("table"), line.get("item")) for line in read[1:-1]]
     if not all(_is_kept(kind, item) for kind, item in found):
-        raise InvalidParameter(f"{name} holds what no backup has: it was not written by `deltaic backup`")
+        raise InvalidParameter(
+            f"{name} holds what no backup has, or text that is no Unicode: it was not written by `deltaic backup`"
+        )
     return Backup(str(read[0]["made"]), found)
 
 
 def _is_kept(kind: Any, item: Any) -> bool:
     try:
         marshal_item(item)
+        if str(item["pk"]).startswith("recipient"):
+            check_lists(item.get("properties", {}))
         return bool(item["sk"]) and str(item["pk"]).startswith(KEPT[kind])
-    except (KeyError, TypeError, AttributeError):
+    except (InvalidParameter, KeyError, TypeError, AttributeError):
         return False
 
 

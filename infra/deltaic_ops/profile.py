@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from delta_sharing_conformance import profile as profile_file
 from deltaic.catalog.items import Token
 from deltaic.catalog.token_admin import IssuedToken
 from deltaic.errors import InvalidParameter, Unavailable
@@ -43,22 +44,21 @@ class ProfilePlace:
 
 def profile(endpoint: str, issued: IssuedToken) -> str:
     """Return the file's text, version 1 of the format; it holds the token's secret."""
-    known = {
+    fields = {
         "shareCredentialsVersion": 1,
         "endpoint": endpoint,
         "bearerToken": issued.secret,
         "expirationTime": f"{issued.token.expires_at:%Y-%m-%dT%H:%M:%S}.0Z",
     }
-    return json.dumps(known, indent=2) + "\n"
+    return json.dumps(fields, indent=2) + "\n"
 
 
 def read_profile(path: Path) -> tuple[str, str]:
     """Return a profile's endpoint, without a slash at its end, and its token; raises InvalidParameter."""
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        return str(told["endpoint"]).rstrip("/"), str(told["bearerToken"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InvalidParameter(f"{path} is no profile file: {error}") from None
+        return profile_file.read_profile(path)
+    except profile_file.ProfileError as error:
+        raise InvalidParameter(str(error)) from None
 
 
 def unusable(token: Token) -> str:

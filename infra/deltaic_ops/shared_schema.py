@@ -2,19 +2,30 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from deltaic.catalog.items import Storage
 from deltaic.delta.actions import Metadata, Protocol
-from deltaic.delta.features import partition_values_in_files
-from deltaic.errors import DeltaicError, InvalidParameter, TableUnreadable
+from deltaic.delta.features import (
+    COLUMN_MAPPING,
+    TYPE_WIDENING,
+    VARIANT_SHREDDING,
+    live_features,
+    partition_values_in_files,
+    supported_features,
+)
+from deltaic.errors import DeltaicError, InvalidParameter, TableRefused, TableUnreadable
 from deltaic.partition_filters import check, parse
-from deltaic.storage.credentials import Credentials
+from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.sessions import SigningSessions
 from msgspec.structs import replace
+
+_UNREAD_IN_FOLDERS = frozenset({TYPE_WIDENING, VARIANT_SHREDDING, "vacuumProtocolCheck"})
+_PLAIN_IN_PATHS = ("boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "date")
+"""Types whose values have neither a space nor a letter beyond ASCII."""
 
 _IDENTIFIER = re.compile(r"`((?:[^`]|``)+)`|(\w+)")
 
@@ -42,27 +53,32 @@ class SchemaReader:
     """The storages of the catalog; raises NotFound."""
 
     def read(self, location: str, storage: str = "") -> SharedSchema:
-        """Return the schema of the table in this folder; raises DeltaicError of any kind, with the reason."""
+        """Return the schema of the table in this folder; raises NotFound for the storage, or why it cannot be read."""
         # What reads logs takes longer to load than most commands to run, and most have nothing to check.
         from deltaic.delta.log import DeltaLog
         from deltaic.sharing.context import storage_config
         from deltaic.storage.locations import Location, TableLocations
         from deltaic.storage.objects import ObjectTableStore
 
+        config = storage_config(self.storage(storage)) if storage else self.home
+        # An operator stands where recipients do: outside.
+        config = replace(config, endpoint=config.public_endpoint or config.endpoint)
+        by_storage = bool(config.secret or config.role_arn)
         try:
-            config = storage_config(self.storage(storage)) if storage else self.home
-            # An operator stands where recipients do: outside.
-            config = replace(config, endpoint=config.public_endpoint or config.endpoint)
+            # Asked in any case: it refuses to sign with AWS's credentials for somebody else's store.
             session = self.sessions.reader(config)
-            credentials = session if config.secret or config.role_arn else self.own
+            credentials = session if by_storage else self.own
             store = ObjectTableStore(TableLocations(Location.parse(location)), config, credentials)
             snapshot = DeltaLog(store).snapshot()
             return SharedSchema(snapshot.metadata, snapshot.protocol)
+        except TableRefused as refusal:
+            what = f", or to the role or the keys of the storage '{storage}'," if by_storage else ""
+            raise TableRefused(f"{location} cannot be read with your credentials: access to it{what} is refused") from (
+                refusal
+            )
         except DeltaicError as refusal:
             reason = refusal.message + (f" ({refusal.detail})" if refusal.detail else "")
-            raise type(refusal)(
-                f"{location} cannot be read with your credentials, so its columns are not known: {reason}"
-            ) from refusal
+            raise type(refusal)(f"{location} cannot be read with your credentials: {reason}") from refusal
 
 
 def check_filter(text: str, schema: SharedSchema) -> None:
@@ -103,6 +119,24 @@ def check_hidden(columns: Sequence[str], schema: SharedSchema) -> tuple[str, ...
                 f"Hide '{field['name']}' too, if it is a partition column"
             )
     return tuple(known[name.lower()] for name in columns)
+
+
+def missed_by_folder(schema: SharedSchema) -> Iterator[str]:
+    """Yield what recipients who read the table's folder by themselves have to know (deltalake 1.6, polars 2.1)."""
+    if COLUMN_MAPPING in live_features(schema.protocol, schema.metadata):
+        yield (
+            "its columns are mapped: to_pyarrow_table and to_pandas of deltalake give nulls for them, without a word, "
+            "and polars refuses the table; QueryBuilder of deltalake reads it"
+        )
+    if unread := supported_features(schema.protocol) & _UNREAD_IN_FOLDERS:
+        yield f"neither deltalake nor polars reads a table with {', '.join(sorted(unread))}: share it by URLs too"
+    odd = set(schema.metadata.partition_columns)
+    odd -= {field["name"] for field in _fields(schema.metadata) if str(field["type"]).startswith(_PLAIN_IN_PATHS)}
+    if odd:
+        yield (
+            f"values of {', '.join(sorted(odd))} may stand in its paths with a space or a letter beyond ASCII, where "
+            "polars finds no file; QueryBuilder of deltalake does"
+        )
 
 
 def _check_files(schema: SharedSchema) -> None:

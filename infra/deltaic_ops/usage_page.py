@@ -1,9 +1,11 @@
 """The usage report as one HTML file: plots as SVG by hand, nothing fetched from anywhere, every name escaped."""
 
+import html
 from collections.abc import Sequence
 from datetime import date, timedelta
-from html import escape
 from typing import Final
+
+from deltaic_pipeline.spark.printing import one_line
 
 from deltaic_ops.usage_report import Report, Use, amount
 
@@ -20,7 +22,11 @@ body { font: 15px/1.4 sans-serif; color: #222; max-width: 60rem; margin: 2rem au
 table { border-collapse: collapse; width: 100% }
 td, th { padding: .3rem .6rem; text-align: left; overflow-wrap: anywhere }
 th { border-bottom: 2px solid #222 } td { border-bottom: 1px solid #ddd } .n { text-align: right; white-space: nowrap }
-svg { max-width: 100%; height: auto; margin: 1rem 0 } .faint { color: #777 }
+figure { margin: 0 } svg { max-width: 100%; height: auto; margin: 1rem 0 } .faint { color: #777 }
+@media (max-width: 48rem) {
+  table { display: block; overflow-x: auto } td, th { white-space: nowrap }
+  figure { overflow-x: auto } svg { max-width: none }
+}
 """
 
 
@@ -32,6 +38,7 @@ def page(report: Report, today: date) -> str:
     left = len(report.uses) - _MOST_ROWS
     return "".join((
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width">',
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src \'unsafe-inline\'">',
         f"<title>Who read what</title><style>{STYLE}</style></head><body>",
         f"<h1>Who read what</h1><p>{escape(said)}</p>",
@@ -92,6 +99,11 @@ def bars(title: str, shown: Sequence[tuple[str, int]]) -> str:
     return _svg(title, _TOP + _ROW * len(shown) + 8, parts)
 
 
+def escape(text: str) -> str:
+    """Return text as HTML shows it, in which everything can be seen."""
+    return html.escape(one_line(text))
+
+
 def _summed(uses: Sequence[Use], name: str) -> list[tuple[str, int]]:
     sums: dict[str, int] = {}
     for use in uses:
@@ -123,7 +135,13 @@ def _svg(title: str, height: float, parts: Sequence[str]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height:.0f}" width="{_WIDTH}" '
         f'height="{height:.0f}" role="img" aria-label="{escape(title)}" font-family="sans-serif" font-size="13">'
     )
-    return head + f'<text x="0" y="24" font-size="16" fill="{_TEXT}">{escape(title)}</text>' + "".join(parts) + "</svg>"
+    return (
+        "<figure>"
+        + head
+        + f'<text x="0" y="24" font-size="16" fill="{_TEXT}">{escape(title)}</text>'
+        + "".join(parts)
+        + "</svg></figure>"
+    )
 
 
 def _text(x: float, y: float, said: str, anchor: str, colour: str) -> str:

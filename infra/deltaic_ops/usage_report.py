@@ -1,13 +1,15 @@
 """What the usage table says, in few numbers: for each recipient and table, and for each day; read without Spark."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from typing import Any, Final
 
 from deltaic.catalog.items import Item
+from deltaic.catalog.tokens import CHECK
 from deltaic.errors import NotFound, Unavailable
-from deltaic_pipeline.access import S3Access
+from deltaic_pipeline.spark.access import S3Access
 from msgspec.structs import replace
 
 COLUMNS: Final = (
@@ -16,6 +18,7 @@ COLUMNS: Final = (
     "kind",
     "recipient_id",
     "recipient",
+    "token_id",
     "share",
     "schema",
     "table",
@@ -64,20 +67,52 @@ class Report:
     """Bytes sent by day and recipient."""
 
 
-def report(location: str, days: int, environment: Mapping[str, str], today: date | None = None) -> Report:
-    """Read the table's last days, a batch at a time; raises NotFound where there is no table, Unavailable."""
+Names = Callable[[], Collection[str]]
+"""Returns the catalog's names: shares, `share.schema` and `share.schema.table`."""
+
+
+def report(  # noqa: PLR0913 -- a table, and what of it is told
+    location: str,
+    days: int,
+    environment: Mapping[str, str],
+    names: Names,
+    today: date | None = None,
+    *,
+    checks: bool = False,
+) -> Report:
+    """Read the table's last days, a batch at a time; raises NotFound where there is no table, Unavailable.
+
+    What `deltaic verify` and `deltaic doctor` asked in a recipient's name is left out, or all that is told (`checks`).
+    A request that was refused may name whatever its sender likes: it is told only as far as the catalog has it. `names`
+    is asked once, where there is such a request.
+    """
+    catalog = cache(lambda: {name.lower(): name for name in names()})
     since = (today or datetime.now(UTC).date()) - timedelta(days=days - 1)
     uses: dict[tuple[str, str], Use] = {}
     found = Report(since)
-    for row in _rows(location, since, environment):
-        _count(row, uses, found.days)
+    for row in _rows(location, since, environment, checks=checks):
+        asked = (row["share"], row["schema"], row["table"])
+        table = _known(asked, catalog()) if row["refused"] and any(asked) else ".".join(filter(None, asked))
+        _count(row, table, uses, found.days)
     found.uses = sorted(uses.values(), key=lambda use: (-use.bytes_sent, use.recipient, use.table))
     return found
 
 
-def _count(row: Mapping[str, Any], uses: dict[tuple[str, str], Use], days: dict[date, dict[str, int]]) -> None:
+def _known(asked: Iterable[str | None], catalog: Mapping[str, str]) -> str:
+    """Return what was asked for as the catalog spells it, up to the first name that it does not have."""
+    told = ""
+    for name in filter(None, asked):
+        found = catalog.get(f"{told}.{name}".lstrip(".").lower())
+        if found is None:
+            return f"{told}.{UNKNOWN}".lstrip(".")
+        told = found
+    return told
+
+
+def _count(
+    row: Mapping[str, Any], table: str, uses: dict[tuple[str, str], Use], days: dict[date, dict[str, int]]
+) -> None:
     who = row["recipient"] or row["recipient_id"] or UNKNOWN
-    table = ".".join(filter(None, (row["share"], row["schema"], row["table"])))
     last = row["last"].astimezone(UTC)
     use = uses.get((who, table)) or Use(recipient=who, table=table, last_at=last)
     last_at = max(use.last_at, last)
@@ -102,24 +137,28 @@ def _count(row: Mapping[str, Any], uses: dict[tuple[str, str], Use], days: dict[
     sent[who] = sent.get(who, 0) + (row["bytes_sent"] or 0)
 
 
-def _rows(location: str, since: date, environment: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+def _rows(location: str, since: date, environment: Mapping[str, str], *, checks: bool) -> Iterator[dict[str, Any]]:
     """Yield sums of each batch of rows, by kind, day, recipient and table."""
     import pyarrow as pa
     import pyarrow.compute as pc
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
-    by = ["kind", "day", "recipient_id", "recipient", "share", "schema", "table"]
+    by = ["kind", "is_refused", "day", "recipient_id", "recipient", "share", "schema", "table"]
     sums = ["refused", "unexplained", "files_signed", "bytes_signed", "bytes_sent"]
     try:
         table = DeltaTable(location, storage_options=storage_options(environment))
         # By the folders of the days, so that the files of earlier ones are not opened.
         recent = pc.field("day") >= pa.scalar(since, pa.date32())
-        for batch in table.to_pyarrow_dataset().to_batches(columns=list(COLUMNS), filter=recent):
+        is_check = pc.coalesce(pc.starts_with(pc.field("token_id"), CHECK), pa.scalar(value=False))
+        wanted = recent & (is_check if checks else ~is_check)
+        for batch in table.to_pyarrow_dataset().to_batches(columns=list(COLUMNS), filter=wanted):
             rows: Any = pa.Table.from_batches([batch])
-            refused = pc.greater_equal(rows["status"], _ERROR).cast(pa.int64())
+            is_refused = pc.and_(pc.equal(rows["kind"], "request"), pc.greater_equal(rows["status"], _ERROR))
+            refused = is_refused.cast(pa.int64())
             unexplained = pc.equal(rows["explained_by"], 0).cast(pa.int64())
-            rows = rows.append_column("refused", refused).append_column("unexplained", unexplained)
+            rows = rows.append_column("is_refused", is_refused).append_column("refused", refused)
+            rows = rows.append_column("unexplained", unexplained)
             grouped = rows.group_by(by).aggregate([([], "count_all"), ("time", "max"), *((one, "sum") for one in sums)])
             names = {"count_all": "rows", "time_max": "last", **{f"{one}_sum": one for one in sums}}
             yield from grouped.rename_columns([names.get(name, name) for name in grouped.column_names]).to_pylist()

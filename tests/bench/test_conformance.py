@@ -2,19 +2,22 @@
 
 from datetime import UTC, datetime
 
-from bench.conformance import page
-from deltaic_ops.conformance.run import Finding
+from bench.conformance import chapter
+from delta_sharing_conformance.run import CheckResult
 
-OURS = [Finding("lists shares", "List Shares", "holds", "2 shares"), Finding("pages", "File", "not tried", "no | file")]
+OURS = [
+    CheckResult("lists shares", "List Shares", "holds", "2 shares"),
+    CheckResult("pages", "File", "not tried", "no | file"),
+]
 THEIRS = [
-    Finding("lists shares", "List Shares", "fails", "GET /shares answers 500", "Answer with 200."),
-    Finding("pages", "File", "holds", "1 table"),
+    CheckResult("lists shares", "List Shares", "fails", "GET /shares answers 500", "Answer with 200."),
+    CheckResult("pages", "File", "holds", "1 table"),
 ]
 AT = datetime(2026, 11, 22, tzinfo=UTC)
 
 
 def test_it_has_a_row_for_each_check_and_says_how_another_server_fails() -> None:
-    text = page(OURS, THEIRS, "commit 1", AT)
+    text = chapter(OURS, THEIRS, "commit 1", AT)
     assert "on 2026-11-22" in text
     assert "commit 1" in text
     assert "| List Shares | lists shares | holds | **fails** |" in text
@@ -24,6 +27,6 @@ def test_it_has_a_row_for_each_check_and_says_how_another_server_fails() -> None
 
 
 def test_without_another_server_there_is_one_column() -> None:
-    text = page(OURS, [], "", AT)
+    text = chapter(OURS, [], "", AT)
     assert "| List Shares | lists shares | holds |\n" in text
     assert "reference" not in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from deltaic.catalog.checkpointing import Checkpointing, Place
+from deltaic.catalog.checkpointing import CheckpointedTable, Checkpointing
 from deltaic.errors import NotFound
 
 if TYPE_CHECKING:
@@ -28,7 +28,11 @@ def filled(catalog: Catalog) -> Catalog:
     return catalog
 
 
-A, C_ELSEWHERE, C = Place("s3://bucket/a", ""), Place("s3://bucket/c", "minio"), Place("s3://bucket/c", "")
+A, C_ELSEWHERE, C = (
+    CheckpointedTable("s3://bucket/a", ""),
+    CheckpointedTable("s3://bucket/c", "minio"),
+    CheckpointedTable("s3://bucket/c", ""),
+)
 
 
 def test_each_place_that_takes_part_comes_once(filled: Catalog) -> None:
@@ -47,7 +51,7 @@ def test_the_longest_waiting_comes_first(filled: Catalog) -> None:
     checkpointing.looked_at(A)
     assert checkpointing.places() == [C_ELSEWHERE, C, A]
     filled.admin.tables.create("one", "s", "new", "s3://bucket/new", checkpoint=True)
-    assert checkpointing.places()[0] == Place("s3://bucket/new", "")
+    assert checkpointing.places()[0] == CheckpointedTable("s3://bucket/new", "")
 
 
 def test_a_share_that_is_going_takes_no_part(filled: Catalog) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltaic.catalog import keys
-from deltaic.errors import AlreadyExists, Conflict, DeltaicError, NotFound, Unauthenticated
+from deltaic.errors import AlreadyExists, Conflict, DeltaicError, InvalidParameter, NotFound, Unauthenticated
 from deltaic.protocol.requests import ListRequest
 from deltaic.sharing import listing
 from deltaic.sharing.caller import Caller
@@ -191,7 +191,10 @@ class CatalogMachine(RuleBasedStateMachine):
 
     @rule(who=OPERATORS, name=PEOPLE, added=PROPERTIES, removed=st.sampled_from([(), ("region",), ("teams",)]))
     def update_recipient(self, who: int, name: str, added: dict[str, str], removed: tuple[str, ...]) -> None:
-        expected = None if name.lower() in self.people else NotFound
+        there = self.people.get(name.lower())
+        expected: type[DeltaicError] | None = None if there else NotFound
+        if there and not set(removed) <= self.held[there.id].keys():
+            expected = InvalidParameter
         admin = self.operators[who].recipients
         self.tried(expected, lambda: admin.update(name, add_properties=added, remove_properties=removed))
         if expected is None:

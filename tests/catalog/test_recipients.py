@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
-from deltaic.errors import AlreadyExists, NotFound, Unauthenticated
+from deltaic.errors import AlreadyExists, InvalidParameter, NotFound, Unauthenticated
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from catalog.conftest import Catalog
 
 
@@ -20,6 +22,41 @@ def test_a_recipient_has_an_id_of_its_own(catalog: Catalog) -> None:
     assert (changed.id, changed.name, changed.comment) == (made.id, "Alice@example.org", "d")
     assert changed.properties == {"country": "de", "x": "y"}
     assert list(catalog.admin.recipients.list()) == [changed]
+
+
+@pytest.mark.parametrize("text", ["\ud800", '["\\ud800"]', '["a", "b\\udfff"]', '["\udcff"]'], ids=ascii)
+def test_text_that_is_no_unicode_enters_no_recipient(catalog: Catalog, text: str) -> None:
+    admin = catalog.admin
+    alice = admin.recipients.create("alice", properties={"pair": '["\\ud83d\\ude00"]'})
+    with pytest.raises(InvalidParameter):
+        admin.recipients.create("bob", properties={"site": text})
+    with pytest.raises(InvalidParameter):
+        admin.recipients.update("alice", add_properties={"site": text})
+    assert list(admin.recipients.list()) == [alice]
+
+
+def test_text_that_is_no_unicode_enters_no_view_filter_or_comment(catalog: Catalog) -> None:
+    admin = catalog.admin
+    admin.shares.create("s")
+    admin.schemas.create("s", "d")
+    table = admin.tables.create("s", "d", "t", "s3://bucket/t")
+    half = "a\udcff"
+    attempts: list[Callable[[], object]] = [
+        lambda: admin.shares.create(half),
+        lambda: admin.shares.get(half),
+        lambda: admin.schemas.create("s", half),
+        lambda: admin.tables.create("s", "d", half, "s3://bucket/u"),
+        lambda: admin.tables.create("s", "d", "u", f"s3://bucket/{half}"),
+        lambda: admin.tables.update("s", "d", "t", hidden_columns=(half,)),
+        lambda: admin.tables.update("s", "d", "t", partition_filter=f"day = '{half}'"),
+        lambda: admin.recipients.create("alice", comment=half),
+        lambda: admin.recipients.get(half),
+        lambda: admin.storages.create("other", endpoint=f"http://{half}:9000"),
+    ]
+    for attempt in attempts:
+        with pytest.raises((InvalidParameter, NotFound)):
+            attempt()
+    assert list(admin.tables.list("s")) == [table]
 
 
 def test_a_grant_is_seen_from_both_sides(catalog: Catalog) -> None:

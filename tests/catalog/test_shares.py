@@ -41,12 +41,15 @@ def test_a_share_may_bring_its_id_along(catalog: Catalog) -> None:
 def test_an_update_keeps_the_rest_and_the_id(catalog: Catalog) -> None:
     made = catalog.admin.shares.create("s", comment="before", properties={"a": "1", "b": "2"})
     changed = catalog.admin.shares.update(
-        "S", display_name="D", add_properties={"b": "3", "c": ""}, remove_properties=("a", "none")
+        "S", display_name="D", add_properties={"b": "3", "c": ""}, remove_properties=("a",)
     )
     assert (changed.id, changed.comment, changed.display_name) == (made.id, "before", "D")
     assert changed.properties == {"b": "3", "c": ""}
     assert catalog.admin.shares.update("s", comment="").comment == ""
     assert catalog.admin.shares.get("s").display_name == "D"
+    with pytest.raises(InvalidParameter, match=r"no property 'd' \(there are: b, c\)"):
+        catalog.admin.shares.update("s", add_properties={"a": "4"}, remove_properties=("d",))
+    assert catalog.admin.shares.get("s").properties == {"b": "3", "c": ""}
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -176,20 +177,88 @@ def test_a_life_out_of_bounds_is_refused(catalog: Catalog, alice: Recipient, lif
     assert catalog.token_admin().list(alice.id) == []
 
 
-def test_the_table_forgets_tokens_by_the_attribute_that_is_checked(catalog: Catalog, alice: Recipient) -> None:
+def forgotten(catalog: Catalog, now: float) -> None:
+    """Delete what the table forgets by itself at this time; DynamoDB takes days for it, the embedded AWS seconds."""
+    for item in catalog.items():
+        if int(item.get(schema.EXPIRY, {"N": now + 1})["N"]) <= now:
+            catalog.dynamo.client.delete_item(TableName=catalog.tokens_table, Key={"pk": item["pk"], "sk": item["sk"]})
+
+
+def test_the_table_forgets_a_token_at_its_end_and_its_place_in_the_list_later(
+    catalog: Catalog, alice: Recipient
+) -> None:
     issued = catalog.token_admin().create(alice)
     described = catalog.dynamo.client.describe_time_to_live(TableName=catalog.tokens_table)
     assert described["TimeToLiveDescription"]["AttributeName"] == schema.EXPIRY
-    expected = {"N": str(int(issued.token.expires_at.timestamp()))}
-    tokens = [item for item in catalog.items() if schema.EXPIRY in item]
-    assert [item[schema.EXPIRY] for item in tokens] == [expected, expected]
+    ends = issued.token.expires_at
+    told = {item["sk"]["S"]: int(item[schema.EXPIRY]["N"]) for item in catalog.items() if schema.EXPIRY in item}
+    assert told == {
+        "token": ends.timestamp(),
+        f"token/{issued.token.id}": (ends + timedelta(days=90)).timestamp(),
+    }
 
 
-def test_a_token_that_the_table_forgot_in_one_place_can_be_revoked(catalog: Catalog, alice: Recipient) -> None:
+def test_an_expired_token_is_listed_as_expired_for_ninety_days(catalog: Catalog, alice: Recipient) -> None:
+    issued = catalog.token_admin().create(alice, timedelta(days=1))
+    catalog.token_admin().rotate(alice, overlap=timedelta(hours=1))
+    for days, listed in ((0, ["live"]), (0.1, ["expired"]), (89, ["expired"]), (90.1, [])):
+        forgotten(catalog, in_days(days))
+        now = datetime.fromtimestamp(in_days(days), UTC)
+        tokens = [token for token in catalog.token_admin().list(alice.id) if token.id == issued.token.id]
+        assert [token.state(now) for token in tokens] == listed, days
+        if days:
+            with pytest.raises(Unauthenticated):
+                catalog.tokens(lambda days=days: in_days(days)).authenticate(issued.secret)  # type: ignore[misc]
+
+
+def test_tokens_whose_list_tells_only_when_it_forgets_them_go_on(catalog: Catalog, alice: Recipient) -> None:
+    """So the releases before lists had an end of their own stored them."""
+    issued = [catalog.token_admin().create(alice) for _ in range(2)]
+    for each in issued:
+        catalog.dynamo.client.update_item(
+            TableName=catalog.tokens_table,
+            Key={"pk": {"S": f"recipient/{alice.id}"}, "sk": {"S": f"token/{each.token.id}"}},
+            UpdateExpression="SET expires = :end REMOVE expires_at",
+            ExpressionAttributeValues={":end": {"N": str(int(each.token.expires_at.timestamp()))}},
+        )
+    admin, ids = catalog.token_admin(), [each.token.id for each in issued]
+    assert sorted(token.id for token in admin.list(alice.id)) == sorted(ids)
+    assert admin.get(alice, ids[0]) == issued[0].token
+    assert admin.revoke(alice, ids[0]).revoked
+    admin.rotate(alice, overlap=timedelta(days=1))
+    forgotten(catalog, in_days(2))
+    assert admin.get(alice, ids[1]).state(datetime.fromtimestamp(in_days(2), UTC)) == "expired"
+
+
+def test_a_token_that_the_table_forgot_can_be_revoked_and_stays_in_the_list(catalog: Catalog, alice: Recipient) -> None:
     issued = catalog.token_admin().create(alice)
-    catalog.dynamo.client.delete_item(
-        TableName=catalog.tokens_table,
-        Key={"pk": {"S": f"token/{sha256(issued.secret.encode()).hexdigest()}"}, "sk": {"S": "token"}},
-    )
+    forgotten(catalog, in_days(91))
     assert catalog.token_admin().revoke(alice, issued.token.id).revoked
-    assert catalog.token_admin().list(alice.id) == []
+    assert [token.state() for token in catalog.token_admin().list(alice.id)] == ["revoked"]
+
+
+def test_a_token_for_checks_says_so_and_leaves_nothing_behind(catalog: Catalog, alice: Recipient) -> None:
+    admin = catalog.token_admin()
+    listed = [admin.create(alice).token for _ in range(2)]
+    before = catalog.items()
+    with admin.for_checks(alice) as bearer:
+        token = catalog.tokens().authenticate(bearer)
+        assert (token.recipient_id, token.recipient) == (alice.id, "alice")
+        assert re.fullmatch(r"check-[0-9a-f]{12}", token.id)
+        assert token.expires_at - token.created_at == timedelta(minutes=15)
+        assert sorted(admin.list(alice.id), key=str) == sorted(listed, key=str)
+        admin.rotate(alice, overlap=timedelta(0))
+        assert catalog.tokens().authenticate(bearer) == token
+    with pytest.raises(Unauthenticated):
+        catalog.tokens().authenticate(bearer)
+    assert len(catalog.items()) == len(before) + 2
+
+
+def test_a_token_for_checks_is_gone_after_a_failure_and_wants_a_recipient(catalog: Catalog, alice: Recipient) -> None:
+    admin, before = catalog.token_admin(), catalog.items()
+    with pytest.raises(RuntimeError), admin.for_checks(alice):
+        raise RuntimeError
+    assert catalog.items() == before
+    catalog.admin.recipients.delete("alice")
+    with pytest.raises(NotFound), admin.for_checks(alice):
+        pass

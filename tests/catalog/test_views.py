@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltaic.catalog.items import Variant, now
-from deltaic.catalog.variants import AT_ONCE
+from deltaic.catalog.items import ViewPartition, now
+from deltaic.catalog.view_partitions import AT_ONCE
 from deltaic.errors import AlreadyExists, Conflict, InvalidParameter, NotFound
-from deltaic.partition_filters.policies import policy
+from deltaic.partition_filters.audiences import audience
 
 if TYPE_CHECKING:
     from catalog.conftest import Catalog
@@ -32,20 +32,22 @@ def make(admin: CatalogAdmin, name: str = "mine", **more: Any) -> View:
     return admin.views.create("s", "d", name, told.pop("location", f"{PLACE}-{name}"), **told)
 
 
-def put(admin: CatalogAdmin, view: View, *policies: str, since: int = 0) -> None:
+def put(admin: CatalogAdmin, view: View, *audiences: str, since: int = 0) -> None:
     made = [
-        Variant(table_id=view.table_id, policy=each, since_version=since, values={"site": each}, created_at=now())
-        for each in policies
+        ViewPartition(
+            table_id=view.table_id, audience=each, since_version=since, values={"site": each}, created_at=now()
+        )
+        for each in audiences
     ]
-    admin.views.variants.put(admin.views.get(view.share, view.schema_name, view.name), made)
+    admin.views.partitions.put(admin.views.get(view.share, view.schema_name, view.name), made)
 
 
-def policies(admin: CatalogAdmin, view: View) -> list[str]:
-    return [each.policy for each in admin.views.variants.list(view.share, view.table_id)]
+def audiences(admin: CatalogAdmin, view: View) -> list[str]:
+    return [each.audience for each in admin.views.partitions.list(view.share, view.table_id)]
 
 
 def site(name: str) -> str:
-    found = policy(["site"], {"site": name})
+    found = audience(["site"], {"site": name})
     assert found is not None
     return found
 
@@ -106,7 +108,7 @@ def test_a_view_goes_with_all_that_belongs_to_it(catalog: Catalog, by: str) -> N
     before = catalog.items()
     made = make(admin)
     put(admin, made, *(f"p{number:03}" for number in range(AT_ONCE + 5)))
-    assert len(policies(admin, made)) == AT_ONCE + 5
+    assert len(audiences(admin, made)) == AT_ONCE + 5
     if by == "view":
         assert admin.views.delete("s", "d", "mine").id == made.table_id
     elif by == "table":
@@ -159,14 +161,14 @@ def test_another_sql_takes_all_rights_until_the_refresh(catalog: Catalog) -> Non
     made = make(admin)
     put(admin, made, *(f"p{number:03}" for number in range(AT_ONCE + 5)))
     admin.views.update("s", "d", "mine", sql=SQL, properties=["site"], max_staleness=60)
-    assert (len(policies(admin, made)), requested(admin)) == (AT_ONCE + 5, False)
+    assert (len(audiences(admin, made)), requested(admin)) == (AT_ONCE + 5, False)
     changed = admin.views.update("s", "d", "mine", sql="SELECT id FROM source", properties=[])
     assert (changed.sql, changed.max_staleness) == ("SELECT id FROM source", 60)
-    assert (policies(admin, made), requested(admin)) == ([], True)
+    assert (audiences(admin, made), requested(admin)) == ([], True)
     assert admin.views.table(changed).view_properties == ()
     with pytest.raises(Conflict, match="refresh it again"):
-        admin.views.variants.put(
-            made, [Variant(table_id=made.table_id, policy="p", since_version=0, values={}, created_at=now())]
+        admin.views.partitions.put(
+            made, [ViewPartition(table_id=made.table_id, audience="p", since_version=0, values={}, created_at=now())]
         )
     with pytest.raises(InvalidParameter, match="comes with the properties"):
         admin.views.update("s", "d", "mine", sql=SQL)
@@ -225,8 +227,8 @@ def test_a_refresh_ends_only_the_request_that_it_saw(catalog: Catalog) -> None:
     with pytest.raises(Conflict, match="made anew"):
         admin.views.record(read, {}, wanted_still=False)
     with pytest.raises(Conflict, match="refresh it again"):
-        admin.views.variants.put(
-            read, [Variant(table_id=read.table_id, policy="p", since_version=0, values={}, created_at=now())]
+        admin.views.partitions.put(
+            read, [ViewPartition(table_id=read.table_id, audience="p", since_version=0, values={}, created_at=now())]
         )
 
 

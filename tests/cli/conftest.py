@@ -37,6 +37,7 @@ CLEAN = (
     "DELTAIC_STACK",
     "DELTAIC_STATE",
     "TOKENS_TABLE",
+    "UV_RUN_RECURSION_DEPTH",
 )
 
 

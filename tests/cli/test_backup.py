@@ -15,7 +15,7 @@ from cli.conftest import Deltaic
 from deltaic.catalog import keys, schema
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
-from deltaic.catalog.items import Token, Variant, View, now
+from deltaic.catalog.items import Token, View, ViewPartition, now
 from deltaic.catalog.leases import Leases
 from deltaic.catalog.tokens import TokenStore
 from deltaic.catalog.writes import put_new
@@ -58,7 +58,7 @@ def full(embedded_aws: EmbeddedAws, aws_session: boto3.Session, folder: Path) ->
     for line in (
         "share create vaccine_share",
         "schema create vaccine_share.acme",
-        "table create vaccine_share.acme.patients --location s3://bucket/patients",
+        "table create vaccine_share.acme.patients --location s3://bucket/patients --unchecked",
         "storage create minio --endpoint http://minio:9000 --path-style",
         "recipient create alice",
         "grant create alice vaccine_share",
@@ -68,7 +68,7 @@ def full(embedded_aws: EmbeddedAws, aws_session: boto3.Session, folder: Path) ->
         stack.done(line)
     stack.done(f"token revoke alice {stack.json('token list alice')[0]['id']}")
     stack.done("storage create vault --access-key-id AKIDEXAMPLE --secret-access-key-stdin", given="hush\n")
-    stack.done("table create vaccine_share.acme.kept --location s3://bucket/kept --storage vault --history")
+    stack.done("table create vaccine_share.acme.kept --location s3://bucket/kept --storage vault --history --unchecked")
     stack.done("recipient update alice --property site=Turku --property teams=a --property teams=b")
     narrow(stack, Dynamo(lambda: dynamodb))
     assert "2 tables" in stack.done(f"backup {folder}/copy.jsonl")
@@ -93,12 +93,12 @@ def narrow(stack: Deltaic, dynamo: Dynamo) -> None:
         last_refresh={"rows": 3, "why": ["new recipient"]},
         created_at=now(),
     )
-    variant = Variant(
-        table_id=table.id, policy="0" * 32, since_version=7, values={"teams": ["a", "b"]}, created_at=now()
+    partition = ViewPartition(
+        table_id=table.id, audience="0" * 32, since_version=7, values={"teams": ["a", "b"]}, created_at=now()
     )
     dynamo.transact([
         put_new(catalog, keys.view(table.share, table.schema_name, "view"), view.attributes()),
-        put_new(catalog, keys.variant(table.share, table.id, variant.policy), variant.attributes()),
+        put_new(catalog, keys.view_partition(table.share, table.id, partition.audience), partition.attributes()),
     ])  # fmt: skip
 
 
@@ -151,7 +151,7 @@ def test_what_keeps_rows_back_is_the_same_in_the_other_stack(
     rows = elsewhere.json("grant show alice vaccine_share")
     wanted = [
         keys.view("vaccine_share", "acme", "view"),
-        keys.variant("vaccine_share", table["id"], "0" * 32),
+        keys.view_partition("vaccine_share", table["id"], "0" * 32),
         keys.recipient_id(rows["recipientId"]),
         keys.grant(rows["recipientId"], "vaccine_share"),
         keys.grantee("vaccine_share", rows["recipientId"]),
@@ -160,7 +160,7 @@ def test_what_keeps_rows_back_is_the_same_in_the_other_stack(
         Dynamo(lambda: dynamodb).batch_get(stack.variables["CATALOG_TABLE"], wanted) for stack in (full, elsewhere)
     )
     assert after == before
-    assert Variant.read(after[wanted[1]]).values == {"teams": ["a", "b"]}
+    assert ViewPartition.read(after[wanted[1]]).values == {"teams": ["a", "b"]}
     assert after[wanted[2]]["properties"] == {"site": "Turku", "teams": '["a","b"]'}
     assert [after[key]["partition_filter"] for key in wanted[3:]] == ["site = current_recipient('site')"] * 2
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
+from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -52,7 +56,7 @@ def test_tables(filled: Deltaic) -> None:
     made = filled.json(
         "table create vaccine_share.acme.Doses --location s3a://bucket/doses/ --history --start-version 3 "
         "--access-mode url --access-mode dir --auxiliary s3://other/a --auxiliary s3://other/b --storage minio "
-        "--checkpoint"
+        "--checkpoint --unchecked"
     )
     expected = {
         "name": "Doses",
@@ -76,7 +80,7 @@ def test_tables(filled: Deltaic) -> None:
     assert "from 3" in listed[1]
     changed = filled.json(
         "table update vaccine_share.acme.doses --no-history --start-version 0 --location s3://new/place "
-        "--access-mode url --no-auxiliary --storage '' --no-checkpoint",
+        "--access-mode url --no-auxiliary --storage '' --no-checkpoint --unchecked",
     )
     assert changed == {
         **made,
@@ -96,7 +100,7 @@ def test_a_share_may_have_periods_in_its_name(deltaic: Deltaic) -> None:
     for share in ("a.b", "a"):
         deltaic.done(f"share create {share}")
         deltaic.done(f"schema create {share}.b")
-        deltaic.done(f"table create {share}.b.in_{share.replace('.', '_')} --location s3://bucket/x")
+        deltaic.done(f"table create {share}.b.in_{share.replace('.', '_')} --location s3://bucket/x --unchecked")
     assert [table["name"] for table in deltaic.json("table list a.b")] == ["in_a_b"]
     assert [table["name"] for table in deltaic.json("table list a.b.b")] == ["in_a_b"]
     assert [table["name"] for table in deltaic.json("table list a")] == ["in_a"]
@@ -129,8 +133,31 @@ def test_recipients(deltaic: Deltaic) -> None:
     changed = deltaic.json("recipient update alice --property country=fr")
     assert changed == {**made, "properties": {"country": "fr"}}
     assert "country=fr" in deltaic.done("recipient list")
-    deltaic.done("recipient delete alice")
+    for unasked in ("recipient delete alice", "recipient delete alice --json"):
+        refused = deltaic(unasked)
+        assert (refused.exit_code, "nothing is removed unasked: say --yes" in refused.stderr) == (1, True)
+    assert len(deltaic.json("recipient list")) == 1
+    assert deltaic.json("recipient delete alice --yes")["name"] == "Alice"
     assert "no recipient yet" in deltaic.done("recipient list")
+
+
+@pytest.mark.parametrize(("answer", "left"), [("n", ["alice"]), ("y", [])])
+def test_on_a_terminal_a_recipient_is_deleted_when_that_is_confirmed(
+    filled: Deltaic, answer: str, left: list[str]
+) -> None:
+    ours, theirs = os.openpty()
+    os.write(ours, f"{answer}\n".encode())
+    done = subprocess.run(
+        [Path(sys.executable).with_name("deltaic"), "recipient", "delete", "alice"],
+        env=os.environ | filled.variables,
+        stdin=theirs,
+        capture_output=True,
+        check=False,
+    )
+    os.close(theirs)
+    os.close(ours)
+    assert done.returncode == len(left)
+    assert [each["name"] for each in filled.json("recipient list")] == left
 
 
 def test_grants(filled: Deltaic) -> None:
@@ -165,6 +192,26 @@ def test_tokens(filled: Deltaic, tokens: TokenStore) -> None:
     filled.done(f"token delete alice {second.id}")
 
 
+@pytest.mark.parametrize(
+    "line", ["share list --catalog {}", "share --catalog={} list", "--catalog x share list --catalog {}"]
+)
+def test_a_global_option_is_taken_anywhere_in_the_line(filled: Deltaic, line: str) -> None:
+    table = filled.variables.pop("CATALOG_TABLE")
+    assert [each["name"] for each in filled.json(line.format(table))] == ["vaccine_share"]
+
+
+def test_an_option_of_the_command_and_a_value_are_not_taken_for_global_options(filled: Deltaic) -> None:
+    made = filled.json("storage create other --endpoint http://other:9000 --region eu-west-1")
+    assert made["region"] == "eu-west-1"
+    assert filled.json("share create own --comment --stack")["comment"] == "--stack"
+    assert filled.json("token create alice --profile own.share")["profile"] == "own.share"
+
+
+def test_the_version_is_told() -> None:
+    done = CliRunner().invoke(app, ["--version"])
+    assert (done.exit_code, done.output) == (0, f"deltaic {version('deltaic')}\n")
+
+
 def verbs() -> list[list[str]]:
     """Return every command as it is typed."""
     group: Any = get_command(app)
@@ -180,9 +227,8 @@ def verbs() -> list[list[str]]:
 def test_every_command_explains_itself_by_example(command: list[str]) -> None:
     result = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "120", "TERM": "dumb"})
     assert result.exit_code == 0
-    assert (
-        f"deltaic {' '.join(command)}" in result.output.split("Options", 1)[0].split("Usage:", 1)[1].partition("\n")[2]
-    )
+    _, explained = re.split("[Uu]sage:", result.output.split("\nOptions", 1)[0], maxsplit=1)
+    assert f"deltaic {' '.join(command)}" in explained.partition("\n")[2]
 
 
 def test_a_command_loads_only_its_own_noun() -> None:

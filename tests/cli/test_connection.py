@@ -61,7 +61,7 @@ def test_a_folder_that_nobody_serves_is_opened_for_the_command(deltaic: Deltaic,
     deltaic.told = ["--state", str(state)]
     assert [share["name"] for share in deltaic.json("share list")] == ["kept"]
     assert not (state / "aws.json").exists()
-    copy = max((state / "aws").glob("state-*.json"))
+    copy = state / "aws" / "state.json"
     copy.write_bytes(b"{}")
     refused = deltaic("share list")
     assert refused.exit_code == 1
@@ -92,6 +92,25 @@ def test_the_tables_of_a_deployed_stack_are_found_by_its_outputs(
     deltaic.told = ["--stack", stack]
     assert [recipient["name"] for recipient in deltaic.json("recipient list")] == ["alice"]
     assert deltaic.json("token create alice --profile alice.share")["endpoint"] == outputs["Endpoint"]
+    deltaic.variables |= {"CATALOG_TABLE": "of-another", "TOKENS_TABLE": "of-another"}
+    assert [recipient["name"] for recipient in deltaic.json("recipient list")] == ["alice"]
+
+
+def test_a_stack_that_is_named_and_not_there_is_refused(deltaic: Deltaic, tmp_path: Path) -> None:
+    """Never another one's tables: not those that variables name, and not those of the embedded AWS."""
+    deltaic.told = ["--stack", "no-such-stack"]
+    for line in ("recipient create eve", "--stack no-such-stack share list"):
+        refused = deltaic(line)
+        assert refused.exit_code == 1
+        assert "there is no stack 'no-such-stack'" in refused.stderr
+    state = tmp_path / "state"
+    (state / "aws").mkdir(parents=True)
+    deltaic.variables = {}
+    deltaic.told = ["--state", str(state), "--stack", "no-such-stack"]
+    refused = deltaic("recipient create eve")
+    assert refused.exit_code == 1
+    assert "AWS" in refused.stderr
+    assert not list((state / "aws").iterdir())
 
 
 def test_without_a_stack_the_tables_have_their_usual_names(
@@ -101,7 +120,7 @@ def test_without_a_stack_the_tables_have_their_usual_names(
         monkeypatch.delenv(name, raising=False)
     for name, value in embedded_aws.environment.items():
         monkeypatch.setenv(name, value)
-    with connection(Wishes(stack="no-such-stack", state=str(tmp_path))) as found:
+    with connection(Wishes(state=str(tmp_path))) as found:
         assert (found.catalog_table, found.tokens_table) == ("deltaic-catalog", "deltaic-tokens")
         assert found.sharing_endpoint == ""
 

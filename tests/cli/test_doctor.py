@@ -13,13 +13,14 @@ import httpx
 import pyarrow as pa
 import pytest
 from client.provider import SCHEMA, SHARE, Provider, provide
+from delta_sharing_conformance.client import SharingClient, segments
 from delta_tables.handmade import add, lines, metadata, protocol
+from deltaic.catalog import keys
 from deltaic.catalog.items import View
+from deltaic_ops.checks.doctor.reading import MOST_BYTES, streams
+from deltaic_ops.checks.doctor.views import fresh
+from deltaic_ops.checks.findings import Finding
 from deltaic_ops.cli import app
-from deltaic_ops.doctor.findings import Finding
-from deltaic_ops.doctor.reading import MOST_BYTES, streams
-from deltaic_ops.doctor.views import fresh
-from deltaic_ops.verify import Caller, path_of
 from served import served
 from typer.testing import CliRunner, Result
 
@@ -53,6 +54,10 @@ def test_on_this_machine_tables_and_reading_are_looked_at_and_the_stack_is_not_a
     answer = doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json")
     found = {one["check"]: one for one in json.loads(answer.stdout)}
     assert found["the stack stands"]["verdict"] == "not asked"
+    for table in ("shares", "tokens"):  # what only AWS has
+        assert found[f"keeps the table of {table} from deletion"]["verdict"] == "not asked"
+        assert found[f"can lead the table of {table} back in time"]["verdict"] == "not asked"
+    assert (answer.exit_code, [one for one in found.values() if one["verdict"] == "failed"]) == (0, [])
     assert found["reaches the table of tokens"]["verdict"] == "ok"
     assert found[f"gives a byte of {SHARE}.{SCHEMA}.plain by its URL"]["verdict"] == "ok"
     assert "too small to tell" in found[f"streams the answer for {SHARE}.{SCHEMA}.plain"]["said"]
@@ -83,15 +88,15 @@ def parted(provider: Provider, tmp_path: Path) -> Iterator[str]:
 def test_filters_that_do_not_fit_any_more_and_who_lacks_a_property_are_found(
     provider: Provider, doctor: Callable[..., Result], parted: str
 ) -> None:
-    def narrowing() -> list[tuple[str, str, str]]:
+    def filters() -> list[tuple[str, str, str]]:
         found = json.loads(doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json").stdout)
         return [(one["verdict"], one["said"], one["remedy"]) for one in found if parted in one["check"]]
 
-    assert narrowing() == [("ok", "its latest version", ""), ("ok", "1 recipients", "")]
+    assert filters() == [("ok", "its latest version", ""), ("ok", "1 recipients", "")]
     # What the command would not store, as if the table had been changed since.
     admin = provider.admin
     admin.tables.update(SHARE, SCHEMA, "parted", partition_filter="q = current_recipient('q')", hidden_columns=["x"])
-    filter_, hidden, lacking = narrowing()
+    filter_, hidden, lacking = filters()
     assert (filter_[0], "no column q" in filter_[1]) == ("failed", True), filter_
     assert f"deltaic table update {parted} --partition-filter" in filter_[2]
     assert (hidden[0], "'x' cannot be hidden" in hidden[1]) == ("failed", True), hidden
@@ -99,29 +104,55 @@ def test_filters_that_do_not_fit_any_more_and_who_lacks_a_property_are_found(
     assert lacking[2].startswith("deltaic recipient update reader --property")
     admin.tables.update(SHARE, SCHEMA, "parted", partition_filter="n = current_recipient('p')", hidden_columns=[])
     admin.grants.update("reader", SHARE, partition_filter="x = 1")
-    (granted, _) = narrowing()
+    (granted, _) = filters()
     assert (granted[0], "the grant of 'reader': " in granted[1]) == ("failed", True), granted
     assert granted[2].startswith(f"deltaic grant update reader {SHARE}")
     admin.grants.update("reader", SHARE, partition_filter="")
-    assert [one[:2] for one in narrowing()] == [
+    assert [one[:2] for one in filters()] == [
         ("ok", "its latest version"),
         ("warning", "'reader' lacks a value that fits the column: no rows"),
     ]
 
 
+def test_a_folder_whose_credentials_open_a_filtered_table_is_named(
+    provider: Provider, doctor: Callable[..., Result], parted: str
+) -> None:
+    admin, check = provider.admin, "credentials for a folder open no table of which not all is shared"
+
+    def said() -> list[tuple[str, str, str]]:
+        found = json.loads(doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json").stdout)
+        return [(one["verdict"], one["said"], one["remedy"]) for one in found if one["check"] == check]
+
+    assert said() == [("ok", "the whole catalog", "")]
+    place = admin.tables.get(SHARE, SCHEMA, "parted").location
+    admin.tables.create(SHARE, SCHEMA, "below", f"{place}/below")
+    key = keys.table(SHARE, SCHEMA, "below")
+    # As a backup may bring it, or an entry from before it was refused.
+    provider.client("dynamodb").update_item(
+        TableName=provider.stack.environment["CATALOG_TABLE"],
+        Key={"pk": {"S": key.pk}, "sk": {"S": key.sk}},
+        UpdateExpression="SET access_modes = :dir",
+        ExpressionAttributeValues={":dir": {"L": [{"S": "dir"}]}},
+    )
+    (named,) = said()
+    assert (named[0], f"those of {SHARE}.{SCHEMA}.below read all of {parted}" in named[1]) == ("failed", True), named
+    assert named[2].startswith(f"deltaic table update {SHARE}.{SCHEMA}.below --access-mode url")
+    admin.tables.delete(SHARE, SCHEMA, "below")
+
+
 def test_an_answer_that_streams_is_told_by_its_times(provider: Provider) -> None:
     bearer = json.loads(provider.profile.read_text())["bearerToken"]
     with httpx.Client() as client:
-        caller = Caller(client, provider.stack.endpoint, bearer)
-        found = streams(caller, path_of(SHARE, SCHEMA, "many"), "many", {"ResponseStreaming": "enabled"})
-        buffered = streams(caller, path_of(SHARE, SCHEMA, "many"), "many", {"ResponseStreaming": "disabled"})
+        caller = SharingClient(client, provider.stack.endpoint, bearer)
+        found = streams(caller, segments(SHARE, SCHEMA, "many"), "many", {"ResponseStreaming": "enabled"})
+        buffered = streams(caller, segments(SHARE, SCHEMA, "many"), "many", {"ResponseStreaming": "disabled"})
     assert found.verdict == "ok", found
     assert "first byte after " in found.said
     assert (buffered.verdict, "buffered" in buffered.said) == ("ok", True)
 
 
 @contextmanager
-def server(status: int, size: int) -> Iterator[Caller]:
+def server(status: int, size: int) -> Iterator[SharingClient]:
     """Run a server that holds an answer back until it is whole."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -133,7 +164,7 @@ def server(status: int, size: int) -> Iterator[Caller]:
             self.wfile.write(b"x" * size)
 
     with served(Handler) as where, httpx.Client() as client:
-        yield Caller(client, where, "t" * 20)
+        yield SharingClient(client, where, "t" * 20)
 
 
 @pytest.mark.parametrize(

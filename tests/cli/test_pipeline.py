@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
+from deltaic_ops.local.state import announced, locked
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from cli.conftest import Deltaic
+    from deltaic_ops.local.embedded import EmbeddedAws
 
 RIGHT = """\
 name: doses
@@ -63,6 +66,14 @@ def test_a_wrong_file_is_not_run(deltaic: Deltaic, tmp_path: Path) -> None:
     assert f"error: {tmp_path}/doses.yaml:4: target.location" in result.stderr
 
 
+@pytest.mark.parametrize("verb", ["schedule", "run --on emr"])
+@pytest.mark.parametrize(("minutes", "exit_code"), [("0", 2), ("10081", 2), ("10080", 1)])
+def test_a_time_limit_is_a_minute_to_a_week(nowhere: Deltaic, verb: str, minutes: str, exit_code: int) -> None:
+    result = nowhere(f"pipeline {verb} nothing.yaml --minutes {minutes}")
+    assert result.exit_code == exit_code
+    assert ("--minutes" in result.stderr) is (exit_code == 2)
+
+
 def test_a_table_is_looked_at_before_it_is_maintained(deltaic: Deltaic) -> None:
     result = deltaic("pipeline maintain s3://no-such-lake/table --dry-run --zorder-by id --keep 30")
     assert result.exit_code == 1
@@ -70,3 +81,36 @@ def test_a_table_is_looked_at_before_it_is_maintained(deltaic: Deltaic) -> None:
     assert deltaic("pipeline maintain table").exit_code == 1
     assert deltaic("pipeline maintain s3://lake/table --checkpoint-after 0 --no-vacuum").exit_code == 1
     assert deltaic("pipeline maintain s3://lake/table --checkpoint-after none").exit_code == 2
+
+
+def test_a_publication_finds_the_embedded_aws_by_its_folder(
+    deltaic: Deltaic, embedded_aws: EmbeddedAws, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    told = {**embedded_aws.environment, **deltaic.variables}
+    deltaic.variables = {}
+    line = "pipeline publish --from a.csv --format csv --to s3://no-such-lake/t"
+    with (
+        locked(tmp_path / ".deltaic", to_serve=True),
+        announced(tmp_path / ".deltaic", embedded_aws.endpoint, os.getpid(), told),
+    ):
+        assert deltaic(line).stderr.startswith("error: there is no bucket 'no-such-lake'")
+    assert "`deltaic serve`" in deltaic(line).stderr
+
+
+def test_the_options_of_a_publication_are_the_jobs_own(nowhere: Deltaic) -> None:
+    shown = nowhere("pipeline publish --help", UV_RUN_RECURSION_DEPTH="1")
+    assert (shown.exit_code, "--partition-by" in shown.stdout) == (0, True)
+    assert "\n  uv run deltaic pipeline publish --from " in shown.stdout
+    wrong = nowhere("pipeline publish --from a.csv --format xml")
+    assert (wrong.exit_code, "argument --format: invalid choice: 'xml'" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("verb", ["check", "run"])
+def test_a_file_of_aliases_of_aliases_is_refused(deltaic: Deltaic, tmp_path: Path, verb: str) -> None:
+    lists = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lists += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
+    (tmp_path / "bomb.yaml").write_text("\n".join(lists))
+    result = deltaic(f"pipeline {verb} {tmp_path}/bomb.yaml")
+    assert result.exit_code == 1
+    assert f"{tmp_path}/bomb.yaml:5: more than 20,000 values" in result.output

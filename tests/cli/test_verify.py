@@ -1,5 +1,6 @@
 """What `deltaic verify` says of a server that is right, and of servers that are wrong in one thing each."""
 
+import gzip
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,8 +12,12 @@ import httpx
 import pyarrow as pa
 import pytest
 from client.provider import SHARE, Provider, provide
+from delta_sharing_conformance.client import SharingClient
+from delta_sharing_conformance.untrusted_http import MOST_BYTES
+from deltaic_ops.checks.findings import Finding
+from deltaic_ops.checks.verify import table, verify
 from deltaic_ops.cli import app
-from deltaic_ops.verify import Caller, Finding, verify
+from deltaic_ops.local.access_logs import FOLDER, REQUESTS
 from served import served
 from typer.testing import CliRunner, Result
 
@@ -21,7 +26,7 @@ from typer.testing import CliRunner, Result
 def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provider]:
     folder = tmp_path_factory.mktemp("verify")
     deltalake.write_deltalake(str(folder / "plain"), pa.table({"number": [1, 2, 3]}))
-    with provide(folder) as running:
+    with provide(folder, LogLevel="INFO") as running:
         running.put("plain", folder / "plain")
         running.admin.shares.create("Private")
         yield running
@@ -33,7 +38,7 @@ def deltaic(provider: Provider) -> Callable[..., Result]:
     return lambda *arguments: CliRunner().invoke(app, ["verify", *arguments], env=known)
 
 
-def test_a_server_that_is_right_passes_every_check(provider: Provider, deltaic: Callable[..., Result]) -> None:
+def test_a_server_that_is_right_passes_every_check(deltaic: Callable[..., Result]) -> None:
     answer = deltaic("--as", "reader", "--json")
     assert answer.exit_code == 0, answer.output
     found = {said["check"]: said for said in json.loads(answer.stdout)}
@@ -43,10 +48,23 @@ def test_a_server_that_is_right_passes_every_check(provider: Provider, deltaic: 
     )
     assert found[f"gives a byte of {SHARE}.Tables.plain by its URL"]["said"] == "206, 1 bytes"
     assert found[f"gives rows of {SHARE}.Tables.plain to the published client"]["said"] == "3 rows"
+
+
+def test_a_round_leaves_no_token_and_every_event_says_that_it_was_a_check(
+    provider: Provider, deltaic: Callable[..., Result]
+) -> None:
     known = provider.admin.recipients.get("reader")
-    assert [token.state() for token in provider.admin.tokens.list(known.id) if token.comment == "deltaic verify"] == [
-        "revoked"
-    ]
+    before, log = provider.admin.tokens.list(known.id), provider.profile.parent / "state" / FOLDER / REQUESTS
+    seen = len(log.read_text().splitlines()) if log.exists() else 0
+    second = provider.admin.tokens.create(known)
+    try:
+        assert deltaic("--as", "reader").exit_code == 0, "two tokens leave room for a check"
+        assert provider.admin.tokens.list(known.id) == [second.token, *before]
+    finally:
+        provider.admin.tokens.revoke(known, second.token.id)
+    events = [json.loads(line) for line in log.read_text().splitlines()[seen:]]
+    assert {(event["recipient"], event["tokenId"].rpartition("-")[0]) for event in events} == {("reader", "check")}
+    assert {"list_shares", "query_table"} <= {event["endpoint"] for event in events}
 
 
 def test_a_profile_does_as_well(provider: Provider, deltaic: Callable[..., Result]) -> None:
@@ -137,7 +155,7 @@ def wrong(defect: str) -> Iterator[str]:
 def test_what_is_wrong_is_said(defect: str, check: str) -> None:
     def findings(of: str) -> list[Finding]:
         with wrong(of) as endpoint, httpx.Client() as client:
-            return list(verify(Caller(client, endpoint, "t" * 20), ["s"], ["other"], with_client=False))
+            return list(verify(SharingClient(client, endpoint, "t" * 20), ["s"], ["other"], with_client=False))
 
     assert [finding.check for finding in findings("") if not finding.holds] == []
     failed = {finding.check: finding.remedy for finding in findings(defect) if not finding.holds}
@@ -147,7 +165,7 @@ def test_what_is_wrong_is_said(defect: str, check: str) -> None:
 
 def test_a_file_that_the_published_client_cannot_read_is_said() -> None:
     with wrong("") as endpoint, httpx.Client() as client:
-        [*others, last] = verify(Caller(client, endpoint, "t" * 20), ["s"], [], with_client=True)
+        [*others, last] = verify(SharingClient(client, endpoint, "t" * 20), ["s"], [], with_client=True)
     assert all(finding.holds for finding in others)
     assert (last.check, last.holds) == ("gives rows of s.x.t to the published client", False)
     assert last.remedy
@@ -156,6 +174,91 @@ def test_a_file_that_the_published_client_cannot_read_is_said() -> None:
 
 def test_no_token_and_no_signature_is_told() -> None:
     with wrong("public") as endpoint, httpx.Client() as client:
-        told = str(list(verify(Caller(client, endpoint, "t" * 20), ["s"], [])))
+        told = str(list(verify(SharingClient(client, endpoint, "t" * 20), ["s"], [])))
     assert "t" * 20 not in told
     assert "signature=" not in told
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "said"),
+    [
+        ("gzip", gzip.compress(b" " * (MOST_BYTES + 1)), "more than 64 MiB"),
+        ("gzip, gzip", gzip.compress(gzip.compress(b"{}")), "packed otherwise than by gzip"),
+        ("identity", b"[" * 100_000, "200, 0 shares"),
+    ],
+    ids=["of gzip", "of gzip within gzip", "of brackets"],
+)
+def test_a_small_body_that_grows_is_a_check_that_fails(encoding: str, body: bytes, said: str) -> None:
+    def answer(asked: httpx.Request) -> httpx.Response:
+        known = asked.headers.get("Authorization") == "Bearer " + "t" * 20
+        headers = {"Content-Encoding": encoding}
+        return httpx.Response(200, headers=headers, stream=httpx.ByteStream(body)) if known else httpx.Response(401)
+
+    with httpx.Client(transport=httpx.MockTransport(answer)) as client:
+        found = list(verify(SharingClient(client, ELSEWHERE, "t" * 20), ["s"], [], with_client=False))
+    assert any(said in finding.said for finding in found if not finding.holds), found
+
+
+@pytest.mark.parametrize("said", [{"items": 1}, {"items": [{"name": "t"}]}])
+def test_an_answer_of_another_shape_is_a_check_that_fails(said: object) -> None:
+    with httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200, json=said))) as client:
+        found = list(verify(SharingClient(client, ELSEWHERE, "t" * 20), ["t"], [], with_client=False))
+    assert "answers as the protocol says" in {
+        finding.check for finding in found if not finding.holds and finding.remedy
+    }
+
+
+ELSEWHERE = "http://192.0.2.1"
+"""An endpoint on another machine: an address for documentation, which nobody has."""
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://169.254.169.254/latest/meta-data",
+        "http://127.0.0.1:9000/file?signature=abcdefgh",
+        "http://127.1/file",
+        "http://2130706433/file",
+        "http://localhost/file",
+        "http://0.0.0.0/file",
+        "http://[::1]/file",
+        "http://[::ffff:169.254.169.254]/file",
+        "http://[fe80::1]/file",
+        f"http://{'a' * 70}.test/file",
+        "http://[::/file",
+    ],
+)
+def test_a_signed_url_of_this_machine_is_not_fetched_for_a_server_elsewhere(url: str) -> None:
+    asked, found = _table_with(url, ELSEWHERE)
+    assert [to for to in asked if not to.startswith(ELSEWHERE)] == []
+    [failed] = [finding for finding in found if not finding.holds]
+    assert (failed.check, bool(failed.remedy)) == ("gives a URL of s.x.t that can be fetched", True)
+    assert url not in failed.said
+
+
+def test_a_signed_url_of_this_machine_is_fetched_for_a_server_on_it() -> None:
+    asked, _ = _table_with("http://[::1]/file?signature=abcdefgh", "http://127.0.0.1:1")
+    assert "http://[::1]/file?signature=abcdefgh" in asked
+
+
+def test_a_redirect_is_not_followed() -> None:
+    asked, found = _table_with("http://192.0.2.2/file?signature=abcdefgh", ELSEWHERE)
+    assert "http://192.0.2.2/file?signature=abcdefgh" in asked
+    assert [to for to in asked if "169.254" in to] == []
+    assert "gives a byte of s.x.t by its URL" in {finding.check for finding in found if not finding.holds}
+
+
+def _table_with(url: str, endpoint: str) -> tuple[list[str], list[Finding]]:
+    """Check a table whose only file has this URL; returns what was asked, and what was found."""
+    asked = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(str(request.url))
+        if not asked[-1].startswith(endpoint):
+            return httpx.Response(302, headers={"Location": "http://169.254.169.254/"})
+        lines: list[dict[str, Any]] = [{"protocol": {}}, {"metaData": {}}, {"file": {**FILE["file"], "url": url}}]
+        content = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+        return httpx.Response(200, headers={"Delta-Table-Version": "3"}, content=content)
+
+    with httpx.Client(transport=httpx.MockTransport(answer), follow_redirects=True) as client:
+        return asked, list(table(SharingClient(client, endpoint, "t" * 20), "/shares/s/schemas/x/tables/t", "s.x.t"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deltaic.catalog.items import Variant, now
+from deltaic.catalog.items import ViewPartition, now
 from deltaic_ops.cli.refreshing import schedule_name
 from deltaic_ops.cli.view import beside
 
@@ -66,10 +66,10 @@ def test_a_view_says_whose_rows_it_has_and_how_fresh_it_is(filled: Deltaic, admi
         (["bob"], None, None),
     ]
     policy = next(each["policy"] for each in before["variants"] if each["recipients"] == ["alice"])
-    variant = Variant(
-        table_id=view.table_id, policy=policy, since_version=3, values={"site": "Porto"}, created_at=now()
+    partition = ViewPartition(
+        table_id=view.table_id, audience=policy, since_version=3, values={"site": "Porto"}, created_at=now()
     )
-    admin.views.variants.put(view, [variant])
+    admin.views.partitions.put(view, [partition])
     done = {
         "version": 3,
         "sources": {"vaccine_share.acme.patients": 12},

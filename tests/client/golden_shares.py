@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from client.provider import SCHEMA, SHARE, Provider, client
+from client.provider import SCHEMA, SHARE, Provider
 from contract.recipient import Recipient, Table
 from deltaic_ops.local.resources import DATA_BUCKET
 from golden.library import TABLES, Golden, load, names, place
@@ -160,7 +160,7 @@ class Shared:
 def share(provider: Provider, golden: Golden, folder: Path) -> Shared:
     """Upload a golden table, and what it was cloned from, and share it with its history."""
     placed = place(golden, folder, f"s3://{DATA_BUCKET}/golden")
-    found = Shared(golden, placed, provider.profile, provider.recipient())
+    found = Shared(golden, placed, provider.profile, provider.recipient("reader"))
     auxiliary = []
     if found.source.is_dir():
         provider.upload(found.source, f"golden/{golden.name}/source")
@@ -178,7 +178,7 @@ def commit_times(provider: Provider, table: Shared) -> dict[int, int]:
     if table.golden.name in {"everything", "in_commit_timestamps"}:
         told = pc.cast(changes["_commit_timestamp"], pa.timestamp("ms", tz="UTC")).cast(pa.int64())
         return dict(zip(changes["_commit_version"].to_pylist(), told.to_pylist(), strict=True))
-    s3 = client("s3", provider.stack.environment)
+    s3 = provider.client("s3")
     listed: list[Any] = s3.list_objects_v2(Bucket=DATA_BUCKET, Prefix=f"{table.prefix}/_delta_log/0")["Contents"]
     times: dict[int, int] = {}
     for entry in sorted(listed, key=lambda entry: entry["Key"]):

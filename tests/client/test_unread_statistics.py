@@ -1,4 +1,4 @@
-"""Statistics that the Python client never reads are left out for it alone, and its rows are the same without them."""
+"""Statistics that the Python client never reads are left out for it alone; its rows are the same as with them."""
 
 import json
 from collections.abc import Iterator
@@ -39,15 +39,12 @@ def table(provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def lean(provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Start a gateway beside the provider's that leaves out what is not read, and return a profile for it."""
-    folder = tmp_path_factory.mktemp("lean")
+def full(provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Start a gateway beside the provider's that sends what is not read, too, and return a profile for it."""
+    folder = tmp_path_factory.mktemp("full")
     known = {name: value for name, value in provider.stack.environment.items() if name != "AWS_SESSION_TOKEN"}
-    with gateway_over({**known, "UNREAD_STATISTICS": "disabled", "LOG_LEVEL": "ERROR"}, folder / "state") as stack:
-        told = json.loads(provider.profile.read_text(encoding="utf-8")) | {"endpoint": stack.endpoint}
-        profile = folder / "lean.share"
-        profile.write_text(json.dumps(told), encoding="utf-8")
-        yield profile
+    with gateway_over({**known, "UNREAD_STATISTICS": "enabled", "LOG_LEVEL": "ERROR"}, folder / "state") as stack:
+        yield provider.reached_by(stack.endpoint, folder).profile
         stack.check()
 
 
@@ -75,24 +72,30 @@ def files(profile: Path, agent: str, **headers: str) -> list[dict[str, Any]]:
     ],
 )
 def test_the_published_client_reads_the_same_rows(
-    provider: Provider, table: str, lean: Path, options: dict[str, Any]
+    provider: Provider, table: str, full: Path, options: dict[str, Any]
 ) -> None:
     usual = delta_sharing.load_as_pandas(f"{provider.profile}#{table}", **options)
     assert len(usual) == {"limit": 33, "jsonPredicateHints": 20, "version": 40}.get(next(iter(options), ""), 100)
-    assert_frame_equal(delta_sharing.load_as_pandas(f"{lean}#{table}", **options), usual)
+    assert_frame_equal(delta_sharing.load_as_pandas(f"{full}#{table}", **options), usual)
 
 
-def test_only_its_lines_in_parquet_format_are_without(provider: Provider, table: str, lean: Path) -> None:
+def test_only_its_lines_in_parquet_format_are_without(provider: Provider, table: str, full: Path) -> None:
     assert table
     agent = DataSharingRestClient.USER_AGENT
     assert agent.startswith("Delta-Sharing-Python/1.4.")
-    usual, without = files(provider.profile, agent), files(lean, agent)
-    assert len(without) == 10
-    for full, short in zip(usual, without, strict=True):
-        assert set(full) - set(short) == {"stats"}
-        assert {name: full[name] for name in ("id", "size", "partitionValues")} == {
+    usual, whole = files(provider.profile, agent), files(full, agent)
+    assert len(usual) == 10
+    for short, long in zip(usual, whole, strict=True):
+        assert set(long) - set(short) == {"stats"}
+        assert {name: long[name] for name in ("id", "size", "partitionValues")} == {
             name: short[name] for name in ("id", "size", "partitionValues")
         }
-    assert all("stats" in file for file in files(lean, "Delta-Sharing-Spark/1.3.10 Spark/4.1.1"))
+    others = (
+        "Delta-Sharing-Spark/1.3.10 Spark/4.1.1",
+        "Delta-Sharing-Python/1.5.0 pandas/2.3.3",
+        "python-requests/2.32.3",
+    )
+    for other in others:
+        assert all("stats" in file for file in files(provider.profile, other)), other
     delta = {"delta-sharing-capabilities": "responseformat=delta;readerfeatures=deletionvectors"}
-    assert all("stats" in file["deltaSingleAction"]["add"] for file in files(lean, agent, **delta))
+    assert all("stats" in file["deltaSingleAction"]["add"] for file in files(provider.profile, agent, **delta))

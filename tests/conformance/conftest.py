@@ -1,46 +1,40 @@
 """Fixtures of the conformance kit: our own gateway with tables that let every check be tried."""
 
-import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
 from bench import conformance_tables
 from conformance.wrong import Cached, Defect, Wrong
-from contract.server import catalog_of
-from deltaic_ops.conformance.caller import Caller
+from delta_sharing_conformance.client import SharingClient
 from deltaic_ops.local.resources import DATA_BUCKET
-from deltaic_ops.local.stack import Stack, local_stack
+from filled_server import Entry, FilledServer
 
 
-@dataclass(frozen=True, repr=False)
-class Gateway:
-    """Our own server, its tables, and the profile of who may read them."""
+class Gateway(FilledServer):
+    """Our own server, its tables, and who may read them."""
 
-    stack: Stack
-    token: str
-    profile: Path
+    @property
+    def token(self) -> str:
+        return self.readers["conformance"].token
 
-    def __repr__(self) -> str:
-        return f"<Gateway at {self.stack.endpoint}>"
+    @property
+    def profile(self) -> Path:
+        return self.profile_of("conformance")
 
 
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    os.environ.setdefault("POWERTOOLS_METRICS_DISABLED", "true")  # inherited by the gateway's process
-    folder = tmp_path_factory.mktemp("conformance")
-    with local_stack(folder / "state", parameters={"LogLevel": "ERROR"}) as stack:
-        conformance_tables.fill(stack.environment, DATA_BUCKET)
-        token = conformance_tables.register(catalog_of(stack.environment))
-        profile = folder / "conformance.share"
-        told = {"shareCredentialsVersion": 1, "endpoint": stack.endpoint, "bearerToken": token}
-        profile.write_text(json.dumps(told))
-        yield Gateway(stack, token, profile)
-        stack.check()
+    entries = [
+        Entry(entry.share, entry.schema, entry.table, entry.folder, entry.options)
+        for entry in conformance_tables.ENTRIES
+    ]
+    readers = {"conformance": sorted({entry.share for entry in entries})}
+    with Gateway.running(tmp_path_factory.mktemp("conformance"), entries, readers) as running:
+        conformance_tables.fill(running.environment, DATA_BUCKET)
+        yield running
 
 
 @pytest.fixture(scope="session")
@@ -51,12 +45,12 @@ def answers(gateway: Gateway) -> Iterator[Cached]:
 
 
 @pytest.fixture
-def caller(gateway: Gateway, answers: Cached) -> Callable[[Defect | None], AbstractContextManager[Caller]]:
+def caller(gateway: Gateway, answers: Cached) -> Callable[[Defect | None], AbstractContextManager[SharingClient]]:
     """Return a function that gives a caller of the gateway as it would be with one thing wrong."""
 
     @contextmanager
-    def of(defect: Defect | None) -> Iterator[Caller]:
+    def of(defect: Defect | None) -> Iterator[SharingClient]:
         with httpx.Client(transport=Wrong(answers, defect)) as client:
-            yield Caller(client, gateway.stack.endpoint, gateway.token)
+            yield SharingClient(client, gateway.stack.endpoint, gateway.token)
 
     return of

@@ -13,8 +13,8 @@ from bench.conformance_tables import ENTRIES
 from conformance.conftest import Gateway
 from conformance.contract import DOCUMENT, mistakes
 from conformance.wrong import Cached, Defect, Exchange
-from deltaic_ops.conformance.caller import DELTA, Caller
-from deltaic_ops.conformance.run import run
+from delta_sharing_conformance.client import DELTA, SharingClient
+from delta_sharing_conformance.run import run
 from deltaic_ops.deploy.template import load_template
 from deltaic_ops.local.routes import RouteTable
 from hypothesis import HealthCheck, Phase, given, settings
@@ -156,7 +156,7 @@ def test_requests_that_make_sense_are_answered_as_it_says(asks: Callable[[Asked]
 
 
 def test_every_answer_that_the_kit_was_given_is_as_the_document_says(
-    caller: Callable[[Defect | None], AbstractContextManager[Caller]], answers: Cached
+    caller: Callable[[Defect | None], AbstractContextManager[SharingClient]], answers: Cached
 ) -> None:
     with caller(None) as right:
         list(run(right))

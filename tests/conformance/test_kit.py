@@ -1,5 +1,6 @@
 """What the conformance kit says of our own gateway, and of servers that are wrong in one thing each."""
 
+import gzip
 import json
 import uuid
 from collections.abc import Callable
@@ -26,15 +27,16 @@ from conformance.wrong import (
     when,
     without,
 )
+from delta_sharing_conformance.client import SharingClient
+from delta_sharing_conformance.listings import ABSENT
+from delta_sharing_conformance.run import CHECKS, CheckResult, run
+from delta_sharing_conformance.untrusted_http import MOST_BYTES, AnswerRefused
 from deltaic_ops.cli import app
-from deltaic_ops.conformance.caller import Caller
-from deltaic_ops.conformance.listings import ABSENT
-from deltaic_ops.conformance.run import CHECKS, Finding, run
 from typer.testing import CliRunner
 
 pytestmark = pytest.mark.slow
 
-Calling = Callable[[Defect | None], AbstractContextManager[Caller]]
+Calling = Callable[[Defect | None], AbstractContextManager[SharingClient]]
 
 
 def at(ending: str, **query: str) -> Callable[[Exchange], bool]:
@@ -209,7 +211,7 @@ def test_every_check_holds_of_our_own_gateway_and_none_is_left_out(caller: Calli
 def test_the_command_says_it_in_json(gateway: Gateway) -> None:
     done = CliRunner().invoke(app, ["conformance", "--profile", str(gateway.profile), "--tables", "1", "--json"])
     assert done.exit_code == 0, done.output
-    found = [Finding(**told) for told in json.loads(done.stdout)]
+    found = [CheckResult(**told) for told in json.loads(done.stdout)]
     assert [one.check for one in found] == [one.name for one in CHECKS]
     assert "fails" not in {one.result for one in found}
     assert gateway.token not in done.output
@@ -245,9 +247,33 @@ def test_a_server_that_speaks_otherwise_is_told_so(content: bytes) -> None:
         return httpx.Response(200, content=content, headers={"content-type": "text/html"})
 
     with httpx.Client(transport=httpx.MockTransport(answer)) as client:
-        found = list(run(Caller(client, "http://server.test", "t")))
+        found = list(run(SharingClient(client, "http://server.test", "t")))
     assert len(found) == len(CHECKS)
     assert found[0].result == "fails"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "said"),
+    [
+        ("gzip", gzip.compress(b" " * (MOST_BYTES + 1)), "an answer of more than 64 MiB, unpacked"),
+        ("br", b"", "an answer packed otherwise than by gzip, which alone was accepted"),
+    ],
+)
+def test_an_answer_that_is_not_read_fails_its_check(encoding: str, body: bytes, said: str) -> None:
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, headers={"content-encoding": encoding}, stream=httpx.ByteStream(body))
+
+    with httpx.Client(transport=httpx.MockTransport(answer)) as client:
+        [found] = run(SharingClient(client, "http://192.0.2.1", "t"), CHECKS[:1])
+    assert (found.result, found.said) == ("fails", said)
+
+
+def test_a_url_of_this_machine_is_not_fetched_for_a_server_elsewhere() -> None:
+    with (
+        httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(206, content=b"PAR1"))) as client,
+        pytest.raises(AnswerRefused, match=r"leads to 169\.254\.169\.254, .*: not fetched"),
+    ):
+        SharingClient(client, "http://192.0.2.1", "t").fetch("http://169.254.169.254/latest/meta-data", "bytes=0-3")
 
 
 def test_the_exit_code_is_1_where_nobody_answers(gateway: Gateway) -> None:
@@ -258,7 +284,11 @@ def test_the_exit_code_is_1_where_nobody_answers(gateway: Gateway) -> None:
     assert "must: Answer GET {prefix}/shares" in done.output
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"endpoint": "x"}', "[]"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", '{"endpoint": "x"}', "[]", "[" * 100_000, json.dumps({"endpoint": "x", "bearerToken": "t" * 1_048_576})],
+    ids=["empty", "no fields", "no token", "a list", "nested deeply", "larger than 1 MiB"],
+)
 def test_what_is_no_profile_is_refused(text: str, tmp_path: Any) -> None:
     (tmp_path / "no.share").write_text(text)
     done = CliRunner().invoke(app, ["conformance", "--profile", str(tmp_path / "no.share")])

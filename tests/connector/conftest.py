@@ -1,19 +1,17 @@
 """Fixtures of the connector's tests: a Spark session with its jar, a server, and the requests between them."""
 
 import gc
-import json
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from client.golden_shares import Shared, share
 from client.provider import Provider, provide
-from deltaic_pipeline.access import S3Access
-from deltaic_pipeline.session import session, stop
+from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.spark.session import session, stop
 from golden.library import load
 
 from connector.sharing import Connector
@@ -89,11 +87,10 @@ def forgotten(spark: "SparkSession") -> Iterator[None]:
 
 
 @pytest.fixture(scope="package")
-def connector(spark: "SparkSession", direct_provider: Provider, wire: Wire) -> Connector:
-    profile = direct_provider.profile.with_name("wire.share")
-    told = json.loads(direct_provider.profile.read_text(encoding="utf-8"))
-    profile.write_text(json.dumps({**told, "endpoint": wire.endpoint}), encoding="utf-8")
-    return Connector(spark, replace(direct_provider, profile=profile), wire)
+def connector(
+    spark: "SparkSession", direct_provider: Provider, wire: Wire, tmp_path_factory: pytest.TempPathFactory
+) -> Connector:
+    return Connector(spark, direct_provider.reached_by(wire.endpoint, tmp_path_factory.mktemp("wire")), wire)
 
 
 @pytest.fixture(scope="package")

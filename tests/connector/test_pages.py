@@ -1,14 +1,13 @@
 """The connector at its default settings reads pages that the server chose, whatever lands between two of them."""
 
 # ruff: noqa: S608 -- the statements of a test
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import pytest
-from client.provider import Provider, client
+from client.provider import Provider
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import gateway_over
 
@@ -57,10 +56,7 @@ def paged(
     folder = tmp_path_factory.mktemp("paged")
     environment = {**direct_provider.stack.environment, "PAGE_BYTES": str(PAGE_BYTES)}
     with gateway_over(environment, folder) as gateway, tapped(gateway.endpoint) as wire:
-        told = json.loads(direct_provider.profile.read_text(encoding="utf-8"))
-        profile = folder / "paged.share"
-        profile.write_text(json.dumps({**told, "endpoint": wire.endpoint}), encoding="utf-8")
-        yield replace(connector, provider=replace(direct_provider, profile=profile), wire=wire)
+        yield replace(connector, provider=direct_provider.reached_by(wire.endpoint, folder), wire=wire)
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +105,7 @@ def land(paged: Connector, table: Table) -> None:
     """Let the next commit of a table land."""
     table.version += 1
     commit = table.folder / "_delta_log" / f"{table.version:020d}.later"
-    s3 = client("s3", paged.provider.stack.environment)
+    s3 = paged.provider.client("s3")
     key = f"{table.name}/_delta_log/{table.version:020d}.json"
     s3.put_object(Bucket=DATA_BUCKET, Key=key, Body=commit.read_bytes())
 

@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 from contract.recipient import Recipient, Table
 from contract.server import Server, serve
-from deltaic.protocol.tokens import TokenSigner
+from deltaic.protocol.sealed_tokens import TokenSigner
 
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Return the whole server with its tables; tests do not change what it shares."""
-    with serve(tmp_path_factory.mktemp("contract") / "state") as running:
+    with serve(tmp_path_factory.mktemp("contract")) as running:
         yield running
 
 

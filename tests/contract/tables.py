@@ -8,6 +8,7 @@ from typing import Any, Final
 import deltalake
 import pyarrow as pa
 from contract.logs import Action, TableLog, column, mapped
+from filled_server import Entry
 
 VERSION_1: Final = 1_651_272_635_000
 """When the three rows of cdf_table_cdf_enabled were written: 2022-04-29T22:50:35Z."""
@@ -306,27 +307,15 @@ def _partition_values(shelf: Shelf) -> None:
     log.commit(*(log.add([{"c1": number}], c2=value) for number, value in enumerate(NASTY)))
 
 
-@dataclass(frozen=True)
-class Entry:
-    """How a table stands in the catalog."""
-
-    share: str
-    table: str
-    schema: str = "default"
-    location: str | None = None
-    """The table's name on the shelf, if it has another one."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
 HISTORY: Final = {"history": True}
 ENTRIES: Final = (
-    Entry("share1", "table1"),
-    Entry("share1", "table3"),
-    Entry("share2", "table2"),
-    Entry("share7", "table8", "schema1", "table1"),
-    Entry("share7", "table9", "schema2", "table1"),
+    Entry("share1", "default", "table1"),
+    Entry("share1", "default", "table3"),
+    Entry("share2", "default", "table2"),
+    Entry("share7", "schema1", "table8", "table1"),
+    Entry("share7", "schema2", "table9", "table1"),
     *(
-        Entry("share8", name, options=HISTORY)
+        Entry("share8", "default", name, options=HISTORY)
         for name in (
             "cdf_table_cdf_enabled",
             "streaming_table_with_optimize",
@@ -345,15 +334,16 @@ ENTRIES: Final = (
             "partition_values",
         )
     ),
-    Entry("share8", "cdf_table_with_partition", options={"history": True, "start_version": 1}),
+    Entry("share8", "default", "cdf_table_with_partition", options={"history": True, "start_version": 1}),
     Entry(
         "share8",
+        "default",
         "directory_only",
         location="table1",
         options={"access_modes": ("dir",), "auxiliary_locations": ("s3://elsewhere/more",)},
     ),
     *(
-        Entry("share9", name)
+        Entry("share9", "default", name)
         for name in (
             "table_with_cm_name",
             "table_with_cm_id",
@@ -361,7 +351,7 @@ ENTRIES: Final = (
             "dv_and_cm_table",
         )
     ),
-    Entry("secret_share", "table1"),
+    Entry("secret_share", "default", "table1"),
 )
 
 

@@ -42,8 +42,8 @@ class Vended:
             "AWS_ACCESS_KEY_ID": keys["accessKeyId"],
             "AWS_SECRET_ACCESS_KEY": keys["secretAccessKey"],
             "AWS_SESSION_TOKEN": keys["sessionToken"],
-            "AWS_ENDPOINT_URL": self.endpoint,
-            "AWS_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": self.answer["endpoint"],
+            "AWS_REGION": self.answer["region"],
             "AWS_ALLOW_HTTP": "true",
         }
 
@@ -71,6 +71,8 @@ def dora(server: Server) -> Recipient:
     admin, bucket = server.admin, server.shelf.bucket
     endpoint, role = server.environment["AWS_ENDPOINT_URL"], server.environment["SIGNING_ROLE_ARN"]
     admin.storages.create("static", endpoint=endpoint, path_style=True, access_keys=STATIC)
+    at_aws = "https://s3.eu-west-1.amazonaws.com"
+    admin.storages.create("regional", region="eu-west-1", endpoint=endpoint, public_endpoint=at_aws, role_arn=role)
     admin.storages.create("roled", endpoint=endpoint, path_style=True, access_keys=STATIC, role_arn=role)
     root = f"s3://{bucket}/table1"
     whole = {"history": True, "access_modes": ("dir",)}
@@ -86,6 +88,7 @@ def dora(server: Server) -> Recipient:
         "with_late_history": (root, {**whole, "start_version": 1}),
         "with_static_keys": (root, {**whole, "storage": "static"}),
         "with_keys_and_a_role": (root, {**whole, "storage": "roled"}),
+        "in_a_region_of_aws": (root, {**whole, "storage": "regional"}),
     }
     admin.shares.create("folders")
     admin.schemas.create("folders", "default")
@@ -142,12 +145,20 @@ def test_the_answer_is_one_clouds_credentials_for_the_root(
     assert (reply.status, reply.headers["content-type"]) == (200, "application/json; charset=utf-8")
     assert list(reply.json) == ["credentials"]
     answer = reply.json["credentials"]
-    assert set(answer) == {"location", "awsTempCredentials", "expirationTime"}
+    assert set(answer) == {"location", "awsTempCredentials", "expirationTime", "region", "endpoint"}
     assert answer["location"] == root
     assert set(answer["awsTempCredentials"]) == {"accessKeyId", "secretAccessKey", "sessionToken"}
     assert all(answer["awsTempCredentials"].values())
     # A role assumed from a role lives an hour; Spark takes an expiry within 15 minutes for one in an hour.
     assert before + 44 * 60 < answer["expirationTime"] / 1000 <= time.time() + 3601
+
+
+def test_where_the_store_is_stands_beside_them(server: Server, vend: Vend) -> None:
+    # Of AWS the region alone: where that answers, every library knows.
+    told = vend("in_a_region_of_aws").answer
+    assert (told["region"], "endpoint" in told) == ("eu-west-1", False)
+    told = vend().answer
+    assert (told["region"], told["endpoint"]) == ("us-east-1", server.environment["AWS_ENDPOINT_URL"])
 
 
 def test_a_request_needs_neither_body_nor_content_type(folder: Callable[[str], Table], root: str) -> None:

@@ -69,7 +69,7 @@ def test_the_refusal_names_the_scheme(server: Server) -> None:
 
 def test_each_recipient_sees_its_own_grants(server: Server) -> None:
     for name, shares in {"bob": ["secret_share", "share2"], "carol": []}.items():
-        found = server.recipients[name].get("/shares").json["items"]
+        found = server.recipient(name).get("/shares").json["items"]
         assert [item["name"] for item in found] == shares
 
 
@@ -119,7 +119,7 @@ def unnamed(reply: Reply, name: str) -> tuple[int, bytes, set[tuple[str, str]]]:
 
 @pytest.mark.parametrize("call", CALLS_ON_A_TABLE)
 def test_an_ungranted_table_looks_like_none(alice: Recipient, server: Server, call: str) -> None:
-    granted = on_table(server.recipients["bob"], call, "secret_share")
+    granted = on_table(server.recipient("bob"), call, "secret_share")
     assert granted.status in {200, 400} or b"The query is unknown" in granted.body
     absent, hidden = on_table(alice, call, "absent_share"), on_table(alice, call, "secret_share")
     assert absent.status == 404
@@ -129,7 +129,7 @@ def test_an_ungranted_table_looks_like_none(alice: Recipient, server: Server, ca
 @pytest.mark.parametrize("path", ["", "/schemas", "/all-tables", "/schemas/default/tables", "/schemas/nope/tables"])
 def test_an_ungranted_share_looks_like_none(alice: Recipient, server: Server, path: str) -> None:
     if "nope" not in path:
-        assert server.recipients["bob"].get(f"/shares/secret_share{path}").status == 200
+        assert server.recipient("bob").get(f"/shares/secret_share{path}").status == 200
     absent, hidden = alice.get(f"/shares/absent_share{path}"), alice.get(f"/shares/secret_share{path}")
     absent.refused(404, "RESOURCE_DOES_NOT_EXIST", "share 'absent_share' not found")
     assert unnamed(absent, "absent_share") == unnamed(hidden, "secret_share")

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from contract.recipient import Recipient, Reply
 from contract.server import Server
-from deltaic.protocol.tokens import TokenSigner
+from deltaic.protocol.sealed_tokens import TokenSigner
 
 SHARES = ["share1", "share2", "share5", "share6", "share7", "share8", "share9"]
 LISTINGS = {
@@ -66,7 +66,7 @@ def test_a_share_tells_what_its_provider_said(alice: Recipient, server: Server) 
 
 
 def test_a_recipient_without_grants_sees_an_empty_list(server: Server) -> None:
-    reply = server.recipients["carol"].get("/shares")
+    reply = server.recipient("carol").get("/shares")
     assert (reply.status, reply.json) == (200, {"items": []})
 
 
@@ -174,7 +174,7 @@ def test_a_token_of_another_share_is_refused(alice: Recipient) -> None:
 
 def test_a_token_of_another_recipient_is_refused(alice: Recipient, server: Server) -> None:
     token = token_of(alice, "/shares")
-    server.recipients["bob"].get(f"/shares?pageToken={token}").refused(*INVALID, "invalid 'nextPageToken'")
+    server.recipient("bob").get(f"/shares?pageToken={token}").refused(*INVALID, "invalid 'nextPageToken'")
 
 
 @listings

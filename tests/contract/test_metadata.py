@@ -140,7 +140,7 @@ def test_metadata_of_a_version_or_a_time(
         ("?version=-1", "INVALID_PARAMETER_VALUE", "version cannot be negative"),
         ("?version=-1&timestamp=abc", "INVALID_PARAMETER_VALUE", "Please only provide one of: version,timestamp"),
         ("?version=abc", "INVALID_PARAMETER_VALUE", "expected a number but the string didn't have the appropriate"),
-        ("?timestamp=2021-01-01", "INVALID_PARAMETER_VALUE", "Invalid startingTimestamp"),
+        ("?timestamp=2021-01-01", "INVALID_PARAMETER_VALUE", "Invalid timestamp"),
         ("?timestamp=2021-01-01T00:00:00Z", "MALFORMED_REQUEST", "is before the earliest available version"),
         ("?timestamp=2024-01-01T00:00:00Z", "MALFORMED_REQUEST", "is after the latest available version"),
     ],

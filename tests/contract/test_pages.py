@@ -8,7 +8,7 @@ import pytest
 from contract.recipient import Reply, Table, data_url, download
 from contract.server import Server
 from contract.tables import PEOPLE
-from deltaic.protocol.tokens import TokenSigner
+from deltaic.protocol.sealed_tokens import TokenSigner
 
 Reseal = Callable[[str, str, timedelta], str]
 BAD = (400, "INVALID_PARAMETER_VALUE")

@@ -326,8 +326,8 @@ def test_one_of_version_timestamp_and_starting_version(table: Callable[[str], Ta
             "INVALID_PARAMETER_VALUE",
             "You can only query table data since version 1",
         ),
-        ("cdf_table_cdf_enabled", {"timestamp": "abc"}, "INVALID_PARAMETER_VALUE", "Invalid startingTimestamp"),
-        ("cdf_table_cdf_enabled", {"timestamp": "2022-04-29"}, "INVALID_PARAMETER_VALUE", "Invalid startingTimestamp"),
+        ("cdf_table_cdf_enabled", {"timestamp": "abc"}, "INVALID_PARAMETER_VALUE", "Invalid timestamp"),
+        ("cdf_table_cdf_enabled", {"timestamp": "2022-04-29"}, "INVALID_PARAMETER_VALUE", "Invalid timestamp"),
         (
             "cdf_table_cdf_enabled",
             {"timestamp": "2000-01-01T00:00:00Z"},

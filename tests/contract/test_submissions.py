@@ -393,7 +393,7 @@ def test_an_expired_query_is_404_and_can_be_submitted_anew(server: Server) -> No
     with growing(server, "submitted_expired") as (log, asked):
         query_id = submitted(asked)
         entry = server.admin.tables.get("share1", "default", "submitted_expired")
-        key = keys.query(server.accounts["alice"].id, entry.id, query_id)
+        key = keys.query(server.readers["alice"].id, entry.id, query_id)
         server.client("dynamodb").update_item(
             TableName=server.environment["CATALOG_TABLE"],
             Key={"pk": {"S": key.pk}, "sk": {"S": key.sk}},
@@ -415,7 +415,7 @@ def test_who_has_lost_the_table_has_lost_its_queries(server: Server) -> None:
         "lent", "default", "t", f"s3://{server.shelf.bucket}/cdf_table_cdf_enabled", history=True
     )
     server.admin.grants.create("carol", "lent")
-    asked = Table(server.recipients["carol"], "lent", "default", "t")
+    asked = Table(server.recipient("carol"), "lent", "default", "t")
     query_id, version_1 = submitted(asked), submitted(asked, version=1)
     assert result(asked, query_id).status == 200
     server.admin.grants.revoke("carol", "lent")

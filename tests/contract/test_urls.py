@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from contract.recipient import Table, data_url, download, fetch
 from contract.server import Server
-from deltaic.storage.credentials import Credentials
+from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import Location
 from deltaic.storage.signing import UrlSigner

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 from deltaic_pipeline.datasets.checking import dataset_of
-from deltaic_pipeline.runs import Run
+from deltaic_pipeline.datasets.run_state import Run
 
 
 def dataset(location: str, **parts: Any) -> dict[str, Any]:

@@ -7,19 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from datasets.files import dataset, json_source, run_of
 from deltaic.catalog.admin import CatalogAdmin
-from deltaic_pipeline.building import build
+from deltaic_pipeline.datasets.batch import build
+from deltaic_pipeline.datasets.dry_run import plan
+from deltaic_pipeline.datasets.run_state import Run, target_of
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError
-from deltaic_pipeline.planning import plan
-from deltaic_pipeline.register import Catalog
-from deltaic_pipeline.runs import Run, target_of
-from deltaic_pipeline.session import leave
-from deltaic_pipeline.steps import Step, silent
-from deltaic_pipeline.writing import write
+from deltaic_pipeline.spark.progress import Step, silent
+from deltaic_pipeline.spark.session import leave
+from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.table.writing import write
 from pipeline.place import BUCKET, Place
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def test_a_file_says_all_of_a_table(spark: "SparkSession", catalog: Catalog, pla
         ],
         target={
             "share": "building.s.doses",
+            "create_share": True,
             "comment": "Doses, one row each",
             "columns": {"dose": "Which dose it was", "TEN": "it's ten"},
             "cluster_by": ["site"],
@@ -72,6 +74,7 @@ def test_a_file_says_all_of_a_table(spark: "SparkSession", catalog: Catalog, pla
     aside = rows_of(spark, f"{place.location}_quarantine", "id", "_reasons", "_run")
     assert aside == [(5, ["range_dose"], "first")]
     assert (summary.rows, summary.quarantined, summary.version) == (11, 1, 0)
+    assert (summary.written, summary.dropped, summary.unchanged) == (len(expected), 11 - 1 - len(expected), 0)
     detail: Any = spark.sql(f"DESCRIBE DETAIL delta.`{place.spark_location}`").first()
     assert detail["description"] == "Doses, one row each"
     assert detail["clusteringColumns"] == ["site"]
@@ -89,6 +92,23 @@ def test_a_file_says_all_of_a_table(spark: "SparkSession", catalog: Catalog, pla
     assert (again.version, again.repeated) == (0, True)
     repeated: Any = spark.sql(f"DESCRIBE HISTORY delta.`{place.spark_location}` LIMIT 1").first()
     assert repeated["version"] == latest["version"]
+
+
+def test_no_variable_of_the_machine_becomes_text_of_a_table(
+    spark: "SparkSession", catalog: Catalog, place: Place
+) -> None:
+    kept = "${env:PATH} ${system:user.home} ${spark.app.name}"
+    content = dataset(
+        place.location,
+        sources={"s": json_source(place.folder, "s", [{"id": 1}], "id INT")},
+        steps=[{"view": "v", "sql": "SELECT id, 'kept' AS told FROM s".replace("kept", kept)}],
+        target={"comment": kept},
+        expectations=[{"expect": "sql", "name": "told", "condition": f"told = '{kept}'"}],
+    )
+    build(spark, run_of(content), catalog, silent)
+    assert rows_of(spark, place.location, "told") == [(kept,)]
+    detail: Any = spark.sql(f"DESCRIBE DETAIL delta.`{place.spark_location}`").first()
+    assert detail["description"] == kept
 
 
 def test_rows_are_counted_in_the_pass_that_writes_them(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
@@ -171,7 +191,7 @@ def test_a_stream_writes_every_batch_once(spark: "SparkSession", catalog: Catalo
     assert sorted(row["version"] for row in transactions.select("txn.version").collect()) == [0, 1, 2]
     arrive("4", (4, "d"))
     (inbox / "5.json").write_text('{"id": 5, "name')
-    with pytest.raises(PipelineError, match="alformed"):
+    with pytest.raises(PipelineError, match=r"5\.json:1: is not one JSON object"):
         build(spark, run_of(content, "four"), catalog, silent)
     assert {4, 3, 2, 1} >= dict(rows_of(spark, place.location, "id", "name")).keys() >= {1, 2, 3}
 
@@ -254,7 +274,7 @@ def test_a_dry_run_tells_what_would_happen_and_changes_nothing(
         listed = s3.list_objects_v2(Bucket=BUCKET, Prefix=place.prefix)["Contents"]
         return [f"{item['Key']} {item['ETag']}" for item in listed]
 
-    before = keys()
+    before, steps = keys(), list[Step]()
     more = [{"id": 1, "name": "a", "age": 3}, {"id": 2, "name": "B", "age": 4}, {"id": 3, "name": "c", "age": -1}]
     told = plan(
         spark,
@@ -265,10 +285,13 @@ def test_a_dry_run_tells_what_would_happen_and_changes_nothing(
                 expectations=[{"expect": "range", "column": "age", "min": 0, "action": "quarantine"}],
             )
         ),
+        steps.append,
     )
+    ended = [step.text.split()[0] for step in steps if step.seconds is not None]
+    assert ended == ["Reading", "Looking", "Counting", "Comparing"]
     assert [str(one) for one in told.differences] == ["age (bigint) is not in the table"]
     assert (told.rows, told.written) == (3, 2)
-    assert told.effect == {"new": 0, "changed": 1, "unchanged": 1}
+    assert told.effect == {"new": 0, "changed": 2, "unchanged": 0}
     assert any("COMMENT ON TABLE" in one for one in told.pending)
     assert any("range_age (quarantine): 1 of 3 rows" in line for line in told.lines())
     assert keys() == before
@@ -365,6 +388,16 @@ def with_states(table: list[State], rows: list[State]) -> list[State]:
             table.append((*old[:3], since, False))
         table.append((key, name, since, None, True))
     return table
+
+
+def test_a_dry_run_finds_current_states_by_any_name(spark: "SparkSession", tmp_path: Path) -> None:
+    since = "TIMESTAMP'2026-01-01' AS valid_from, CAST(NULL AS TIMESTAMP) AS valid_to"
+    states = spark.sql(f"SELECT 1 AS id, 'a' AS name, {since}, true AS `is``current`")
+    states.write.format("delta").save(f"{tmp_path}/states")
+    source = json_source(tmp_path, "rows", [{"id": 1, "name": "b"}], "id INT, name STRING")
+    write = {"mode": "scd2", "keys": ["id"], "current": "is`current"}
+    told = plan(spark, run_of(dataset(f"{tmp_path}/states", sources={"s": source}, write=write)))
+    assert told.effect == {"new": 0, "changed": 1, "unchanged": 0}
 
 
 def test_every_state_is_kept_with_its_time(spark: "SparkSession", catalog: Catalog, place: Place) -> None:

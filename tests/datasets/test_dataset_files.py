@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 import yaml
+from deltaic.errors import NotFound
+from deltaic_ops.jobs.files import DatasetFile
 from deltaic_pipeline.datasets.checking import WrongFile, check, dataset_of
-from deltaic_pipeline.datasets.document import Document, Unreadable
-from deltaic_pipeline.datasets.model import json_schema
+from deltaic_pipeline.datasets.document import Document, Unreadable, text_of
+from deltaic_pipeline.datasets.model import FileSource, json_schema
 from deltaic_pipeline.datasets.schedule import check_schedule
+from deltaic_pipeline.failures import PipelineError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -69,6 +72,47 @@ SQL_LINE = RIGHT[: RIGHT.index("FROM inbox JOIN")].count("\n") + 1
         pytest.param("[s3://inbox/*.csv]", "[]", 5, "sources.inbox.paths", "empty", id="empty list"),
         pytest.param("header: true", "header: [1]", 7, "sources.inbox.options.header", "is text", id="option"),
         pytest.param("//host/db", "//me:pw@host/db", 10, "sources.people.url", "password", id="password in the URL"),
+        pytest.param(
+            "header: true",
+            "mode: PERMISSIVE",
+            7,
+            "sources.inbox.options.mode",
+            "by the field `malformed`",
+            id="mode that makes nulls",
+        ),
+        pytest.param(
+            "format: csv",
+            "malformed: skip\n    format: csv",
+            4,
+            "sources.inbox.malformed",
+            "drop or quarantine",
+            id="malformed",
+        ),
+        pytest.param(
+            "    schema: id BIGINT NOT NULL, day DATE, dose INT\n",
+            "    malformed: drop\n",
+            6,
+            "sources.inbox.malformed",
+            "declare one",
+            id="malformed without a schema",
+        ),
+        pytest.param(
+            "format: csv",
+            "malformed: drop\n    format: parquet",
+            4,
+            "sources.inbox.malformed",
+            "for CSV and JSON",
+            id="malformed Parquet",
+        ),
+        pytest.param(
+            RIGHT[RIGHT.index("    format: csv") : RIGHT.index("  people:")],
+            "    format: json\n    paths: [s3://in]\n    schema: id INT\n    malformed: drop\n"
+            "    options: {multiline: true}\n",
+            7,
+            "sources.inbox.malformed",
+            "as a whole",
+            id="malformed whole file",
+        ),
         pytest.param(
             "//host/db", "//host/db?password=x", 10, "sources.people.url", "password", id="password at its end"
         ),
@@ -268,6 +312,84 @@ def test_other_schedules_are_refused(expression: str, message: str) -> None:
         check_schedule(expression)
 
 
+def alias_bomb() -> str:
+    lists = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lists += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
+    return "\n".join(lists)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        pytest.param(alias_bomb(), 5, "more than 20,000 values", id="aliases of aliases"),
+        pytest.param("x:\n" + "- {a: b}\n" * 200_000, 6667, "more than 20,000 values", id="two megabytes"),
+        pytest.param("a:\n " + "[" * 100_000, 2, "more than 50 deep", id="lists in lists"),
+        pytest.param("a: &a\n- *a", 2, "stands within what it names", id="an alias of itself"),
+        pytest.param("name: x\n" * 9000, 101, "is written twice", id="one field nine thousand times"),
+        pytest.param(
+            "".join(f"nome{n}: x\n" for n in range(9000)), 1, "not a field", id="nine thousand unknown fields"
+        ),
+        pytest.param(
+            "steps:\n" + "- {view: a, sql: SELECT 1 FROM b}\n" * 3000, 1, "500 are the most", id="thousands of steps"
+        ),
+    ],
+)
+def test_a_file_that_asks_for_too_much_is_refused_with_a_few_mistakes(text: str, line: int, message: str) -> None:
+    found = check(text)
+    assert found.dataset is None
+    assert any(mistake.line == line and message in mistake.message for mistake in found.mistakes), found.mistakes[:3]
+    assert len(found.findings) < 1000
+
+
+def test_aliases_are_taken() -> None:
+    text = RIGHT.replace("columns: [id]", "columns: &id [id]")
+    text = text.replace("{expect: freshness", "{expect: unique, columns: *id}\n  - {expect: freshness")
+    dataset, _ = dataset_of(text, "a.yaml")
+    assert [one.about for one in dataset.expectations] == [["id"], ["id"], ["day"]]
+
+
+def test_sql_that_is_nested_deep_is_left_to_spark() -> None:
+    found = check(RIGHT.replace("SELECT inbox.*", f"SELECT {'(' * 3000}1{')' * 3000} AS one"))
+    assert [one.doubtful for one in found.findings] == [True]
+
+
+def test_relative_paths_lead_from_the_file_s_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = RIGHT.replace("[s3://inbox/*.csv]", "[in/*.csv, ../a.csv, /b.csv, 'file:/c.csv', s3a://c/d]")
+
+    def paths(file: str) -> list[str]:
+        source = dataset_of(text, file)[0].sources["inbox"]
+        assert isinstance(source, FileSource)
+        return source.paths
+
+    folder = tmp_path / "day[1]"
+    folder.mkdir()
+    below = str(folder).replace("[", "\\[").replace("]", "\\]")
+    expected = [f"{below}/in/*.csv", f"{below}/../a.csv", "/b.csv", "file:/c.csv", "s3a://c/d"]
+    assert paths(f"{folder}/doses.yaml") == expected
+    monkeypatch.chdir(folder)
+    assert paths("doses.yaml") == expected
+    assert paths("s3://lake/datasets/doses.yaml")[:2] == ["s3://lake/datasets/in/*.csv", "s3://lake/datasets/../a.csv"]
+
+
+def test_a_cluster_is_given_no_path_that_it_does_not_have(tmp_path: Path) -> None:
+    file = tmp_path / "doses.yaml"
+    file.write_text(RIGHT)
+    assert DatasetFile.read(str(file)).dataset.name == "doses"
+    for path in ("in/*.csv", "/in/*.csv"):
+        file.write_text(RIGHT.replace("s3://inbox/*.csv", path))
+        with pytest.raises(PipelineError, match=r"doses\.yaml:5: sources\.inbox\.paths\[0\]: a cluster has neither"):
+            DatasetFile.read(str(file))
+
+
+def test_a_file_is_read_no_further_than_a_dataset_can_reach(tmp_path: Path) -> None:
+    large = tmp_path / "large.yaml"
+    large.write_text("# a comment\n" * 200_000)
+    with pytest.raises(PipelineError, match=r"large\.yaml is larger than 128,000 bytes"):
+        text_of(str(large))
+    with pytest.raises(NotFound, match="there is no file"):
+        text_of(str(tmp_path / "none.yaml"))
+
+
 NAMES = st.text("abc xyz:#'\"-0", min_size=1, max_size=8)
 TREES = st.recursive(
     st.integers() | st.text("ab: #'\n-", max_size=6),
@@ -315,10 +437,10 @@ def test_the_schema_names_every_field_and_refuses_others() -> None:
     assert "schema" in schema["$defs"]["FileSource"]["properties"]
 
 
-def test_the_readme_s_dataset_is_right() -> None:
-    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    [example] = [block for block in blocks if "expectations:" in block]
-    assert check(example).findings == []
+def test_the_page_s_datasets_are_right() -> None:
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "pipeline.md").read_text(), re.DOTALL)
+    assert ["expectations:" in block for block in blocks] == [False, True]
+    assert [check(block).findings for block in blocks] == [[], []]
 
 
 def test_a_file_is_checked_without_spark() -> None:

@@ -31,14 +31,14 @@ from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.errors import DeltaicError
 from deltaic_ops.local.embedded import EmbeddedAws
-from deltaic_pipeline.access import S3Access
-from deltaic_pipeline.building import build
-from deltaic_pipeline.folder import S3Folder
-from deltaic_pipeline.maintenance import Job, Means, maintain
-from deltaic_pipeline.positions import StreamPosition
-from deltaic_pipeline.readers import entries_of
-from deltaic_pipeline.register import Catalog, connect
-from deltaic_pipeline.steps import silent
+from deltaic_pipeline.datasets.batch import build
+from deltaic_pipeline.maintenance.job import Job, Means, maintain
+from deltaic_pipeline.maintenance.positions import StreamPosition
+from deltaic_pipeline.maintenance.retention import entries_of
+from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.spark.progress import silent
+from deltaic_pipeline.table.catalog_entry import Catalog, connect
+from deltaic_pipeline.table.s3_folder import S3Folder
 from faults.proxy import Proxy
 from pipeline.place import CATALOG, TOKENS
 
@@ -158,6 +158,7 @@ def declared(write: dict[str, Any], *, stream: bool = False) -> Kind:
             write=write,
             stream=followed if stream else None,
             target={
+                "create_share": True,
                 "share": f"mortal.s.{location.replace('-', '_')}",
                 "comment": ["first", "second"][number],
                 **({"partition_by": ["day"]} if write["mode"] == "overwrite_partitions" else {}),
@@ -239,7 +240,6 @@ def world(
     with Proxy(embedded_aws.endpoint).open() as proxy:
         hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
         hadoop.set(f"fs.s3a.bucket.{BUCKET}.endpoint", proxy.url)
-        hadoop.set(f"fs.s3a.bucket.{BUCKET}.connection.expect.continue", "false")
         once = Config(retries={"total_max_attempts": 1, "mode": "standard"})
         mortal = aws_session.client("dynamodb", endpoint_url=proxy.url, config=once)
         through = Dynamo(lambda: mortal)

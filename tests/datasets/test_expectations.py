@@ -7,9 +7,9 @@ import pytest
 import yaml
 from datasets.files import dataset
 from deltaic_pipeline.datasets.checking import dataset_of
-from deltaic_pipeline.expectations import Expectations, refuse_failed
+from deltaic_pipeline.datasets.expectations import Expectations, refuse_failed
+from deltaic_pipeline.datasets.quality import measured
 from deltaic_pipeline.failures import ExpectationFailed
-from deltaic_pipeline.judging import measured
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,13 +72,16 @@ def test_rows_that_fail_go(spark: "SparkSession", expectation: dict[str, Any], f
     for action in ("drop", "quarantine"):
         expectations = of({**expectation, "action": action})
         flagged = expectations.flagged(rows)
-        [verdict], count = measured(flagged, expectations)
-        assert (verdict.failing, count) == (len(failing), 5)
+        [verdict], counts = measured(flagged, expectations)
+        aside, dropped = (len(failing), 0) if action == "quarantine" else (0, len(failing))
+        assert verdict.failing == len(failing)
+        assert (counts.rows, counts.kept, counts.quarantined) == (5, 5 - len(failing), aside)
+        assert counts.dropped == dropped
         assert expectations.kept(flagged).columns == rows.columns
         assert ids(expectations.kept(flagged)) == [number for number in range(1, 6) if number not in failing]
-    aside = expectations.quarantined(flagged, "r1")
-    assert ids(aside) == failing
-    assert all(row["_reasons"] == [verdict.name] and row["_run"] == "r1" for row in aside.collect())
+    put_aside = expectations.quarantined(flagged, "r1")
+    assert ids(put_aside) == failing
+    assert all(row["_reasons"] == [verdict.name] and row["_run"] == "r1" for row in put_aside.collect())
     fatal = of(expectation)
     verdicts, _ = measured(fatal.flagged(rows), fatal)
     assert [one.failing for one in verdicts] == [len(failing)]
@@ -118,8 +121,8 @@ def test_without_rows_nothing_is_fresh(spark: "SparkSession") -> None:
     expectations = of(
         {"expect": "freshness", "column": "day", "within": "5 days"}, {"expect": "not_null", "columns": ["id"]}
     )
-    verdicts, count = measured(expectations.flagged(spark.sql(f"{ROWS} WHERE id > 9")), expectations)
-    assert count == 0
+    verdicts, counts = measured(expectations.flagged(spark.sql(f"{ROWS} WHERE id > 9")), expectations)
+    assert counts.rows == 0
     assert [(one.failed, one.failing) for one in verdicts] == [(True, 1), (False, 0)]
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -16,9 +17,10 @@ import yaml
 from datasets.files import dataset, json_source, run_of
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
-from deltaic_pipeline.building import build
-from deltaic_pipeline.register import Catalog
-from deltaic_pipeline.steps import silent
+from deltaic_pipeline.datasets.batch import build
+from deltaic_pipeline.datasets.named_columns import THE_TABLE
+from deltaic_pipeline.spark.progress import silent
+from deltaic_pipeline.table.catalog_entry import Catalog
 from pipeline.place import BUCKET, CATALOG, Place
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ def content(place: Place, name: str, rows: list[dict[str, Any]]) -> dict[str, An
         place.location,
         sources={"s": json_source(place.folder, name, rows, "id INT NOT NULL, name STRING")},
         write={"mode": "merge", "keys": ["id"]},
-        target={"comment": f"as {name}", "share": f"killed.s.{place.prefix}"},
+        target={"comment": f"as {name}", "share": f"killed.s.{place.prefix}", "create_share": True},
         expectations=[{"expect": "not_null", "columns": ["name"], "action": "quarantine"}],
     )
 
@@ -114,23 +116,23 @@ def test_a_full_disk_ends_a_run_with_a_message_and_the_table_as_it_was(
     draw = random.Random(1)  # noqa: S311 -- bytes that do not compress
     many = [{"id": n, "name": draw.randbytes(40).hex()} for n in range(20_000)]
     # No process of the job may write a file of more than 200 kB, as if its disk were full.
-    process = start(
-        place, job_environment, content(place, "many", many), "bash", "-c", 'ulimit -f 200; exec "$@"', "job"
-    )
+    environment = {**job_environment, "PYTHONDONTWRITEBYTECODE": "1"}  # which would be cut off, for whoever comes next
+    process = start(place, environment, content(place, "many", many), "bash", "-c", 'ulimit -f 200; exec "$@"', "job")
     shown, said = process.communicate(timeout=300)
     assert process.returncode == 1, said
-    [told] = [line for line in said.splitlines() if not line.startswith("WARNING: Using incubator modules")]
+    told, more = [line for line in said.splitlines() if not line.startswith("WARNING: Using incubator modules")]
     assert told.startswith("error: a disk is full (")
+    assert "--show-values" in more
     failed = json.loads(shown.splitlines()[-1])
     assert (failed["event"], failed["exitCode"]) == ("failed", 1)
     assert log() == before
 
 
-def refused(file: str, environment: Mapping[str, str]) -> list[str]:
-    """Return what a run of a file that is wrong says; there is no Java, so it ends before Spark starts."""
-    command = [sys.executable, "-m", "deltaic_pipeline.run", file]
+def refused(file: str, environment: Mapping[str, str], job: str = "run", *more: str, code: int = 1) -> list[str]:
+    """Return what a job of a file that is wrong says; there is no Java, so it ends before Spark starts."""
+    command = [sys.executable, "-m", f"deltaic_pipeline.{job}", *more, file]
     done = subprocess.run(command, env={**environment, "PATH": ""}, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (code, "")
     return done.stderr.splitlines()
 
 
@@ -154,3 +156,183 @@ def test_a_file_that_cannot_be_read_is_told_by_its_name(place: Place, job_enviro
     closed = {**job_environment, "AWS_ACCESS_KEY_ID": "nobody"}
     [told] = refused(file, closed)
     assert told.startswith(f"error: {file} cannot be read: ")
+
+
+def test_places_that_are_not_there_are_told_before_spark_starts(
+    place: Place, job_environment: Mapping[str, str], s3: "S3Client"
+) -> None:
+    s3.put_object(Bucket=BUCKET, Key=f"{place.prefix}/in/a.csv", Body=b"id")
+    (place.folder / "b.csv").write_text("id")
+    paths = [
+        f"{place.location}/in/*.csv",
+        f"{place.location}/out/*.csv",
+        "b.csv",
+        "c.csv",
+        f"s3://{BUCKET}s/in",
+        f"{place.folder}/none/*.csv",
+    ]
+    file = place.folder / "lost.yaml"
+    file.write_text(
+        f"name: a\nwrite: {{mode: append}}\ntarget:\n  location: s3://{BUCKET[:-1]}/a\nsources:\n  s:\n"
+        "    format: csv\n    paths:\n" + "".join(f"    - {path}\n" for path in paths)
+    )
+    assert refused(str(file), job_environment) == [
+        f"error: {file}:4: target.location: there is no bucket '{BUCKET[:-1]}': did you mean {BUCKET}?",
+        f"error: {file}:10: sources.s.paths[1]: there is nothing at {paths[1]}",
+        f"error: {file}:12: sources.s.paths[3]: there is nothing at {place.folder}/c.csv",
+        f"error: {file}:13: sources.s.paths[4]: there is no bucket '{BUCKET}s': did you mean {BUCKET}?",
+        f"error: {file}:14: sources.s.paths[5]: there is nothing at {paths[5]}",
+    ]
+
+
+@pytest.mark.usefixtures("catalog")
+def test_a_share_that_is_not_there_is_told_before_spark_starts(
+    place: Place, job_environment: Mapping[str, str]
+) -> None:
+    file = place.folder / "unshared.yaml"
+    file.write_text(
+        yaml.safe_dump(content(place, "s", FIRST) | {"target": {"location": place.location, "share": "a.b.c"}})
+    )
+    [told] = refused(str(file), job_environment)
+    assert ": target.share: there is no share 'a'" in told
+
+
+@pytest.fixture
+def kept_columns(place: Place, s3: "S3Client") -> None:
+    """Put a table with the columns `id` and `day` in the test's location."""
+    schema = {"type": "struct", "fields": [
+        {"name": "id", "type": "long", "nullable": True, "metadata": {}},
+        {"name": "day", "type": "date", "nullable": True, "metadata": {}},
+    ]}  # fmt: skip
+    metadata = {
+        "id": "0", "format": {"provider": "parquet", "options": {}}, "schemaString": json.dumps(schema),
+        "partitionColumns": [], "configuration": {},
+    }  # fmt: skip
+    lines = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata}]
+    body = "\n".join(map(json.dumps, lines)).encode()
+    s3.put_object(Bucket=BUCKET, Key=f"{place.prefix}/_delta_log/{0:020}.json", Body=body)
+
+
+@pytest.mark.usefixtures("catalog", "kept_columns")
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        pytest.param(
+            {"write": {"mode": "merge", "keys": ["idd"]}},
+            [f"write.keys[0]: 'idd' is not a column of {THE_TABLE}: did you mean id?"],
+            id="a key",
+        ),
+        pytest.param(
+            {"write": {"mode": "merge", "keys": ["idd"]}, "target": {"evolve_schema": True, "partition_by": ["new"]}},
+            ["write.keys[0]: 'idd' is not a column of the table: did you mean id?"],
+            id="a key, and columns may come",
+        ),
+        pytest.param(
+            {"target": {"partition_by": ["dya"]}, "expectations": [{"expect": "unique", "columns": ["idd"]}]},
+            [
+                f"expectations[0].columns[0]: 'idd' is not a column of {THE_TABLE}: did you mean id?",
+                "target.partition_by[0]: 'dya' is not a column: did you mean day?",
+            ],
+            id="columns of a partition and an expectation",
+        ),
+    ],
+)
+def test_columns_that_the_table_lacks_are_told_before_spark_starts(
+    place: Place, job_environment: Mapping[str, str], given: dict[str, Any], told: list[str]
+) -> None:
+    source = {"format": "json", "paths": [str(place.folder)]}
+    file = place.folder / "columns.yaml"
+    made = {"name": "columns", "sources": {"s": source}, "write": {"mode": "append"}, **given}
+    made["target"] = {"location": place.location, **given.get("target", {})}
+    file.write_text(yaml.safe_dump(made))
+    said = [line.removeprefix(f"error: {file}:").partition(": ")[2] for line in refused(str(file), job_environment)]
+    assert said == told
+
+
+@pytest.mark.usefixtures("kept_columns")
+@pytest.mark.parametrize("job", ["run", "publish", "maintain", "usage"])
+def test_another_writer_is_told_before_spark_starts(
+    place: Place, job_environment: Mapping[str, str], catalog: Catalog, job: str
+) -> None:
+    (place.folder / "rows.json").write_text('{"id": 1}\n')
+    file = place.folder / "held.yaml"
+    source = {"format": "json", "paths": [str(place.folder / "*.json")]}
+    target = {"location": place.location}
+    file.write_text(
+        yaml.safe_dump({"name": "held", "sources": {"s": source}, "write": {"mode": "append"}, "target": target})
+    )
+    arguments = {
+        "run": [str(file)],
+        "publish": ["--from", f"{place.folder}/rows.json", "--format=json", f"--to={place.location}"],
+        "maintain": [place.location],
+        "usage": ["--requests", str(place.folder), "--fetches", str(place.folder), f"--to={place.location}"],
+    }[job]
+    catalog.leases.acquire(place.location, "somebody", timedelta(seconds=60))
+    last = arguments.pop()
+    *_, told = refused(last, job_environment, job, *arguments, code=4)
+    assert told.startswith(f"error: {place.location} is being written by somebody (")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            {"--key": "idd", "--mode": "merge", "--schema": "id INT"},
+            "--key: 'idd' is not a column of the rows: did you",
+        ),
+        ({"--key": "idd", "--mode": "merge"}, "--key: 'idd' is not a column of the table, which gets no other without"),
+        ({"--partition-by": "dya"}, "--partition-by: 'dya' is not a column of the table, which gets no other without"),
+        ({"--format": "delta", "--from": f"s3://{BUCKET}/none"}, f"there is no Delta table at s3://{BUCKET}/none"),
+        ({"--option": "seperator=;"}, "--option seperator is no option of Spark's reader of csv: did you mean sep?"),
+        ({"--property": "delta.appendOnli=true"}, "--property delta.appendOnli is no property of Delta's tables: "),
+        ({"--schema": "id INTT"}, "--schema has the type 'INTT', which Spark does not know: did you mean int?"),
+        ({"--from": "none/*.csv"}, "there is nothing at none/*.csv"),
+        ({"--to": f"s3://{BUCKET}s/t"}, f"there is no bucket '{BUCKET}s': did you mean {BUCKET}?"),
+        ({"--table": "no_share.s.t"}, "there is no share 'no_share'"),
+    ],
+)
+@pytest.mark.usefixtures("catalog", "kept_columns")
+def test_a_publication_is_refused_before_spark_starts(
+    place: Place, job_environment: Mapping[str, str], given: dict[str, str], told: str
+) -> None:
+    (place.folder / "a.csv").write_text("id\n1\n")
+    options = {"--to": place.location, "--format": "csv", **given}
+    source = options.pop("--from", f"{place.folder}/a.csv")
+    arguments = [word for option in options.items() for word in option]
+    [line] = refused(source, job_environment, "publish", *arguments, "--from")
+    assert line.startswith(f"error: {told}")
+
+
+def interrupted(process: "Job", after: str, pause: float, number: int) -> list[str]:
+    """Send a signal to the whole group, as a terminal does, behind a line of the job; return what it said to people."""
+    shown, said = process.stdout, process.stderr
+    assert shown is not None
+    assert said is not None
+    for line in shown if "--json" in process.args else said:  # type: ignore[operator]
+        if after in line:
+            break
+    time.sleep(pause)
+    os.killpg(process.pid, number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, (out, err)
+    steps = ("ok ", "failed ", "WARNING: Using incubator modules")
+    return [line for line in err.splitlines() if not line.startswith(steps)]
+
+
+@pytest.mark.parametrize(
+    ("after", "pause", "number"),
+    [
+        pytest.param('"begun"', 2.0, signal.SIGINT, id="while Spark starts"),
+        pytest.param('"Starting Spark"', 0.0, signal.SIGINT, id="when Spark has started"),
+        pytest.param('"Reading s"', 1.0, signal.SIGINT, id="while it writes"),
+        pytest.param('"Reading s"', 0.3, signal.SIGTERM, id="by SIGTERM"),
+    ],
+)
+def test_a_run_that_is_interrupted_says_in_one_line_how_it_goes_on(  # noqa: PLR0917 -- fixtures and a case
+    place: Place, job_environment: Mapping[str, str], dynamo: Dynamo, after: str, pause: float, number: int
+) -> None:
+    process = start(place, job_environment, content(place, "second", SECOND))
+    assert interrupted(process, after, pause, number) == [
+        "stopped; go on with --run-id second: what was committed is not written twice"
+    ]
+    assert Leases(CATALOG, dynamo).find(place.location) is None

@@ -6,7 +6,7 @@ import os
 import boto3
 import pytest
 from deltaic_ops.local.embedded import EmbeddedAws
-from deltaic_pipeline.database import password
+from deltaic_pipeline.datasets.database import password
 from deltaic_pipeline.datasets.model import Password
 from deltaic_pipeline.failures import PipelineError
 

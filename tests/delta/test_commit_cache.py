@@ -7,8 +7,8 @@ from pathlib import Path
 from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import HandmadeLog, add, metadata, protocol
 from deltaic.delta.cache import SnapshotCache
-from deltaic.delta.changes import FileChange
 from deltaic.delta.commit_cache import CommitCache
+from deltaic.delta.commit_changes import FileChange
 from deltaic.delta.log import DeltaLog
 
 COMMITS = 100

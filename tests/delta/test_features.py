@@ -3,9 +3,13 @@
 import json
 
 import pytest
+from delta_sharing_conformance.client import FEATURES
 from deltaic.delta.actions import Metadata, Protocol, metadata_of, protocol_of
-from deltaic.delta.features import REFUSED, check_readable, live_features
+from deltaic.delta.features import READABLE, REFUSED, check_readable, live_features
 from deltaic.errors import TableUnreadable, UnsupportedOperation
+from deltaic.protocol.negotiation import HARMLESS, canonical
+from deltaic.table_features import TABLE_FEATURES, Concerns, TableFeature
+from deltaic_checkpoint.making import FEATURES as CHECKPOINTED
 
 
 def made(reader: int, *features: str) -> Protocol:
@@ -115,3 +119,27 @@ def test_live_features(protocol: Protocol, metadata: Metadata, vectors: bool, li
 def test_a_schema_that_is_none_is_refused(schema: str) -> None:
     with pytest.raises(TableUnreadable, match="schemaString"):
         live_features(made(1), metadata_of({"id": "i", "schemaString": schema}, "here"))
+
+
+NAMED = {
+    # Delta protocol, "Valid Feature Names in Table Features", and what writers of Delta 4 name beside them.
+    "appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "columnMapping",
+    "identityColumns", "deletionVectors", "rowTracking", "timestampNtz", "domainMetadata", "v2Checkpoint",
+    "icebergCompatV1", "icebergCompatV2", "clustering", "vacuumProtocolCheck", "variantType", "typeWidening",
+}  # fmt: skip
+
+
+def test_the_protocols_features_are_all_known_once() -> None:
+    names = [one.name for one in TABLE_FEATURES]
+    assert len(set(names)) == len(names)
+    assert set(names) >= NAMED
+
+
+@pytest.mark.parametrize("one", TABLE_FEATURES, ids=lambda one: one.name)
+def test_a_feature_is_served_checkpointed_and_announced_as_its_row_says(one: TableFeature) -> None:
+    concerned = one.concerns in {Concerns.DATA, Concerns.LOG}
+    assert (one.name in READABLE) == concerned
+    assert (one.name in REFUSED) == (one.concerns is Concerns.UNREAD)
+    assert (canonical(one.name) in HARMLESS) == (one.concerns in {Concerns.LOG, Concerns.WRITERS})
+    assert (one.name in CHECKPOINTED) == one.checkpointed
+    assert (canonical(one.name) in FEATURES.split(",")) == concerned

@@ -16,7 +16,7 @@ from deltaic.delta.scan.partition_codes import partition_codes
 from deltaic.delta.scan.row_group_cache import RowGroupCache
 from deltaic.delta.scan.row_selection import Selection
 from deltaic.partition_filters import evaluate, parse
-from deltaic.sharing.sight import Sight
+from deltaic.sharing.table_visibility import TableVisibility
 from hypothesis import given, settings
 
 MAPS = pa.map_(pa.string(), pa.string())
@@ -71,7 +71,7 @@ def test_values_are_read_however_they_are_stored(tmp_path: Path, limit: int, tex
     )
     part = ParquetPart(FolderStore(tmp_path), "part.parquet", file.stat().st_size, "here")
     told = metadata_of(metadata()["metaData"], "here")
-    wanted = Sight(told, evaluate([parse("p = 'v12' OR p IS NULL")], {}, told)).narrowing(None)
+    wanted = TableVisibility(told, evaluate([parse("p = 'v12' OR p IS NULL")], {}, told)).row_filter(None)
     assert wanted is not None
     for room in (0, 1 << 20):
         selection = Selection(part, wanted, [0, 1], RowGroupCache(room).of("t", "part"))

@@ -13,7 +13,7 @@ from deltaic.delta.scan.row_group_cache import RowGroupCache
 from deltaic.delta.snapshot import Snapshot
 from deltaic.delta.totals import checkpoint_totals, filtered_totals
 from deltaic.partition_filters import evaluate, parse
-from deltaic.sharing.sight import Sight
+from deltaic.sharing.table_visibility import TableVisibility
 from hypothesis import given, settings
 from laws import tries
 
@@ -53,8 +53,8 @@ def told(snapshot: Snapshot) -> tuple[int, int]:
 def told_of(snapshot: Snapshot, value: str | None, exact: int) -> tuple[int, int]:
     """Return the totals of a partition: by the word of the commits from so many files on."""
     schema: Any = snapshot.metadata
-    seen = Sight(schema, evaluate([parse("p IS NULL" if value is None else f"p = '{value}'")], {}, schema))
-    wanted = seen.narrowing(None)
+    seen = TableVisibility(schema, evaluate([parse("p IS NULL" if value is None else f"p = '{value}'")], {}, schema))
+    wanted = seen.row_filter(None)
     assert wanted is not None
     cache = RowGroupCache(1 << 20)
     return filtered_totals(snapshot._tail, snapshot._parts, wanted, cache, "t", files_follow=False, exact=exact)

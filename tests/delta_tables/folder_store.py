@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deltaic.delta.store import LogFile
-from deltaic.storage.ranges import coalesce
+from deltaic.storage.byte_ranges import coalesce
 
 
 @dataclass

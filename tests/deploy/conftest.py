@@ -7,7 +7,7 @@ from typing import Any
 
 import boto3
 import pytest
-from deltaic_ops.deploy.sam import Deployment, Target, build, deploy
+from deltaic_ops.deploy.sam import BuildTarget, Deployment, build, deploy
 from deltaic_ops.local.embedded import EmbeddedAws
 from deploy.emr import APPLICATION
 from deploy.places import Place, localemu, localstack_core
@@ -16,7 +16,7 @@ from deploy.places import Place, localemu, localstack_core
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of `sam build`, for this machine's processor and Python."""
-    return build(tmp_path_factory.mktemp("sam") / "build", Target.this_machine())
+    return build(tmp_path_factory.mktemp("sam") / "build", BuildTarget.this_machine())
 
 
 @pytest.fixture(scope="session")
@@ -42,7 +42,7 @@ def deploy_with(
     def run(folder: Path = built, **parameters: str) -> Deployment:
         told = {
             "Stage": "deploytest",
-            "Architecture": Target.this_machine().architecture,
+            "Architecture": BuildTarget.this_machine().architecture,
             "ResponseStreaming": "disabled",
             "DeletionProtection": "disabled",
             "Checkpoints": "enabled",

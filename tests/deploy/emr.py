@@ -29,10 +29,10 @@ import botocore.session
 import pyspark
 from botocore.validate import ParamValidator
 from deltaic_ops.local.resources import ACCOUNT
-from deltaic_pipeline.access import S3Access
-from deltaic_pipeline.jars import DELTA, S3A, ensure
-from deltaic_pipeline.java import bundled_runtime, find_java
-from deltaic_pipeline.machine import machine
+from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.spark.environment import machine
+from deltaic_pipeline.spark.jars import DELTA, S3A, ensure
+from deltaic_pipeline.spark.java import bundled_runtime, find_java
 
 APPLICATION = "00deltaictests"
 RELEASE = "emr-spark-8.1.0"
@@ -122,7 +122,7 @@ class StandIn(AbstractContextManager["StandIn"]):
 
     def __exit__(self, *_: object) -> None:
         for run in self.runs.values():
-            self._end(run)
+            self.kill(run)
         self._server.shutdown()
         self._server.server_close()
         for thread in self._threads:
@@ -148,7 +148,7 @@ class StandIn(AbstractContextManager["StandIn"]):
             return 404, {"__type": "ResourceNotFoundException", "message": f"JobRun {route[2]} does not exist"}
         if method == "DELETE":
             run.state = "CANCELLED"
-            self._end(run)
+            self.kill(run)
             return 200, {"applicationId": APPLICATION, "jobRunId": run.id}
         return 200, {"jobRun": run.answer()}
 
@@ -239,7 +239,7 @@ class StandIn(AbstractContextManager["StandIn"]):
             start_new_session=True,
         )
         if run.state != "RUNNING":  # cancelled while it was prepared
-            self._end(run)
+            self.kill(run)
         out, err = run.process.communicate()
         self._log(role, run, {"stdout": out, "stderr": err})
         return run.process.returncode
@@ -282,7 +282,8 @@ class StandIn(AbstractContextManager["StandIn"]):
             if events:
                 logs.put_log_events(**told, logEvents=events[-1000:])
 
-    def _end(self, run: Run) -> None:
+    def kill(self, run: Run) -> None:
+        """End a run's process as a machine that is lost does."""
         if run.process is not None and run.process.poll() is None:
             os.killpg(run.process.pid, signal.SIGKILL)
 

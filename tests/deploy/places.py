@@ -1,6 +1,6 @@
 """Where the template is deployed to and asked: MiniStack, LocalEmu and LocalStack's open source, each a `Place`.
 
-What differs between the three is said here, once; infra/local_aws.md has it as a table.
+What differs between the three is said here, once; docs/local.md has it as a table.
 """
 
 import json

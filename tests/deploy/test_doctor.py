@@ -94,12 +94,13 @@ def test_of_a_stack_that_is_right_everything_is_ok_and_nothing_stays(stack: Stac
         "runs what lies here",
         "may read the bucket deploytest-lake",
         "finds the bucket deploytest-lake in its region",
+        "reads the logs of shared tables",
         f"tells the version of {TABLE}",
         f"gives a byte of {TABLE} by its URL",
         f"streams the answer for {TABLE}",
     } <= set(found)
     reader = stack.catalog.recipients.get("doctors_reader")
-    assert {token.state() for token in stack.catalog.tokens.list(reader.id)} == {"revoked"}
+    assert stack.catalog.tokens.list(reader.id) == []
 
 
 def test_people_get_a_line_and_a_remedy(stack: Stack) -> None:
@@ -218,9 +219,13 @@ WRONG: dict[Callable[[Stack], Any], dict[str, tuple[str, str]]] = {
     outside: {
         "may read the bucket doctor-elsewhere": ("failed", f"DataBuckets={LAKE},{ELSEWHERE}, or move doctor_share"),
         "finds the bucket doctor-elsewhere in its region": ("failed", "--region eu-west-1"),
+        "reads the log of doctor_share.s.elsewhere": ("failed", "deltaic table delete doctor_share.s.elsewhere"),
     },
     storage_role: {"may assume the role of the storage doctors": ("failed", "StorageRoles=arn:aws:iam::123456789012:")},
-    lost_log: {f"tells the version of {TABLE}": ("failed", "its location is right")},
+    lost_log: {
+        f"reads the log of {TABLE}": ("failed", f"deltaic table update {TABLE} --location"),
+        f"tells the version of {TABLE}": ("failed", "its location is right"),
+    },
     without_role: {"the gateway can write its access log": ("failed", "AmazonAPIGatewayPushToCloudWatchLogs")},
     other_code: {"runs what lies here": ("warning", "sam build")},
 }

@@ -1,7 +1,9 @@
 """A deployed stack runs jobs: packed, started by hand and by schedule, under the job's role, watched, alarmed about."""
 
 import json
+import re
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -12,9 +14,10 @@ import pyarrow as pa
 import pytest
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.leases import Leases
 from deltaic.errors import NotFound
 from deltaic_ops.cli import app
-from deltaic_ops.deploy.sam import Deployment, Target
+from deltaic_ops.deploy.sam import BuildTarget, Deployment
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import DeltaTable
 from deploy.emr import APPLICATION, StandIn
@@ -27,8 +30,8 @@ DATASET = """
 name: {name}
 sources:
   arrivals: {{format: csv, paths: ["s3://{lake}/inbox/*.csv"], schema: "id BIGINT NOT NULL, dose INT"}}
-write: {{mode: merge, keys: [id]}}
-target: {{location: "s3://{lake}/jobs/{name}", share: "jobs_share.built.{name}"}}
+write: {{mode: {mode}}}
+target: {{location: "s3://{lake}/jobs/{name}", share: "jobs_share.built.{name}", create_share: true}}
 expectations:
   - {{expect: range, column: dose, min: 1, max: {most}}}
 schedule: {{expression: "{when}"}}
@@ -43,12 +46,13 @@ class Jobs:
     folder: Path
     environment: dict[str, str]
     catalog: CatalogAdmin
+    leases: Leases
     stand_in: StandIn
     client: Callable[[Any], Any]
 
-    def dataset(self, name: str, *, most: int = 4, when: str = "rate(1 day)") -> str:
+    def dataset(self, name: str, *, most: int = 4, when: str = "rate(1 day)", mode: str = "merge, keys: [id]") -> str:
         file = self.folder / f"{name}.yaml"
-        file.write_text(DATASET.format(name=name, lake=self.lake, most=most, when=when))
+        file.write_text(DATASET.format(name=name, lake=self.lake, most=most, when=when, mode=mode))
         return str(file)
 
     def deltaic(self, *arguments: str) -> Result:
@@ -88,13 +92,15 @@ def jobs(  # noqa: PLR0917 -- fixtures are arguments
     functions.update_alias(FunctionName=name, Name="live", FunctionVersion=version)
     client("s3").put_object(Bucket=lake, Key="inbox/1.csv", Body=b"id,dose\n1,2\n2,3\n3,4\n")
     outputs = deployment.outputs
-    admin = CatalogAdmin(outputs.catalog_table, outputs.tokens_table, Dynamo(lambda: client("dynamodb")))
+    dynamo = Dynamo(lambda: client("dynamodb"))
+    admin = CatalogAdmin(outputs.catalog_table, outputs.tokens_table, dynamo)
+    leases = Leases(outputs.catalog_table, dynamo)
     told = {**embedded_aws.environment, **at, "DELTAIC_STACK": "deltaic-deploytest"}
-    made = Jobs(lake, tmp_path_factory.mktemp("datasets"), told, admin, stand_in, client)
+    made = Jobs(lake, tmp_path_factory.mktemp("datasets"), told, admin, leases, stand_in, client)
     without = made.deltaic("run", made.dataset("too_early"), "--on", "emr")
     assert (without.exit_code, stand_in.runs) == (1, {})
-    assert "run `deltaic pipeline package`" in without.output
-    packed = made.deltaic("package", "--python", Target.this_machine().python, "--json")
+    assert "deltaic pipeline package`" in without.output
+    packed = made.deltaic("package", "--python", BuildTarget.this_machine().python, "--json")
     assert packed.exit_code == 0, packed.output
     return made
 
@@ -114,9 +120,16 @@ def awaited(jobs: Jobs, name: str) -> dict[str, Any]:
 def test_a_schedule_fires_and_the_table_is_shared(jobs: Jobs) -> None:
     soon = datetime.now(UTC) + timedelta(seconds=2)
     file = jobs.dataset("scheduled", when=f"at({soon:%Y-%m-%dT%H:%M:%S})")
-    planned = jobs.deltaic("schedule", file)
+    driver = jobs.folder / "database.jar"
+    zipfile.ZipFile(driver, "w").close()
+    planned = jobs.deltaic("schedule", file, "--jar", str(driver), "--memory", "900m", "--minutes", "30")
     assert planned.exit_code == 0, planned.output
     run = awaited(jobs, "scheduled")
+    asked = jobs.stand_in.runs[run["jobRunId"]].request
+    parameters = asked["jobDriver"]["sparkSubmit"]["sparkSubmitParameters"]
+    assert re.search(r"spark\.jars=\S+,s3://\S+/drivers/database/\w+\.jar ", parameters), parameters
+    assert {f"spark.{part}.memory=900m" for part in ("driver", "executor")} <= set(parameters.split())
+    assert (asked["executionTimeoutMinutes"], asked["retryPolicy"]) == (30, {"maxAttempts": 2})
     said = jobs.deltaic("logs", run["jobRunId"])
     assert run["state"] == "SUCCESS", said.output
     assert jobs.rows("scheduled") == [{"id": 1, "dose": 2}, {"id": 2, "dose": 3}, {"id": 3, "dose": 4}]
@@ -162,7 +175,7 @@ def test_a_failing_job_raises_the_alarm_and_leaves_everything_as_it_was(jobs: Jo
     [message] = jobs.client("sqs").receive_message(QueueUrl=queue, WaitTimeSeconds=20)["Messages"]
     alarm = json.loads(json.loads(message["Body"])["Message"])
     assert alarm["Trigger"]["MetricName"] == "FailedJobs"
-    assert "infra/runbook.md#jobfailuresalarm" in alarm["AlarmDescription"]
+    assert "docs/runbook.md#jobfailuresalarm" in alarm["AlarmDescription"]
 
 
 @pytest.mark.long
@@ -188,6 +201,52 @@ def test_a_cancelled_run_writes_nothing(jobs: Jobs) -> None:
     assert "Contents" not in jobs.client("s3").list_objects_v2(Bucket=jobs.lake, Prefix="jobs/cancelled/")
 
 
+def died(jobs: Jobs, job_run: str, location: str, when: Callable[[], object]) -> None:
+    """Kill a job run at a moment, and let the time of its lease pass."""
+    run = jobs.stand_in.runs[job_run]
+    while not when():
+        assert run.ended is None, jobs.deltaic("logs", job_run).output
+        time.sleep(0.02)
+    jobs.stand_in.kill(run)
+    while run.ended is None:
+        time.sleep(0.1)
+    assert run.state == "FAILED"
+    held = jobs.leases.find(location)
+    assert held is not None
+    jobs.leases.release(location, held.holder)
+
+
+def test_a_run_id_goes_on_where_its_job_died(jobs: Jobs) -> None:
+    file, location = jobs.dataset("dying", mode="append"), f"s3://{jobs.lake}/jobs/dying"
+
+    def started() -> str:
+        begun = jobs.deltaic("run", file, "--on", "emr", "--run-id", "r7", "--detach", "--json")
+        assert begun.exit_code == 0, begun.output
+        return str(json.loads(begun.stdout)[0]["jobRunId"])
+
+    def commits() -> list[str]:
+        found = jobs.client("s3").list_objects_v2(Bucket=jobs.lake, Prefix="jobs/dying/_delta_log/0")
+        return [each["Key"] for each in found.get("Contents", []) if each["Key"].endswith(".json")]
+
+    first = started()
+    assert started() == first  # while it is alive
+    died(jobs, first, location, lambda: jobs.leases.find(location))
+    assert commits() == []
+    second = started()
+    died(jobs, second, location, commits)
+    written, rows = commits(), jobs.rows("dying")
+    assert rows == [{"id": 1, "dose": 2}, {"id": 2, "dose": 3}, {"id": 3, "dose": 4}]
+    third = started()
+    assert len({first, second, third}) == 3
+    while jobs.stand_in.runs[third].ended is None:
+        time.sleep(0.1)
+    said = jobs.deltaic("logs", third)
+    assert jobs.stand_in.runs[third].state == "SUCCESS", said.output
+    assert (commits(), jobs.rows("dying")) == (written, rows)
+    assert jobs.catalog.tables.get("jobs_share", "built", "dying").location == location
+    assert started() == third  # which is done
+
+
 def test_what_does_not_exist_is_named(jobs: Jobs) -> None:
     for verb in ("status", "logs", "cancel"):
         answer = jobs.deltaic(verb, "nowhere")
@@ -199,6 +258,8 @@ def test_what_does_not_exist_is_named(jobs: Jobs) -> None:
     [
         ("emr-serverless:StartJobRun", f"/applications/{APPLICATION}", True),
         ("emr-serverless:StartJobRun", "/applications/00other", False),
+        ("emr-serverless:GetJobRun", f"/applications/{APPLICATION}/jobruns/1", True),
+        ("emr-serverless:GetJobRun", "/applications/00other/jobruns/1", False),
         ("emr-serverless:CancelJobRun", f"/applications/{APPLICATION}/jobruns/1", False),
     ],
 )

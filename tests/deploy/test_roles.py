@@ -76,6 +76,7 @@ def calls(deployment: Deployment, lake: str, client: Callable[[Any], Any]) -> Ca
         secrets.create_secret(Name=name, SecretString="{}")
     token = {"pk": {"S": "token/ab"}, "sk": {"S": "token"}}
     share = {"pk": {"S": "shares"}, "sk": {"S": "share/a"}}
+    entry = {**share, "name": {"S": "a"}, "state": {"S": "deleting"}}  # it stays, and nobody lists it
     shares = {"KeyConditionExpression": "pk = :pk", "ExpressionAttributeValues": {":pk": {"S": "recipient/a"}}}
     checkpoint, hint, commit = (
         {"Bucket": lake, "Key": f"probe/_delta_log/{name}"}
@@ -93,7 +94,7 @@ def calls(deployment: Deployment, lake: str, client: Callable[[Any], Any]) -> Ca
             {"RequestItems": {outputs.catalog_table: {"Keys": [share]}}},
         ),
         "list entries": ("dynamodb", "query", {"TableName": outputs.catalog_table, **shares}),
-        "write an entry": ("dynamodb", "put_item", {"TableName": outputs.catalog_table, "Item": share}),
+        "write an entry": ("dynamodb", "put_item", {"TableName": outputs.catalog_table, "Item": entry}),
         "read the token key": ("secretsmanager", "get_secret_value", {"SecretId": outputs.token_key_secret}),
         "read storage keys": ("secretsmanager", "get_secret_value", {"SecretId": keys}),
         "read another secret": (

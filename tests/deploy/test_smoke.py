@@ -17,7 +17,8 @@ import httpx
 import pyarrow as pa
 import pytest
 from botocore.config import Config
-from deltaic_ops.verify import Caller, verify
+from delta_sharing_conformance.client import SharingClient
+from deltaic_ops.checks.verify import verify
 from deltalake import write_deltalake
 from deploy.places import DELTAIC, Place, said
 from deploy.test_roles import ALLOWED, PROBE, REFUSED
@@ -236,7 +237,7 @@ STACKS = {"ministack": "deltaic-deploytest", "localemu": "deltaic", "localstack-
 
 def test_a_recipients_round_finds_nothing_wrong(shared: Shared) -> None:
     with httpx.Client(timeout=120) as client:
-        findings = list(verify(Caller(client, shared.place.endpoint, shared.bearer), [SHARE], []))
+        findings = list(verify(SharingClient(client, shared.place.endpoint, shared.bearer), [SHARE], []))
     bare = f"keeps that file from who has no signature ({SHARE}.{SCHEMA}.{TABLE})"
     wrong = [finding.check for finding in findings if not finding.holds]
     assert wrong == ([] if shared.place.private else [bare])

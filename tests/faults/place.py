@@ -20,7 +20,6 @@ from typing import Any, Final
 import pyarrow as pa
 from contract.logs import Action, TableLog, checkpoint_file, column
 from contract.recipient import CAPABILITIES, Recipient, Reply
-from contract.server import catalog_of, client_of
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.storages import AccessKeys
 from deltaic_ops.local.resources import DATA_BUCKET
@@ -28,6 +27,7 @@ from deltaic_ops.local.stack import gateway_over, local_stack
 from faults import table
 from faults.proxy import Plan, Proxy
 from faults.table import Fault
+from filled_server import catalog_of, client_of
 
 GOLDEN: Final = "golden"
 PARTS: Final = 4

@@ -133,6 +133,9 @@ class Proxy:
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             head = await reader.readuntil(b"\r\n\r\n")
             request = Request(head[:-4], b"")
+            if "expect" in request.headers:
+                # S3A asks whether it may send a body, and waits three seconds where nobody answers.
+                writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             body = await reader.readexactly(int(request.headers.get("content-length", 0)))
             request = Request(request.head, body)
             plan = next((plan for plan in list(self._plans) if plan.takes(request)), None)
@@ -198,7 +201,9 @@ def _unchunked(body: bytes) -> bytes:
 
 async def _end(server: asyncio.Server) -> None:
     server.close()
-    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+    served = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in served:
         task.cancel()
-    await asyncio.sleep(0)
+    # Each closes its sockets as it ends, which takes more than one turn of the loop.
+    await asyncio.gather(*served, return_exceptions=True)
     await server.wait_closed()

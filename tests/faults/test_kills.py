@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 ROUNDS: Final = 20
 WRITERS: Final = 2
 SERVE: Final = "from deltaic_ops.cli import main; main()"
-SERVER, AWS, GATEWAY = "server", "keeper", "gateway_process"
+SERVER, AWS, GATEWAY = "server", "ministack_server", "gateway_process"
 VICTIMS: Final = ([SERVER], [AWS], [GATEWAY], [SERVER, AWS, GATEWAY])
 
 

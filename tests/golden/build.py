@@ -3,22 +3,7 @@
     python tests/golden/build.py              # all of them, into tests/golden/tables
     python tests/golden/build.py plain ...    # some
 
-Each function is one table and its docstring says what it shows (also in its `golden.json`):
-
-    values and names    plain, empty, all_types, partitioned_types, odd_columns, char_varchar, converted, evolved
-    writes              overwritten, restored_optimized, vacuumed, idempotent, constraints, append_only, defaults
-    change data feed    change_feed, change_feed_later, deletion_vectors_change_feed, column_mapping_change_feed
-    deletion vectors    deletion_vectors (`u`), deletion_vectors_inline (`i`), clone_deletion_vectors (`p`), everything
-    column mapping      column_mapping_name, column_mapping_id, column_mapping_later, iceberg_compat
-    newer types         timestamp_ntz, type_widening, variant, variant_shredded
-    checkpoints         checkpoint_classic, checkpoint_partitioned, checkpoint_multipart, checkpoint_struct_stats,
-                        checkpoint_v2_json, checkpoint_v2_parquet, checkpoint_v2_sidecars
-    logs                truncated_log, log_compaction, in_commit_timestamps, in_commit_timestamps_later
-    writers' features   row_tracking, clustered, identity_generated, vacuum_protocol_check, checkpoint_protection,
-                        materialized_partitions
-    absolute paths      clone, clone_deletion_vectors (each with its `source` beside it)
-    clients' own tests  timestamp_ntz_change_feed, columns_added_change_feed, columns_added_partitioned_change_feed,
-                        twelve_thousand_rows, gzipped
+Each function is one table and its docstring says what it shows (also in its `golden.json`); tests/README.md lists them.
 """
 
 # ruff: noqa: T201 -- building takes minutes and shows what it does
@@ -28,12 +13,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from deltaic_pipeline.session import session
+from deltaic_pipeline.spark.session import session
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from golden.definitions import acceptance, features, logs, plain  # noqa: F401 -- importing them registers their tables
 from golden.workbench import BUILDERS, Bench, build, store
+
+__all__ = ["BUILDERS"]
 
 
 def main(names: list[str]) -> int:

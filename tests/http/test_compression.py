@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from deltaic.http.compression import FLUSH_BYTES, LOOK_SECONDS, GzipMember, end_with, gzip_chunks
-from deltaic.sharing.outflow import Outflow
+from deltaic.sharing.page_budget import PageBudget
 from hypothesis import given
 from hypothesis import strategies as st
 from isal import igzip_lib
@@ -71,7 +71,7 @@ def test_a_stream_is_one_member_at_any_pace_with_the_failure_in_it(
             raise ValueError("lost")
 
     pieces: list[bytes] = []
-    packing = gzip_chunks(source(), line, Outflow(), lambda: next(moments))
+    packing = gzip_chunks(source(), line, PageBudget(), lambda: next(moments))
     if breaks:
         with pytest.raises(ValueError, match="lost"):
             pieces.extend(packing)
@@ -102,7 +102,7 @@ def told(chunks: list[bytes], worked: float, waits: Callable[[int], float]) -> l
             yield chunk
 
     pieces: list[bytes] = []
-    for piece in gzip_chunks(source(), line, Outflow(), lambda: now[0]):
+    for piece in gzip_chunks(source(), line, PageBudget(), lambda: now[0]):
         now[0] += waits(len(pieces))
         pieces.append(piece)
     assert one_member(b"".join(pieces)) == b"".join(chunks)
@@ -138,13 +138,13 @@ def test_a_reader_who_keeps_up_again_is_served_fast_again() -> None:
 
 
 def test_the_first_bytes_can_be_read_before_there_are_others() -> None:
-    pieces = gzip_chunks(iter([b"head\n", b"x" * 1000]), line, Outflow())
+    pieces = gzip_chunks(iter([b"head\n", b"x" * 1000]), line, PageBudget())
     assert zlib.decompressobj(wbits=31).decompress(next(pieces)) == b"head\n"
     pieces.close()
 
 
 def test_nothing_is_an_empty_member() -> None:
-    assert one_member(b"".join(gzip_chunks([], line, Outflow()))) == b""
+    assert one_member(b"".join(gzip_chunks([], line, PageBudget()))) == b""
 
 
 def test_without_gzip_the_failure_is_the_last_line() -> None:
@@ -154,5 +154,5 @@ def test_without_gzip_the_failure_is_the_last_line() -> None:
 
     kept: list[bytes] = []
     with pytest.raises(ValueError, match="lost"):
-        kept.extend(end_with(source(), line, Outflow()))
+        kept.extend(end_with(source(), line, PageBudget()))
     assert kept == [b"one\n", b"failed: lost\n"]

@@ -56,10 +56,10 @@ def test_the_audit_line_says_how_an_answer_ended(caplog: pytest.LogCaptureFixtur
     def noting(request: Request) -> Stream:
         def chunks() -> Iterator[bytes]:
             for size in (10, 20):
-                request.caller.access.tally.add(1, size)
+                request.caller.audit.metrics.add(1, size)
                 yield b"one\n"
 
-        request.caller.access.note(tableId="t-1", version=7, limit=None)
+        request.caller.audit.add(tableId="t-1", version=7, limit=None)
         return Stream(headers={}, chunks=chunks(), failed=lambda _: FAILED)
 
     with suppress(RuntimeError):

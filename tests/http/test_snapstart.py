@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltaic_ops.local.runtime_process import runtime_process
+from deltaic_ops.localstack.parts.runtime_process import runtime_process
 
 pytestmark = pytest.mark.slow
 
@@ -22,11 +22,11 @@ FOR_READERS_OF_LOGS = {
     "deltaic.catalog.queries",
     "deltaic.delta.cache",
     "deltaic.sharing.lines.line_cache",
-    "deltaic.sharing.narrowing",
+    "deltaic.sharing.row_filters",
     "deltaic.storage.objects",
     "pyarrow",
 }
-"""What other functions have in their code and never reach; but for narrowing, by which credentials are refused."""
+"""What other functions have in their code and never reach; but for row filters, by which credentials are refused."""
 
 HOOKS = "from awslambdaric.lambda_runtime_hooks_runner import run_after_restore, run_before_snapshot\n"
 

@@ -59,8 +59,8 @@ def test_the_event_is_a_rest_proxy_event(client: httpx.Client) -> None:
     assert event["pathParameters"] == {"name": "a"}
     assert event["queryStringParameters"] == {"x": "3", "y": ""}
     assert event["multiValueQueryStringParameters"] == {"x": ["1 2", "3"], "y": [""]}
-    assert event["multiValueHeaders"]["X-Two"] == ["a", "b"]
-    assert event["headers"]["X-Two"] == "b"
+    assert event["multiValueHeaders"]["x-two"] == ["a", "b"]
+    assert event["headers"]["x-two"] == "b"
     assert (event["body"], event["isBase64Encoded"]) == (None, False)
     context = event["requestContext"]
     assert (context["stage"], context["path"], context["resourcePath"]) == ("small", "/small/echo/a", "/echo/{name}")

@@ -11,27 +11,28 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
-from deltaic_ops.local.http_connection import ClientLeft, Exchange, Patience
-from deltaic_ops.local.http_server import HttpServer, bound
+from deltaic_ops.local.embedded import bound
+from deltaic_ops.local.exchange import ClientLeft, Exchange
+from deltaic_ops.local.http_server import HttpServer, Patience
 
 SLOW_SECONDS = 0.4
 
 
-IMPATIENT = Patience(idle=0.6, head=0.5, body=0.5, stalled=0.5, farewell=0.5)
+IMPATIENT = Patience(request=0.5, body=0.5, reader=0.5)
 """Waits short enough for a test; what it asserts is that they end, not when."""
 
 
 def answer(exchange: Exchange) -> None:
     kind = exchange.target
     if kind == "/echo":
-        exchange.respond(200, [("X-Case", exchange.headers[0][0])], exchange.body())
+        exchange.respond(200, [], exchange.body())
     elif kind == "/unread":
         exchange.respond(200, [], b"done")
     elif kind == "/stream":
         exchange.start(200, [])
         for number in range(3):
             exchange.send(b"%d" % number)
-        exchange.end()
+        exchange.send(b"", last=True)
     elif kind == "/slow":
         time.sleep(SLOW_SECONDS)
         exchange.respond(200, [], b"late")
@@ -39,11 +40,11 @@ def answer(exchange: Exchange) -> None:
         exchange.start(200, [])
         for _ in range(1000):
             exchange.send(b"x" * 100_000)
-        exchange.end()
-    elif kind == "/abort":
+        exchange.send(b"", last=True)
+    elif kind == "/fails":
         exchange.start(200, [])
         exchange.send(b"half")
-        exchange.abort()
+        raise RuntimeError("in the middle")
     elif kind == "/forgotten":
         exchange.start(200, [])
         exchange.send(b"half")
@@ -66,22 +67,20 @@ def talk(server: HttpServer, *pieces: bytes) -> bytes:
         for piece in pieces:
             sock.sendall(piece)
             time.sleep(0.02)
-        sock.shutdown(socket.SHUT_WR)
         return b"".join(iter(lambda: sock.recv(65_536), b""))
 
 
-def request(target: str, *headers: str, method: str = "GET", version: str = "1.1") -> bytes:
-    return "\r\n".join([f"{method} {target} HTTP/{version}", "Host: h", *headers, "", ""]).encode()
+def request(target: str, *headers: str, method: str = "GET", version: str = "1.1", last: bool = True) -> bytes:
+    """Return a request's head, by default that of the last request of its connection."""
+    closing = ["Connection: close"] if last else []
+    return "\r\n".join([f"{method} {target} HTTP/{version}", "Host: h", *headers, *closing, "", ""]).encode()
 
 
 def test_several_requests_take_one_connection(server: HttpServer) -> None:
-    received = talk(server, request("/echo") + request("/echo"), request("/stream"), request("/echo"))
+    more = request("/echo", last=False)
+    received = talk(server, more + more, request("/stream", last=False), request("/echo"))
     assert received.count(b"HTTP/1.1 200") == 4
     assert b"1\r\n0\r\n1\r\n1\r\n1\r\n2\r\n0\r\n\r\n" in received
-
-
-def test_header_names_keep_their_case(server: HttpServer) -> None:
-    assert b"X-Case: Host\r\n" in talk(server, request("/echo"))
 
 
 @pytest.mark.parametrize(
@@ -100,17 +99,15 @@ def test_a_body_is_read_however_it_is_sent(server: HttpServer, headers: list[str
 
 
 def test_a_body_that_nobody_reads_does_not_spoil_the_next_request(server: HttpServer) -> None:
-    received = talk(
-        server, request("/unread", "Content-Length: 9", method="POST") + b"GET / HTTP" + request("/echo")[1:]
-    )
-    assert received.count(b"HTTP/1.1") >= 1
-    two = talk(server, request("/unread", "Content-Length: 4", method="POST") + b"abcd" + request("/echo"))
+    unread = request("/unread", "Content-Length: 4", method="POST", last=False)
+    two = talk(server, unread + b"abcd" + request("/echo"))
     assert two.count(b"HTTP/1.1 200") == 2
 
 
 def test_a_head_answer_tells_a_length_and_sends_nothing(server: HttpServer) -> None:
     received = talk(server, request("/unread", method="HEAD"))
-    assert received.endswith(b"Content-Length: 4\r\n\r\n")
+    assert b"\r\nContent-Length: 4\r\n" in received
+    assert received.endswith(b"\r\n\r\n")
 
 
 def test_an_old_client_gets_its_stream_until_the_end_of_the_connection(server: HttpServer) -> None:
@@ -122,10 +119,10 @@ def test_an_old_client_gets_its_stream_until_the_end_of_the_connection(server: H
 def test_what_is_not_http_is_refused(server: HttpServer, garbage: bytes) -> None:
     received = talk(server, garbage)
     assert received.startswith(b"HTTP/1.1 400")
-    assert received.endswith(b"Connection: close\r\n\r\n")
+    assert b"\r\nConnection: close\r\n" in received
 
 
-@pytest.mark.parametrize("target", ["/abort", "/forgotten", "/lies"])
+@pytest.mark.parametrize("target", ["/fails", "/forgotten", "/lies"])
 def test_an_answer_that_is_not_whole_is_not_ended(server: HttpServer, target: str) -> None:
     received = talk(server, request(target))
     assert received.startswith(b"HTTP/1.1 200")
@@ -148,7 +145,7 @@ def test_an_answer_under_way_outlives_the_stop() -> None:
 def test_an_idle_connection_does_not_delay_the_stop() -> None:
     started = time.monotonic()
     with HttpServer(answer) as stopping, socket.create_connection(stopping.address, timeout=5) as idle:
-        idle.sendall(request("/echo"))
+        idle.sendall(request("/echo", last=False))
         idle.recv(1000)
     assert time.monotonic() - started < 2
 
@@ -176,7 +173,7 @@ def test_of_two_that_hold_a_port_the_first_to_open_it_has_it() -> None:
     [
         b"",
         b"GET /unread HTTP/1.1\r\nHost:",
-        request("/unread") + b"GET",
+        request("/unread", last=False) + b"GET",
         request("/echo", "Content-Length: 9", method="POST") + b"half",
         request("/unread", "Content-Length: 9", method="POST") + b"half",
     ],
@@ -220,7 +217,7 @@ def test_a_reader_that_stops_ends_the_answer_and_a_slow_one_does_not() -> None:
         assert ended == ["left"]
         with socket.create_connection(server.address, 20) as slow:
             slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-            slow.sendall(request("/large", "Connection: close"))
+            slow.sendall(request("/large"))
             taken = 0
             while data := slow.recv(1 << 21):
                 taken += len(data)
@@ -238,8 +235,7 @@ def test_whoever_only_holds_connections_keeps_nobody_out() -> None:
         for each in stalled:
             each.sendall(request("/large"))
         assert talk(server, request("/echo")).startswith(b"HTTP/1.1 200")
-        assert len(idle) + len(stalled) == 56
-        assert len(server._open) <= 8
+        assert idle[0].recv(1) == b"", "it has given way"
 
 
 def test_an_answer_that_is_being_made_is_not_given_up_for_others() -> None:
@@ -252,8 +248,8 @@ def test_without_a_file_left_it_waits_and_serves_on() -> None:
     """`accept` fails with EMFILE: the connection stays in the backlog and is taken when a file is free again."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     with HttpServer(answer) as server, socket.create_connection(server.address, 20) as first, ExitStack() as files:
-        first.sendall(request("/unread"))
-        assert first.recv(1000).endswith(b"done")
+        first.sendall(request("/unread", last=False))
+        assert first.recv(1000)
         waiting = files.enter_context(socket.socket())
         highest = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
         resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 2, before[1]))
@@ -262,7 +258,7 @@ def test_without_a_file_left_it_waits_and_serves_on() -> None:
                 while True:
                     files.enter_context(Path(os.devnull).open())
             waiting.connect(server.address)
-            waiting.sendall(request("/unread", "Connection: close"))
+            waiting.sendall(request("/unread"))
             time.sleep(0.3)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -5,13 +5,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import boto3
 import httpx
 import pytest
-from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.local.resources import DATA_BUCKET
-from deltaic_ops.local.stack import Stack, gateway_over, local_stack
+from deltaic_ops.local.stack import gateway_over
+from filled_server import Entry, FilledServer
 
 FILES = 6000
 TABLE = "/shares/lake/schemas/sales/tables/orders"
@@ -19,8 +17,9 @@ SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with local_stack(tmp_path_factory.mktemp("served")) as running:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledServer]:
+    orders = Entry("lake", "sales", "orders")
+    with FilledServer.running(tmp_path_factory.mktemp("served"), [orders], {"alice": ["lake"]}) as running:
         yield running
 
 
@@ -46,22 +45,12 @@ def log_of_many_files() -> bytes:
 
 
 @pytest.fixture(scope="module")
-def client(stack: Stack) -> Iterator[httpx.Client]:
+def client(server: FilledServer) -> Iterator[httpx.Client]:
     """A recipient of a share with one table of FILES files."""
-    known = stack.environment
-    session = boto3.Session(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"], region_name=known["AWS_REGION"])
-    s3 = session.client("s3", endpoint_url=known["AWS_ENDPOINT_URL"])
+    s3 = server.client("s3")
     s3.put_object(Bucket=DATA_BUCKET, Key="orders/_delta_log/00000000000000000000.json", Body=log_of_many_files())
-    dynamo = Dynamo(lambda: session.client("dynamodb", endpoint_url=known["AWS_ENDPOINT_URL"]))
-    admin = CatalogAdmin(known["CATALOG_TABLE"], known["TOKENS_TABLE"], dynamo)
-    admin.shares.create("lake")
-    admin.schemas.create("lake", "sales")
-    admin.tables.create("lake", "sales", "orders", f"s3://{DATA_BUCKET}/orders")
-    recipient = admin.recipients.create("alice")
-    admin.grants.create("alice", "lake")
-    issued = admin.tokens.create(recipient)
-    headers = {"Authorization": f"Bearer {issued.secret}"}
-    with httpx.Client(base_url=stack.endpoint, headers=headers, timeout=30) as ready:
+    headers = {"Authorization": f"Bearer {server.readers['alice'].token}"}
+    with httpx.Client(base_url=server.endpoint, headers=headers, timeout=30) as ready:
         yield ready
 
 
@@ -98,12 +87,12 @@ def test_a_query_is_streamed(client: httpx.Client) -> None:
     assert b"".join(chunks).count(b"\n") == FILES + 2
 
 
-def test_queries_at_once_are_not_mixed_up(stack: Stack, client: httpx.Client) -> None:
+def test_queries_at_once_are_not_mixed_up(server: FilledServer, client: httpx.Client) -> None:
     whole = ids(client.post(f"{TABLE}/query", json={}))
     assert len(set(whole)) == FILES
 
     def ask(_: int) -> list[str]:
-        with httpx.Client(base_url=stack.endpoint, headers=client.headers, timeout=30) as other:
+        with httpx.Client(base_url=server.endpoint, headers=client.headers, timeout=30) as other:
             return ids(other.post(f"{TABLE}/query", json={}))
 
     with ThreadPoolExecutor(8) as pool:
@@ -112,12 +101,12 @@ def test_queries_at_once_are_not_mixed_up(stack: Stack, client: httpx.Client) ->
 
 @pytest.mark.slow
 def test_an_answer_that_the_platform_would_end_is_refused_where_that_is_played(
-    stack: Stack, client: httpx.Client, tmp_path: Path
+    server: FilledServer, client: httpx.Client, tmp_path: Path
 ) -> None:
     """With the smallest limit there is; gzipped the same answer fits, and so do its pages."""
     plain = {"Accept-Encoding": "identity"}
     with (
-        gateway_over({**stack.environment, "STREAM_LIMIT_BYTES": "4000000"}, tmp_path) as limited,
+        gateway_over({**server.environment, "STREAM_LIMIT_BYTES": "4000000"}, tmp_path) as limited,
         httpx.Client(base_url=limited.endpoint, headers=client.headers, timeout=30) as other,
     ):
         refused = other.post(f"{TABLE}/query", json={}, headers=plain)

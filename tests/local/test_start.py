@@ -21,8 +21,7 @@ import botocore.session
 import pytest
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
-from deltaic_ops.local.embedded import free_port
-from deltaic_ops.local.http_server import bound
+from deltaic_ops.local.embedded import bound, free_port
 from deltaic_ops.local.stack import local_stack
 from deltaic_ops.local.state import LOCK, STARTING, locked, running, served
 
@@ -31,14 +30,6 @@ pytestmark = pytest.mark.slow
 SECONDS = 120
 SMALL = Path(__file__).parent / "small"
 DELTAIC = [sys.executable, "-c", "from deltaic_ops.cli import main; main()"]
-PROCESSES = """
-import sys
-from pathlib import Path
-from deltaic_ops.local.stack import local_stack
-with local_stack(Path(sys.argv[1]), int(sys.argv[2]), processes=True):
-    sys.stdin.read()
-"""
-
 Process = subprocess.Popen[str]
 
 
@@ -159,12 +150,9 @@ def first_connection(port: int, process: Process) -> Iterator[http.client.HTTPCo
         yield connection
 
 
-@pytest.mark.parametrize("way", ["threads", "processes"])
-def test_whoever_is_let_in_finds_the_server_announced_and_answering(kept: Kept, way: str) -> None:
+def test_whoever_is_let_in_finds_the_server_announced_and_answering(kept: Kept) -> None:
     port = free_port()
-    apart = [sys.executable, "-c", PROCESSES, str(kept.state), str(port)]
-    command = apart if way == "processes" else serving(kept.state, port)
-    with started(*command) as server, first_connection(port, server) as connection:
+    with started(*serving(kept.state, port)) as server, first_connection(port, server) as connection:
         known = running(kept.state)  # at once: before anything is asked
         assert known is not None
         assert known["DELTAIC_ENDPOINT"] == f"http://127.0.0.1:{port}/delta-sharing"

@@ -13,10 +13,13 @@ from contextlib import ExitStack, redirect_stderr
 from pathlib import Path
 
 import pytest
-from deltaic_ops.local.private import StateUnusable, kept_secret
+from deltaic.errors import Conflict
+from deltaic_ops.local.private import StateUnusable, kept_secret, write_private
 from deltaic_ops.local.state import LOCK, RUNNING, StateInUse, announced, locked, running, served
+from deltaic_ops.localstack.running import Running, announce, born
+from deltaic_ops.localstack.running import running as localstack_running
 
-KNOWN = {"AWS_REGION": "us-east-1"}
+KNOWN = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_REGION": "us-east-1"}
 
 
 def test_a_server_keeps_its_folder_and_tells_how_it_is_reached(tmp_path: Path) -> None:
@@ -183,3 +186,66 @@ def test_an_aws_whose_process_has_died_is_not_told(tmp_path: Path) -> None:
 def test_a_broken_announcement_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / RUNNING).write_bytes(text.encode(errors="surrogateescape"))
     assert running(tmp_path) is None
+
+
+def announcement(folder: Path, **environment: str) -> Path:
+    folder.mkdir(mode=0o700)
+    told = {"AWS_ENDPOINT_URL": "http://127.0.0.1:4566", **environment}
+    write_private(folder / RUNNING, json.dumps({"pid": os.getpid(), "environment": told}))
+    return folder / RUNNING
+
+
+def test_an_announcement_sets_nothing_by_which_programs_would_run_others_code(tmp_path: Path) -> None:
+    announcement(tmp_path / "state", LD_PRELOAD="x", PATH="x", AWS_CONFIG_FILE="x", CATALOG_TABLE="c")
+    assert running(tmp_path / "state") == {"AWS_ENDPOINT_URL": "http://127.0.0.1:4566", "CATALOG_TABLE": "c"}
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "http://192.0.2.1:80",
+        "https://aws.example",
+        "http://127.0.0.1.example:80",
+        "http://127.0.0.1:80@aws.example:80",
+        "http://[::ffff:192.0.2.1]:80",
+        "",
+        "http://[",
+    ],
+)
+def test_an_announcement_that_leads_to_another_machine_is_refused(tmp_path: Path, endpoint: str) -> None:
+    announcement(tmp_path / "state", AWS_ENDPOINT_URL=endpoint)
+    with pytest.raises(StateUnusable, match="leads to another machine: remove it"):
+        running(tmp_path / "state")
+
+
+def test_an_announcement_that_others_may_have_written_is_refused(tmp_path: Path) -> None:
+    file = announcement(tmp_path / "state")
+    assert running(tmp_path / "state") is not None
+    for place, mode in ((file, 0o622), (file, 0o600), (file.parent, 0o733)):
+        place.chmod(mode)
+        if mode != 0o600:
+            with pytest.raises(StateUnusable, match="may be written by other users"):
+                running(tmp_path / "state")
+    file.parent.chmod(0o700)
+    if os.geteuid() == 0:
+        os.chown(file, 12_345, 12_345)
+        with pytest.raises(StateUnusable, match="may be written by other users"):
+            running(tmp_path / "state")
+
+
+def test_an_announcement_is_not_read_through_a_link(tmp_path: Path) -> None:
+    file = announcement(tmp_path / "state")
+    file.rename(tmp_path / "elsewhere")
+    file.symlink_to(tmp_path / "elsewhere")
+    assert running(tmp_path / "state") is None
+
+
+@pytest.mark.parametrize(("endpoint", "mode"), [("http://192.0.2.1:4566", 0o600), ("http://127.0.0.1:4566", 0o602)])
+def test_localstack_of_somebody_else_gets_no_commands(tmp_path: Path, endpoint: str, mode: int) -> None:
+    folder = tmp_path / "localstack"
+    folder.mkdir(mode=0o700)
+    told = Running("localemu", "1", endpoint, "test", "test", os.getpid(), born(os.getpid()))
+    announce(tmp_path, told)
+    (folder / "running.json").chmod(mode)
+    with pytest.raises(Conflict, match="--state"):
+        localstack_running(tmp_path)

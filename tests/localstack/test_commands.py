@@ -16,8 +16,8 @@ from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.outputs import reachable
 from deltaic_ops.deploy.template import TEMPLATE
 from deltaic_ops.deploy.transform import translated
-from deltaic_ops.localstack import containers, running, starting
-from deltaic_ops.localstack.engines import LOCALEMU
+from deltaic_ops.localstack import containers, engines, running, starting
+from deltaic_ops.localstack.engines import ENGINES, LOCALEMU
 from deltaic_ops.localstack.running import Deployed, Running, announce, born, deployed
 from typer.testing import CliRunner, Result
 
@@ -63,6 +63,12 @@ def test_down_where_nothing_is_up_says_so(tmp_path: Path) -> None:
     assert (tmp_path / "s").stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+def test_what_an_emulator_runs_with_is_listed_in_its_version(engine: engines.Engine) -> None:
+    listed = Path(engines.__file__).with_name(f"{engine.name}.txt").read_text()
+    assert f"\n{engine.name}=={engine.version} " in listed
+
+
 def test_two_commands_do_not_meet(tmp_path: Path) -> None:
     with running.alone(tmp_path / "s"), pytest.raises(Conflict, match="another `deltaic localstack` is at work"):
         running.alone(tmp_path / "s").__enter__()
@@ -71,6 +77,7 @@ def test_two_commands_do_not_meet(tmp_path: Path) -> None:
 def test_what_is_up_is_what_commands_mean_until_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")  # nobody answers at the address below, however often it is asked
     state = tmp_path / "s"
     sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
     try:

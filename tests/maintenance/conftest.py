@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.checkpointing import Checkpointing, Place
+from deltaic.catalog.checkpointing import CheckpointedTable, Checkpointing
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
-from deltaic.storage.credentials import Credentials
+from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import Location, TableLocations
 from deltaic.storage.log_writer import LogWriter
 from deltaic.storage.objects import ObjectTableStore
-from deltaic_checkpoint.rounds import Means, Outcome, Round, go_round
+from deltaic_checkpoint.rounds import Dependencies, Outcome, Round, go_round
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import write_deltalake
 from pipeline.place import BUCKET, CATALOG, TOKENS
@@ -47,9 +47,9 @@ class Tables:
         return Leases(CATALOG, self.dynamo, self.clock)
 
     @property
-    def means(self) -> Means:
+    def dependencies(self) -> Dependencies:
         checkpointing = Checkpointing(CATALOG, self.dynamo, self.clock)
-        return Means(checkpointing, self.leases, self.log, lambda: 900.0, self.clock)
+        return Dependencies(checkpointing, self.leases, self.log, lambda: 900.0, self.clock)
 
     def location(self, name: str) -> str:
         return f"s3://{BUCKET}/{self.folder}/{name}"
@@ -75,7 +75,7 @@ class Tables:
             self.folder, "default", name, self.location(name), checkpoint=checkpoint, storage=storage
         )
 
-    def log(self, place: Place) -> tuple[ObjectTableStore, LogWriter]:
+    def log(self, place: CheckpointedTable) -> tuple[ObjectTableStore, LogWriter]:
         told = self.aws.environment
         keys = Credentials(told["AWS_ACCESS_KEY_ID"], told["AWS_SECRET_ACCESS_KEY"])
         storage = StorageConfig(endpoint=self.aws.endpoint, path_style=True)
@@ -83,7 +83,7 @@ class Tables:
         return ObjectTableStore(locations, storage, lambda: keys), LogWriter(locations, storage, lambda: keys)
 
     def store(self, name: str) -> ObjectTableStore:
-        return self.log(Place(self.location(name), ""))[0]
+        return self.log(CheckpointedTable(self.location(name), ""))[0]
 
     def objects(self, name: str) -> dict[str, str]:
         """Return the names and tags of all objects of a table's log."""
@@ -92,7 +92,7 @@ class Tables:
 
     def go_round(self, **changed: Any) -> Round:
         self.outcomes.clear()
-        return go_round(replace(self.means, **changed), "the tests", self.outcomes.append)
+        return go_round(replace(self.dependencies, **changed), "the tests", self.outcomes.append)
 
     def came_of(self, name: str) -> Outcome:
         (outcome,) = [one for one in self.outcomes if one.location == self.location(name)]

@@ -3,7 +3,7 @@
 import hashlib
 
 import pytest
-from deltaic.partition_filters.policies import policy
+from deltaic.partition_filters.audiences import audience
 from deltaic.partition_filters.properties import value_of
 
 
@@ -31,22 +31,22 @@ def test_a_property_is_a_text_or_a_list(text: str, value: str | tuple[str, ...])
 def test_a_policy_is_the_digest_of_canonical_json() -> None:
     canonical = b'[["region","EU"],["sites",["A","\\u00e9"]]]'
     assert (
-        policy(["sites", "region"], {"region": "EU", "sites": '["\u00e9", "A", "A"]', "other": "x"})
+        audience(["sites", "region"], {"region": "EU", "sites": '["\u00e9", "A", "A"]', "other": "x"})
         == hashlib.sha256(canonical).hexdigest()[:32]
     )
-    assert policy([], {"region": "EU"}) == hashlib.sha256(b"[]").hexdigest()[:32]
+    assert audience([], {"region": "EU"}) == hashlib.sha256(b"[]").hexdigest()[:32]
 
 
 def test_names_may_come_in_any_order_and_twice() -> None:
-    assert policy(["a", "b", "a"], {"a": "1", "b": "2"}) == policy(["b", "a"], {"b": "2", "a": "1", "c": "3"})
+    assert audience(["a", "b", "a"], {"a": "1", "b": "2"}) == audience(["b", "a"], {"b": "2", "a": "1", "c": "3"})
 
 
 def test_other_values_are_other_policies() -> None:
     values = ["EU", "eu", "", '["EU"]', '["EU","US"]', '["EU,US"]', "[EU]"]
-    assert len({policy(["p"], {"p": value}) for value in values}) == len(values)
-    assert policy(["a", "b"], {"a": "x", "b": "y"}) != policy(["a", "b"], {"a": "y", "b": "x"})
+    assert len({audience(["p"], {"p": value}) for value in values}) == len(values)
+    assert audience(["a", "b"], {"a": "x", "b": "y"}) != audience(["a", "b"], {"a": "y", "b": "x"})
 
 
 @pytest.mark.parametrize("properties", [{}, {"a": "1"}, {"a": "1", "b": "[]"}, {"a": "1", "B": "2"}])
 def test_who_lacks_a_property_has_no_policy(properties: dict[str, str]) -> None:
-    assert policy(["a", "b"], properties) is None
+    assert audience(["a", "b"], properties) is None

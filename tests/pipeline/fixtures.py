@@ -13,9 +13,9 @@ from deltaic.catalog import schema
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.local.embedded import EmbeddedAws
-from deltaic_pipeline.access import S3Access
-from deltaic_pipeline.register import Catalog, connect
-from deltaic_pipeline.session import session, stop
+from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.spark.session import session, stop
+from deltaic_pipeline.table.catalog_entry import Catalog, connect
 from pipeline.place import BUCKET, CATALOG, TOKENS, Place
 
 if TYPE_CHECKING:

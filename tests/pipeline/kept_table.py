@@ -15,12 +15,12 @@ from urllib.parse import unquote
 from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import Action, HandmadeLog, add, metadata, protocol, remove
 from deltaic.catalog.items import Table
-from deltaic_pipeline.folder import Stored
-from deltaic_pipeline.maintenance import Job, Means, Retention, vacuum
-from deltaic_pipeline.positions import StreamPosition
-from deltaic_pipeline.readers import Entries
-from deltaic_pipeline.steps import silent
-from deltaic_pipeline.unneeded import Sorted
+from deltaic_pipeline.maintenance.job import Job, Means, Retention, vacuum
+from deltaic_pipeline.maintenance.positions import StreamPosition
+from deltaic_pipeline.maintenance.retention import Entries
+from deltaic_pipeline.maintenance.vacuum import Sorted
+from deltaic_pipeline.spark.progress import silent
+from deltaic_pipeline.table.s3_folder import Stored
 
 DAY = 86_400.0
 LOCATION = "s3://lake/kept"

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from deltaic_pipeline.access import S3Access
+from deltaic_pipeline.spark.access import S3Access
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "very-secret", "AWS_SESSION_TOKEN": "token-1"}
 
@@ -47,7 +47,7 @@ def test_keys_are_not_shown() -> None:
 
 @pytest.mark.parametrize("setting", ["create.performance", "performance.flags", "enableFastS3AListFrom"])
 def test_settings_that_destroy_tables_are_never_made(setting: str) -> None:
-    from deltaic_pipeline import session
+    from deltaic_pipeline.spark import session
 
     made = {**session.EVERYWHERE, **session.LOCAL, **session.TESTS, **S3Access("http://a", "r", "k", "s").hadoop()}
     assert not [name for name in made if setting in name]

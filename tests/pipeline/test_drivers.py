@@ -13,8 +13,8 @@ import pytest
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.local.embedded import free_port
-from deltaic_pipeline.jars import DELTA, S3A, ensure
-from deltaic_pipeline.machine import machine
+from deltaic_pipeline.spark.environment import machine
+from deltaic_pipeline.spark.jars import DELTA, S3A, ensure
 from pipeline.place import BUCKET
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def outcomes(
             LOCATION,
             "--table",
             TABLE,
+            "--create-share",
             "--wait",
             "240",
             "--run-id",
@@ -117,6 +118,7 @@ def test_the_table_is_registered_once(outcomes: list[Outcome], admin: CatalogAdm
 
 def test_each_step_is_shown_with_its_time(outcomes: list[Outcome]) -> None:
     for outcome in outcomes:
-        shown = [line.split("(")[0].rsplit(" ", 1)[0] for line in outcome.shown.splitlines() if line.startswith("ok ")]
-        assert [line.split()[1] for line in shown] == ["Starting", "Taking", "Reading", "Writing", "Registering"]
+        shown = [line for line in outcome.shown.splitlines() if line.startswith("ok ")]
+        steps = ["Starting", "Taking", "Reading", "Writing", "Describing", "Registering"]
+        assert [line.split()[1] for line in shown] == steps
         assert "Traceback" not in outcome.shown

@@ -4,10 +4,11 @@ import os
 import subprocess
 from pathlib import Path
 
+import pyspark
 import pytest
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.java import bundled_runtime, find_java
-from deltaic_pipeline.machine import Machine, machine
+from deltaic_pipeline.spark.environment import Machine, machine
+from deltaic_pipeline.spark.java import FEWEST_CLASSES, Java, begun_with, bundled_runtime, find_java, make_archive
 
 VECTOR = "--add-modules=jdk.incubator.vector"
 
@@ -114,3 +115,41 @@ def test_a_wrong_java_is_named(tmp_path: Path) -> None:
         find_java(here(tmp_path, JAVA_HOME=str(home), PATH=os.fspath(other / "bin")), None)
     assert f"JAVA_HOME has Java 25 ({home}/bin/java); PATH has Java 1.8 ({other}/bin/java)" in refusal.value.message
     assert "\n" not in refusal.value.message
+
+
+def test_the_classes_of_a_job_are_archived_for_the_next_one(tmp_path: Path, wheel: Path) -> None:
+    java = find_java(here(tmp_path), wheel)
+    program, some = java.home / "bin" / "java", next(Path(pyspark.__file__).parent.glob("jars/scala-library-*.jar"))
+    archive = java.archive(tmp_path, [some])
+    listing, option = archive.with_suffix(f".{os.getpid()}"), begun_with(archive)
+    assert option == f"-XX:DumpLoadedClassList={listing}"
+    subprocess.run([program, option, "-cp", some, "-version"], check=True, capture_output=True)
+    few = listing.read_text()
+    assert make_archive(java.home, archive, str(some)) is None, "a job that ended early knows too few classes"
+    assert not listing.exists()
+
+    claim = archive.with_suffix(".making")
+    claim.touch()
+    listing.write_text(few * FEWEST_CLASSES)
+    assert make_archive(java.home, archive, str(some)) is None, "another job makes it already"
+    os.utime(claim, (1, 1))  # and was killed long ago
+
+    listing.write_text("".join(few for _ in range(FEWEST_CLASSES // few.count("\n") + 1)))
+    making = make_archive(java.home, archive, str(some))
+    assert making is not None
+    assert making.wait(120) == 0
+    assert [file.name for file in archive.parent.iterdir()] == [archive.name]
+    assert begun_with(archive) == f"-XX:SharedArchiveFile={archive}"
+    # `-Xshare:on` ends a JVM that cannot use it.
+    used: list[str | Path] = [program, "-Xshare:on", "-XX:+UseSerialGC", begun_with(archive), "-cp", some, "-version"]
+    subprocess.run(used, check=True, capture_output=True)
+
+
+def test_another_java_or_another_jar_has_another_archive(tmp_path: Path) -> None:
+    jar = tmp_path / "a.jar"
+    jar.write_bytes(b"")
+    first = Java(tmp_path, "PATH", "17.0.9").archive(tmp_path, [jar])
+    assert Java(tmp_path, "PATH", "17.0.9").archive(tmp_path, [jar]) == first
+    assert Java(tmp_path, "PATH", "17.0.15").archive(tmp_path, [jar]) != first
+    os.utime(jar, (1, 1))
+    assert Java(tmp_path, "PATH", "17.0.9").archive(tmp_path, [jar]) != first

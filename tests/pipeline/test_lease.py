@@ -12,7 +12,7 @@ from deltaic.catalog.leases import Leases
 from deltaic.errors import Conflict, Unavailable
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_pipeline.failures import LeaseLost
-from deltaic_pipeline.lease import hold, holder_name
+from deltaic_pipeline.table.lease import acquire, holder_name
 
 LOCATION = "s3://lake/patients"
 SHORT = timedelta(seconds=0.9)
@@ -36,6 +36,7 @@ class Unreachable:
     def __init__(self, inner: Leases) -> None:
         self.acquire = inner.acquire
         self.release = inner.release
+        self.require_free = inner.require_free
         self._inner = inner
         self.failing = False
 
@@ -47,14 +48,14 @@ class Unreachable:
 
 def test_a_second_writer_is_refused_and_told_by_whom(leases: Leases) -> None:
     holder = holder_name("first")
-    with hold(leases, LOCATION, holder), pytest.raises(Conflict) as refusal, hold(leases, LOCATION, "second"):
+    with acquire(leases, LOCATION, holder), pytest.raises(Conflict) as refusal, acquire(leases, LOCATION, "second"):
         pytest.fail("two writers hold one lease")
     assert holder in refusal.value.message
     assert LOCATION in refusal.value.message
 
 
 def test_another_spelling_of_the_location_is_the_same_table(leases: Leases) -> None:
-    with hold(leases, LOCATION, "first"), pytest.raises(Conflict), hold(leases, "s3a://lake/patients/", "second"):
+    with acquire(leases, LOCATION, "first"), pytest.raises(Conflict), acquire(leases, "s3a://lake/patients/", "second"):
         pytest.fail("two writers hold one lease")
 
 
@@ -64,7 +65,7 @@ def test_a_second_writer_waits_until_the_first_is_done(leases: Leases) -> None:
     taken = threading.Event()
 
     def first() -> None:
-        with hold(leases, LOCATION, "first"):
+        with acquire(leases, LOCATION, "first"):
             taken.set()
             time.sleep(0.5)
             order.append("first done")
@@ -72,7 +73,7 @@ def test_a_second_writer_waits_until_the_first_is_done(leases: Leases) -> None:
     thread = threading.Thread(target=first)
     thread.start()
     taken.wait(5)
-    with hold(leases, LOCATION, "second", wait=timedelta(seconds=20), waiting=waited.append):
+    with acquire(leases, LOCATION, "second", wait=timedelta(seconds=20), waiting=waited.append):
         order.append("second in")
     thread.join()
     assert order == ["first done", "second in"]
@@ -82,16 +83,16 @@ def test_a_second_writer_waits_until_the_first_is_done(leases: Leases) -> None:
 def test_the_lease_of_a_dead_writer_passes_on_when_its_time_is_over(leases: Leases) -> None:
     leases.acquire(LOCATION, "dead", SHORT)
     began = time.monotonic()
-    with hold(leases, LOCATION, "next", wait=timedelta(seconds=20)):
+    with acquire(leases, LOCATION, "next", wait=timedelta(seconds=20)):
         assert time.monotonic() - began > 0.5
 
 
 def test_a_lease_is_renewed_for_as_long_as_the_job_runs(leases: Leases) -> None:
-    with hold(leases, LOCATION, "long", ttl=SHORT) as held:
+    with acquire(leases, LOCATION, "long", ttl=SHORT) as lease:
         time.sleep(2 * SHORT.total_seconds())
         with pytest.raises(Conflict):
             leases.acquire(LOCATION, "other", SHORT)
-        held.confirm()
+        lease.confirm()
     leases.acquire(LOCATION, "other", SHORT)
     leases.release(LOCATION, "other")
 
@@ -100,24 +101,24 @@ def test_a_lease_that_cannot_be_renewed_stops_the_job_before_another_can_have_it
     unreachable = Unreachable(leases)
     ttl = timedelta(seconds=3)
     stopped = threading.Event()
-    with hold(unreachable, LOCATION, "cut off", ttl=ttl) as held:
-        held.on_loss(stopped.set)
+    with acquire(unreachable, LOCATION, "cut off", ttl=ttl) as lease:
+        lease.on_loss(stopped.set)
         unreachable.failing = True
         assert stopped.wait(10)
         with pytest.raises(Conflict, match="cut off"):  # nobody else can write yet
             leases.acquire(LOCATION, "eager", ttl)
         with pytest.raises(LeaseLost, match="could not be renewed in time"):
-            held.confirm()
+            lease.confirm()
 
 
 def test_a_stolen_lease_stops_the_job_and_acknowledges_nothing(leases: Leases) -> None:
     stopped = threading.Event()
-    with hold(leases, LOCATION, "robbed", ttl=timedelta(seconds=3)) as held:
-        held.on_loss(stopped.set)
+    with acquire(leases, LOCATION, "robbed", ttl=timedelta(seconds=3)) as lease:
+        lease.on_loss(stopped.set)
         leases.release(LOCATION, "robbed")
         leases.acquire(LOCATION, "thief", timedelta(seconds=30))
         with pytest.raises(LeaseLost, match="thief"):
-            held.confirm()
+            lease.confirm()
         assert stopped.is_set()
     with pytest.raises(Conflict, match="thief"):  # letting go did not take it from the new holder
         leases.acquire(LOCATION, "other", SHORT)
@@ -125,10 +126,10 @@ def test_a_stolen_lease_stops_the_job_and_acknowledges_nothing(leases: Leases) -
 
 
 def test_an_action_given_after_the_loss_is_called_at_once(leases: Leases) -> None:
-    with hold(leases, LOCATION, "late") as held:
+    with acquire(leases, LOCATION, "late") as lease:
         leases.release(LOCATION, "late")
         with pytest.raises(LeaseLost):
-            held.confirm()
+            lease.confirm()
         called: list[bool] = []
-        held.on_loss(lambda: called.append(True))
+        lease.on_loss(lambda: called.append(True))
         assert called == [True]

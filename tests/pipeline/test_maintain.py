@@ -24,14 +24,14 @@ from deltaic.delta.log import DeltaLog
 from deltaic.delta.paths import LAST_CHECKPOINT, LOG, SIDECARS
 from deltaic.errors import Conflict
 from deltaic_ops.local.embedded import EmbeddedAws
-from deltaic_pipeline.access import S3Access
-from deltaic_pipeline.folder import S3Folder
-from deltaic_pipeline.maintenance import Job, Means, Summary, maintain, plan
-from deltaic_pipeline.positions import StreamPosition
-from deltaic_pipeline.readers import entries_of
-from deltaic_pipeline.register import Catalog
-from deltaic_pipeline.steps import Step, silent
-from deltaic_pipeline.tending import optimize
+from deltaic_pipeline.maintenance.job import Job, Means, Summary, maintain, plan
+from deltaic_pipeline.maintenance.optimize import optimize
+from deltaic_pipeline.maintenance.positions import StreamPosition
+from deltaic_pipeline.maintenance.retention import entries_of
+from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.spark.progress import Step, silent
+from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.table.s3_folder import S3Folder
 from pipeline.place import BUCKET, CATALOG, Place
 
 if TYPE_CHECKING:

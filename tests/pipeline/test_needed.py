@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from delta_tables.handmade import State, add, protocol
 from deltaic.catalog.admin import CatalogAdmin
-from deltaic.delta.intervals import said, written
+from deltaic.delta.property_intervals import format_interval, parse_interval
 from deltaic.errors import DeltaicError, InvalidParameter
-from deltaic_pipeline.access import S3Access
 from deltaic_pipeline.failures import LeaseLost, PipelineError
-from deltaic_pipeline.maintenance import Job, plan
-from deltaic_pipeline.positions import position
-from deltaic_pipeline.readers import Reader, entries_of
-from deltaic_pipeline.tending import protection
+from deltaic_pipeline.maintenance.job import Job, plan
+from deltaic_pipeline.maintenance.optimize import protection
+from deltaic_pipeline.maintenance.positions import position
+from deltaic_pipeline.maintenance.retention import Reader, entries_of
+from deltaic_pipeline.spark.access import S3Access
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws import tries
@@ -326,13 +326,13 @@ def test_commits_are_kept_for_their_readers(
     ],
 )
 def test_intervals_are_read_as_delta_reads_them(text: str | None, meant: timedelta) -> None:
-    assert said(text, timedelta(days=5)) == meant
-    assert said(written(meant), timedelta(0)) >= meant
+    assert parse_interval(text, timedelta(days=5)) == meant
+    assert parse_interval(format_interval(meant), timedelta(0)) >= meant
 
 
 def test_an_interval_that_is_none_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="interval 7 days"):
-        said("seven days", timedelta(0))
+        parse_interval("seven days", timedelta(0))
 
 
 def test_a_table_is_found_in_the_whole_catalog(admin: CatalogAdmin) -> None:

@@ -22,11 +22,11 @@ from deltaic.delta.segment import find_segment
 from deltaic.delta.snapshot import Snapshot
 from deltaic.partition_filters import evaluate, parse
 from deltaic.pruning import file_filter, predicate_of
-from deltaic.sharing.sight import Sight
+from deltaic.sharing.table_visibility import TableVisibility
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.sorted_checkpoint.making import NotSorted, Sorted, sort_checkpoint
-from deltaic_pipeline.sorted_checkpoint.order import Key
-from deltaic_pipeline.sorted_checkpoint.sidecars import Layout, statistics
+from deltaic_pipeline.maintenance.sorted_checkpoint.making import NotSorted, Sorted, sort_checkpoint
+from deltaic_pipeline.maintenance.sorted_checkpoint.order import Key
+from deltaic_pipeline.maintenance.sorted_checkpoint.sidecars import Layout, statistics
 from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -246,17 +246,17 @@ def test_a_query_gets_the_same_files_of_both(tmp_path: Path, hint: str, options:
 def test_who_sees_some_partitions_sees_the_same_of_both(
     tmp_path: Path, text: str, sidecars: int, hint: str | None
 ) -> None:
-    def narrowed(snapshot: Snapshot) -> tuple[Any, list[Action], list[Action]]:
-        sight = Sight(snapshot.metadata, evaluate([parse(text)], {}, snapshot.metadata))
+    def row_filtered(snapshot: Snapshot) -> tuple[Any, list[Action], list[Action]]:
+        visibility = TableVisibility(snapshot.metadata, evaluate([parse(text)], {}, snapshot.metadata))
         asked = None if hint is None else file_filter(predicate_of([hint], None), snapshot.metadata)
-        files, all_files = (list(found_files(snapshot.files(sight.narrowing(one)))) for one in (asked, None))
-        return sight.totals(snapshot), files, all_files
+        files, all_files = (list(found_files(snapshot.files(visibility.row_filter(one)))) for one in (asked, None))
+        return visibility.totals(snapshot), files, all_files
 
     table(tmp_path)
-    expected = narrowed(DeltaLog(FolderStore(tmp_path)).snapshot())
+    expected = row_filtered(DeltaLog(FolderStore(tmp_path)).snapshot())
     sort(tmp_path, layout=MANY)
     store = FolderStore(tmp_path)
-    found = narrowed(DeltaLog(store, SnapshotCache(1 << 20), "t").snapshot())
+    found = row_filtered(DeltaLog(store, SnapshotCache(1 << 20), "t").snapshot())
     assert found == expected
     totals, files, all_files = found
     assert totals == (len(all_files), sum(one["size"] for one in all_files))

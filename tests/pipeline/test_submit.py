@@ -3,6 +3,9 @@
 import importlib.util
 import io
 import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -10,10 +13,12 @@ from typing import Any
 import boto3
 import pytest
 from botocore.response import StreamingBody
-from botocore.stub import Stubber
+from botocore.stub import ANY, Stubber
 from deltaic.errors import InvalidParameter, NotFound
+from deltaic_ops.cli.jobs import request
 from deltaic_pipeline import entry
 from deltaic_pipeline.arguments import job_of, parser
+from deploy.emr import violations
 
 APP = Path(__file__).parents[2] / "functions" / "pipeline" / "submit" / "app.py"
 EVENT: dict[str, Any] = {
@@ -36,12 +41,53 @@ ENVIRONMENT = {
     "SIGNING_ROLE_ARN": "arn:aws:iam::123456789012:role/signing",
     "URL_TTL_SECONDS": "3600",
 }
-JOB = "arn:aws:emr-serverless:eu-west-1:123456789012:/applications/00abc123/jobruns/job-1"
 PACKAGE = "s3://code/jobs/c0ffee"
+TOKEN = sha256(b"run patients 2026-11-22T06:00:00Z").hexdigest()
 
 
 def client(service: Any) -> Any:
     return boto3.client(service, region_name="eu-west-1", aws_access_key_id="AKIDEXAMPLE", aws_secret_access_key="x")
+
+
+def started(job_run_id: str) -> dict[str, Any]:
+    """Return what StartJobRun answers."""
+    arn = f"arn:aws:emr-serverless:eu-west-1:123456789012:/applications/00abc123/jobruns/{job_run_id}"
+    return {"applicationId": "00abc123", "jobRunId": job_run_id, "arn": arn}
+
+
+def known(job_run_id: str, state: str) -> dict[str, Any]:
+    """Return what GetJobRun answers."""
+    at = datetime(2026, 11, 22, 6, tzinfo=UTC)
+    run = {
+        **started(job_run_id),
+        "createdBy": "arn:aws:iam::123456789012:role/submit",
+        "createdAt": at,
+        "updatedAt": at,
+        "executionRole": ENVIRONMENT["JOB_ROLE_ARN"],
+        "state": state,
+        "stateDetails": "told by EMR",
+        "releaseLabel": "emr-spark-8.1.0",
+        "jobDriver": {"sparkSubmit": {"entryPoint": f"{PACKAGE}/job.py"}},
+    }
+    return {"jobRun": run}
+
+
+def told_of(app: ModuleType, states: Sequence[str]) -> dict[str, str]:
+    """Start the event's job where EMR has had a job run in each of these states, and expect it to look at all."""
+    emr, request, token = client("emr-serverless"), app.JobRequest.model_validate(EVENT), ""
+    with Stubber(emr) as stub:
+        for number, state in enumerate(states, 1):
+            token = sha256(f"{request.title} after job-{number - 1}".encode()).hexdigest() if token else TOKEN
+            named = {"applicationId": "00abc123", "jobRunId": f"job-{number}"}
+            rest = dict.fromkeys(("name", "executionRoleArn", "jobDriver", "configurationOverrides"), ANY)
+            rest |= dict.fromkeys(("executionTimeoutMinutes", "retryPolicy"), ANY)
+            asked = {"applicationId": "00abc123", "clientToken": token, **rest}
+            stub.add_response("start_job_run", started(f"job-{number}"), asked)
+            stub.add_response("get_job_run", known(f"job-{number}", state), named)
+        try:
+            return dict(app.start(emr, app.JobSettings.model_validate(ENVIRONMENT), PACKAGE, request))
+        finally:
+            stub.assert_no_pending_responses()
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +115,12 @@ def test_an_event_becomes_exactly_this_request(app: ModuleType) -> None:
                 "entryPoint": f"{PACKAGE}/job.py",
                 "entryPointArguments": ["run", *EVENT["arguments"], "--run-id=2026-11-22T06:00:00Z"],
                 "sparkSubmitParameters": (
-                    "--conf spark.log.level=ERROR "
+                    "--conf spark.log.level=OFF "
                     "--conf spark.driver.memory=8g "
                     "--conf spark.jars=/usr/share/aws/delta/lib/delta-spark.jar,"
                     "/usr/share/aws/delta/lib/delta-storage.jar,"
                     f"{PACKAGE}/spark-avro.jar,s3://code/drivers/postgresql/9f.jar "
+                    "--conf spark.sql.catalogImplementation=in-memory "
                     f"--conf spark.archives={PACKAGE}/environment.tar.gz#environment "
                     "--conf spark.emr-serverless.driverEnv.CATALOG_TABLE=catalog "
                     "--conf spark.emr-serverless.driverEnv.TOKENS_TABLE=tokens "
@@ -99,12 +146,47 @@ def test_an_event_becomes_exactly_this_request(app: ModuleType) -> None:
         "executionTimeoutMinutes": 120,
         "retryPolicy": {"maxAttempts": 2},
     }
-    answer = {"applicationId": "00abc123", "jobRunId": "job-1", "arn": JOB}
+    assert violations(expected) == []
     with Stubber(emr) as stub:
-        stub.add_response("start_job_run", answer, expected)
-        started = app.start(emr, app.JobSettings.model_validate(ENVIRONMENT), PACKAGE, request)
+        stub.add_response("start_job_run", started("job-1"), expected)
+        stub.add_response("get_job_run", known("job-1", "SUBMITTED"))
+        ids = app.start(emr, app.JobSettings.model_validate(ENVIRONMENT), PACKAGE, request)
         stub.assert_no_pending_responses()
-    assert started == {"applicationId": "00abc123", "jobRunId": "job-1", "runId": "2026-11-22T06:00:00Z"}
+    assert ids == {"applicationId": "00abc123", "jobRunId": "job-1", "runId": "2026-11-22T06:00:00Z"}
+
+
+@pytest.mark.parametrize("state", ["SUBMITTED", "RUNNING", "CANCELLING", "SUCCESS"])
+def test_a_run_id_gives_back_its_job_run_while_that_has_not_died(app: ModuleType, state: str) -> None:
+    assert told_of(app, [state])["jobRunId"] == "job-1"
+
+
+@pytest.mark.parametrize("dead", [["FAILED"], ["CANCELLED"], ["FAILED", "CANCELLED", "FAILED"]])
+def test_a_run_id_whose_job_runs_died_goes_on_in_the_next_one(app: ModuleType, dead: list[str]) -> None:
+    ids = told_of(app, [*dead, "PENDING"])
+    assert (ids["jobRunId"], ids["runId"]) == (f"job-{len(dead) + 1}", "2026-11-22T06:00:00Z")
+
+
+def test_a_run_id_that_died_too_often_is_refused_with_the_last_job_run(app: ModuleType) -> None:
+    with pytest.raises(InvalidParameter, match=f"deltaic pipeline logs job-{app.MOST_DEATHS}`"):
+        told_of(app, ["FAILED"] * app.MOST_DEATHS)
+
+
+def test_a_stream_has_no_time_limit_and_a_batch_has_the_one_that_was_given(app: ModuleType) -> None:
+    batch = app.JobRequest.model_validate({**EVENT, "timeoutMinutes": 300})
+    assert batch.patience == {"executionTimeoutMinutes": 300, "retryPolicy": {"maxAttempts": 2}}
+    stream = app.JobRequest.model_validate({**EVENT, "streaming": True}).patience
+    assert (stream["mode"], stream["executionTimeoutMinutes"]) == ("STREAMING", 0)
+    told = {"applicationId": "00abc123", "clientToken": "t", "executionRoleArn": ENVIRONMENT["JOB_ROLE_ARN"], **stream}
+    assert violations(told) == []
+
+
+def test_what_the_command_line_asks_for_is_understood(app: ModuleType) -> None:
+    asked = request("run", "patients", ["--json"], run_id="r", memory="8g", jars=["s3://code/a.jar"], minutes=300)
+    told = app.JobRequest.model_validate(asked)
+    assert (told.timeout_minutes, told.jars, told.streaming) == (300, ["s3://code/a.jar"], False)
+    assert told.spark == {"spark.driver.memory": "8g", "spark.executor.memory": "8g"}
+    assert app.JobRequest.model_validate(request("run", "doses", [], run_id="r", follows=True)).streaming
+    assert app.JobRequest.model_validate(request("run", "doses", [], run_id="r")).timeout_minutes == 120
 
 
 def test_two_datasets_of_one_time_are_two_jobs(app: ModuleType) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltaic_pipeline.access_logs import fetches, lines_of, requests, understood
+from deltaic_pipeline.usage_log.access_logs import fetches, lines_of, requests, understood
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,6 +84,10 @@ CASES = [
     pytest.param({"uri": '"GET /k?x="-"200 HTTP/1.1"'}, {"bytes_sent": 3081, "status": 206}, id="a target with quotes"),
     pytest.param({"acl": "- us-east-1 a-field-of-tomorrow"}, {"bytes_sent": 3081}, id="more fields"),
     pytest.param({"agent": '"Spark 4.1 (delta)"'}, {"user_agent": "Spark 4.1 (delta)"}, id="agent"),
+    *(
+        pytest.param({"agent": f'"a{end}b"'}, {"bytes_sent": 3081, "user_agent": f"a{end}b"}, id=ascii(end))
+        for end in ("\x85", "\u2028", "\u2029", "\x0b", "\x0c", "\x1c", "\x1e")
+    ),
 ]
 
 
@@ -103,6 +107,32 @@ def test_a_line_of_the_access_log_is_understood(read: dict[str, dict[str, Any]],
     row = read[f"R{number}"]
     assert {name: row[name] for name in expected} == expected
     assert "ab12" not in str(row)
+
+
+FORGED = "\x01".join(["o", "lake", "22/Nov/2026:07:58:18 +0000", *"aaaaaaaaa", "200", "-", *"99999", " "])
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        pytest.param({"agent": '"a\x01b"'}, id="in the agent"),
+        pytest.param({"key": "a\x01b"}, id="in the key"),
+        pytest.param({"owner": f"{FORGED}", "time": "[yesterday]"}, id="fields in front"),
+        pytest.param({"agent": f'"\r{FORGED}"'}, id="behind a carriage return"),
+    ],
+)
+def test_a_line_that_holds_the_mark_between_fields_is_malformed(
+    spark: "SparkSession", tmp_path: Path, forged: dict[str, str]
+) -> None:
+    (tmp_path / "log").write_text(f"{line(**forged)}\r\n{line()}\r\n", newline="")
+    found = lines_of(fetches(spark, [str(tmp_path)]))
+    assert (found.understood, found.malformed) == (1, 1)
+
+
+def test_a_carriage_return_begins_no_line(spark: "SparkSession", tmp_path: Path) -> None:
+    told = f'"a\r{line(id="FORGED")}"'
+    (tmp_path / "log").write_text(line(agent=told) + "\n", newline="")
+    assert [row["id"].split("/")[1] for row in fetches(spark, [str(tmp_path)]).collect()] == ["3E57427F3EXAMPLE"]
 
 
 def test_lines_that_cannot_be_read_are_counted_with_their_file(spark: "SparkSession", tmp_path: Path) -> None:

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.items import Variant, View
+from deltaic.catalog.items import View, ViewPartition
 from deltaic.errors import Conflict, InvalidParameter, NotFound
-from deltaic.partition_filters.policies import policy
+from deltaic.partition_filters.audiences import audience
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.lease import hold
-from deltaic_pipeline.register import Catalog
-from deltaic_pipeline.view_job import begin, definition_of, due
+from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.table.lease import acquire
+from deltaic_pipeline.view_refresh.catalog import begin, definition_of, due
 from deltaic_pipeline.view_refresh.refreshing import refresh
 from deltaic_pipeline.views import Outcome, refresh_view, refresh_views
 from pipeline.place import Place
@@ -58,12 +58,12 @@ class Kept:
 
     def variants(self) -> dict[str, int]:
         """Return the version from which on each site's rows are there."""
-        found: list[Variant] = self.admin.views.variants.list(self.share, self.view.table_id)
+        found: list[ViewPartition] = self.admin.views.partitions.list(self.share, self.view.table_id)
         return {str(each.values["site"]): each.since_version for each in found}
 
     def rows(self, site: str) -> list[int]:
         table = self.spark.read.format("delta").load(self.location)
-        named = policy(["site"], {"site": site})
+        named = audience(["site"], {"site": site})
         return sorted(row["id"] for row in table.where(f"_deltaic_policy = '{named}'").select("id").collect())
 
     @property
@@ -166,5 +166,5 @@ def test_views_are_refreshed_whatever_fails_beside_them(kept: Kept) -> None:
     assert "nothing" in failed.last_refresh["failure"]
     assert (failed.refreshed_at, due(kept.admin, failed)[:5]) == (None, "never")
     where = kept.admin.views.table(kept.view).location
-    with hold(kept.catalog.leases, where, "somebody else"), pytest.raises(Conflict, match="somebody else"):
+    with acquire(kept.catalog.leases, where, "somebody else"), pytest.raises(Conflict, match="somebody else"):
         refresh_views(kept.spark, [kept.view], kept.admin, kept.catalog, "r", tell=lambda *_: None)

@@ -22,9 +22,9 @@ from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.resources import DATA_BUCKET, PARAMETERS, connect, prepare
 from deltaic_ops.local.stack import gateway_over
 from deltaic_ops.profile import profile
-from deltaic_pipeline.register import Catalog, TableName
-from deltaic_pipeline.register import connect as connect_catalog
-from deltaic_pipeline.steps import silent
+from deltaic_pipeline.spark.progress import silent
+from deltaic_pipeline.table.catalog_entry import Catalog, TableName
+from deltaic_pipeline.table.catalog_entry import connect as connect_catalog
 from deltaic_pipeline.usage import Job, Known, Summary, collect, known
 from pipeline.counting import Counted, counting
 
@@ -178,7 +178,9 @@ def usage(spark: "SparkSession", story: Story, tmp_path_factory: pytest.TempPath
     first = run(spark, story, story.job(target, "one", [early]))
     unexplained = rows_of(spark, target, FETCHED)
     name = TableName("audit", "usage", "accesses")
-    second = run(spark, story, story.job(target, "two", [early, story.requests, story.requests], name=name))
+    second = run(
+        spark, story, story.job(target, "two", [early, story.requests, story.requests], name=name, create_share=True)
+    )
     return Collected(target, early, first, unexplained, second)
 
 

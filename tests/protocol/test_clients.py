@@ -1,7 +1,7 @@
-"""Only clients whose public source shows it are believed to follow pages unasked, or to read no statistics."""
+"""Only clients whose public source shows it are believed to follow pages, read no statistics, lack delta format."""
 
 import pytest
-from deltaic.protocol.clients import follows_pages, reads_statistics
+from deltaic.protocol.clients import follows_pages, lacks_delta_format, reads_statistics
 
 REST = "QueryId-0a1b2c3d  Hadoop/3.4.2 Linux/6.1 OpenJDK_64-Bit_Server_VM/17.0.9 java/17.0.9 scala/2.13.16"
 
@@ -65,3 +65,21 @@ def test_the_python_client_reads_no_statistics(version: str) -> None:
 )
 def test_everybody_else_may_read_statistics(agent: str) -> None:
     assert reads_statistics(agent)
+
+
+@pytest.mark.parametrize(
+    ("agent", "lacks"),
+    [
+        pytest.param("Delta-Sharing-Python/0.5.4 pandas/1.5.3", True, id="parquet only"),
+        pytest.param("Delta-Sharing-Python/1.0.5 pandas/2.2.3", True, id="the last of parquet only"),
+        pytest.param("Delta-Sharing-Python/1.2.0 pandas/2.2.3", True, id="parquet only for changes"),
+        pytest.param("Delta-Sharing-Python/1.3.0 pandas/2.2.3", False, id="the first with both for changes"),
+        pytest.param("Delta-Sharing-Python/1.10.0 pandas/2.2.3", False, id="a later one"),
+        pytest.param("Delta-Sharing-Python/<unknown>", False, id="unknown"),
+        pytest.param(f"Delta-Sharing-Spark/1.0.5 Spark/3.5.0 {REST}", False, id="Spark"),
+        pytest.param("", False, id="nothing"),
+    ],
+)
+def test_the_python_client_asks_for_delta_format_of_changes_from_1_3_on(agent: str, lacks: bool) -> None:
+    """`use_delta_format` of `load_table_changes_as_pandas`: github.com/delta-io/delta-sharing, v1.3.0."""
+    assert lacks_delta_format(agent) is lacks

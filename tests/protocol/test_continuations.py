@@ -17,7 +17,7 @@ from deltaic.protocol.continuations import (
     seal_page_token,
     seal_refresh_token,
 )
-from deltaic.protocol.tokens import TokenSigner
+from deltaic.protocol.sealed_tokens import TokenSigner
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace

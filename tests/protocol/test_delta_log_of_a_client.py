@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from deltaic.protocol import lines
-from deltaic.protocol.lines import FileAction, TableMetadata
+from deltaic.protocol.lines import FileAction, WireMetadata
 from deltalake import DeltaTable
 
-TABLE = TableMetadata(
+TABLE = WireMetadata(
     id="f8d5c169-3d01-4ca3-ad9e-7dc3355aedb2",
     schema_string='{"type":"struct","fields":[{"name":"day","type":"date","nullable":true,"metadata":{}}]}',
     partition_columns=["day"],

@@ -1,6 +1,7 @@
 """Proves the JSON bodies of listings, shares and errors."""
 
 import json
+from typing import Any
 
 from deltaic import errors
 from deltaic.protocol import json_bodies
@@ -25,17 +26,21 @@ def test_the_last_page_has_no_token_and_an_empty_one_no_items() -> None:
 
 
 def test_table_credentials_are_those_of_one_cloud_on_one_line() -> None:
-    body = json_bodies.table_credentials(
-        "s3://bucket/t\u00e4ble",
-        access_key_id="ASIA",
-        secret_access_key="s",
-        session_token="t",
-        expires_at_ms=1_700_000,
-    )
+    known: dict[str, Any] = {
+        "access_key_id": "ASIA",
+        "secret_access_key": "s",
+        "session_token": "t",
+        "expires_at_ms": 1_700_000,
+        "region": "eu-west-1",
+    }
+    body = json_bodies.table_credentials("s3://bucket/t\u00e4ble", **known)
     assert body == (
         b'{"credentials":{"location":"s3://bucket/t\\u00e4ble","awsTempCredentials":'
-        b'{"accessKeyId":"ASIA","secretAccessKey":"s","sessionToken":"t"},"expirationTime":1700000}}'
+        b'{"accessKeyId":"ASIA","secretAccessKey":"s","sessionToken":"t"},"expirationTime":1700000,'
+        b'"region":"eu-west-1"}}'
     )
+    body = json_bodies.table_credentials("s3://bucket/t", **known, endpoint="http://minio:9000")
+    assert json.loads(body)["credentials"]["endpoint"] == "http://minio:9000"
 
 
 def test_a_share_with_all_its_fields() -> None:

@@ -8,7 +8,7 @@ import pytest
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import ResponseFormat
 from deltaic.protocol.delta_lines import READER_PROPERTIES
-from deltaic.protocol.lines import EndStreamAction, FileAction, TableMetadata, WireDeletionVector
+from deltaic.protocol.lines import EndStreamAction, FileAction, WireDeletionVector, WireMetadata
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ SCHEMA = (
     '{"type":"struct","fields":[{"name":"eventTime","type":"timestamp","nullable":true,"metadata":{}},'
     '{"name":"date","type":"date","nullable":true,"metadata":{}}]}'
 )
-TABLE = TableMetadata(
+TABLE = WireMetadata(
     id="f8d5c169-3d01-4ca3-ad9e-7dc3355aedb2",
     schema_string=SCHEMA,
     partition_columns=["date"],

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from deltaic.errors import DeltaicError, InvalidParameter, MalformedRequest
-from deltaic.protocol import tokens
+from deltaic.protocol import sealed_tokens
 from deltaic.protocol.gates import TableGate
 from deltaic.protocol.parameters import from_query_string
 from deltaic.protocol.requests import (
@@ -116,7 +116,7 @@ def test_metadata_gates_versions_and_timestamps_and_nothing_else() -> None:
         with pytest.raises(InvalidParameter, match=re.escape(NO_HISTORY)):
             MetadataRequest.parse(query).check_gate(PRIVATE)
         MetadataRequest.parse(query).check_gate(SHARED)
-    with pytest.raises(InvalidParameter, match=r"^Invalid startingTimestamp: '2021-01-01'"):
+    with pytest.raises(InvalidParameter, match=r"^Invalid timestamp: '2021-01-01'"):
         MetadataRequest.parse({"timestamp": "2021-01-01"}).instant()
     assert MetadataRequest.parse({"version": str(2**63 - 1)}).version == 2**63 - 1
 
@@ -171,7 +171,7 @@ def _refusal(read: Callable[[Any], object], given: object) -> type[DeltaicError]
 
 def _all_of_a_query(content: bytes) -> None:
     request = QueryRequest.parse(content)
-    tokens.checksum(request.fingerprint)
+    sealed_tokens.checksum(request.fingerprint)
     request.check_gate(SHARED)
     request.instant()
     if request.is_range:
@@ -189,7 +189,7 @@ def test_no_body_raises_anything_outside_the_error_tree(content: bytes) -> None:
 def test_no_query_string_raises_anything_outside_the_error_tree(query: dict[str, str]) -> None:
     def changes(query: dict[str, str]) -> None:
         request = ChangesRequest.parse(query)
-        tokens.checksum(request.fingerprint)
+        sealed_tokens.checksum(request.fingerprint)
         request.span()
 
     def metadata(query: dict[str, str]) -> None:

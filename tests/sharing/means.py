@@ -16,17 +16,18 @@ from deltaic.delta.log import DeltaLog
 from deltaic.protocol.capabilities import Capabilities
 from deltaic.protocol.continuations import PageClaims, open_page_token
 from deltaic.protocol.gates import TableGate
-from deltaic.protocol.requests import QueryRequest
-from deltaic.protocol.tokens import TokenSigner
-from deltaic.sharing.access import Access
+from deltaic.protocol.requests import ChangesRequest, QueryRequest
+from deltaic.protocol.sealed_tokens import TokenSigner
 from deltaic.sharing.answer import Answer, ResponseOptions
+from deltaic.sharing.audit_record import AuditRecord
 from deltaic.sharing.caller import Caller
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.memory import Memory
-from deltaic.sharing.ranges import Range
+from deltaic.sharing.ranges import RangeRequest, VersionRange, Versions
 from deltaic.sharing.rights import ALL as ALL_RIGHTS
 from deltaic.sharing.rights import Rights
 from deltaic.sharing.snapshot_query import SnapshotQuery
+from deltaic.sharing.visible_changes import ChangeFeed, DataChanges
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
 from deltaic.storage.sessions import SigningSessions
@@ -58,7 +59,7 @@ def sharing(**changed: Any) -> Sharing:
     return replace(made, **changed)
 
 
-def shared_table(start_version: int = 0, rights: Rights = ALL_RIGHTS) -> SharedTable:
+def shared_table(start_version: int = 0, rights: Rights = ALL_RIGHTS, *, is_view: bool = False) -> SharedTable:
     entry = Table(
         name="t",
         schema_name="d",
@@ -67,6 +68,7 @@ def shared_table(start_version: int = 0, rights: Rights = ALL_RIGHTS) -> SharedT
         share_id="share-1",
         location="s3://lake/t",
         history=True,
+        view_properties=("p",) if is_view else None,
         created_at=datetime(2026, 1, 1, tzinfo=UTC),
     )
     locations = TableLocations.parse(entry.location, ())
@@ -85,37 +87,30 @@ class Feed:
     """The first version that is shared."""
     rights: Rights = ALL_RIGHTS
     historical_metadata: bool = False
+    is_view: bool = False
 
     def __post_init__(self) -> None:
         """Start with nothing read."""
         self.store = FolderStore(self.root)
         self.log = DeltaLog(self.store, SnapshotCache(1 << 28), "t")
         self.sharing = sharing()
-        self.access = Access()
+        self.access = AuditRecord()
         """What the last answer told the access log."""
 
     def answer(self, first: int, last: int, page: PageClaims | None = None, *, feed: bool = True) -> Answer:
-        table = shared_table(self.start_version, self.rights)
+        table = shared_table(self.start_version, self.rights, is_view=self.is_view)
         options = ResponseOptions(Capabilities.parse(self.capabilities), None)
-        self.access = table.caller.access
-        asked = Range(
-            sharing=self.sharing,
-            table=table,
-            options=options,
+        self.access = table.caller.audit
+        parameters = ChangesRequest.parse({} if self.max_files is None else {"maxFiles": str(self.max_files)})
+        return VersionRange(
+            request=RangeRequest(self.sharing, table, options, parameters, "changes"),
+            page=page,
             log=self.log,
             head=self.log.snapshot(last),
-            binding=options.binding(table, "changes", {}),
-            first=first,
-            last=last,
-            latest=last,
-            page=page,
-            max_files=self.max_files,
-            feed=feed,
+            versions=Versions(first, last, last),
+            kind=ChangeFeed if feed else DataChanges,
             historical_metadata=self.historical_metadata,
-            historical_protocol=False,
-            ends=self.max_files is not None,
-        )
-        return asked.answer()
+        ).answer()
 
     def query(self, **body: Any) -> Answer:
         """Ask for a snapshot."""
@@ -131,5 +126,6 @@ def lines(answer: Answer) -> list[dict[str, Any]]:
 def opened(feed: Feed, found: list[dict[str, Any]]) -> PageClaims | None:
     """Return what the last line's page token holds; None where there is no next page."""
     token = found[-1]["endStreamAction"].get("nextPageToken")
-    binding = ResponseOptions(Capabilities.parse(feed.capabilities), None).binding(shared_table(), "changes", {})
+    options, parameters = ResponseOptions(Capabilities.parse(feed.capabilities), None), ChangesRequest.parse({})
+    binding = options.binding(shared_table(), "changes", parameters.fingerprint)
     return open_page_token(feed.sharing.signer, token, binding, now=feed.sharing.clock()) if token else None

@@ -12,15 +12,15 @@ from deltaic.delta.snapshot import Snapshot
 from deltaic.protocol.capabilities import ResponseFormat
 from deltaic.pruning.skipper import Skipper
 from deltaic.pruning.sql_hints import parse_sql
-from deltaic.sharing.access import Tally
+from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.lines.line_cache import LineCache
 from deltaic.sharing.lines.prepared import Prepared
 from deltaic.sharing.lines.rendering import FileStyle, render, render_kept
 from deltaic.sharing.page import Page
-from deltaic.storage.credentials import Credentials
+from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
-from deltaic.storage.urls import TableUrls
+from deltaic.storage.table_urls import TableUrls
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from laws import tries
@@ -81,16 +81,18 @@ def lines(
     known = kept.of(("t", response_format), snapshot) if kept is not None else None
     style = FileStyle(response_format, response_format)
     if known is not None and keeps is None and max_files is None:
-        tally, blocks = Tally(), known.whole()
+        metrics, blocks = ResponseMetrics(), known.whole()
         if blocks is not None:
-            found = list(render_kept(blocks, urls(), style, tally))
+            found = list(render_kept(blocks, urls(), style, metrics))
         else:
-            found = [chunk for batch in snapshot.scan() for chunk in render(batch, urls(), style, tally, known)]
+            found = [chunk for batch in snapshot.scan() for chunk in render(batch, urls(), style, metrics, known)]
             known.keep_whole()
-        assert (tally.files or 0, tally.bytes) == snapshot.totals()
+        assert (metrics.files or 0, metrics.bytes) == snapshot.totals()
         return b"".join(found).splitlines()
     page = Page(snapshot.scan(keeps, batch_rows=7), limit=None, max_files=max_files)
-    return b"".join(chunk for batch in page for chunk in render(batch, urls(), style, Tally(), known)).splitlines()
+    return b"".join(
+        chunk for batch in page for chunk in render(batch, urls(), style, ResponseMetrics(), known)
+    ).splitlines()
 
 
 def known_whole(kept: LineCache, snapshot: Snapshot, response_format: ResponseFormat) -> list[Prepared] | None:
@@ -121,7 +123,7 @@ def test_a_version_that_was_answered_in_whole_is_known_without_its_log(root: Pat
     found = lines(snapshot, "delta", None, None, kept=kept)
     blocks = known_whole(kept, snapshot, "delta")
     assert blocks is not None
-    assert b"".join(render_kept(blocks, urls(), FileStyle("delta", "delta"), Tally())).splitlines() == found
+    assert b"".join(render_kept(blocks, urls(), FileStyle("delta", "delta"), ResponseMetrics())).splitlines() == found
     assert known_whole(kept, snapshot, "parquet") is None
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from delta_tables.handmade import HandmadeLog, add, metadata, protocol, remove, vector
 from deltaic.errors import InvalidParameter, TableUnreadable, Unavailable, UnsupportedOperation
-from deltaic.protocol.tokens import TokenSigner
+from deltaic.protocol.sealed_tokens import TokenSigner
 from deltaic.storage.sessions import SigningSessions
 from sharing.means import ALL, Feed, Keys, lines, opened, sharing
 

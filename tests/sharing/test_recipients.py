@@ -11,13 +11,13 @@ from delta_tables.handmade import HandmadeLog, add, metadata, protocol, vector
 from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.log import DeltaLog
 from deltaic.protocol.capabilities import ResponseFormat
-from deltaic.sharing.access import Tally
+from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.lines.line_cache import LineCache
 from deltaic.sharing.lines.rendering import FileStyle, render
-from deltaic.storage.credentials import Credentials
+from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
-from deltaic.storage.urls import TableUrls
+from deltaic.storage.table_urls import TableUrls
 
 FILES = 1500
 NAMES = [f"reader{number}" for number in range(8)]
@@ -52,7 +52,7 @@ def test_eight_recipients_at_once_get_each_their_own_urls(tmp_path: Path, respon
         assert lines is not None
         style = FileStyle(response_format, response_format)
         return b"".join(
-            chunk for batch in snapshot.scan() for chunk in render(batch, urls(name), style, Tally(), lines)
+            chunk for batch in snapshot.scan() for chunk in render(batch, urls(name), style, ResponseMetrics(), lines)
         )
 
     alone = {name: ask(name) for name in NAMES}

@@ -12,12 +12,12 @@ from contract.logs import z85
 from deltaic.delta.scan.file_batches import FILE_SCHEMA, FileBatch, Position
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
-from deltaic.sharing.access import Tally
+from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.lines.rendering import CHUNK_LINES, FileStyle, render
-from deltaic.storage.credentials import Credentials
+from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
-from deltaic.storage.urls import TableUrls
+from deltaic.storage.table_urls import TableUrls
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from laws import tries
@@ -148,14 +148,14 @@ def plainly(row: Row, style: FileStyle) -> bytes:
 
 
 def check(batch: FileBatch, rows: list[Row], style: FileStyle) -> None:
-    tally = Tally()
-    chunks = list(render(batch, urls(), style, tally))
+    metrics = ResponseMetrics()
+    chunks = list(render(batch, urls(), style, metrics))
     assert all(chunk.isascii() and chunk.endswith(b"\n") for chunk in chunks)
     assert all(chunk.count(b"\n") <= CHUNK_LINES for chunk in chunks)
     found = b"".join(chunks).splitlines()
     assert found == b"".join(chunks).split(b"\n")[:-1]
     vectors = [row["deletionVector"] for row in rows if row.get("deletionVector") and style.response_format == "delta"]
-    assert (tally.files or 0, tally.bytes, tally.deletion_vectors) == (
+    assert (metrics.files or 0, metrics.bytes, metrics.deletion_vectors) == (
         len(rows),
         sum(row["size"] for row in rows),
         sum(vector_path(vector) is not None for vector in vectors),
@@ -207,19 +207,21 @@ def test_large_batches_leave_in_chunks_and_in_order(response_format: ResponseFor
     ]
     style = FileStyle(response_format, response_format)
     check(batch_of(rows), rows, style)
-    counts = [chunk.count(b"\n") for chunk in render(batch_of(rows), urls(), style, Tally())]
+    counts = [chunk.count(b"\n") for chunk in render(batch_of(rows), urls(), style, ResponseMetrics())]
     assert counts == [CHUNK_LINES] * 5 + [3]
 
 
 def test_statistics_are_left_out_where_nobody_reads_them() -> None:
-    (chunk,) = render(batch_of([PLAIN]), urls(), FileStyle("parquet", "parquet"), Tally())
-    (short,) = render(batch_of([PLAIN]), urls(), FileStyle("parquet", "parquet", statistics=False), Tally())
+    (chunk,) = render(batch_of([PLAIN]), urls(), FileStyle("parquet", "parquet"), ResponseMetrics())
+    (short,) = render(batch_of([PLAIN]), urls(), FileStyle("parquet", "parquet", statistics=False), ResponseMetrics())
     line = json.loads(chunk)
     assert line["file"].pop("stats") == PLAIN["stats"]
     assert json.loads(short) == line
 
 
 def test_the_urls_of_all_lines_end_together() -> None:
-    line = json.loads(next(iter(render(batch_of([PLAIN]), urls(), FileStyle("parquet", "parquet"), Tally()))))["file"]
+    line = json.loads(
+        next(iter(render(batch_of([PLAIN]), urls(), FileStyle("parquet", "parquet"), ResponseMetrics())))
+    )["file"]
     assert line["expirationTimestamp"] == int((NOW + timedelta(hours=1)).timestamp() * 1000)
     assert line["url"].startswith("http://127.0.0.1:9000/lake/folder/table/date%3D2021-04-28/part-00000.parquet?X-Amz-")

@@ -19,8 +19,8 @@ from deltaic.errors import InvalidParameter
 from deltaic.http.request import Request
 from deltaic.http.response import Stream
 from deltaic.protocol.requests import QueryRequest
-from deltaic.sharing.access import Tally
 from deltaic.sharing.answer import AskedHeaders
+from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.snapshot_query import SnapshotQuery
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,7 +39,7 @@ class Page:
 
     lines: list[bytes]
     wire_bytes: int
-    tally: Tally
+    metrics: ResponseMetrics
 
     @property
     def files(self) -> list[bytes]:
@@ -67,7 +67,7 @@ class Server:
         table = shared_table()
 
         def use_case(request: Request) -> Stream:
-            headers = AskedHeaders(self.capabilities, None, request.outflow if follows else None)
+            headers = AskedHeaders(self.capabilities, None, request.page_budget if follows else None)
             query = QueryRequest.parse(json.dumps(body).encode())
             answer = SnapshotQuery(self.means, table, query, headers.options(), self.log).answer()
             return Stream({}, answer.chunks, answer.failed, answer.weight)
@@ -78,7 +78,7 @@ class Server:
         assert (error, sent[0]["status"]) == (None, 200), body_of(sent)
         wire = body_of(sent)
         text = gzip.decompress(wire) if packed else wire
-        return Page(text.splitlines(), len(wire), table.caller.access.tally)
+        return Page(text.splitlines(), len(wire), table.caller.audit.metrics)
 
     def pages(self, body: Mapping[str, Any], *, packed: bool, page_bytes: int = PAGE_BYTES) -> list[Page]:
         """Ask as Spark's connector does: follow-ups have `maxFiles` and the token, and not the key."""
@@ -152,16 +152,16 @@ def test_pages_join_to_the_whole_and_each_fits(
     assert all(page.end is not None for page in pages) or by_partition
     for page in pages:
         assert page.wire_bytes <= PAGE_BYTES or len(page.files) == 1 or by_partition
-        assert page.tally == told(page)
+        assert page.metrics == told(page)
 
 
-def told(page: Page) -> Tally:
+def told(page: Page) -> ResponseMetrics:
     """Count what stands in an answer."""
     adds = [json.loads(line)["file"] for line in page.files]
     adds = [add["deltaSingleAction"]["add"] if "deltaSingleAction" in add else add for add in adds]
     vectors = [add for add in adds if add.get("deletionVector", {}).get("storageType") == "p"]
     size = sum(add["size"] for add in adds)
-    return Tally(len(adds), size, len(vectors), other_lines=len(page.lines) - len(adds))
+    return ResponseMetrics(len(adds), size, len(vectors), other_lines=len(page.lines) - len(adds))
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +182,7 @@ def test_pages_use_the_room_that_they_have(large: Path, *, packed: bool, known: 
     page_bytes = 400_000 if packed else 100_000
     pages = server.pages(SPARK, packed=packed, page_bytes=page_bytes)
     assert [line for page in pages for line in page.files] == whole.files
-    assert [page.tally for page in pages] == [told(page) for page in pages]
+    assert [page.metrics for page in pages] == [told(page) for page in pages]
     assert len(pages) > 1
     # Gzipped, what the compressor holds back at the end counts unpacked: up to a quarter of a million bytes.
     least = page_bytes * (0.5 if packed else 0.9)

@@ -8,10 +8,10 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from delta_tables.handmade import HandmadeLog, add, metadata, protocol, remove, vector
+from delta_tables.handmade import HandmadeLog, add, metadata, protocol, remove
 from deltaic.http.compression import gzip_chunks
-from deltaic.sharing.outflow import Outflow
-from deltaic.sharing.weight import estimate, weight_of
+from deltaic.sharing.page_budget import PageBudget
+from deltaic.sharing.weight import weight_of
 from sharing.means import ALL, Feed, shared_table
 
 FILES = 800
@@ -50,7 +50,7 @@ STATISTICS: dict[str, Callable[[int], str | None]] = {
 
 
 def packed(chunks: list[bytes]) -> int:
-    return sum(map(len, gzip_chunks(chunks, lambda _: b"", Outflow())))
+    return sum(map(len, gzip_chunks(chunks, lambda _: b"", PageBudget())))
 
 
 def table(
@@ -77,84 +77,6 @@ def test_files_take_what_they_are_said_to_take(
         chunks = list(feed.query().chunks)
         assert 0.35 * packed(chunks) < told.gzipped < packed(chunks)
         assert told.plain < sum(map(len, chunks))
-
-
-def mixed(root: Path, kinds: list[Callable[[int], str | None]], **options: Any) -> Feed:
-    """Write a checkpoint whose row groups have statistics of these kinds."""
-    log = HandmadeLog(root)
-    log.commit(protocol(), metadata())
-    for kind in kinds:
-        log.commit(*(add(uuids(0), stats=kind(number)) for number in range(FILES)))
-    log.classic(len(kinds), row_group=FILES, **options)
-    return Feed(root)
-
-
-@pytest.mark.parametrize("rest", STATISTICS, ids=STATISTICS)
-@pytest.mark.parametrize("first", ["none", "doubles", "words"])
-def test_an_estimate_never_exceeds_what_leaves_and_is_near_it(tmp_path: Path, first: str, rest: str) -> None:
-    """Whatever lies behind the lines that it is made of; the fastest coder needs half as much again."""
-    feed = mixed(tmp_path, [STATISTICS[first], STATISTICS[rest], STATISTICS[rest]])
-    chunks = list(feed.query().chunks)
-    sample = b"".join(chunks[1:]).splitlines(keepends=True)[:320]
-    told = estimate(feed.log.snapshot().packed_groups(), sample, feed.sharing.urls(shared_table()))
-    assert told.gzipped < packed(chunks)
-    assert told.plain < sum(map(len, chunks))
-    if first == rest:
-        assert told.gzipped > 0.6 * packed(chunks)
-        assert told.plain > 0.9 * sum(map(len, chunks))
-
-
-@pytest.mark.parametrize("rest", ["none", "the same for all", "words"])
-def test_nor_does_one_whose_first_lines_are_the_heaviest_of_their_row_group(tmp_path: Path, rest: str) -> None:
-    log = HandmadeLog(tmp_path)
-    log.commit(protocol(), metadata())
-    kinds = [STATISTICS["doubles"]] * 320 + [STATISTICS[rest]] * 4000
-    log.commit(*(add(uuids(0), stats=kind(number)) for number, kind in enumerate(kinds)))
-    log.classic(1, row_group=len(kinds))
-    feed = Feed(tmp_path)
-    chunks = list(feed.query().chunks)
-    sample = b"".join(chunks[1:]).splitlines(keepends=True)[:320]
-    told = estimate(feed.log.snapshot().packed_groups(), sample, feed.sharing.urls(shared_table()))
-    assert 0 < told.gzipped < packed(chunks)
-    assert told.plain < sum(map(len, chunks))
-
-
-def test_lines_with_deletion_vectors_say_nothing_of_others(tmp_path: Path) -> None:
-    log = HandmadeLog(tmp_path)
-    log.commit(protocol(3, 7, "deletionVectors"), metadata())
-    log.commit(
-        *(
-            add(
-                uuids(0),
-                stats=STATISTICS["doubles"](n),
-                vector=vector(random.randbytes(10).hex(), 1) if n < 320 else None,
-            )
-            for n in range(1000)
-        )
-    )
-    log.classic(1, row_group=1000)
-    feed = Feed(tmp_path)
-    feed.capabilities = ALL.replace("parquet,", "")
-    chunks = list(feed.query().chunks)
-    lines = b"".join(chunks[1:]).splitlines(keepends=True)
-    groups, urls = feed.log.snapshot().packed_groups(), feed.sharing.urls(shared_table())
-    assert estimate(groups, lines[:320], urls) == (0, 0)
-    assert 0 < estimate(groups, lines[200:600], urls).gzipped < packed(chunks)
-
-
-def test_parts_that_nobody_has_opened_count_by_their_size(tmp_path: Path) -> None:
-    log = HandmadeLog(tmp_path)
-    log.commit(protocol(), metadata())
-    log.commit(*(add(uuids(0), stats=STATISTICS["doubles"](number)) for number in range(4 * FILES)))
-    log.multipart(1, 4, row_group=FILES)
-    log.checksum(1)
-    feed = Feed(tmp_path)
-    chunks = list(feed.query().chunks)
-    sample = b"".join(chunks[1:]).splitlines(keepends=True)[:320]
-    fresh = Feed(tmp_path).log.snapshot()
-    told = estimate(fresh.packed_groups(), sample, feed.sharing.urls(shared_table()))
-    assert 0.7 * packed(chunks) < told.gzipped < packed(chunks)
-    assert estimate(fresh.packed_groups(), sample, feed.sharing.urls(shared_table()), gone=4 * FILES) == (0, 0)
 
 
 def test_a_range_takes_what_it_is_said_to_take(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from botocore.credentials import Credentials as TheirCredentials
 from botocore.exceptions import ClientError, HTTPClientError
 from botocore.parsers import ResponseParserError
 from deltaic.storage.aws_client import CATALOG, AwsClient
-from deltaic.storage.credentials import Credentials
+from deltaic.storage.aws_credentials import Credentials
 from deltaic_ops.local.embedded import EmbeddedAws, free_port
 from served import served
 
@@ -36,7 +36,7 @@ class Aws:
     endpoint: str = ""
 
     def client(self, service: str = "dynamodb") -> AwsClient:
-        return AwsClient(service, "eu-west-1", self.endpoint, patience=CATALOG, credentials=lambda: KEYS)
+        return AwsClient(service, "eu-west-1", self.endpoint, timeouts=CATALOG, credentials=lambda: KEYS)
 
 
 @contextmanager
@@ -124,7 +124,7 @@ def test_the_embedded_aws_answers_both_clients_alike(embedded_aws: EmbeddedAws, 
         "dynamodb",
         aws_session.region_name,
         embedded_aws.endpoint,
-        patience=CATALOG,
+        timeouts=CATALOG,
         credentials=lambda: Credentials(keys.access_key, keys.secret_key, keys.token or ""),
     )
     put: Any = {"Put": {"TableName": "both", "Item": {"pk": {"S": "ä"}, "n": {"N": "7"}}}}
@@ -209,7 +209,7 @@ def test_half_an_answer_is_none(service: str, body: bytes, headers: dict[str, st
 
 
 def test_nobody_there_is_said() -> None:
-    client = AwsClient("dynamodb", "x", f"http://127.0.0.1:{free_port()}", patience=CATALOG, credentials=lambda: KEYS)
+    client = AwsClient("dynamodb", "x", f"http://127.0.0.1:{free_port()}", timeouts=CATALOG, credentials=lambda: KEYS)
     with pytest.raises(HTTPClientError):
         client.get_item(TableName="t", Key={})
 
@@ -249,11 +249,11 @@ def test_threads_share_a_client() -> None:
 )
 def test_endpoints_are_those_of_botocore(service: str, region: str, host: str) -> None:
     theirs = boto3.Session(region_name=region).client(service)  # type: ignore[call-overload]
-    ours = AwsClient(service, region, patience=CATALOG, credentials=lambda: KEYS)
+    ours = AwsClient(service, region, timeouts=CATALOG, credentials=lambda: KEYS)
     assert f"https://{ours.host}" == theirs.meta.endpoint_url == f"https://{host}"
 
 
 def test_what_no_function_asks_for_is_no_operation() -> None:
-    client = AwsClient("sts", "x", patience=CATALOG, credentials=lambda: KEYS)
+    client = AwsClient("sts", "x", timeouts=CATALOG, credentials=lambda: KEYS)
     with pytest.raises(AttributeError, match="get_caller_identity"):
         client.get_caller_identity()

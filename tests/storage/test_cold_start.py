@@ -12,7 +12,7 @@ from datetime import timedelta
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
 from deltaic.storage.sessions import SigningSessions
-from deltaic.storage.urls import TableUrls
+from deltaic.storage.table_urls import TableUrls
 credentials = SigningSessions().credentials("alice", StorageConfig())
 locations = TableLocations.parse("s3://bucket/table")
 assert "X-Amz-Signature" in TableUrls(locations, StorageConfig(), credentials, ttl=timedelta(hours=1)).url("x")

@@ -2,7 +2,7 @@
 
 import pytest
 from deltaic.errors import TableUnreadable, UnsupportedOperation
-from deltaic.storage.credentials import Credentials
+from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.locations import TableLocations
 from deltaic.storage.log_writer import LogWriter
 from storage.stores import Store

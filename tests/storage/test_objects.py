@@ -11,12 +11,12 @@ from urllib.parse import parse_qsl, urlsplit
 import obstore
 import pytest
 from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unavailable
+from deltaic.storage.aws_credentials import Credentials
+from deltaic.storage.byte_ranges import NEAR
 from deltaic.storage.connections import connection
-from deltaic.storage.credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig, origin
 from deltaic.storage.locations import TableLocations
 from deltaic.storage.objects import ObjectTableStore
-from deltaic.storage.ranges import NEAR
 from storage.stores import Store
 
 ROOTS = {

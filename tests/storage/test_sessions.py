@@ -10,11 +10,11 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unavailable, UnsupportedOperation
-from deltaic.storage.credentials import Credentials
+from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
 from deltaic.storage.sessions import SigningSessions, session_name, tag_value
-from deltaic.storage.urls import TableUrls
+from deltaic.storage.table_urls import TableUrls
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from storage.answers import HALVES, answering
@@ -198,7 +198,7 @@ def test_our_session_is_never_used_for_somebody_elses_store(sessions: SigningSes
     for ask in (
         lambda: sessions.credentials("alice", foreign),
         lambda: sessions.reader(foreign),
-        lambda: sessions.narrowed("alice", foreign, "{}"),
+        lambda: sessions.scoped_down("alice", foreign, "{}"),
     ):
         with pytest.raises(TableUnreadable, match="no keys"):
             ask()
@@ -232,16 +232,16 @@ def test_a_storage_keeps_its_reader(sessions: SigningSessions) -> None:
 
 def test_static_keys_cannot_be_narrowed(sessions: SigningSessions, clock: Clock, sts: Sts) -> None:
     with pytest.raises(UnsupportedOperation, match="role"):
-        sessions.narrowed("alice", StorageConfig(secret="x"), "{}")
+        sessions.scoped_down("alice", StorageConfig(secret="x"), "{}")
     with pytest.raises(UnsupportedOperation, match="role"):
-        SigningSessions(clock=clock, client=sts).narrowed("alice", AWS, "{}")
+        SigningSessions(clock=clock, client=sts).scoped_down("alice", AWS, "{}")
     assert not sts.asked
 
 
 def test_a_storage_with_keys_and_a_role_is_narrowed_by_its_role(sessions: SigningSessions, sts: Sts) -> None:
     own = "arn:aws:iam::000000000000:role/own"
     storage = StorageConfig(endpoint="https://store.example.com", secret="x", role_arn=own)
-    assert sessions.narrowed("alice", storage, "{}").access_key_id == "key-1"
+    assert sessions.scoped_down("alice", storage, "{}").access_key_id == "key-1"
     [asked] = sts.asked
     assert (asked["RoleArn"], asked["Policy"]) == (own, "{}")
 
@@ -249,7 +249,7 @@ def test_a_storage_with_keys_and_a_role_is_narrowed_by_its_role(sessions: Signin
 def test_what_sts_cannot_pack_is_refused_with_the_remedy(sessions: SigningSessions, sts: Sts) -> None:
     sts.fails = client_error("PackedPolicyTooLarge")
     with pytest.raises(UnsupportedOperation, match=r"too long .* pre-signed URLs"):
-        sessions.narrowed("alice", AWS, "{}")
+        sessions.scoped_down("alice", AWS, "{}")
 
 
 @settings(deadline=None)

@@ -11,7 +11,7 @@ import botocore.session
 import pytest
 from botocore.config import Config
 from deltaic.errors import Unavailable
-from deltaic.storage.credentials import Credentials
+from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig, origin
 from deltaic.storage.locations import Location, encode_key
 from deltaic.storage.signing import UrlSigner

@@ -10,7 +10,7 @@ from deltaic.catalog.dynamo import Dynamo, client_config
 from deltaic.catalog.tokens import TokenStore
 from deltaic.errors import DeltaicError, Unavailable
 from deltaic.storage.aws_client import ATTEMPTS, CATALOG, CONTROL, LONGEST_PAUSE_SECONDS, catalog_client
-from deltaic.storage.credentials import Credentials
+from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
 from deltaic.storage.objects import ObjectTableStore
@@ -81,6 +81,6 @@ def ended(call: Callable[[], object]) -> tuple[DeltaicError, float]:
 def test_attempts_and_pauses_together_fit_into_the_function(service: str) -> None:
     """By the clients' own figures, for one that neither connects nor answers."""
     shared, authorizer = limits()
-    patience, limit = (CATALOG, authorizer) if service == "dynamodb" else (CONTROL, shared)
-    attempts = ATTEMPTS * (patience.connect + patience.read) + (ATTEMPTS - 1) * LONGEST_PAUSE_SECONDS
+    timeouts, limit = (CATALOG, authorizer) if service == "dynamodb" else (CONTROL, shared)
+    attempts = ATTEMPTS * (timeouts.connect + timeouts.read) + (ATTEMPTS - 1) * LONGEST_PAUSE_SECONDS
     assert attempts < limit

@@ -96,12 +96,35 @@ def test_the_report_has_the_layers_sizes_as_they_were_measured() -> None:
     assert max(one["bytes"] for one in measured) < LIMIT
 
 
-def test_a_forge_runs_the_release_and_no_code_of_others_but_the_checkout() -> None:
+def test_a_forge_runs_the_release_where_it_may_only_read_and_publishes_where_nothing_of_it_runs() -> None:
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
-    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
-    assert [step["uses"].partition("@")[0] for step in steps if "uses" in step] == ["actions/checkout"]
-    assert ".ci/release" in [step.get("run") for step in steps]
-    assert workflow["permissions"] == {"contents": "write"}
+    build, release_job = workflow["jobs"]["build"], workflow["jobs"]["release"]
+    assert (workflow["permissions"], build["permissions"]) == ({}, {"contents": "read"})
+    assert release_job["permissions"] == {"contents": "write"}
+    steps = [*build["steps"], *release_job["steps"]]
+    assert all(re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", step["uses"]) for step in steps if "uses" in step)
+    assert ".ci/release" in [step.get("run") for step in build["steps"]]
+    [published] = [step["run"] for step in release_job["steps"] if "run" in step]
+    assert published.startswith("gh release create ")
+    assert not [step for step in release_job["steps"] if "checkout" in step.get("uses", "")]
+
+
+def test_whoever_fetches_uv_by_pip_checks_its_hash() -> None:
+    texts = [
+        path.read_text()
+        for folder in (".ci", ".github/workflows")
+        for path in (ROOT / folder).iterdir()
+        if path.is_file()
+    ]
+    fetched = [line for text in texts for line in text.splitlines() if "pip install" in line]
+    assert len(fetched) == 2
+    assert all("--require-hashes" in line for line in fetched)
+    assert re.search(
+        r"^uv==[\d.]+ \\\n    --hash=sha256:[0-9a-f]{64}", (ROOT / ".ci" / "uv.txt").read_text(), re.MULTILINE
+    )
+
+
+def test_the_release_runs_modules_that_are_there() -> None:
     release = ROOT / ".ci" / "release"
     assert release.stat().st_mode & 0o111
     named = re.findall(r"python -m ([\w.]+)", release.read_text())

@@ -67,7 +67,6 @@ def test_a_refresh_that_dies_anywhere_is_repeated_without_a_row_twice(
     with Proxy(embedded_aws.endpoint).open() as proxy:
         hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
         hadoop.set(f"fs.s3a.bucket.{BUCKET}.endpoint", proxy.url)
-        hadoop.set(f"fs.s3a.bucket.{BUCKET}.connection.expect.continue", "false")
         rows = "(1, 'a', 'EU'), (2, 'b', 'US'), (2, 'b', 'US'), (3, 'c', 'AS') AS t(id, name, region)"
         made = f"CREATE TABLE delta.`{source.location}` USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)"
         spark.sql(f"{made} AS SELECT * FROM VALUES {rows}")  # noqa: S608

@@ -29,9 +29,9 @@ from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.resources import DATA_BUCKET, PARAMETERS, connect, prepare
 from deltaic_ops.local.stack import gateway_over
 from deltaic_ops.profile import profile
-from deltaic_pipeline.register import Catalog
-from deltaic_pipeline.register import connect as connect_catalog
-from deltaic_pipeline.view_job import begin, definition_of
+from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.table.catalog_entry import connect as connect_catalog
+from deltaic_pipeline.view_refresh.catalog import begin, definition_of
 from deltaic_pipeline.view_refresh.refreshing import refresh
 from deltaic_pipeline.view_refresh.sql import read_sql
 from deltaic_pipeline.views import refresh_view

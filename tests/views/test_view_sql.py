@@ -61,6 +61,7 @@ def test_properties_and_other_tables_are_told_once() -> None:
         "SELECT CASE WHEN r = current_recipient('r') THEN e ELSE '*' END AS e FROM source AS s",
         "SELECT transform(xs, x -> x + 1) AS xs, m['k'] AS k FROM source",
         "FROM source SELECT a",
+        "SELECT a FROM source WHERE d > TIMESTAMP'epoch' AND day = 'todays' AND b <> 'not now'",
     ],
 )
 def test_columns_and_a_where_stand_alone(text: str) -> None:
@@ -90,6 +91,11 @@ def test_columns_and_a_where_stand_alone(text: str) -> None:
         ("SELECT a FROM source WHERE d > current_date", "time", True),
         ("SELECT a FROM source WHERE d > now() - INTERVAL 1 DAY", "time", True),
         ("SELECT a FROM source WHERE d = DATE'today'", "time", True),
+        ("SELECT a FROM source WHERE d = TIMESTAMP'today UTC'", "time", True),
+        ("SELECT a FROM source WHERE d < timestamp_ntz ' ToMorrow  Europe/Berlin'", "time", True),
+        ("SELECT a FROM source WHERE d > CAST('yesterday+01:00' AS TIMESTAMP)", "time", True),
+        (r"SELECT a FROM source WHERE d = TIMESTAMP'\u0074oday'", "time", True),
+        (r"SELECT a FROM source WHERE d = TIMESTAMP'\164oday UTC'", "time", True),
     ],
 )
 def test_everything_else_is_computed_in_full_and_says_why(text: str, why: str, one_pass: bool) -> None:

@@ -1,6 +1,6 @@
 """POST .../tables/{table}/queries/{queryId}: what a query that was submitted before answers, with signed URLs."""
 
 from deltaic.http.edge import streamed
-from deltaic.http.tables import get_query
+from deltaic.http.table_endpoints import get_query
 
 handler = streamed("get_query", get_query)

@@ -1,6 +1,6 @@
 """GET /shares/{share}: one share granted to the recipient."""
 
 from deltaic.http.edge import buffered
-from deltaic.http.listings import get_share
+from deltaic.http.listing_endpoints import get_share
 
 handler = buffered("get_share", get_share)

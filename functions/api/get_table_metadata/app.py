@@ -1,6 +1,6 @@
 """GET .../tables/{table}/metadata: the protocol and metaData lines."""
 
 from deltaic.http.edge import buffered
-from deltaic.http.tables import get_table_metadata
+from deltaic.http.table_endpoints import get_table_metadata
 
 handler = buffered("get_table_metadata", get_table_metadata)

@@ -1,6 +1,6 @@
 """GET .../tables/{table}/version and the deprecated HEAD .../tables/{table}: the version as a header."""
 
 from deltaic.http.edge import buffered
-from deltaic.http.tables import get_table_version
+from deltaic.http.table_endpoints import get_table_version
 
 handler = buffered("get_table_version", get_table_version)

@@ -1,6 +1,6 @@
 """POST .../tables/{table}/query: the files that answer a query, with signed URLs."""
 
 from deltaic.http.edge import streamed
-from deltaic.http.tables import query_table
+from deltaic.http.table_endpoints import query_table
 
 handler = streamed("query_table", query_table)

@@ -63,13 +63,13 @@ def __getattr__(name: str) -> Callable[..., Any]:
     options = _OPTIONS.get(name)
     values = function.arity
 
-    def call(*arguments: Any, **said: Any) -> Any:
+    def call(*arguments: Any, **named: Any) -> Any:
         if options is None:
-            if said:
-                raise TypeError(f"{name} takes no options until _OPTIONS names them: {', '.join(said)}")
+            if named:
+                raise TypeError(f"{name} takes no options until _OPTIONS names them: {', '.join(named)}")
             return function.call(arguments)
         more = arguments[values:]
-        return function.call(arguments[:values], options(*more, **said) if more or said else None)
+        return function.call(arguments[:values], options(*more, **named) if more or named else None)
 
     globals()[name] = call
     return call

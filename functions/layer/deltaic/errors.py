@@ -5,6 +5,7 @@
     ├── MalformedRequest       400  MALFORMED_REQUEST         it cannot be read, or asks for what the log lacks
     ├── UnsupportedOperation   400  UNSUPPORTED_OPERATION     not with this table; the message has the remedy
     ├── TableUnreadable        400  RESOURCE_DOES_NOT_EXIST   log or files are broken or gone: the provider acts
+    │   └── TableRefused       400  RESOURCE_DOES_NOT_EXIST   the storage refuses its reader
     ├── Unauthenticated        401  UNAUTHENTICATED           no valid bearer token
     ├── PermissionDenied       403  PERMISSION_DENIED         known, but not allowed
     ├── NotFound               404  RESOURCE_DOES_NOT_EXIST   absent or not granted, which look alike
@@ -61,6 +62,10 @@ class TableUnreadable(DeltaicError):
 
     status = 400
     code = "RESOURCE_DOES_NOT_EXIST"
+
+
+class TableRefused(TableUnreadable):
+    """The store, or who gives credentials for it, refuses whoever reads the table."""
 
 
 class Unauthenticated(DeltaicError):

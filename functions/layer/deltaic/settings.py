@@ -44,7 +44,7 @@ class Settings(msgspec.Struct, frozen=True):
     page_bytes: int = FREE_BURST_BYTES - FREE_BURST_BYTES // 20
     """The most bytes of such a page, as it leaves: what Lambda sends at once, less a margin; 0: no such pages."""
 
-    unread_statistics: _Switch = "enabled"
+    unread_statistics: _Switch = "disabled"
     """Whether clients that are known never to read the statistics of files are sent them (decision 95)."""
 
     region: str = "us-east-1"
@@ -57,30 +57,30 @@ class Settings(msgspec.Struct, frozen=True):
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> "Settings":
         """Read the variables; raises ValueError, naming the variable, for a value that cannot be used."""
-        unsaid = cls()
-        ttl = _number(environment, "URL_TTL_SECONDS", unsaid.url_ttl_seconds)
+        default = cls()
+        ttl = _number(environment, "URL_TTL_SECONDS", default.url_ttl_seconds)
         if ttl not in _TTL_SECONDS:
             raise ValueError(f"URL_TTL_SECONDS is {ttl}: say {_TTL_SECONDS.start} to {_TTL_SECONDS.stop - 1}")
-        limit = _number(environment, "STREAM_LIMIT_BYTES", unsaid.stream_limit_bytes)
+        limit = _number(environment, "STREAM_LIMIT_BYTES", default.stream_limit_bytes)
         if limit and limit < _LEAST_LIMIT:
             raise ValueError(f"STREAM_LIMIT_BYTES is {limit}: say 0 for none, or at least {_LEAST_LIMIT}")
-        page_bytes = _number(environment, "PAGE_BYTES", unsaid.page_bytes)
+        page_bytes = _number(environment, "PAGE_BYTES", default.page_bytes)
         if page_bytes and page_bytes < _LEAST_PAGE:
             raise ValueError(f"PAGE_BYTES is {page_bytes}: say 0 for no pages, or at least {_LEAST_PAGE}")
         return cls(
-            catalog_table=environment.get("CATALOG_TABLE", unsaid.catalog_table),
-            tokens_table=environment.get("TOKENS_TABLE", unsaid.tokens_table),
-            token_key_secret=environment.get("TOKEN_KEY_SECRET", unsaid.token_key_secret),
-            signing_role_arn=environment.get("SIGNING_ROLE_ARN", unsaid.signing_role_arn),
+            catalog_table=environment.get("CATALOG_TABLE", default.catalog_table),
+            tokens_table=environment.get("TOKENS_TABLE", default.tokens_table),
+            token_key_secret=environment.get("TOKEN_KEY_SECRET", default.token_key_secret),
+            signing_role_arn=environment.get("SIGNING_ROLE_ARN", default.signing_role_arn),
             url_ttl_seconds=ttl,
-            response_streaming=_switch(environment, "RESPONSE_STREAMING", unsaid.response_streaming),
+            response_streaming=_switch(environment, "RESPONSE_STREAMING", default.response_streaming),
             stream_limit_bytes=limit,
-            server_pages=_switch(environment, "SERVER_PAGES", unsaid.server_pages),
+            server_pages=_switch(environment, "SERVER_PAGES", default.server_pages),
             page_bytes=page_bytes,
-            unread_statistics=_switch(environment, "UNREAD_STATISTICS", unsaid.unread_statistics),
-            region=environment.get("AWS_REGION", unsaid.region),
-            endpoint_url=environment.get("AWS_ENDPOINT_URL", unsaid.endpoint_url),
-            memory_mb=_number(environment, "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", unsaid.memory_mb),
+            unread_statistics=_switch(environment, "UNREAD_STATISTICS", default.unread_statistics),
+            region=environment.get("AWS_REGION", default.region),
+            endpoint_url=environment.get("AWS_ENDPOINT_URL", default.endpoint_url),
+            memory_mb=_number(environment, "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", default.memory_mb),
         )
 
     @property
@@ -89,17 +89,17 @@ class Settings(msgspec.Struct, frozen=True):
         return timedelta(seconds=self.url_ttl_seconds)
 
 
-def _switch(environment: Mapping[str, str], name: str, unsaid: _Switch) -> _Switch:
-    said = environment.get(name, unsaid)
-    if said not in get_args(_Switch):
-        raise ValueError(f"{name} is {said!r}: say {' or '.join(get_args(_Switch))}")
-    return cast("_Switch", said)
+def _switch(environment: Mapping[str, str], name: str, default: _Switch) -> _Switch:
+    value = environment.get(name, default)
+    if value not in get_args(_Switch):
+        raise ValueError(f"{name} is {value!r}: say {' or '.join(get_args(_Switch))}")
+    return cast("_Switch", value)
 
 
-def _number(environment: Mapping[str, str], name: str, unsaid: int) -> int:
+def _number(environment: Mapping[str, str], name: str, default: int) -> int:
     text = environment.get(name, "")
     if not text:
-        return unsaid
+        return default
     try:
         return int(text)
     except ValueError:

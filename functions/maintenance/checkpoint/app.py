@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
-from deltaic.catalog.checkpointing import Checkpointing, Place
+from deltaic.catalog.checkpointing import CheckpointedTable, Checkpointing
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.errors import DeltaicError
@@ -16,7 +16,7 @@ from deltaic.storage.locations import Location, TableLocations
 from deltaic.storage.log_writer import LogWriter
 from deltaic.storage.objects import ObjectTableStore
 from deltaic.storage.sessions import SigningSessions
-from deltaic_checkpoint.rounds import Means, Outcome, go_round
+from deltaic_checkpoint.rounds import Dependencies, Outcome, go_round
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ARG001 -- a schedule says nothing
@@ -26,16 +26,16 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ARG
     sessions = SigningSessions(region=config.region, endpoint=config.endpoint_url)
     home = StorageConfig(region=config.region, endpoint=config.endpoint_url, path_style=bool(config.endpoint_url))
 
-    def log(place: Place) -> tuple[ObjectTableStore, LogWriter]:
+    def log(place: CheckpointedTable) -> tuple[ObjectTableStore, LogWriter]:
         storage = storage_config(checkpointing.storage(place.storage)) if place.storage else home
         where = (TableLocations(Location.parse(place.location)), storage, sessions.reader(storage))
         return ObjectTableStore(*where), LogWriter(*where)
 
     began = time.perf_counter()
-    means = Means(
+    dependencies = Dependencies(
         checkpointing, Leases(config.catalog_table, dynamo), log, lambda: context.get_remaining_time_in_millis() / 1000
     )
-    done = go_round(means, f"the checkpoint function (request {context.aws_request_id})", _report)
+    done = go_round(dependencies, f"the checkpoint function (request {context.aws_request_id})", _report)
     summary = {**done.summary(), "seconds": round(time.perf_counter() - began, 1)}
     logger().info("checkpoints", extra={"requestId": context.aws_request_id, **summary})
     metrics = EphemeralMetrics(namespace=NAMESPACE)

@@ -1,1 +1,1 @@
-"""The Spark jobs: publish, narrow and maintain what is shared."""
+"""The Spark jobs: they publish, build, maintain and refresh what is shared, and collect who read it."""

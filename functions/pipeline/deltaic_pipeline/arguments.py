@@ -5,10 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from deltaic_pipeline.command import show_values_option
+from deltaic_pipeline.datasets.ddl import WrongDdl, columns_of
+from deltaic_pipeline.datasets.options import refused_options, unknown_options, unknown_properties
 from deltaic_pipeline.failures import EXIT_CODES, PipelineError
-from deltaic_pipeline.register import TableName
-from deltaic_pipeline.sources import FORMATS, Source
-from deltaic_pipeline.target import MODES, Target
+from deltaic_pipeline.spark.printing import as_called, called
+from deltaic_pipeline.table.catalog_entry import TableName
+from deltaic_pipeline.table.sources import FORMATS, Source
+from deltaic_pipeline.table.target import MODES, Target
 
 LONGEST_WAIT_SECONDS = 86_400
 """A day: whoever waits longer for another writer has met one that will not end."""
@@ -32,6 +36,9 @@ class Job:
     history: bool = True
     """Recipients may read earlier versions and the change feed."""
 
+    create_share: bool = False
+    """Make the share if there is none."""
+
     storage: str = ""
     """The catalog's name of the store that `target.location` lies in; empty: AWS S3."""
 
@@ -44,29 +51,30 @@ class Job:
 
 EXAMPLES = """examples:
   # CSV files with a header become a table, partitioned by day, and are shared
-  python -m deltaic_pipeline.publish --from data/patients/*.csv --format csv --to s3://bucket/vaccine/patients \\
-      --partition-by day --table vaccine_share.acme_vaccine_data.vaccine_patients
+  deltaic pipeline publish --from data/patients/*.csv --format csv --to s3://bucket/vaccine/patients \\
+      --partition-by day --table vaccine_share.acme_vaccine_data.vaccine_patients --create-share
 
   # the next day's rows are appended; repeated with the same run id, nothing is appended twice
-  python -m deltaic_pipeline.publish --from s3://inbox/2026-11-21/ --format json --mode append --run-id 2026-11-21 \\
+  deltaic pipeline publish --from s3://inbox/2026-11-21/ --format json --mode append --run-id 2026-11-21 \\
       --to s3://bucket/vaccine/patients --table vaccine_share.acme_vaccine_data.vaccine_patients
 
   # corrections are merged by key; SQL selects and renames; another writer is waited for
-  python -m deltaic_pipeline.publish --from corrections.parquet --format parquet --mode merge --key patient_id \\
+  deltaic pipeline publish --from corrections.parquet --format parquet --mode merge --key patient_id \\
       --sql "SELECT id AS patient_id, site, dose FROM source WHERE site IS NOT NULL" --wait 600 \\
       --to s3://bucket/vaccine/patients --table vaccine_share.acme_vaccine_data.vaccine_patients
 
-AWS is found through AWS_ENDPOINT_URL, AWS_PROFILE, AWS_REGION and keys, as by any AWS tool. The first run fetches
-19 MB of jars into ~/.cache/deltaic (DELTAIC_CACHE; DEFAULT_ARTIFACT_REPOSITORY names a mirror of Maven Central).
+AWS is found as by every command of deltaic; `python -m deltaic_pipeline.publish`, which takes the same arguments, finds
+it by AWS's own variables alone. The first run fetches 19 MB of jars into ~/.cache/deltaic (DELTAIC_CACHE;
+DEFAULT_ARTIFACT_REPOSITORY names a mirror of Maven Central).
 """
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the command line of the job."""
     line = argparse.ArgumentParser(
-        prog="python -m deltaic_pipeline.publish",
+        prog=f"{called()} pipeline publish",
         description="Publish files or a table as a shared Delta table.",
-        epilog=EXAMPLES + EXIT_CODES,
+        epilog=as_called(EXAMPLES) + EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     reading = line.add_argument_group("what to read")
@@ -103,6 +111,7 @@ def parser() -> argparse.ArgumentParser:
     writing.add_argument("--evolve-schema", action="store_true", help="accept new columns (overwrite: any schema)")
     writing.add_argument("--no-change-data-feed", action="store_true", help="do not turn the change data feed on")
     writing.add_argument("--run-id", default="", help="name of this run: a repetition makes no second version")
+    writing.add_argument("--memory", default="", metavar="SIZE", help="Spark's heap on this machine, such as 4g (1g)")
     writing.add_argument(
         "--wait", type=_seconds, default=0.0, metavar="SECONDS", help="wait for another writer of the table"
     )
@@ -110,9 +119,11 @@ def parser() -> argparse.ArgumentParser:
     sharing.add_argument(
         "--table", metavar="SHARE.SCHEMA.TABLE", help="name for recipients; without it nothing is shared"
     )
+    sharing.add_argument("--create-share", action="store_true", help="make the share if there is none")
     sharing.add_argument("--storage", default="", metavar="NAME", help="the catalog's storage that --to lies in")
     sharing.add_argument("--no-history", action="store_true", help="recipients see the latest version only")
     sharing.add_argument("--catalog", metavar="NAME", help="DynamoDB table of the catalog (default: CATALOG_TABLE)")
+    show_values_option(line)
     return line
 
 
@@ -128,16 +139,33 @@ def job_of(arguments: argparse.Namespace) -> Job:
         evolve_schema=arguments.evolve_schema,
     )
     target.check()
+    source = Source(arguments.format, tuple(arguments.paths), _pairs(arguments.option), arguments.schema)
+    _check_known(source, target)
     return Job(
-        source=Source(arguments.format, tuple(arguments.paths), _pairs(arguments.option), arguments.schema),
+        source=source,
         target=target,
         sql=arguments.sql,
         name=TableName.parse(arguments.table) if arguments.table else None,
         history=not arguments.no_history,
+        create_share=arguments.create_share,
         storage=arguments.storage,
         run_id=arguments.run_id,
         wait=timedelta(seconds=arguments.wait),
     )
+
+
+def _check_known(source: Source, target: Target) -> None:
+    """Refuse what is known to be wrong without Spark."""
+    refused = refused_options(source.options) if source.format in {"csv", "json"} else ()
+    for name, message in [*unknown_options(source.format, source.options), *refused]:
+        raise PipelineError(f"--option {name} {message}.")
+    for name, message in unknown_properties(target.properties):
+        raise PipelineError(f"--property {name} {message}.")
+    if source.schema:
+        try:
+            columns_of(source.schema)
+        except WrongDdl as wrong:
+            raise PipelineError(f"--schema {wrong.message}.") from None
 
 
 def _seconds(text: str) -> float:

@@ -1,5 +1,7 @@
 """The refusals of a job: one line that says what is wrong and what to do, never a stack trace."""
 
+from collections.abc import Sequence
+
 from deltaic.errors import Conflict, DeltaicError
 
 
@@ -22,8 +24,20 @@ class ExpectationFailed(PipelineError):
     code = "EXPECTATION_FAILED"
 
 
+class Unfinished(PipelineError):
+    """The rows are committed, and something that belongs behind them is not done."""
+
+    code = "UNFINISHED"
+
+    def __init__(self, version: int | None, missing: Sequence[str], remedy: str = "the next run does it") -> None:
+        done = "nothing new was to be written" if version is None else f"the rows are in version {version}"
+        super().__init__(f"{done}; not done: {'; '.join(missing)}. Put it right: {remedy}.")
+        self.version, self.missing = version, list(missing)
+
+
 EXIT_CODES = """exit codes: 0 done (or done before by the same run), 1 refused or failed, 2 wrong arguments,
-3 an expectation failed and nothing was written, 4 another writer has the table or took it: run again
+3 an expectation failed and nothing was written, 4 another writer has the table or took it: run again,
+5 the rows are written, and what belongs behind them is not done: run again
 """
 
 
@@ -31,4 +45,6 @@ def exit_code(failure: DeltaicError) -> int:
     """Return the exit code of a job that ended with this."""
     if isinstance(failure, ExpectationFailed):
         return 3
+    if isinstance(failure, Unfinished):
+        return 5
     return 4 if isinstance(failure, Conflict | LeaseLost) else 1

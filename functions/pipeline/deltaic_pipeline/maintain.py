@@ -9,21 +9,22 @@ from datetime import timedelta
 
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
+from deltaic.delta.segment import find_segment
 from deltaic.settings import settings
 
-from deltaic_pipeline.access import S3Access
-from deltaic_pipeline.command import Tell, conduct
+from deltaic_pipeline.command import Tell, conduct, show_values_option
 from deltaic_pipeline.failures import EXIT_CODES, PipelineError
-from deltaic_pipeline.folder import S3Folder
-from deltaic_pipeline.maintenance import CHECKPOINT_AFTER, Job, Means, Summary, counted, days, maintain, plan
-from deltaic_pipeline.positions import position
-from deltaic_pipeline.readers import entries_of
-from deltaic_pipeline.register import connect
-from deltaic_pipeline.session import session
-from deltaic_pipeline.sorted_checkpoint.making import LEAST_FILES
-from deltaic_pipeline.sources import catalog_location
-from deltaic_pipeline.steps import Progress, step
-from deltaic_pipeline.tending import has_v2_checkpoints
+from deltaic_pipeline.maintenance.job import CHECKPOINT_AFTER, Job, Means, Summary, counted, days, maintain, plan
+from deltaic_pipeline.maintenance.optimize import has_v2_checkpoints
+from deltaic_pipeline.maintenance.positions import position
+from deltaic_pipeline.maintenance.retention import entries_of
+from deltaic_pipeline.maintenance.sorted_checkpoint.making import LEAST_FILES
+from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.spark.progress import Progress, step
+from deltaic_pipeline.spark.session import session
+from deltaic_pipeline.table.catalog_entry import connect
+from deltaic_pipeline.table.s3_folder import S3Folder
+from deltaic_pipeline.table.sources import catalog_location
 
 EXAMPLES = """examples:
   # what would be done, and what is kept for whom
@@ -81,64 +82,69 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("--catalog", metavar="NAME", help="DynamoDB table of the catalog (default: CATALOG_TABLE)")
     line.add_argument("--memory", default="", metavar="SIZE", help="Spark's heap on this machine, such as 4g (1g)")
     line.add_argument("--json", action="store_true", help="a JSON object a line on stdout instead of text")
+    show_values_option(line)
     return line
 
 
-def job_of(given: argparse.Namespace) -> Job:
+def job_of(options: argparse.Namespace) -> Job:
     """Return the job that a command line describes."""
-    if given.checkpoint_after < 1:
+    if options.checkpoint_after < 1:
         raise PipelineError("--checkpoint-after is 1 or more; --no-checkpoint writes none.")
     return Job(
-        location=catalog_location(given.location),
-        run_id=given.run_id or uuid.uuid4().hex,
-        checkpoint_after=None if given.no_checkpoint else given.checkpoint_after,
-        sort_from=None if given.no_sort else LEAST_FILES,
-        v2_checkpoints=given.v2_checkpoints,
-        optimize=not given.no_optimize,
-        zorder_by=tuple(given.zorder_by),
-        vacuum=not given.no_vacuum,
-        keep=None if given.keep is None else timedelta(days=given.keep),
-        url_ttl=settings().url_ttl if given.url_ttl is None else timedelta(seconds=given.url_ttl),
-        streams=tuple(given.stream_checkpoint),
-        wait=timedelta(seconds=given.wait),
+        location=catalog_location(options.location),
+        run_id=options.run_id or uuid.uuid4().hex,
+        checkpoint_after=None if options.no_checkpoint else options.checkpoint_after,
+        sort_from=None if options.no_sort else LEAST_FILES,
+        v2_checkpoints=options.v2_checkpoints,
+        optimize=not options.no_optimize,
+        zorder_by=tuple(options.zorder_by),
+        vacuum=not options.no_vacuum,
+        keep=None if options.keep is None else timedelta(days=options.keep),
+        url_ttl=settings().url_ttl if options.url_ttl is None else timedelta(seconds=options.url_ttl),
+        streams=tuple(options.stream_checkpoint),
+        wait=timedelta(seconds=options.wait),
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the command line describes and return the exit code."""
-    given = parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     return conduct(
-        lambda progress, tell: _run(given, progress, tell),
-        as_json=given.json,
+        lambda progress, tell: _run(options, progress, tell),
+        as_json=options.json,
+        show_values=options.show_values,
         stopped="what was done stays done, and the same command goes on",
     )
 
 
-def _run(given: argparse.Namespace, progress: Progress, tell: Tell) -> None:
-    job, access = job_of(given), S3Access.from_environment()
-    names, dynamo = (given.catalog or settings().catalog_table, settings().tokens_table), Dynamo()
+def _run(options: argparse.Namespace, progress: Progress, tell: Tell) -> None:
+    job, access = job_of(options), S3Access.from_environment()
+    names, dynamo = (options.catalog or settings().catalog_table, settings().tokens_table), Dynamo()
     admin = CatalogAdmin(*names, dynamo)
     means = Means(
         lambda: entries_of(admin, job.location),
         S3Folder(job.location, access),
         lambda checkpoint, table_id: position(checkpoint, table_id, access),
     )
-    if given.dry_run:
+    if options.dry_run:
         with step(progress, "Reading the log, the catalog and the folder"):
             found = plan(job, means)
         tell(list(_planned(found, job)), {"event": "plan", **asdict(found)})
         return
+    catalog = connect(*names, dynamo)
+    catalog.require_free(job.location, job.wait)
+    find_segment(means.folder.store)  # or there is no table, which needs no Spark to be told
     with step(progress, "Starting Spark") as said:
-        spark = session("deltaic maintain", access, memory=given.memory, report=said)
-    summary = maintain(spark, job, connect(*names, dynamo), means, progress)
+        spark = session("deltaic maintain", access, memory=options.memory, report=said)
+    summary = maintain(spark, job, catalog, means, progress)
     tell(list(_table(summary)), {"event": "done", **asdict(summary)})
 
 
-def _planned(found: Summary, job: Job) -> Iterator[str]:
+def _planned(summary: Summary, job: Job) -> Iterator[str]:
     """Say to people what would be done."""
-    now = found.before
-    yield f"{found.location}: version {now.version}, {counted(now.files)}"
-    for name, value in found.retention.protection.items():
+    now = summary.before
+    yield f"{summary.location}: version {now.version}, {counted(now.files)}"
+    for name, value in summary.retention.protection.items():
         yield f"property: {name} = {value}, so that no writer deletes commits that are needed"
     if job.v2_checkpoints and not has_v2_checkpoints(now.configuration):
         yield "property: delta.checkpointPolicy = v2, which readers without v2 checkpoints cannot read"
@@ -152,7 +158,7 @@ def _planned(found: Summary, job: Job) -> Iterator[str]:
         last = "the log has none" if now.checkpoint is None else f"the last one is of version {now.checkpoint}"
         due = "written" if now.commits >= job.checkpoint_after else "not due"
         yield f"checkpoint: {due}, {last}, {now.commits:,} commits since"
-    yield from _vacuumed(found, "would be deleted")
+    yield from _vacuumed(summary, "would be deleted")
 
 
 def _table(summary: Summary) -> Iterator[str]:

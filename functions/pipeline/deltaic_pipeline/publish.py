@@ -1,28 +1,38 @@
 """The job that makes a shared Delta table of files or tables: read, transform, write under the lease, then register."""
 
+import argparse
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from deltaic.errors import DeltaicError
+from deltaic.errors import NotFound
 from deltaic.settings import settings
 
-from deltaic_pipeline.access import S3Access
 from deltaic_pipeline.arguments import VIEW, Job, job_of, parser
-from deltaic_pipeline.attempt import attempt
-from deltaic_pipeline.describing import describe
-from deltaic_pipeline.failures import exit_code
-from deltaic_pipeline.lease import TIME_TO_LIVE
-from deltaic_pipeline.register import Catalog, connect
-from deltaic_pipeline.session import session
-from deltaic_pipeline.sources import catalog_location, read
-from deltaic_pipeline.steps import Progress, silent, step, tasks_shown, terminal
-from deltaic_pipeline.writing import Written, write
+from deltaic_pipeline.command import Tell, conduct, going_on
+from deltaic_pipeline.datasets.ddl import columns_of
+from deltaic_pipeline.datasets.named_columns import THE_TABLE, missing_in
+from deltaic_pipeline.datasets.sql_steps import values_told
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.spark.progress import Progress, silent, step, tasks_shown
+from deltaic_pipeline.spark.session import session
+from deltaic_pipeline.spark.sql_rules import answer
+from deltaic_pipeline.table.catalog_entry import Catalog, Entry, connect
+from deltaic_pipeline.table.lease import TIME_TO_LIVE
+from deltaic_pipeline.table.leased_run import finish, leased_run
+from deltaic_pipeline.table.locations import Places
+from deltaic_pipeline.table.sources import catalog_location, read
+from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.writing import INSERTED, UPDATED, Written, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+REMEDY = "put the files right, or say by --schema and --option what they hold"
 
 
 def transform(rows: "DataFrame", sql: str | None) -> "DataFrame":
@@ -30,7 +40,7 @@ def transform(rows: "DataFrame", sql: str | None) -> "DataFrame":
     if not sql:
         return rows
     rows.createOrReplaceTempView(VIEW)
-    return rows.sparkSession.sql(sql)
+    return answer(rows.sparkSession, sql)
 
 
 def publish(
@@ -45,52 +55,95 @@ def publish(
     Properties that an existing table lacks are one version more, after the rows.
 
     Raises `Conflict` when another writer holds the table or another table has the name, `LeaseLost` when the lease was
-    lost on the way (nothing is acknowledged), `PipelineError` when the rows cannot be read or written. Whatever fails,
-    the catalog is as it was.
+    lost on the way (nothing is acknowledged), `PipelineError` when the rows cannot be read or written, all of which
+    leave the catalog as it was; `Unfinished` when the rows are written, and properties or the entry are not.
     """
     job.target.check()
     run_id = job.run_id or uuid.uuid4().hex
     location = catalog_location(job.target.location)
-    if job.name is not None:
-        catalog.register.check(job.name, location)
-    with attempt(spark, catalog, [location], run_id, progress, wait=job.wait, ttl=ttl) as held:
-        with step(progress, f"Reading {job.source.format} {', '.join(job.source.paths)}"), held.refusals():
-            rows = transform(read(held.spark, job.source), job.sql)
-        with step(progress, f"Writing {location} ({job.target.mode})") as tell, held.refusals():
-            with tasks_shown(spark, held.group, tell):
-                written = write(held.spark, rows, job.target, run_id)
-            held.confirm()
-            if describe(held.spark, job.target):
-                held.confirm()
+    entry = _entry(job)
+    if entry is not None:
+        catalog.register.check(entry)
+    with leased_run(spark, catalog, [location], run_id, progress, wait=job.wait, ttl=ttl) as attempt:
+        with step(progress, f"Reading {job.source.format} {', '.join(job.source.paths)}"), attempt.refusals():
+            reading = read(attempt.spark, job.source)
+            rows = transform(reading.rows, job.sql)
+            _refuse_misnamed(rows.columns, job.target)
+        with (
+            step(progress, f"Writing {location} ({job.target.mode})") as tell,
+            values_told({"the source": reading}, REMEDY),
+            attempt.refusals(),
+        ):
+            with tasks_shown(spark, attempt.group, tell):
+                written = write(attempt.spark, rows, job.target, run_id)
+            attempt.confirm()
             tell(described(written))
-        if job.name is not None:
-            with step(progress, f"Registering {job.name}"):
-                catalog.register.register(job.name, location, history=job.history, storage=job.storage)
+        finish(attempt, job.target, entry, catalog, written.version, progress)
     return written
+
+
+def _refuse_misnamed(columns: Iterable[str], target: Target, owner: str = "the rows") -> None:
+    for option, names in (("--key", target.keys), ("--partition-by", target.partition_by)):
+        for name in names:
+            if message := missing_in(name, columns, owner):
+                raise PipelineError(f"{option}: {message}")
+
+
+def _entry(job: Job) -> Entry | None:
+    location = catalog_location(job.target.location)
+    return None if job.name is None else Entry(job.name, location, job.history, job.storage, job.create_share)
 
 
 def described(written: Written) -> str:
     """Say in a few words what a run did."""
     if written.repeated:
         return f"version {written.version} has this run's rows already"
-    rows = written.metrics.get("numOutputRows") or written.metrics.get("numTargetRowsInserted") or "0"
-    return f"version {written.version}, {int(rows):,} rows"
+    counted = (INSERTED, UPDATED) if INSERTED in written.metrics else ("numOutputRows",)
+    rows = sum(int(written.metrics.get(name, 0)) for name in counted)
+    return f"version {written.version}, {rows:,} rows"
+
+
+def _refuse_what_is_known(job: Job, catalog: Catalog) -> None:
+    """Say before Spark starts what is not there, what is misnamed, and who writes the table."""
+    places, target = Places(), job.target
+    told = [places.absent_bucket(target.location)]
+    repeated = job.run_id and places.absent_table(target.location) is None  # which needs no source any more
+    if job.source.format != "table" and not repeated:
+        told += map(places.absent_table if job.source.format == "delta" else places.absent_source, job.source.paths)
+    if missing := [message for message in told if message]:
+        raise NotFound("; ".join(missing))
+    if job.source.schema and not job.sql:
+        _refuse_misnamed([column.name for column in columns_of(job.source.schema)], target)
+    table = None if target.rewrites else places.columns(target.location)
+    if table is not None:
+        kept = replace(target, partition_by=()) if target.evolve_schema else target
+        _refuse_misnamed(table, kept, "the table" if target.evolve_schema else THE_TABLE)
+    if (entry := _entry(job)) is not None:
+        catalog.register.check(entry)
+    catalog.require_free(target.location, job.wait)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the command line describes and return the exit code."""
-    given = parser().parse_args(arguments)
-    progress = terminal()
-    try:
-        job = job_of(given)
-        catalog = connect(given.catalog or settings().catalog_table, settings().tokens_table)
-        with step(progress, "Starting Spark") as tell:
-            spark = session("deltaic publish", S3Access.from_environment(), report=tell)
-        publish(spark, job, catalog, progress)
-    except DeltaicError as refusal:
-        print(f"error: {refusal.message}", file=sys.stderr)
-        return exit_code(refusal)
-    return 0
+    options = parser().parse_args(arguments)
+    run_id = options.run_id or uuid.uuid4().hex
+    return conduct(
+        lambda progress, tell: _run(options, run_id, progress, tell),
+        as_json=False,
+        show_values=options.show_values,
+        stopped=going_on(run_id),
+    )
+
+
+def _run(options: argparse.Namespace, run_id: str, progress: Progress, tell: Tell) -> None:
+    job = job_of(options)
+    catalog = connect(options.catalog or settings().catalog_table, settings().tokens_table)
+    _refuse_what_is_known(job, catalog)
+    with step(progress, "Starting Spark") as said:
+        spark = session("deltaic publish", S3Access.from_environment(), memory=options.memory, report=said)
+    publish(spark, replace(job, run_id=run_id), catalog, progress)
+    if job.name is not None and (line := catalog.register.next_step(job.name)):
+        tell([line], {})
 
 
 if __name__ == "__main__":

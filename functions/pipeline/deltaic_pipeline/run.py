@@ -3,7 +3,7 @@
 import argparse
 import sys
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -12,17 +12,22 @@ from typing import TYPE_CHECKING
 from deltaic.errors import NotFound
 from deltaic.settings import settings
 
-from deltaic_pipeline.access import S3Access
-from deltaic_pipeline.attempt import refusals
-from deltaic_pipeline.building import build
-from deltaic_pipeline.command import Tell, conduct
+from deltaic_pipeline.command import Tell, conduct, going_on, show_values_option
+from deltaic_pipeline.datasets.batch import build, refuse_unshareable
 from deltaic_pipeline.datasets.checking import dataset_of
+from deltaic_pipeline.datasets.document import text_of
+from deltaic_pipeline.datasets.dry_run import plan
+from deltaic_pipeline.datasets.model import Dataset, DeltaSource, FileSource
+from deltaic_pipeline.datasets.named_columns import misnamed_of
+from deltaic_pipeline.datasets.run_state import Run, Summary
+from deltaic_pipeline.datasets.sql_steps import said_of_source
 from deltaic_pipeline.failures import EXIT_CODES, PipelineError
-from deltaic_pipeline.planning import plan
-from deltaic_pipeline.register import connect
-from deltaic_pipeline.runs import Run, Summary
-from deltaic_pipeline.session import session
-from deltaic_pipeline.steps import Progress, step
+from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.spark.errors import refusals
+from deltaic_pipeline.spark.progress import Progress, step
+from deltaic_pipeline.spark.session import session
+from deltaic_pipeline.table.catalog_entry import Catalog, TableName, connect
+from deltaic_pipeline.table.locations import Places
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,6 +54,7 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("--run-id", default="", help="name of this run: a repetition writes nothing twice")
     line.add_argument("--dry-run", action="store_true", help="show plan, differences and counts; change nothing")
     line.add_argument("--json", action="store_true", help="a JSON object a line on stdout instead of text")
+    show_values_option(line)
     line.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="wait for another writer of the table")
     line.add_argument("--catalog", metavar="NAME", help="DynamoDB table of the catalog (default: CATALOG_TABLE)")
     line.add_argument("--memory", default="", metavar="SIZE", help="Spark's heap on this machine, such as 4g (1g)")
@@ -64,84 +70,110 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the command line describes and return the exit code."""
-    given = parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
+    run_id = options.run_id or uuid.uuid4().hex
     return conduct(
-        lambda progress, tell: _job(given, progress, tell),
-        as_json=given.json,
-        stopped="what was not committed is not in the table",
+        lambda progress, tell: _job(options, run_id, progress, tell),
+        as_json=options.json,
+        show_values=options.show_values,
+        stopped="nothing was changed" if options.dry_run else going_on(run_id),
     )
 
 
-def _job(given: argparse.Namespace, progress: Progress, tell: Tell) -> None:
-    dataset, document = dataset_of(_text(given.file), given.file)
+def _job(options: argparse.Namespace, run_id: str, progress: Progress, tell: Tell) -> None:
+    dataset, document = dataset_of(text_of(options.file), options.file)
 
     def origin(path: Sequence[str | int]) -> str:
         place = document.place(path)
-        return f"{given.file}:{place.line}: {place.field}"
+        return f"{options.file}:{place.line}: {place.field}"
 
-    run_id = given.run_id or uuid.uuid4().hex
-    run = Run(dataset, run_id, timedelta(seconds=given.wait), origin)
-    if not given.dry_run:
-        again = [] if given.run_id else [f"run {run_id}: if it is killed, start it again with --run-id {run_id}"]
+    run = Run(dataset, run_id, timedelta(seconds=options.wait), origin)
+    catalog = connect(options.catalog or settings().catalog_table, settings().tokens_table)
+    _refuse_what_is_known(options, run, catalog)
+    if not options.dry_run:
+        again = [] if options.run_id else [f"run {run_id}: if it is killed, start it again with --run-id {run_id}"]
         tell(again, {"event": "begun", "run": run_id, "dataset": dataset.name, "location": dataset.target.location})
     with step(progress, "Starting Spark") as said:
-        spark = _spark(given, said)
-    if given.dry_run:
-        with step(progress, "Reading and counting"), refusals():
-            found = plan(spark, run)
+        spark = _spark(options, said)
+    if options.dry_run:
+        with said_of_source(run), refusals():
+            found = plan(spark, run, progress)
         tell(list(found.lines()), found.event())
         return
-    catalog = connect(given.catalog or settings().catalog_table, settings().tokens_table)
     summary = build(spark, run, catalog, progress)
-    tell(list(_table(summary)), {"event": "done", **asdict(summary)})
+    shared = None if options.json or not dataset.target.share else TableName.parse(dataset.target.share)
+    after = catalog.register.next_step(shared) if shared else ""
+    tell([*_table(summary), *[after] * bool(after)], {"event": "done", **asdict(summary)})
 
 
-def _spark(given: argparse.Namespace, said: Callable[[str], None]) -> "SparkSession":
-    jars = [Path(jar).absolute() for jar in given.jar]
+def _refuse_what_is_known(options: argparse.Namespace, run: Run, catalog: Catalog) -> None:
+    """Say before Spark starts what is not there, what is misnamed, and who writes the table."""
+    places, location = Places(), run.dataset.target.location
+
+    def said(found: Iterable[tuple[Sequence[str | int], str]]) -> str:
+        return "\n".join(f"{run.origin(path)}: {message}" for path, message in found)
+
+    if missing := said(_absent(run.dataset, places, named_run=bool(options.run_id))):
+        raise NotFound(missing)
+    table = places.columns(location)
+    if table is not None and (wrong := said(misnamed_of(run.dataset, table))):
+        raise PipelineError(wrong)
+    refuse_unshareable(run, catalog)
+    if not options.dry_run:
+        catalog.require_free(location, run.wait)
+
+
+def _absent(dataset: Dataset, places: Places, *, named_run: bool) -> Iterator[tuple[Sequence[str | int], str]]:
+    """Yield the fields of a dataset whose places are not there, and what to say.
+
+    A run with a name may be a repetition, which needs no source once there is a table.
+    """
+    repeated = named_run and places.absent_table(dataset.target.location) is None
+    written: list[tuple[Sequence[str | int], str]] = [(("target", "location"), dataset.target.location)]
+    if dataset.quarantine:
+        written.append((("quarantine",), dataset.quarantine))
+    if dataset.stream:
+        written.append((("stream", "checkpoint"), dataset.stream.checkpoint))
+    for path, location in written:
+        if message := places.absent_bucket(location):
+            yield path, message
+    for name, source in dataset.sources.items():
+        followed = dataset.stream is not None and dataset.stream.source == name  # its files may come later
+        look = places.absent_bucket if followed or repeated else places.absent_source
+        for number, file in enumerate(source.paths if isinstance(source, FileSource) else ()):
+            if message := look(file):
+                yield ("sources", name, "paths", number), message
+        look = places.absent_bucket if followed or repeated else places.absent_table
+        if isinstance(source, DeltaSource) and (message := look(source.path)):
+            yield ("sources", name, "path"), message
+
+
+def _spark(options: argparse.Namespace, said: Callable[[str], None]) -> "SparkSession":
+    jars = [Path(jar).absolute() for jar in options.jar]
     for jar in jars:
         if not jar.is_file():
             raise PipelineError(f"--jar {jar} is not a file.")
-    return session("deltaic run", S3Access.from_environment(), memory=given.memory, jars=jars, report=said)
-
-
-def _text(file: str) -> str:
-    """Read the dataset file; raises `NotFound`, `PipelineError`."""
-    if not file.startswith("s3://"):
-        try:
-            return Path(file).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise NotFound(f"there is no file {file}.") from None
-        except (OSError, UnicodeDecodeError) as failure:
-            raise PipelineError(f"{file} cannot be read: {failure}.") from None
-    import boto3
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    bucket, _, key = file.removeprefix("s3://").partition("/")
-    try:
-        content: bytes = boto3.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
-        return content.decode()
-    except ClientError as refusal:
-        raise PipelineError(f"{file} cannot be read: {refusal.response['Error']['Code']}.") from None
-    except (BotoCoreError, ValueError) as failure:
-        raise PipelineError(f"{file} cannot be read: {failure}.") from None
+    return session("deltaic run", S3Access.from_environment(), memory=options.memory, jars=jars, report=said)
 
 
 def _table(summary: Summary) -> Sequence[str]:
     """Return the summary for people."""
     rate = summary.rows / max(summary.seconds, 0.001)
     version = "none" if summary.version is None else f"{summary.version}" + (" (repeated)" * summary.repeated)
-    told = {
+    fields = {
         "run": summary.run_id,
         "table": summary.location,
         "version": version,
-        "rows": f"{summary.rows:,} in {summary.seconds:.1f} s ({rate:,.0f} rows/s)",
+        "rows": f"{summary.rows:,} read in {summary.seconds:.1f} s ({rate:,.0f} rows/s)",
+        "written": f"{summary.written:,}",
         "batches": "" if summary.batches == 1 else str(summary.batches),
-        "quarantined": f"{summary.quarantined:,}" if summary.quarantined else "",
+        **{name: f"{count:,}" for name, count in summary.apart.items() if count},
         **{name: f"{value:,}" for name, value in summary.metrics.items() if name in SHOWN and value},
+        "made": ", ".join(summary.made),
         **{f"{verdict.name} ({verdict.action})": verdict.said for verdict in summary.verdicts},
     }
-    width = max(len(name) for name in told)
-    return [f"{name:<{width}}  {value}" for name, value in told.items() if value]
+    width = max(len(name) for name in fields)
+    return [f"{name:<{width}}  {value}" for name, value in fields.items() if value]
 
 
 SHOWN = (

@@ -12,23 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
+from deltaic.errors import NotFound
 from deltaic.settings import settings
 from deltaic.storage.sessions import session_name
 
-from deltaic_pipeline.access import S3Access
-from deltaic_pipeline.access_logs import Lines, fetches, lines_of, requests, understood
-from deltaic_pipeline.attempt import Attempt, attempt
-from deltaic_pipeline.command import Tell, conduct
-from deltaic_pipeline.describing import describe
+from deltaic_pipeline.command import Tell, conduct, going_on, show_values_option
 from deltaic_pipeline.failures import EXIT_CODES, PipelineError
-from deltaic_pipeline.lease import TIME_TO_LIVE
-from deltaic_pipeline.register import Catalog, TableName, connect
-from deltaic_pipeline.session import session
-from deltaic_pipeline.sources import catalog_location, spark_path
-from deltaic_pipeline.steps import Progress, step, tasks_shown
-from deltaic_pipeline.target import Target
-from deltaic_pipeline.tracing import COLUMNS, of_recipients, transform
-from deltaic_pipeline.writing import Transaction, committed, exists, write
+from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.spark.progress import Progress, step, tasks_shown
+from deltaic_pipeline.spark.session import session
+from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName, connect
+from deltaic_pipeline.table.lease import TIME_TO_LIVE
+from deltaic_pipeline.table.leased_run import Attempt, finish, leased_run
+from deltaic_pipeline.table.locations import Places
+from deltaic_pipeline.table.sources import catalog_location, spark_path
+from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.writing import Transaction, committed, exists, write
+from deltaic_pipeline.usage_log.access_logs import Lines, fetches, lines_of, requests, understood
+from deltaic_pipeline.usage_log.attribution import COLUMNS, of_recipients, transform
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,6 +69,7 @@ class Job:
     """Names of the roles whose sessions sign; those of known recipients are recognised without."""
 
     storage: str = ""
+    create_share: bool = False
     wait: timedelta = timedelta(0)
 
     @property
@@ -80,6 +82,13 @@ class Job:
             partition_by=("day",),
             comment="Who asked for what, and what was fetched: a row for each request and each fetch",
         )
+
+    @property
+    def entry(self) -> Entry | None:
+        """The table's entry in the catalog; None: it is not shared."""
+        if self.name is None:
+            return None
+        return Entry(self.name, self.target, storage=self.storage, create_share=self.create_share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,35 +149,30 @@ def collect(  # noqa: PLR0913, PLR0917 -- as `publish`, and what the catalog kno
     Safe to repeat at any point, and with logs that were read before. Raises `Conflict` when another writer holds the
     table, `LeaseLost` when the lease was lost on the way, `PipelineError` for logs that cannot be read.
     """
-    began = time.monotonic()
-    if job.name is not None:
-        catalog.register.check(job.name, job.target)
-    with attempt(spark, catalog, [job.target], job.run_id, progress, wait=job.wait, ttl=ttl) as held:
-        with held.refusals():
-            before = committed(held.spark, job.table, Transaction.of_run(job.run_id))
+    began, entry = time.monotonic(), job.entry
+    if entry is not None:
+        catalog.register.check(entry)
+    with leased_run(spark, catalog, [job.target], job.run_id, progress, wait=job.wait, ttl=ttl) as attempt:
+        with attempt.refusals():
+            before = committed(attempt.spark, job.table, Transaction.of_run(job.run_id))
         summary = (
-            _merge(held, job, facts, progress)
+            _merge(attempt, job, facts, progress)
             if before is None
             else Summary(job.run_id, job.target, before.version, repeated=True)
         )
-        with step(progress, "Describing the table"), held.refusals():
-            if describe(held.spark, job.table):
-                held.confirm()
-        if job.name is not None:
-            with step(progress, f"Registering {job.name}"):
-                catalog.register.register(job.name, job.target, history=True, storage=job.storage)
+        finish(attempt, job.table, entry, catalog, summary.version, progress)
     return replace(summary, seconds=time.monotonic() - began)
 
 
-def _merge(held: Attempt, job: Job, facts: Known, progress: Progress) -> Summary:
-    spark = held.spark
-    with ExitStack() as stack, held.refusals():
-        with step(progress, "Reading the logs") as tell, tasks_shown(spark, held.group, tell):
+def _merge(attempt: Attempt, job: Job, facts: Known, progress: Progress) -> Summary:
+    spark = attempt.spark
+    with ExitStack() as stack, attempt.refusals():
+        with step(progress, "Reading the logs") as tell, tasks_shown(spark, attempt.group, tell):
             request_lines, asked = _read(stack, requests(spark, job.requests))
             fetch_lines, fetched = _read(stack, fetches(spark, job.fetches))
         since = min((lines.first for lines in (request_lines, fetch_lines) if lines.first), default="")
         with step(progress, "Leading fetches back to requests") as tell:
-            with tasks_shown(spark, held.group, tell):
+            with tasks_shown(spark, attempt.group, tell):
                 rows = _kept(stack, _rows(stack, spark, job, facts, (asked, fetched), since))
                 counted: Any = rows.selectExpr(
                     "count_if(kind = 'request') AS requests",
@@ -180,9 +184,9 @@ def _merge(held: Attempt, job: Job, facts: Known, progress: Progress) -> Summary
                 ).first()
             tell(f"{counted['requests']:,} requests, {counted['fetches']:,} fetches")
         with step(progress, f"Merging into {job.target}") as tell:
-            with tasks_shown(spark, held.group, tell):
+            with tasks_shown(spark, attempt.group, tell):
                 written = write(spark, rows, job.table, job.run_id)
-            held.confirm()
+            attempt.confirm()
             tell(f"version {written.version}")
     metrics = {name: int(value) for name, value in written.metrics.items() if value.isdigit()}
     return Summary(
@@ -259,6 +263,7 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("--fetches", nargs="+", required=True, metavar="PATH", help="S3's access logs: the same")
     line.add_argument("--to", required=True, metavar="S3_URL", help="location of the usage table")
     line.add_argument("--table", metavar="SHARE.SCHEMA.TABLE", help="share it under this name")
+    line.add_argument("--create-share", action="store_true", help="make the share of --table if there is none")
     line.add_argument("--storage", default="", metavar="NAME", help="the catalog's storage that --to lies in")
     line.add_argument(
         "--role",
@@ -272,20 +277,23 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("--catalog", metavar="NAME", help="DynamoDB table of the catalog (default: CATALOG_TABLE)")
     line.add_argument("--memory", default="", metavar="SIZE", help="Spark's heap on this machine, such as 4g (1g)")
     line.add_argument("--json", action="store_true", help="a JSON object a line on stdout instead of text")
+    show_values_option(line)
     return line
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the command line describes and return the exit code."""
     given = parser().parse_args(arguments)
+    run_id = given.run_id or uuid.uuid4().hex
     return conduct(
-        lambda progress, tell: _run(given, progress, tell),
+        lambda progress, tell: _run(given, run_id, progress, tell),
         as_json=given.json,
-        stopped="what was not committed is not in the table",
+        show_values=given.show_values,
+        stopped=going_on(run_id),
     )
 
 
-def _run(given: argparse.Namespace, progress: Progress, tell: Tell) -> None:
+def _run(given: argparse.Namespace, run_id: str, progress: Progress, tell: Tell) -> None:
     names, dynamo = (given.catalog or settings().catalog_table, settings().tokens_table), Dynamo()
     admin = CatalogAdmin(*names, dynamo)
     with step(progress, "Reading the catalog") as said:
@@ -296,16 +304,32 @@ def _run(given: argparse.Namespace, progress: Progress, tell: Tell) -> None:
         requests=tuple(given.requests),
         fetches=tuple(given.fetches),
         target=_location(given.to),
-        run_id=given.run_id or uuid.uuid4().hex,
+        run_id=run_id,
         name=TableName.parse(given.table) if given.table else None,
         roles=tuple(given.role or (arn.rpartition("/")[2] for arn in signing if arn)),
         storage=given.storage,
+        create_share=given.create_share,
         wait=timedelta(seconds=given.wait),
     )
+    catalog = connect(*names, dynamo)
+    _refuse_what_is_known(job, catalog, named_run=bool(given.run_id))
     with step(progress, "Starting Spark") as said:
         spark = session("deltaic usage", S3Access.from_environment(), memory=given.memory, report=said)
-    summary = collect(spark, job, connect(*names, dynamo), facts, progress)
+    summary = collect(spark, job, catalog, facts, progress)
     tell(list(_table(summary)), {"event": "done", **asdict(summary)})
+
+
+def _refuse_what_is_known(job: Job, catalog: Catalog, *, named_run: bool) -> None:
+    """Say before Spark starts what is not there, and who writes the table; a run with a name may be a repetition."""
+    places = Places()
+    told = [places.absent_bucket(job.target)]
+    if not (named_run and places.absent_table(job.target) is None):
+        told += map(places.absent_source, [*job.requests, *job.fetches])
+    if missing := [message for message in told if message]:
+        raise NotFound("; ".join(missing))
+    if job.entry is not None:
+        catalog.register.check(job.entry)
+    catalog.require_free(job.target, job.wait)
 
 
 def _location(given: str) -> str:

@@ -17,15 +17,15 @@ from deltaic.catalog.views import named
 from deltaic.errors import Conflict, DeltaicError
 from deltaic.settings import settings
 
-from deltaic_pipeline.access import S3Access
-from deltaic_pipeline.attempt import attempt
-from deltaic_pipeline.command import Tell, conduct
+from deltaic_pipeline.command import Tell, conduct, show_values_option
 from deltaic_pipeline.failures import EXIT_CODES, LeaseLost, PipelineError
-from deltaic_pipeline.register import Catalog, connect
-from deltaic_pipeline.session import session
-from deltaic_pipeline.sources import catalog_location
-from deltaic_pipeline.steps import Progress, silent, step, tasks_shown
-from deltaic_pipeline.view_job import all_views, begin, definition_of, due, named_views, settle
+from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.spark.progress import Progress, silent, step, tasks_shown
+from deltaic_pipeline.spark.session import session
+from deltaic_pipeline.table.catalog_entry import Catalog, connect
+from deltaic_pipeline.table.leased_run import leased_run
+from deltaic_pipeline.table.sources import catalog_location
+from deltaic_pipeline.view_refresh.catalog import all_views, begin, definition_of, due, named_views, settle
 from deltaic_pipeline.view_refresh.refreshing import Refreshed, refresh
 
 if TYPE_CHECKING:
@@ -101,18 +101,20 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("--catalog", metavar="NAME", help="DynamoDB table of the catalog (default: CATALOG_TABLE)")
     line.add_argument("--memory", default="", metavar="SIZE", help="Spark's heap on this machine, such as 4g (1g)")
     line.add_argument("--json", action="store_true", help="a JSON object a line on stdout instead of text")
+    show_values_option(line)
     return line
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the command line describes and return the exit code."""
     line = parser()
-    given = line.parse_args(arguments)
-    if bool(given.names) + given.due + given.all != 1:
+    options = line.parse_args(arguments)
+    if bool(options.names) + options.due + options.all != 1:
         line.error("name views, or give --due or --all")
     return conduct(
-        lambda progress, tell: _job(given, progress, tell),
-        as_json=given.json,
+        lambda progress, tell: _job(options, progress, tell),
+        as_json=options.json,
+        show_values=options.show_values,
         stopped="views that were refreshed are, and the same command goes on",
     )
 
@@ -134,33 +136,37 @@ def refresh_view(  # noqa: PLR0913 -- what, with what, and how long to wait
     """
     began = time.monotonic()
     location = catalog_location(admin.views.table(view).location)
-    with attempt(spark, catalog, [location], run_id, progress, wait=wait) as held:
+    with leased_run(spark, catalog, [location], run_id, progress, wait=wait) as attempt:
         task = begin(admin, view)
         definition = definition_of(admin, task.view, task.table)
-        with step(progress, f"Refreshing {named(view)}") as tell, tasks_shown(spark, held.group, tell), held.refusals():
+        with (
+            step(progress, f"Refreshing {named(view)}") as tell,
+            tasks_shown(spark, attempt.group, tell),
+            attempt.refusals(),
+        ):
             # A name of its own for each attempt: one that was killed is compared with the table, not believed.
             attempted = f"{run_id}-{uuid.uuid4().hex}"
-            done = refresh(held.spark, definition, task.wanted, task.known, attempted)
-            held.confirm()
+            done = refresh(attempt.spark, definition, task.wanted, task.known, attempted)
+            attempt.confirm()
             tell(f"version {done.version}, {sum(done.rows.values()):,} rows for {task.recipients:,} recipients")
         settle(admin, task, done, run_id, time.monotonic() - began)
     return Outcome(named(view), done, task.recipients, len(task.wanted), time.monotonic() - began)
 
 
-def _job(given: argparse.Namespace, progress: Progress, tell: Tell) -> None:
-    names, dynamo = (given.catalog or settings().catalog_table, settings().tokens_table), Dynamo()
+def _job(options: argparse.Namespace, progress: Progress, tell: Tell) -> None:
+    names, dynamo = (options.catalog or settings().catalog_table, settings().tokens_table), Dynamo()
     admin = CatalogAdmin(*names, dynamo)
-    with step(progress, "Reading the catalog") as said:
-        views = named_views(admin, given.names) if given.names else all_views(admin)
-        if given.due:
+    with step(progress, "Reading the catalog") as report:
+        views = named_views(admin, options.names) if options.names else all_views(admin)
+        if options.due:
             views = [view for view in views if due(admin, view)]
-        said(f"{len(views)} to refresh")
-    run_id = given.run_id or uuid.uuid4().hex
+        report(f"{len(views)} to refresh")
+    run_id = options.run_id or uuid.uuid4().hex
     tell([], {"event": "begun", "run": run_id, "views": [named(view) for view in views]})
     if views:
-        with step(progress, "Starting Spark") as said:
-            spark = session("deltaic views", S3Access.from_environment(), memory=given.memory, report=said)
-        wait = timedelta(seconds=given.wait)
+        with step(progress, "Starting Spark") as report:
+            spark = session("deltaic views", S3Access.from_environment(), memory=options.memory, report=report)
+        wait = timedelta(seconds=options.wait)
         refresh_views(spark, views, admin, connect(*names, dynamo), run_id, tell=tell, progress=progress, wait=wait)
     tell([] if views else ["no view is due"], {"event": "done", "run": run_id, "views": len(views)})
 
@@ -206,7 +212,9 @@ def _judge(failures: dict[str, DeltaicError], of: int) -> None:
         raise next(iter(failures.values()))
     told = "\n".join(f"{name}: {failure.message}" for name, failure in failures.items())
     busy = all(isinstance(failure, Conflict | LeaseLost) for failure in failures.values())
-    raise (Conflict if busy else PipelineError)(f"{len(failures)} of {of} views were not refreshed\n{told}")
+    raise (Conflict if busy else PipelineError)(f"{len(failures)} of {of} views were not refreshed\n{told}") from next(
+        iter(failures.values())
+    )
 
 
 if __name__ == "__main__":

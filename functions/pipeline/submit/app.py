@@ -1,4 +1,6 @@
-"""The start of a job on EMR Serverless: a validated request becomes one StartJobRun, once a run id.
+"""The start of a job on EMR Serverless: a validated request becomes one job run for its run id.
+
+While that one has not failed and was not cancelled it is given back; after it the same id goes on in another.
 
 The application has the release `emr-spark-8.1.0` (Spark 4.1.1, Delta 4.2.0, Scala 2.13, Java 17: what the pipeline
 pins). The job's own Python packages, and the script that it enters by, are what `deltaic pipeline package` put in S3.
@@ -25,6 +27,9 @@ DELTA_JARS = ("/usr/share/aws/delta/lib/delta-spark.jar", "/usr/share/aws/delta/
 CURRENT = "jobs/current"
 """The object that names the folder of the package that jobs run with."""
 
+MOST_DEATHS = 20
+"""How many job runs of one run id may fail or be cancelled; each costs two calls to find the next one."""
+
 UNFILLED = re.compile(r"<aws\.scheduler\.[a-z-]+>")
 """What EventBridge Scheduler replaces in a schedule's input, and emulators of it do not."""
 
@@ -45,7 +50,7 @@ class JobRequest(BaseModel):
     """What is built or kept: with the run's id it names the run to people."""
 
     run_id: RunId
-    """Names the run: the same one again starts no second job and makes no second version."""
+    """Names the run: the same one again starts no second job, unless the first died, and makes no second version."""
 
     arguments: Annotated[list[Text], Field(max_length=100)]
     """All but the run's id."""
@@ -61,7 +66,11 @@ class JobRequest(BaseModel):
     attempts: Annotated[int, Field(ge=1, le=5)] = 1
     """How often EMR tries at most; a repeated attempt commits nothing twice, since it has the run's id."""
 
-    timeout_minutes: Annotated[int, Field(ge=1, le=1440)] = 120
+    timeout_minutes: Annotated[int, Field(ge=1, le=10_080)] = 120
+    """How long EMR lets it run."""
+
+    streaming: bool = False
+    """It follows a source for ever: no time limit, and as many attempts an hour."""
 
     @property
     def title(self) -> str:
@@ -72,6 +81,14 @@ class JobRequest(BaseModel):
     def client_token(self) -> str:
         """What EMR knows a repetition by. Two jobs may have one run id, as those of one schedule's time."""
         return sha256(self.title.encode()).hexdigest()
+
+    @property
+    def patience(self) -> dict[str, Any]:
+        """How long and how often, in EMR's words."""
+        if self.streaming:
+            retries = {"maxFailedAttemptsPerHour": self.attempts}
+            return {"mode": "STREAMING", "executionTimeoutMinutes": 0, "retryPolicy": retries}
+        return {"executionTimeoutMinutes": self.timeout_minutes, "retryPolicy": {"maxAttempts": self.attempts}}
 
 
 class JobSettings(BaseModel):
@@ -105,8 +122,8 @@ def package(client: "S3Client", where: JobSettings) -> str:
 
 
 def start(client: "EMRServerlessClient", where: JobSettings, folder: str, request: JobRequest) -> dict[str, str]:
-    """Start the job and return its ids; EMR answers a repeated run id with the job that it already has."""
-    told = {
+    """Start the job and return its ids: those of the job that the run id already has, unless that one died."""
+    environment = {
         "CATALOG_TABLE": where.catalog_table,
         "TOKENS_TABLE": where.tokens_table,
         "SIGNING_ROLE_ARN": where.signing_role_arn,
@@ -116,11 +133,14 @@ def start(client: "EMRServerlessClient", where: JobSettings, folder: str, reques
         "PYSPARK_PYTHON": PYTHON,
     }
     settings = {
-        "spark.log.level": "ERROR",  # what the job says is not to be looked for among Spark's own lines
+        # The job tells what Spark refused, without values of rows; Spark logs them with the stack traces of its tasks.
+        "spark.log.level": "OFF",
         **request.spark,
         "spark.jars": ",".join([*DELTA_JARS, f"{folder}/spark-avro.jar", *request.jars]),
+        # Tables are paths and Deltaic's catalog is its own: nothing asks a Hive metastore, or Glue, for databases.
+        "spark.sql.catalogImplementation": "in-memory",
         "spark.archives": f"{folder}/environment.tar.gz#environment",
-        **{f"spark.emr-serverless.driverEnv.{name}": value for name, value in told.items()},
+        **{f"spark.emr-serverless.driverEnv.{name}": value for name, value in environment.items()},
         "spark.executorEnv.PYSPARK_PYTHON": PYTHON,
     }
     logs: Any = {
@@ -129,23 +149,41 @@ def start(client: "EMRServerlessClient", where: JobSettings, folder: str, reques
         "logStreamNamePrefix": "jobs",
         "logTypes": {"SPARK_DRIVER": ["STDOUT", "STDERR"]},
     }
-    answer = client.start_job_run(
-        applicationId=where.application_id,
-        executionRoleArn=where.job_role_arn,
-        clientToken=request.client_token,
-        name=request.title,
-        jobDriver={
+    parameters: Any = {
+        "applicationId": where.application_id,
+        "executionRoleArn": where.job_role_arn,
+        "name": request.title,
+        "jobDriver": {
             "sparkSubmit": {
                 "entryPoint": f"{folder}/job.py",
                 "entryPointArguments": [request.job, *request.arguments, f"--run-id={request.run_id}"],
                 "sparkSubmitParameters": " ".join(f"--conf {name}={value}" for name, value in settings.items()),
             }
         },
-        configurationOverrides={"monitoringConfiguration": {"cloudWatchLoggingConfiguration": logs}},
-        executionTimeoutMinutes=request.timeout_minutes,
-        retryPolicy={"maxAttempts": request.attempts},
+        "configurationOverrides": {"monitoringConfiguration": {"cloudWatchLoggingConfiguration": logs}},
+        **request.patience,
+    }
+    job_run_id = _job_run(client, parameters, request)
+    return {"applicationId": where.application_id, "jobRunId": job_run_id, "runId": request.run_id}
+
+
+def _job_run(client: "EMRServerlessClient", parameters: dict[str, Any], request: JobRequest) -> str:
+    """Return EMR's id of the run; raises InvalidParameter for a run id that died too often.
+
+    EMR answers a token with the job run that it once started by it, dead or alive, so each that died is followed by one
+    of a token made from its own id. A run that goes on writes nothing twice: the job knows what its run id has written.
+    """
+    token = request.client_token
+    for _ in range(MOST_DEATHS):
+        job_run_id = client.start_job_run(**parameters, clientToken=token)["jobRunId"]
+        known = client.get_job_run(applicationId=parameters["applicationId"], jobRunId=job_run_id)["jobRun"]
+        if known["state"] not in {"FAILED", "CANCELLED"}:
+            return job_run_id
+        token = sha256(f"{request.title} after {job_run_id}".encode()).hexdigest()
+    raise InvalidParameter(
+        f"run id {request.run_id}: {MOST_DEATHS} job runs failed or were cancelled: see `deltaic pipeline logs "
+        f"{job_run_id}`; another run id starts afresh, and appends again what this one may have written"
     )
-    return {"applicationId": answer["applicationId"], "jobRunId": answer["jobRunId"], "runId": request.run_id}
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, str]:

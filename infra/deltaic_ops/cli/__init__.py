@@ -4,12 +4,12 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+from deltaic_pipeline.spark.printing import as_called, called, only_text
 from typer.core import TyperCommand, TyperGroup
-
-from deltaic_ops.cli.plain_values import read_plainly
 
 if TYPE_CHECKING:
     from deltaic.errors import DeltaicError
@@ -34,8 +34,9 @@ NOUNS = {
     "pipeline": _Noun("pipeline", "app", "Datasets: files that say how shared tables are built with Spark."),
     "usage": _Noun("usage", "app", "Usage: who asked for what, and what was fetched, to the byte."),
     "verify": _Noun("verify", "verify", "Play a recipient against the endpoint, and say what holds."),
-    "conformance": _Noun("conformance", "conformance", "Check any Delta Sharing server against the protocol."),
+    "conformance": _Noun("conformance", "app", "Check any Delta Sharing server against the protocol."),
     "doctor": _Noun("doctor", "doctor", "Look for what is wrong with a stack, and say what to do."),
+    "template": _Noun("template", "template", "Write what `sam deploy` deploys into a folder."),
     "backup": _Noun("backup", "backup", "Write the catalog into a file."),
     "restore": _Noun("backup", "restore", "Write such a file into an empty stack."),
     "remove": _Noun("remove", "remove", "Remove a stack, and say what stays."),
@@ -56,8 +57,8 @@ deltaic recipient create alice
 deltaic grant create alice vaccine_share
 deltaic token create alice --profile alice.share
 
-The AWS that is meant is told by these options, else by the ordinary AWS
-variables; else it is LocalStack if it is up in the state folder, else the
+The AWS that is meant is told by these options, which may stand anywhere in
+the line, else by the ordinary AWS variables; else it is LocalStack if it is up in the state folder, else the
 embedded one there, else what AWS's own files say. Commands on the catalog
 take --json.
 
@@ -71,12 +72,6 @@ _LISTING = "deltaic.listing"
 
 class Deltaic(TyperGroup):
     """The nouns, each imported when it is asked for; and refusals as a message with exit code 1."""
-
-    def get_params(self, ctx: Any) -> Any:
-        """Return the global options."""
-        found = super().get_params(ctx)
-        read_plainly(found)
-        return found
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 -- Typer's signature
         """Return the nouns in the order in which one needs them."""
@@ -99,16 +94,58 @@ class Deltaic(TyperGroup):
         command.short_help = noun.help
         for each in (command, *getattr(command, "commands", {}).values()):
             each.rich_markup_mode = None
-            if ctx is not None:
-                read_plainly(each.get_params(ctx))
             # Raw docstrings spell the mark that keeps example lines apart as two characters; here it becomes one.
-            each.help = (each.help or "").replace("\\b\n", "\b\n")
+            each.help = as_called((each.help or "").replace("\\b\n", "\b\n"))
         return command
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the line; its global options may stand behind the command too."""
+        ctx.info_name = called()
+        wanted = _with_value(self, ctx) - {"--profile"}  # behind a command that is a file
+        if any(word.partition("=")[0] in wanted for word in args):
+            args = self._global_options_first(ctx, args, wanted)
+        return super().parse_args(ctx, args)
+
+    def _global_options_first(self, ctx: Any, args: list[str], wanted: set[str]) -> list[str]:
+        """Move what is wanted to the front; the command's own options, all values and what follows `--` stay."""
+        first: list[str] = []
+        rest: list[str] = []
+        command: Any = self
+        words = iter(args)
+        for word in words:
+            if word == "--" or command is None:
+                return [*first, *rest, word, *words]
+            if not word.startswith("-"):
+                rest.append(word)
+                command = command.get_command(ctx, word) if isinstance(command, TyperGroup) else command
+                continue
+            name, given, _ = word.partition("=")
+            own = _with_value(command, ctx)
+            moved = name in wanted and (command is self or name not in own)
+            option = [word] if given or name not in own | wanted else [word, *islice(words, 1)]
+            if moved and option == [name]:
+                ctx.fail(f"Option '{name}' requires an argument.")
+            (first if moved else rest).extend(option)
+        return [*first, *rest]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the noun that is typed; of a misspelt one the nearest is told."""
+        if args and args[0] not in NOUNS and not args[0].startswith("-"):
+            from deltaic.nearest import did_you_mean
+
+            ctx.fail(f"No such command '{args[0]}'{did_you_mean(args[0], NOUNS)}")
+        return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """List the nouns without loading them: each brings what it works with."""
         ctx.meta[_LISTING] = True
+        self.help = as_called(self.help or "")
         super().format_help(ctx, formatter)
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run as the whole program, of which nothing but text is printed: names may come from anybody."""
+        with only_text():
+            return super().main(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; what the catalog or the machine refuses ends it with exit code 1."""
@@ -133,6 +170,19 @@ def _machine_refused(error: OSError) -> "DeltaicError":
     return Unavailable(f"{where} cannot be used ({why}): name another place, or make room or rights there")
 
 
+def _with_value(command: Any, ctx: Any) -> set[str]:
+    """Return the names of a command's options that take a value."""
+    return {name for each in command.get_params(ctx) if getattr(each, "is_flag", True) is False for name in each.opts}
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"deltaic {version('deltaic')}")
+        raise typer.Exit
+
+
 # Help is plain text: Typer's other way imports a reader of Markdown, for a quarter of a second.
 app = typer.Typer(cls=Deltaic, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -143,25 +193,36 @@ def deltaic(  # noqa: PLR0913, PLR0917 -- the global options
     catalog: Annotated[str | None, typer.Option(envvar="CATALOG_TABLE", help="DynamoDB table of the catalog.")] = None,
     tokens: Annotated[str | None, typer.Option(envvar="TOKENS_TABLE", help="DynamoDB table of the tokens.")] = None,
     stack: Annotated[
-        str, typer.Option(envvar="DELTAIC_STACK", help="Stack whose outputs name the tables.")
-    ] = "deltaic",
-    profile: Annotated[str | None, typer.Option(help="AWS profile (else AWS_PROFILE).")] = None,
+        str | None, typer.Option(envvar="DELTAIC_STACK", help="Stack whose outputs name the tables (else deltaic).")
+    ] = None,
+    profile: Annotated[str | None, typer.Option("--aws-profile", help="AWS profile (else AWS_PROFILE).")] = None,
+    profile_: Annotated[str | None, typer.Option("--profile", hidden=True, help="The older name.")] = None,
     region: Annotated[str | None, typer.Option(help="AWS region (else AWS_REGION).")] = None,
     endpoint_url: Annotated[str | None, typer.Option(help="Where AWS is (else AWS_ENDPOINT_URL).")] = None,
     state: Annotated[
         str, typer.Option(envvar="DELTAIC_STATE", help="Folder of the embedded AWS, used if no AWS is named.")
     ] = ".deltaic",
+    version: Annotated[  # noqa: ARG001 -- its callback has answered
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
+    ] = False,
 ) -> None:
     """Remember what is meant until a command needs it."""
     # Imported here: help needs none of it.
     from deltaic_ops.cli.operator import Operator, Wishes
 
+    def typed(name: str, value: str | None) -> str | None:
+        source = ctx.get_parameter_source(name)
+        return value if source is not None and source.name == "COMMANDLINE" else None
+
+    # A stack that is typed goes before tables that the shell's variables name: they may be another AWS's.
+    only_typed = bool(typed("stack", stack))
     ctx.obj = Operator(
         Wishes(
-            catalog=catalog,
-            tokens=tokens,
-            stack=stack,
-            profile=profile,
+            catalog=typed("catalog", catalog) if only_typed else catalog,
+            tokens=typed("tokens", tokens) if only_typed else tokens,
+            stack=stack or None,
+            stack_first=only_typed,
+            profile=profile or profile_,
             region=region,
             endpoint_url=endpoint_url,
             state=state,

@@ -8,18 +8,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deltaic.addresses import web_address
 from deltaic.catalog.aws_errors import refused
 from deltaic.catalog.dynamo import Dynamo, client_config
 from deltaic.catalog.items import Storage
 from deltaic.errors import Conflict, NotFound, Unavailable
 from deltaic.settings import Settings
+from deltaic.urls import web_address
 
-from deltaic_ops.deploy.outputs import JobsOutputs, StackOutputs, reachable, stack_outputs
+from deltaic_ops.deploy.outputs import DEFAULT_STACK, JobsOutputs, StackOutputs, reachable, stack_outputs
 
 if TYPE_CHECKING:
     import boto3
-    from deltaic.storage.credentials import Credentials
+    from deltaic.storage.aws_credentials import Credentials
 
     from deltaic_ops.shared_schema import SchemaReader
 
@@ -33,7 +33,10 @@ class Wishes:
 
     catalog: str | None = None
     tokens: str | None = None
-    stack: str = "deltaic"
+    stack: str | None = None
+    """Whose outputs name the tables; the embedded AWS has none, so it is not meant where one is named."""
+    stack_first: bool = False
+    """The stack goes before the variables that name tables."""
     profile: str | None = None
     region: str | None = None
     endpoint_url: str | None = None
@@ -43,8 +46,9 @@ class Wishes:
 class Connection:
     """One AWS account and region, and the tables in it.
 
-    Tables: the options, else CATALOG_TABLE and TOKENS_TABLE, else the stack's outputs, else the settings' defaults.
-    The stack is asked only where nothing else tells.
+    Tables: the options, else those of a stack that was typed, else CATALOG_TABLE and TOKENS_TABLE, else the stack's
+    outputs, else the settings' defaults. A stack is asked only where nothing before it tells; one that was typed and
+    is not there is refused.
     """
 
     def __init__(
@@ -67,19 +71,19 @@ class Connection:
     @cached_property
     def catalog_table(self) -> str:
         """The table of shares, recipients and grants."""
-        told = self._wishes.catalog or self._variables.get("CATALOG_TABLE")
+        told = self._wishes.catalog or self._variable("CATALOG_TABLE")
         return told or (self._outputs.catalog_table if self._outputs else _DEFAULTS.catalog_table)
 
     @cached_property
     def tokens_table(self) -> str:
         """The table of bearer tokens."""
-        told = self._wishes.tokens or self._variables.get("TOKENS_TABLE")
+        told = self._wishes.tokens or self._variable("TOKENS_TABLE")
         return told or (self._outputs.tokens_table if self._outputs else _DEFAULTS.tokens_table)
 
     @property
     def stack(self) -> str:
         """The name of the stack that is meant."""
-        return self._wishes.stack
+        return self._wishes.stack or DEFAULT_STACK
 
     @property
     def region(self) -> str:
@@ -90,8 +94,8 @@ class Connection:
     def tables_are_told(self) -> bool:
         """Whether options or variables name both tables, so that no stack is needed to find them."""
         return bool(
-            (self._wishes.catalog or self._variables.get("CATALOG_TABLE"))
-            and (self._wishes.tokens or self._variables.get("TOKENS_TABLE"))
+            (self._wishes.catalog or self._variable("CATALOG_TABLE"))
+            and (self._wishes.tokens or self._variable("TOKENS_TABLE"))
         )
 
     @cached_property
@@ -106,7 +110,7 @@ class Connection:
         """Where the stack runs Spark jobs; raises NotFound, which says how it comes to."""
         if self._outputs is None or self._outputs.jobs is None:
             raise NotFound(
-                f"no stack '{self._wishes.stack}' that runs Spark jobs is found: deploy it with SparkJobs=enabled, "
+                f"no stack '{self.stack}' that runs Spark jobs is found: deploy it with SparkJobs=enabled, "
                 "or name another by --stack"
             )
         return self._outputs.jobs
@@ -142,7 +146,7 @@ class Connection:
         keys, endpoint = self._keys, self._endpoint("dynamodb") or ""
 
         def connect() -> Any:
-            return AwsClient("dynamodb", self.region, endpoint, patience=CATALOG, credentials=lambda: keys)
+            return AwsClient("dynamodb", self.region, endpoint, timeouts=CATALOG, credentials=lambda: keys)
 
         return Dynamo(connect)
 
@@ -159,8 +163,10 @@ class Connection:
         return SchemaReader(home, self._credentials, sessions, storage)
 
     def _credentials(self) -> "Credentials":
-        from deltaic.storage.credentials import Credentials
+        from deltaic.storage.aws_credentials import Credentials
 
+        if self._keys is not None:
+            return self._keys
         found = self._session.get_credentials()
         if found is None:  # told when the connection was made
             raise Unavailable("there are no AWS credentials any more: set AWS_PROFILE or the AWS variables")
@@ -177,13 +183,22 @@ class Connection:
 
     @cached_property
     def _outputs(self) -> StackOutputs | None:
-        """What the stack says; None if it cannot be asked, since the tables may be reachable all the same."""
+        """What the stack says; None if it cannot be asked, since the tables may be reachable all the same.
+
+        One that was typed is asked, or else refused: NotFound, or what AWS refuses.
+        """
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
-            return stack_outputs(self.client("cloudformation"), self._wishes.stack)
-        except (NotFound, BotoCoreError, ClientError):
-            return None
+            return stack_outputs(self.client("cloudformation"), self.stack)
+        except (NotFound, BotoCoreError, ClientError) as error:
+            if not self._wishes.stack_first:
+                return None
+            raise (error if isinstance(error, NotFound) else refused(error)) from error
+
+    def _variable(self, name: str) -> str | None:
+        """Return which table a variable names, if that goes before the stack."""
+        return None if self._wishes.stack_first else self._variables.get(name)
 
 
 @contextmanager
@@ -219,8 +234,8 @@ def _embedded(wishes: Wishes, told: Mapping[str, str], parts: ExitStack) -> Mapp
         return {}
     if (localstack := running(state)) is not None:
         return localstack.environment
-    if not (kept.is_dir() or (state / LOCK).exists()):
-        return {}
+    if wishes.stack is not None or not (kept.is_dir() or (state / LOCK).exists()):
+        return {}  # the embedded AWS has no stacks
     try:
         lock = parts.enter_context(locked(state))
     except StateInUse as error:
@@ -254,7 +269,7 @@ def _keys(wishes: Wishes, variables: Mapping[str, str]) -> "Credentials | None":
     Its catalog is asked without boto3, whose imports would be most of a command's time. Whatever else AWS's own files
     and variables may say (profiles, proxies, authorities) is about another one.
     """
-    from deltaic.storage.credentials import Credentials
+    from deltaic.storage.aws_credentials import Credentials
 
     place = web_address(wishes.endpoint_url or variables.get("AWS_ENDPOINT_URL") or "https://aws")
     region = wishes.region or variables.get("AWS_REGION")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from deltaic_ops.cli.env import global_options
 from deltaic_ops.deploy.intrinsics import TemplateError
@@ -23,18 +22,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from deltaic.catalog.admin import CatalogAdmin
-    from deltaic.catalog.items import View
-    from deltaic_pipeline.steps import Progress
+    from deltaic_pipeline.spark.progress import Progress
+    from rich.console import Console
 
 RECIPIENT = "demo_reader"
 PROFILE = "vaccine.share"
 SITES = {"demo_porto": "Porto", "demo_turku": "Turku"}
-"""Who sees one site alone, by the view; each has a profile of its name."""
+"""Who sees one site alone; each has a profile of its name."""
 
 LOCATION = f"s3://{DATA_BUCKET}/vaccine"
 FIRST_ROWS = 5
-VIEW_ROWS = 3
-WAIT = timedelta(seconds=90)
+OWN_ROWS = 3
 CHECK_SECONDS = 0.5
 INTERRUPTED = 130
 """The exit code of what Ctrl-C has ended (128 + SIGINT)."""
@@ -57,10 +55,11 @@ def demo(
     deltaic demo --exit    # stop after the read
     """
     from deltaic.errors import DeltaicError
-    from deltaic_pipeline.failures import PipelineError
-    from deltaic_pipeline.steps import step, terminal
+    from deltaic_pipeline.spark.printing import text_console
+    from deltaic_pipeline.spark.progress import step, terminal
+    from deltalake.exceptions import DeltaError
 
-    console = Console(stderr=True, highlight=False)
+    console = text_console(stderr=True)
     folder = state or Path(global_options(ctx).get("state") or ".deltaic")
     # As Ctrl-C does: whatever is under way is left, and what was started is stopped in order.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -71,21 +70,9 @@ def demo(
             with step(progress, "Starting the embedded AWS and the gateway") as tell:
                 stack = stack_of_parts.enter_context(local_stack(folder, port))
                 tell(stack.endpoint)
-            # What follows talks to AWS as any tool of the provider would: by the ordinary variables.
-            os.environ.update(stack.environment)
-            with step(progress, f"Granting shares to {RECIPIENT}, {' and '.join(SITES)}"):
-                _grant()
-            _publish(progress)
-            profiles = {recipient: Path(f"{recipient}.share") for recipient in SITES}
-            with step(progress, f"Writing {PROFILE}, {', '.join(map(str, profiles.values()))}") as tell:
-                tell(_profile(stack, RECIPIENT, Path(PROFILE)))
-                for recipient, profile in profiles.items():
-                    _profile(stack, recipient, profile)
-            _read(console, progress, Path(PROFILE), folder)
-            _read_view(console, progress, profiles, folder)
-            _explain(console, Path(PROFILE))
+            _share_and_read(console, progress, stack, folder)
             if not exit_:
-                console.print(f"\nserving [bold]{stack.endpoint}[/bold]  (Ctrl-C stops)")
+                console.print(f"\nserving [bold]{stack.endpoint}[/bold]  (Ctrl-C stops)", markup=True)
                 serving = True
                 while True:
                     time.sleep(CHECK_SECONDS)
@@ -93,9 +80,28 @@ def demo(
     except KeyboardInterrupt:
         console.print("stopped")
         raise typer.Exit(0 if serving else INTERRUPTED) from None
-    except (StateUnusable, StackFailed, TemplateError, DeltaicError, PipelineError) as error:
-        console.print(str(error), style="red", markup=False, soft_wrap=True)
+    except (StateUnusable, StackFailed, TemplateError, DeltaicError, DeltaError) as error:
+        console.print(str(error), style="red", soft_wrap=True)
         raise typer.Exit(1) from None
+
+
+def _share_and_read(console: "Console", progress: "Progress", stack: Stack, folder: Path) -> None:
+    """Write and share the sample, read it as each recipient, and say how to go on."""
+    from deltaic_pipeline.spark.progress import step
+
+    # What follows talks to AWS as any tool of the provider would: by the ordinary variables.
+    os.environ.update(stack.environment)
+    _publish(progress, stack.environment)
+    with step(progress, f"Granting shares to {RECIPIENT}, {' and '.join(SITES)}"):
+        _grant()
+    profiles = {recipient: Path(f"{recipient}.share") for recipient in SITES}
+    with step(progress, f"Writing {PROFILE}, {', '.join(map(str, profiles.values()))}") as tell:
+        tell(_profile(stack, RECIPIENT, Path(PROFILE)))
+        for recipient, profile in profiles.items():
+            _profile(stack, recipient, profile)
+    _read(console, progress, Path(PROFILE), folder)
+    _read_own_rows(console, progress, profiles, folder)
+    _explain(console, Path(PROFILE))
 
 
 def _admin() -> "CatalogAdmin":
@@ -107,81 +113,30 @@ def _admin() -> "CatalogAdmin":
 
 
 def _grant() -> None:
-    """Let one recipient read the tables, and two who differ in a property the view of them."""
+    """Let one recipient read the tables, and two who differ in a property their own rows of one."""
     from deltaic.errors import AlreadyExists
-    from deltaic_pipeline.sample import MY_SITE, SHARE, SITE
+
+    from deltaic_ops.sample import MY_SITE, PATIENTS, SITE
 
     admin = _admin()
-    for share in (SHARE, MY_SITE.share):
-        with suppress(AlreadyExists):
-            admin.shares.create(share)
     for recipient in (RECIPIENT, *SITES):
+        share = MY_SITE[0] if recipient in SITES else PATIENTS[0]
         properties = {SITE: SITES[recipient]} if recipient in SITES else {}
         with suppress(AlreadyExists):
             admin.recipients.create(recipient, comment="reads the demo", properties=properties)
         with suppress(AlreadyExists):
-            admin.grants.create(recipient, MY_SITE.share if recipient in SITES else SHARE)
+            admin.grants.create(recipient, share)
 
 
-def _publish(progress: "Progress") -> None:
-    """Publish the sample and its view with Spark, unless an earlier run has: each is registered when it is complete."""
-    from deltaic.settings import settings
-    from deltaic_pipeline.access import S3Access
-    from deltaic_pipeline.register import connect
-    from deltaic_pipeline.sample import publish_sample
-    from deltaic_pipeline.session import session, stop
-    from deltaic_pipeline.steps import step
-    from deltaic_pipeline.views import refresh_view
+def _publish(progress: "Progress", environment: "Mapping[str, str]") -> None:
+    """Write the sample and share it; an earlier run's is left as it is."""
+    from deltaic_pipeline.spark.progress import step
 
-    admin = _admin()
-    if _published(admin):
-        with step(progress, "The sample is there already") as tell:
-            tell(LOCATION)
-        return
-    with step(progress, "Starting Spark") as tell:
-        spark = session("deltaic demo", S3Access.from_environment(), brief=True, report=tell)
-    try:
-        catalog = connect(settings().catalog_table, settings().tokens_table)
-        publish_sample(spark, LOCATION, catalog, progress)
-        refresh_view(spark, _view(admin), admin, catalog, "demo", progress=progress, wait=WAIT)
-    finally:
-        stop(spark)
+    from deltaic_ops.sample import publish
 
-
-def _published(admin: "CatalogAdmin") -> bool:
-    """Return whether both tables are there, and the view with the rows of all who hold it."""
-    from deltaic.errors import NotFound
-    from deltaic_pipeline.sample import INGREDIENTS, MY_SITE, PATIENTS
-    from deltaic_pipeline.view_job import due
-
-    try:
-        for name in (PATIENTS, INGREDIENTS):
-            admin.tables.get(name.share, name.schema, name.table)
-        return not due(admin, admin.views.get(MY_SITE.share, MY_SITE.schema, MY_SITE.table))
-    except NotFound:
-        return False
-
-
-def _view(admin: "CatalogAdmin") -> "View":
-    """Return the view of the vaccinations of one's own site; made if it is not there."""
-    from deltaic.errors import AlreadyExists, NotFound
-    from deltaic_pipeline.sample import MY_SITE, MY_SITE_SQL, PATIENTS, SITE
-
-    try:
-        return admin.views.get(MY_SITE.share, MY_SITE.schema, MY_SITE.table)
-    except NotFound:
-        with suppress(AlreadyExists):
-            admin.schemas.create(MY_SITE.share, MY_SITE.schema)
-        return admin.views.create(
-            MY_SITE.share,
-            MY_SITE.schema,
-            MY_SITE.table,
-            f"{LOCATION}/{MY_SITE.table}",
-            source=str(PATIENTS),
-            sql=MY_SITE_SQL,
-            properties=[SITE],
-            key=["patient_id", "date"],
-        )
+    with step(progress, f"Writing {LOCATION} with deltalake") as tell:
+        publish(_admin(), LOCATION, {**environment, "AWS_ALLOW_HTTP": "true"}, lambda text, _: tell(text))
+        tell("2 tables in 6 versions")
 
 
 def _profile(stack: Stack, recipient: str, path: Path) -> str:
@@ -202,53 +157,53 @@ def _profile(stack: Stack, recipient: str, path: Path) -> str:
     return f"the token ends {issued.token.expires_at:%Y-%m-%d}"
 
 
-def _read(console: Console, progress: "Progress", profile: Path, state: Path) -> None:
+def _read(console: "Console", progress: "Progress", profile: Path, state: Path) -> None:
     """Read the share as a recipient does, with the client from PyPI; raises StackFailed with the place of the log."""
     import logging
 
-    from deltaic_pipeline.sample import INGREDIENTS, PATIENTS
-    from deltaic_pipeline.steps import step
+    from deltaic_pipeline.spark.progress import step
 
+    from deltaic_ops.sample import INGREDIENTS, PATIENTS
+
+    names = [".".join(title) for title in (PATIENTS, INGREDIENTS)]
     with step(progress, "Reading it with the delta-sharing client") as tell:
         import delta_sharing
 
         logging.getLogger("delta_sharing").setLevel(logging.WARNING)
         try:
             tables = delta_sharing.SharingClient(str(profile)).list_all_tables()
-            frames = {str(name): delta_sharing.load_as_pandas(f"{profile}#{name}") for name in (PATIENTS, INGREDIENTS)}
+            frames = {name: delta_sharing.load_as_pandas(f"{profile}#{name}") for name in names}
         except Exception as error:  # the client raises whatever its HTTP and Parquet libraries raise
             raise _unread(error, state) from error
         rows = sum(len(frame) for frame in frames.values())
         tell(f"{len(tables)} tables, {rows:,} rows")
     for name, frame in frames.items():
-        console.print(f"\n[bold]{name}[/bold]: the first {FIRST_ROWS} of {len(frame):,} rows")
-        console.print(
-            frame.head(FIRST_ROWS).to_string(index=False, line_width=console.width), markup=False, soft_wrap=True
-        )
+        console.print(f"\n[bold]{name}[/bold]: the first {FIRST_ROWS} of {len(frame):,} rows", markup=True)
+        console.print(frame.head(FIRST_ROWS).to_string(index=False, line_width=console.width), soft_wrap=True)
 
 
-def _read_view(console: Console, progress: "Progress", profiles: "Mapping[str, Path]", state: Path) -> None:
-    """Read the view by each of two profiles: the same table, and other rows."""
-    from deltaic_pipeline.sample import MY_SITE
-    from deltaic_pipeline.steps import step
+def _read_own_rows(console: "Console", progress: "Progress", profiles: "Mapping[str, Path]", state: Path) -> None:
+    """Read a filtered table by each of two profiles: the same table, and other rows."""
+    from deltaic_pipeline.spark.progress import step
 
-    with step(progress, f"Reading {MY_SITE.table} with {' and '.join(map(str, profiles.values()))}") as tell:
+    from deltaic_ops.sample import MY_SITE
+
+    name = ".".join(MY_SITE)
+    with step(progress, f"Reading {name} with {' and '.join(map(str, profiles.values()))}") as tell:
         import delta_sharing
 
         try:
             frames = {
-                recipient: delta_sharing.load_as_pandas(f"{profile}#{MY_SITE}")
-                for recipient, profile in profiles.items()
+                recipient: delta_sharing.load_as_pandas(f"{profile}#{name}") for recipient, profile in profiles.items()
             }
         except Exception as error:  # the client raises whatever its HTTP and Parquet libraries raise
             raise _unread(error, state) from error
         tell(", ".join(f"{len(frame):,} rows" for frame in frames.values()))
     for recipient, frame in frames.items():
         sites = ", ".join(sorted(frame["site"].unique()))
-        console.print(f"\n[bold]{MY_SITE}[/bold], read by {recipient}: {len(frame):,} rows, of {sites}", soft_wrap=True)
-        console.print(
-            frame.head(VIEW_ROWS).to_string(index=False, line_width=console.width), markup=False, soft_wrap=True
-        )
+        read = f"\n[bold]{name}[/bold], read by {recipient}: {len(frame):,} rows, of {sites}"
+        console.print(read, markup=True, soft_wrap=True)
+        console.print(frame.head(OWN_ROWS).to_string(index=False, line_width=console.width), soft_wrap=True)
 
 
 def _unread(error: Exception, state: Path) -> StackFailed:
@@ -256,10 +211,10 @@ def _unread(error: Exception, state: Path) -> StackFailed:
     return StackFailed(f"the client could not read the share: {reason}; see {state / 'gateway.log'}")
 
 
-def _explain(console: Console, profile: Path) -> None:
-    from deltaic_pipeline.sample import PATIENTS
+def _explain(console: "Console", profile: Path) -> None:
+    from deltaic_ops.sample import PATIENTS
 
-    url = f"{profile}#{PATIENTS}"
+    url = f"{profile}#{'.'.join(PATIENTS)}"
     console.print(
         f"""
 [bold]Read it from Python[/bold]   (pip install delta-sharing)
@@ -271,5 +226,6 @@ def _explain(console: Console, profile: Path) -> None:
 [bold]Read it from Spark[/bold]    (--packages {CONNECTOR})
 
     spark.read.format("deltaSharing").load("{url}").show()""",
+        markup=True,
         soft_wrap=True,
     )

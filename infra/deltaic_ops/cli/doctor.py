@@ -1,16 +1,12 @@
-"""Decides what `deltaic doctor` does: a line for everything that was looked at, and what to do where it is wrong."""
+"""The command `deltaic doctor`: a line for everything that was looked at, and what to do where it is wrong."""
 
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
-from deltaic_ops.cli.operator import AsJson, finding_line, operator
+from deltaic_ops.checks.doctor.examination import Examined, examine
+from deltaic_ops.cli.operator import VERDICTS, AsJson, operator
 from deltaic_ops.cli.words import table_name
-from deltaic_ops.doctor.examination import Examined, examine
-from deltaic_ops.doctor.findings import Finding
-
-_STYLES = {"ok": "green", "warning": "yellow", "failed": "bold red", "not asked": "dim"}
 
 
 def doctor(
@@ -22,9 +18,9 @@ def doctor(
     r"""Look for what is wrong with a stack: one line for each finding, and what to do.
 
     Looked at are the clock, the stack, both tables, the key of page tokens, roles, quotas, the deployed code, buckets,
-    filters beside the columns of their tables, and of each share one table, which is read through the endpoint with a
-    token that ends with the command. Nothing else is changed. What this caller may not ask is told. The exit code is 1
-    when anything failed.
+    the log of each shared table with your credentials, filters beside the columns of their tables, and of each share
+    one table, which is read through the endpoint with a token that ends with the command. Nothing else is changed.
+    What this caller may not ask is told. The exit code is 1 when anything failed.
 
     \b
     deltaic --stack deltaic-prod doctor
@@ -33,11 +29,11 @@ def doctor(
     """
     out = operator(ctx, as_json)
     only = table_name(table) if table else None
-    where = out.connection
+    where, schemas = out.connection, out.schemas
     examined = Examined(
         client=where.client,
         admin=out.admin,
-        read=lambda table: out.schemas.read(table.location, table.storage),
+        read=lambda table: schemas.read(table.location, table.storage),
         stack=where.stack,
         region=where.region,
         catalog_table=where.catalog_table,
@@ -45,14 +41,8 @@ def doctor(
         endpoint=(endpoint or where.sharing_endpoint).rstrip("/"),
         deployed=not where.tables_are_told,
     )
-    found = out.findings(examine(examined, only), _line)
-    counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in _STYLES}
+    found = out.findings(examine(examined, only))
+    counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in VERDICTS}
     out.note(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
     if counts["failed"]:
         raise typer.Exit(1)
-
-
-def _line(finding: Finding) -> Text:
-    mark = finding.verdict.upper() if finding.verdict == "failed" else finding.verdict
-    remedy = finding.remedy and f"   {finding.remedy}"
-    return finding_line(mark, _STYLES[finding.verdict], finding.check, finding.said, remedy)

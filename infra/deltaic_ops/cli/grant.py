@@ -7,7 +7,7 @@ import typer
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.items import Grant
 
-from deltaic_ops.cli.operator import AsJson, Operator, one_line, operator
+from deltaic_ops.cli.operator import AsJson, Operator, operator
 from deltaic_ops.cli.refreshing import ask_for_rows, requests_of
 from deltaic_ops.cli.words import text_of
 
@@ -65,7 +65,7 @@ def list_(
     columns = [
         ("RECIPIENT", lambda grant: grant.recipient),
         ("SHARE", lambda grant: grant.share),
-        ("ROWS", lambda grant: one_line(grant.partition_filter) or "all that are shared"),
+        ("ROWS", lambda grant: grant.partition_filter or "all that are shared"),
         ("GRANTED", lambda grant: grant.created_at),
     ]
     out.rows(_grants(out.admin, recipient, share), columns, "there is no such grant")
@@ -127,13 +127,13 @@ app.command("delete", hidden=True, help="The same as revoke.")(revoke)
 def _check(out: Operator, share: str, rows: str) -> None:
     """See that a filter fits every table of a share."""
     if rows.strip():
-        from deltaic_ops.narrowing import check_grant
+        from deltaic_ops.filter_checks import check_grant
 
         check_grant(rows, out.admin.tables.list(share), out.schemas)
 
 
 def _warnings(out: Operator, grant: Grant) -> list[str]:
-    from deltaic_ops.narrowing import warnings
+    from deltaic_ops.filter_checks import warnings
 
     return warnings(out.admin, out.admin.recipients.get(grant.recipient), [grant])
 

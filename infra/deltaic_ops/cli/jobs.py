@@ -13,10 +13,10 @@ from urllib.parse import quote
 import typer
 from deltaic.errors import InvalidParameter
 from deltaic_pipeline import entry
-from deltaic_pipeline.steps import silent, step, terminal
+from deltaic_pipeline.spark.progress import silent, step, terminal
 
 from deltaic_ops.cli.operator import AsJson, Column, Operator, operator
-from deltaic_ops.deploy.sam import Architecture, Target
+from deltaic_ops.deploy.sam import Architecture, BuildTarget
 from deltaic_ops.jobs import files
 from deltaic_ops.jobs.package import build, upload
 from deltaic_ops.jobs.runs import ENDED, JobRun, JobRuns, words
@@ -34,6 +34,14 @@ RunId = Annotated[
 Wait = Annotated[float, typer.Option(metavar="SECONDS", help="Wait for another writer of the table.")]
 Memory = Annotated[
     str, typer.Option(metavar="SIZE", help="Spark's heap, such as 4g (default: 1g here, EMR's own there).")
+]
+Jars = Annotated[list[str] | None, typer.Option("--jar", metavar="PATH", help="A database's driver. Can be repeated.")]
+ShowValues = Annotated[
+    bool, typer.Option("--show-values", help="Show all that Spark said of a refusal, values of rows among it.")
+]
+Minutes = Annotated[
+    int | None,
+    typer.Option(min=1, max=10_080, help="On EMR: end it after so many (default: 120; no limit to a stream)."),
 ]
 
 
@@ -57,7 +65,7 @@ def package(
     out = operator(ctx, as_json)
     where = out.connection.jobs
     with step(silent if as_json else terminal(), "Packaging the jobs") as tell, tempfile.TemporaryDirectory() as folder:
-        target = Target(_architecture(out, architecture), python)
+        target = BuildTarget(_architecture(out, architecture), python)
         made = build(Path(folder), target, tell)
         new = upload(out.connection.client("s3"), where.bucket, made, tell)
         size = sum(file.stat().st_size for file in made.files.values())
@@ -151,16 +159,19 @@ def list_runs(
 
 
 @app.command()
-def schedule(
+def schedule(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     ctx: typer.Context,
     file: Annotated[str, typer.Argument(metavar="FILE", help="The dataset file.")],
     remove: Annotated[bool, typer.Option("--remove", help="Take its schedule away.")] = False,
+    memory: Memory = "",
+    jar: Jars = None,
+    minutes: Minutes = None,
     as_json: AsJson = False,
 ) -> None:
     r"""Let a dataset be built as its `schedule` says, with the file as it is now; again after the file changes.
 
     \b
-    deltaic pipeline schedule patients.yaml
+    deltaic pipeline schedule patients.yaml --jar postgresql.jar --memory 8g --minutes 300
     deltaic pipeline schedule patients.yaml --remove
     """
     out = operator(ctx, as_json)
@@ -174,9 +185,13 @@ def schedule(
         return
     if declared is None:
         raise InvalidParameter(f"{file} declares no schedule: add `schedule: {{expression: cron(0 6 * * ? *)}}`")
-    url = read.put(out.connection.client("s3"), where.bucket)
+    s3 = out.connection.client("s3")
+    url, drivers = read.put(s3, where.bucket), [files.jar(s3, where.bucket, each) for each in jar or ()]
     # Nobody looks when it fails, and the first time it may be the machine's fault: once more, then the alarm.
-    asked = {**request("run", name, [url, "--wait=600", "--json"]), "attempts": 2}
+    told = [url, "--wait=600", "--json"]
+    follows = files.follows(read.dataset)
+    asked = request("run", name, told, memory=memory, jars=drivers, minutes=minutes, follows=follows)
+    asked |= {"attempts": 2}
     new = schedules.put(name, declared, asked)
     if as_json:
         out.json({"dataset": name, "expression": declared.expression, "file": url, "new": new})
@@ -191,6 +206,8 @@ def request(  # noqa: PLR0913 -- the fields of a request
     run_id: str = "",
     memory: str = "",
     jars: Sequence[str] = (),
+    minutes: int | None = None,
+    follows: bool = False,
 ) -> dict[str, Any]:
     """Return what the function that starts jobs is asked (functions/pipeline/submit)."""
     told: dict[str, Any] = {"job": job, "name": name, "arguments": list(arguments), "jars": list(jars)}
@@ -198,6 +215,10 @@ def request(  # noqa: PLR0913 -- the fields of a request
         told["runId"] = run_id
     if memory:
         told["spark"] = {f"spark.{part}.memory": memory for part in ("driver", "executor")}
+    if minutes is not None:
+        told["timeoutMinutes"] = minutes
+    if follows:
+        told["streaming"] = True
     return told
 
 
@@ -213,10 +234,13 @@ def run_job(  # noqa: PLR0913 -- the options that every job has
     if on == "emr":
         asked = request(job, run_name(name), given, run_id=run_id, memory=memory)
         return run_on_emr(out, asked, detach=detach)
-    # The job reaches AWS as any tool does: by the ordinary variables.
+    return run_here(out, job, [*given, f"--run-id={run_id}", f"--memory={memory}"])
+
+
+def run_here(out: Operator, job: str, given: Sequence[str]) -> int:
+    """Run a job on this machine and return its exit code; AWS's ordinary variables tell it which AWS is meant."""
     os.environ.update(out.connection.environment)
-    here = [f"--run-id={run_id}", f"--memory={memory}", f"--catalog={out.connection.catalog_table}"]
-    return entry.main([job, *given, *here])
+    return entry.main([job, f"--catalog={out.connection.catalog_table}", *given])
 
 
 def run_on_emr(out: Operator, asked: dict[str, Any], *, detach: bool) -> int:

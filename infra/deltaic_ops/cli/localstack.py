@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 from deltaic.errors import Conflict, InvalidParameter, NotFound, Unavailable
-from deltaic_pipeline.steps import Progress, silent, step, terminal
+from deltaic_pipeline.spark.progress import Progress, silent, step, terminal
 
 from deltaic_ops.cli.operator import AsJson, Operator, operator
 from deltaic_ops.cli.words import pairs

@@ -1,8 +1,10 @@
 """Decides what a command has at hand: the catalog it means, and the way to speak to people or to scripts."""
 
 import json
+import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from datetime import datetime
 from functools import cached_property
@@ -12,30 +14,33 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.items import Item, Recipient, Token, View
-from deltaic.errors import DeltaicError
+from deltaic.errors import DeltaicError, InvalidParameter, NotFound
 from deltaic.partition_filters.properties import value_of
 from deltaic.protocol import json_bodies
 from deltaic.protocol.request_body import camel_case
-from rich.console import Console
+from deltaic_pipeline.spark.printing import as_called, one_line, text_console, visible
 from rich.table import Table
 from rich.text import Text
 
 from deltaic_ops.cli.connection import Connection, Wishes, connection
+from deltaic_ops.deploy.outputs import DEFAULT_STACK
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+    from rich.console import Console
 
+    from deltaic_ops.checks.findings import Finding
     from deltaic_ops.shared_schema import SchemaReader
 
-__all__ = ["AsJson", "Operator", "Wishes", "operator"]
+__all__ = ["VERDICTS", "AsJson", "Operator", "Wishes", "Yes", "operator"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for scripts.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 _Item = TypeVar("_Item", bound=Item)
-_Finding = TypeVar("_Finding", bound="DataclassInstance")
 
 Column = tuple[str, Callable[[Any], object]]
 """A heading, and what stands below it for an item."""
 
+_MISSING = re.compile(r"(share|schema|table|view|recipient|storage) '(.+)' not found")
 _WORDS = {"schema_name": "schema"}
 _STYLES = {
     "live": "green",
@@ -45,6 +50,8 @@ _STYLES = {
     "FAILED": "red",
     "CANCELLED": "yellow",
 }
+VERDICTS = {"ok": "green", "warning": "yellow", "failed": "bold red", "not asked": "dim"}
+"""Of findings, each with its style."""
 _WIDE = 1000  # where nobody looks, nothing is folded: a line is a row for grep
 
 
@@ -64,7 +71,7 @@ class Operator:
     @property
     def stack(self) -> str:
         """The name of the stack that is meant."""
-        return self._wishes.stack
+        return self._wishes.stack or DEFAULT_STACK
 
     @cached_property
     def connection(self) -> Connection:
@@ -105,7 +112,7 @@ class Operator:
         for heading, _ in columns:
             table.add_column(heading, overflow="fold")
         for item in listed:
-            table.add_row(*[_cell(value(item)) for _, value in columns])
+            table.add_row(*[_cell(one_line(_shown(value(item)))) for _, value in columns])
         _console().print(table)
 
     def show(self, item: Item, done: str = "", warnings: Sequence[str] = ()) -> None:
@@ -126,7 +133,7 @@ class Operator:
         grid.add_column(overflow="fold")
         for name, value in told.items():
             if value not in ("", [], (), {}, None):
-                grid.add_row(name, _cell(value))
+                grid.add_row(name, _cell(visible(_shown(value))))
         _console().print(grid)
 
     def note(self, text: str) -> None:
@@ -134,27 +141,63 @@ class Operator:
         if not self.as_json:
             _console(stderr=True).print(Text(text, style="dim"), soft_wrap=True)
 
-    def findings(self, found: Iterable[_Finding], line: Callable[[_Finding], Text]) -> list[_Finding]:
-        """Answer with what checks find as they find it, a line each for people, an array for scripts; returns it."""
-        seen = []
-        for finding in found:
-            seen.append(finding)
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """Ask before what cannot be undone; raises InvalidParameter where nobody can answer and `yes` is not said."""
+        if yes:
+            return
+        if self.as_json or not sys.stdin.isatty():
+            raise InvalidParameter("nothing is removed unasked: say --yes")
+        typer.confirm(question, abort=True)
+
+    def findings(
+        self, findings: Iterable["Finding"], as_json: Callable[["Finding"], object] = asdict, before_remedy: str = ""
+    ) -> list["Finding"]:
+        """Answer with what checks see as they see it, a line each for people, an array for scripts; returns it."""
+        shown = []
+        for finding in findings:
+            shown.append(finding)
             if not self.as_json:
-                Console(highlight=False).print(line(finding), soft_wrap=True)
+                text_console().print(_finding_line(finding, before_remedy), soft_wrap=True)
         if self.as_json:
-            self.json([asdict(finding) for finding in seen])
-        return seen
+            self.json([as_json(finding) for finding in shown])
+        return shown
 
     def json(self, value: object) -> None:
         """Answer a script."""
         typer.echo(json.dumps(value, indent=2))
 
     def refuse(self, refusal: DeltaicError) -> None:
-        """Say why not, and what to do."""
+        """Say why not, and what to do; of a name that is not there also the nearest that is."""
+        if isinstance(refusal, NotFound) and (missing := _MISSING.fullmatch(refusal.message)):
+            with suppress(DeltaicError):
+                refusal = self._with_the_nearest(*missing.groups())
         if self.as_json:
             typer.echo(json_bodies.error(refusal).decode(), err=True)
             return
-        _console(stderr=True).print(Text.assemble(("refused: ", "bold red"), one_line(refusal.message)), soft_wrap=True)
+        _console(stderr=True).print(
+            Text.assemble(("refused: ", "bold red"), one_line(refusal.message).strip()), soft_wrap=True
+        )
+
+    def _with_the_nearest(self, kind: str, name: str) -> NotFound:
+        from deltaic.nearest import did_you_mean
+
+        admin, (*above, last) = self.admin, name.rsplit(".", {"schema": 1, "table": 2, "view": 2}.get(kind, 0))
+        try:
+            there: Iterable[Item]
+            match kind:
+                case "schema":
+                    there = admin.schemas.list(*above)
+                case "table":
+                    there = admin.tables.list(*above)
+                case "view":
+                    there = (each for each in admin.views.list(above[0]) if each.schema_name == above[1])
+                case _:
+                    there = getattr(admin, f"{kind}s").list()
+            known = [str(each.attributes()["name"]) for each in there]
+        except NotFound as higher:  # the share or the schema of what is missing
+            missing = _MISSING.fullmatch(higher.message)
+            return self._with_the_nearest(*missing.groups()) if missing else higher
+        return NotFound(f"{kind} '{name}' not found{did_you_mean(last, known)}")
 
 
 def operator(ctx: typer.Context, as_json: bool) -> Operator:
@@ -166,28 +209,29 @@ def operator(ctx: typer.Context, as_json: bool) -> Operator:
 
 def finding_line(mark: str, style: str, check: str, said: str, remedy: str) -> Text:
     """Return what people see of a check: its mark, what it saw, and below that what to do where there is something."""
-    text = Text.assemble((mark, style), f" {check} ", (said, "dim"))
+    text = Text.assemble((mark, style), f" {one_line(check)} ", (one_line(said), "dim"))
     if remedy:
-        text.append(f"\n{remedy}")
+        text.append(f"\n{one_line(as_called(remedy))}")
     return text
 
 
-def one_line(message: str) -> str:
-    """Return a message as one line, whatever an argument that it quotes holds."""
-    return "".join(letter if letter.isprintable() else " " for letter in message).strip()
+def _finding_line(finding: "Finding", before_remedy: str) -> Text:
+    mark = finding.verdict.upper() if finding.verdict == "failed" else finding.verdict
+    remedy = finding.remedy and f"   {before_remedy}{finding.remedy}"
+    return finding_line(mark, VERDICTS[finding.verdict], finding.check, finding.said, remedy)
 
 
 def wire(item: Item) -> dict[str, Any]:
     """Return an item as scripts see it: the protocol's names, times in UTC, nothing left out."""
-    told = {_WORDS.get(name) or camel_case(name): _told(value) for name, value in item.attributes().items()}
+    fields = {_WORDS.get(name) or camel_case(name): _told(value) for name, value in item.attributes().items()}
     if isinstance(item, Token):
-        del told["revoked"]
-        told["state"] = item.state()
+        del fields["revoked"]
+        fields["state"] = item.state()
     if isinstance(item, Recipient):
-        told["properties"] = told_properties(item)
+        fields["properties"] = told_properties(item)
     if isinstance(item, View):
-        told["lastRefresh"] = {camel_case(name): value for name, value in item.last_refresh.items()}
-    return told
+        fields["lastRefresh"] = {camel_case(name): value for name, value in item.last_refresh.items()}
+    return fields
 
 
 def told_properties(recipient: Recipient) -> dict[str, Any]:
@@ -201,24 +245,28 @@ def _told(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _cell(value: object) -> Text:
+def _cell(shown: str) -> Text:
+    return Text(shown, style=_STYLES.get(shown, ""))
+
+
+def _shown(value: object) -> str:
     match value:
         case bool():
-            return Text("yes" if value else "no")
+            return "yes" if value else "no"
         case datetime():
-            return Text(f"{value:%Y-%m-%d %H:%M}")
+            return f"{value:%Y-%m-%d %H:%M}"
         case list() | tuple():
-            return Text(", ".join(map(str, value)))
+            return ", ".join(map(str, value))
         case dict():
-            return Text(", ".join(f"{name}={_listed(content)}" for name, content in value.items()))
+            return ", ".join(f"{name}={_listed(content)}" for name, content in value.items())
         case _:
-            return Text(str(value), style=_STYLES.get(str(value), ""))
+            return str(value)
 
 
 def _listed(content: object) -> str:
     return f"[{', '.join(map(str, content))}]" if isinstance(content, list | tuple) else str(content)
 
 
-def _console(*, stderr: bool = False) -> Console:
-    console = Console(stderr=stderr, highlight=False)
-    return console if console.is_terminal else Console(stderr=stderr, highlight=False, width=_WIDE)
+def _console(*, stderr: bool = False) -> "Console":
+    found = text_console(stderr=stderr)
+    return found if found.is_terminal else text_console(stderr=stderr, width=_WIDE)

@@ -2,13 +2,25 @@
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
-from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.spark.printing import as_called
 
-from deltaic_ops.cli.jobs import Detach, Memory, On, RunId, Wait, request, run_job, run_on_emr
+from deltaic_ops.cli.jobs import (
+    Detach,
+    Jars,
+    Memory,
+    Minutes,
+    On,
+    RunId,
+    ShowValues,
+    Wait,
+    request,
+    run_here,
+    run_job,
+    run_on_emr,
+)
 from deltaic_ops.cli.jobs import app as jobs
 from deltaic_ops.cli.operator import AsJson, operator
 from deltaic_ops.jobs import files
@@ -40,19 +52,16 @@ def check(ctx: typer.Context, file: File, as_json: AsJson = False) -> None:
     deltaic pipeline check patients.yaml
     """
     from deltaic_pipeline.datasets.checking import check as findings_of
+    from deltaic_pipeline.datasets.document import text_of
 
     out = operator(ctx, as_json)
-    try:
-        text = Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as failure:
-        raise PipelineError(f"{file} cannot be read: {failure}") from None
-    checked = findings_of(text)
+    checked = findings_of(text_of(file))
     if as_json:
         told = [asdict(found) for found in checked.findings]
         out.json([{"file": file, **found, "mistake": not found.pop("doubtful")} for found in told])
     else:
         for found in checked.findings:
-            typer.echo(f"{file}:{found.line}: {found}")
+            typer.echo(as_called(f"{file}:{found.line}: {found}"))
     if checked.mistakes:
         raise typer.Exit(1)
     out.note(f"{file} is a dataset; `deltaic pipeline run {file} --dry-run` reads its sources")
@@ -68,7 +77,9 @@ def run(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     ] = False,
     wait: Wait = 0.0,
     memory: Memory = "",
-    jar: Annotated[list[str] | None, typer.Option(metavar="PATH", help="A database's driver. Can be repeated.")] = None,
+    jar: Jars = None,
+    minutes: Minutes = None,
+    show_values: ShowValues = False,
     on: On = "local",
     detach: Detach = False,
     as_json: AsJson = False,
@@ -76,7 +87,8 @@ def run(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     r"""Build a dataset, on this machine or on EMR Serverless: the same job with the same arguments.
 
     Exit codes: 0 done (or done before by the same run), 1 refused or failed, 2 wrong arguments, 3 an expectation
-    failed and nothing was written, 4 another writer has the table or took it: run again.
+    failed and nothing was written, 4 another writer has the table or took it: run again, 5 the rows are written, and
+    what belongs behind them (the table's own words, its catalog entry) is not done: run again.
 
     \b
     deltaic pipeline run patients.yaml --dry-run
@@ -84,17 +96,33 @@ def run(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     deltaic pipeline run patients.yaml --on emr
     """
     out = operator(ctx, as_json)
-    given = [f"--wait={wait}", *["--dry-run"] * dry_run, *["--json"] * as_json]
+    given = [f"--wait={wait}", *["--dry-run"] * dry_run, *["--show-values"] * show_values, *["--json"] * as_json]
     if on == "emr":
         s3, bucket = out.connection.client("s3"), out.connection.jobs.bucket
         read = files.DatasetFile.read(file)
         drivers = [files.jar(s3, bucket, each) for each in jar or ()]
         asked = request(
-            "run", read.dataset.name, [read.put(s3, bucket), *given], run_id=run_id, memory=memory, jars=drivers
+            "run",
+            read.dataset.name,
+            [read.put(s3, bucket), *given],
+            run_id=run_id,
+            memory=memory,
+            jars=drivers,
+            minutes=minutes,
+            follows=files.follows(read.dataset),
         )
         raise typer.Exit(run_on_emr(out, asked, detach=detach))
     given += [f"--jar={each}" for each in jar or ()]
     raise typer.Exit(run_job(out, "run", file, [file, *given], on=on, detach=detach, run_id=run_id, memory=memory))
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def publish(ctx: typer.Context) -> None:
+    """Publish files or a table as a shared Delta table, on this machine; --help lists the job's own options."""
+    from deltaic_pipeline.arguments import parser
+
+    parser().parse_args(ctx.args)  # what is not understood, and help, need no AWS
+    raise typer.Exit(run_here(operator(ctx, as_json=False), "publish", ctx.args))
 
 
 @app.command("maintain")
@@ -130,6 +158,7 @@ def maintain_table(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     run_id: RunId = "",
     wait: Wait = 0.0,
     memory: Memory = "",
+    show_values: ShowValues = False,
     on: On = "local",
     detach: Detach = False,
     as_json: AsJson = False,
@@ -144,7 +173,7 @@ def maintain_table(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     deltaic pipeline maintain s3://deltaic-lake/patients --zorder-by patient_id --keep 30
     """
     out = operator(ctx, as_json)
-    given = [location, f"--wait={wait}"]
+    given = [location, f"--wait={wait}", *["--show-values"] * show_values]
     given += [f"--checkpoint-after={checkpoint_after}"] * (checkpoint_after is not None)
     given += [f"--zorder-by={column}" for column in zorder_by or ()]
     given += [f"--stream-checkpoint={path}" for path in stream_checkpoint or ()]

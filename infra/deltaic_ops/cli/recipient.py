@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from deltaic_ops.cli.operator import AsJson, operator, told_properties
+from deltaic_ops.cli.operator import AsJson, Yes, operator, told_properties
 from deltaic_ops.cli.refreshing import ask_for_rows, requests_of
 from deltaic_ops.cli.words import properties
 
@@ -91,7 +91,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
     changed = out.admin.recipients.update(
         name, comment=comment, add_properties=held, remove_properties=tuple(remove_property or ())
     )
-    from deltaic_ops.narrowing import warnings
+    from deltaic_ops.filter_checks import warnings
 
     grants = out.admin.grants.of_recipient(changed.name)
     out.show(changed, f"changed recipient '{changed.name}'", warnings(out.admin, changed, grants))
@@ -99,12 +99,14 @@ def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
 
 
 @app.command()
-def delete(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
+def delete(ctx: typer.Context, name: Name, yes: Yes = False, as_json: AsJson = False) -> None:
     r"""Delete a recipient with its tokens and grants: it is locked out at once (but for a minute of caching).
 
     \b
     deltaic recipient delete alice
+    deltaic recipient delete alice --yes --json
     """
     out = operator(ctx, as_json)
+    out.confirm(f"Delete recipient '{name}' with its tokens and grants?", yes=yes)
     gone = out.admin.recipients.delete(name)
     out.show(gone, f"deleted recipient '{gone.name}', its tokens and its grants")

@@ -1,20 +1,17 @@
 """Decides what `deltaic remove` does: it says what goes and what stays before anything does."""
 
-import sys
-from typing import Annotated
-
 import typer
 from deltaic.errors import InvalidParameter
 
-from deltaic_ops.cli.operator import AsJson, operator
+from deltaic_ops.cli.operator import AsJson, Yes, operator
+from deltaic_ops.deploy.deployed_stack import read_stack
 from deltaic_ops.deploy.removal import deletions
 from deltaic_ops.deploy.removal import remove as delete
-from deltaic_ops.deploy.stack import read_stack
 
 
 def remove(
     ctx: typer.Context,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     r"""Remove a stack: recipients are cut off at once; the catalog, the tokens and the key stay.
@@ -35,10 +32,7 @@ def remove(
     going = len(stack.resources) - len(stack.kept)
     out.note(f"{stack.name}: {going} resources go, and with them {stack.outputs.get('Endpoint', 'the endpoint')}")
     out.note(f"these stay: {', '.join(stack.kept) or 'none'}; and so do all data buckets")
-    if not yes:
-        if as_json or not sys.stdin.isatty():
-            raise InvalidParameter("nothing is removed unasked: say --yes")
-        typer.confirm(f"Remove {stack.name}?", abort=True)
+    out.confirm(f"Remove {stack.name}?", yes=yes)
     delete(client, stack)
     commands = deletions(stack.kept)
     if as_json:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from deltaic.addresses import web_address
-from rich.console import Console
+from deltaic.urls import web_address
+from deltaic_pipeline.spark.printing import text_console
 
 from deltaic_ops.cli.env import global_options
 from deltaic_ops.deploy.intrinsics import TemplateError
@@ -19,6 +19,9 @@ from deltaic_ops.local.aws_limits import Limits
 from deltaic_ops.local.private import StateUnusable
 from deltaic_ops.local.stack import Stack, StackFailed, gateway_over, local_stack
 from deltaic_ops.local.variables import names_aws
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 CHECK_SECONDS = 0.5
 INTERRUPTED = 130
@@ -52,7 +55,7 @@ def serve(
     AWS_PROFILE=lake deltaic serve --port 9000     # the catalog and tables of a deployed stack
     deltaic serve --limits aws                     # answers as fast, and as long, as on Lambda
     """  # noqa: D301 -- \b tells typer to keep the lines
-    console = Console(stderr=True)
+    console = text_console(stderr=True)
     stop = threading.Event()
     # Until it serves, both signals end whatever is under way, in order; then they end the waiting.
     _on_signals(signal.default_int_handler)
@@ -77,7 +80,7 @@ def serve(
         console.print("stopped")
         raise typer.Exit(INTERRUPTED) from None
     except (StateUnusable, StackFailed, TemplateError) as error:
-        console.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
+        console.print(str(error), style="red", soft_wrap=True)
         raise typer.Exit(1) from None
 
 
@@ -86,9 +89,9 @@ def _on_signals(handler: Callable[[int, FrameType | None], object]) -> None:
         signal.signal(number, handler)
 
 
-def _tell(console: Console, stack: Stack, state: Path) -> None:
-    console.print(f"serving [bold]{stack.endpoint}[/bold]  (Ctrl-C stops)", highlight=False)
+def _tell(console: "Console", stack: Stack, state: Path) -> None:
+    console.print(f"serving [bold]{stack.endpoint}[/bold]  (Ctrl-C stops)", markup=True)
     if stack.embedded:
-        console.print(f"over the embedded AWS in {state}; in another terminal:", highlight=False)
-        console.print(f'  eval "$(deltaic env --state {state})"', highlight=False, markup=False)
-    console.print(f"log: {state / 'gateway.log'}", highlight=False)
+        console.print(f"over the embedded AWS in {state}; in another terminal:")
+        console.print(f'  eval "$(deltaic env --state {state})"')
+    console.print(f"log: {state / 'gateway.log'}")

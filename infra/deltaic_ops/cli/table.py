@@ -6,7 +6,7 @@ import typer
 from deltaic.catalog.items import Table
 from deltaic.catalog.tables import Fit
 
-from deltaic_ops.cli.operator import AsJson, Operator, one_line, operator
+from deltaic_ops.cli.operator import AsJson, Operator, operator
 from deltaic_ops.cli.words import names_of, share_or_schema, table_name, text_of
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -28,6 +28,7 @@ _FILTER = (
     "@FILE reads it from a file. Wants access mode url alone."
 )
 _HIDE = "Partition columns that recipients do not see, separated by commas. Wants access mode url alone."
+_UNCHECKED = "Do not look whether a table is there that your credentials can read, where nothing narrows it."
 _STORAGE = "The storage that the location is in (deltaic storage); AWS S3 if none is named."
 
 
@@ -45,9 +46,10 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     partition_filter: Annotated[str, typer.Option(metavar="SQL|@FILE", help=_FILTER)] = "",
     hide_columns: Annotated[list[str] | None, typer.Option(metavar="NAMES", help=_HIDE)] = None,
     id_: Annotated[str | None, typer.Option("--id", metavar="UUID", help="The id it had elsewhere.")] = None,
+    unchecked: Annotated[bool, typer.Option("--unchecked", help=_UNCHECKED)] = False,
     as_json: AsJson = False,
 ) -> None:
-    r"""Share a Delta table under a name. The table is not changed, and only read for a filter or hidden columns.
+    r"""Share a Delta table under a name. Its log is looked at with your credentials; nothing in its folder is changed.
 
     \b
     deltaic table create vaccine_share.acme_vaccine_data.vaccine_patients --location s3://bucket/patients
@@ -60,6 +62,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     share, schema, table = table_name(name)
     rows, hidden = text_of(partition_filter), names_of(hide_columns)
     out = operator(ctx, as_json)
+    warnings: list[str] = []
     made = out.admin.tables.create(
         share,
         schema,
@@ -74,11 +77,10 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
         partition_filter=rows,
         hidden_columns=hidden,
         table_id=id_,
-        fit=_fit(out),
+        fit=_fit(out, warnings, unchecked=unchecked),
     )
-    out.show(
-        made, f"shared '{made.share}.{made.schema_name}.{made.name}'; next: deltaic grant create <who> {made.share}"
-    )
+    done = f"shared '{made.share}.{made.schema_name}.{made.name}'; next: deltaic grant create <who> {made.share}"
+    out.show(made, done, warnings)
 
 
 @app.command("list")
@@ -101,7 +103,7 @@ def list_(
         ("ACCESS", lambda table: table.access_modes),
         ("HISTORY", lambda table: f"from {table.start_version}" if table.history else "no"),
         ("STORAGE", lambda table: table.storage),
-        ("ROWS", lambda table: one_line(table.partition_filter) or "all"),
+        ("ROWS", lambda table: table.partition_filter or "all"),
         ("HIDDEN", lambda table: table.hidden_columns),
         ("CHECKPOINTS", lambda table: "yes" if table.checkpoint else "no"),
     ]
@@ -136,6 +138,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     no_partition_filter: Annotated[bool, typer.Option("--no-partition-filter", help="Share all rows.")] = False,
     hide_columns: Annotated[list[str] | None, typer.Option(metavar="NAMES", help=f"{_HIDE} Replaces all.")] = None,
     no_hide_columns: Annotated[bool, typer.Option("--no-hide-columns", help="Show all columns.")] = False,
+    unchecked: Annotated[bool, typer.Option("--unchecked", help=_UNCHECKED)] = False,
     as_json: AsJson = False,
 ) -> None:
     r"""Change what is given and keep the rest; a table's name and id stay.
@@ -153,6 +156,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     rows = "" if no_partition_filter else None if partition_filter is None else text_of(partition_filter)
     hidden = [] if no_hide_columns else names_of(hide_columns) or None
     out = operator(ctx, as_json)
+    warnings: list[str] = []
     changed = out.admin.tables.update(
         share,
         schema,
@@ -166,9 +170,9 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
         checkpoint=checkpoint,
         partition_filter=rows,
         hidden_columns=hidden,
-        fit=_fit(out),
+        fit=_fit(out, warnings, unchecked=unchecked),
     )
-    out.show(changed, f"changed table '{changed.share}.{changed.schema_name}.{changed.name}'")
+    out.show(changed, f"changed table '{changed.share}.{changed.schema_name}.{changed.name}'", warnings)
 
 
 @app.command()
@@ -184,13 +188,17 @@ def delete(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
     out.show(gone, f"deleted table '{gone.share}.{gone.schema_name}.{gone.name}'")
 
 
-def _fit(out: Operator) -> Fit:
-    """Return what sees that all that narrows a table fits it; the modules for that are loaded when it is asked."""
+def _fit(out: Operator, warnings: list[str], *, unchecked: bool) -> Fit:
+    """Return what sees that a table is there and fits what narrows it, and leaves its warnings in the list.
+
+    Its modules are loaded when it is asked.
+    """
 
     def fit(wanted: Table, before: Table | None) -> Table:
-        from deltaic_ops.narrowing import fitted
+        from deltaic_ops.filter_checks import fitted
 
-        return fitted(out.admin, lambda: out.schemas, wanted, before)
+        stored, warnings[:] = fitted(out.admin, lambda: out.schemas, wanted, before, unchecked=unchecked)
+        return stored
 
     return fit
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from deltaic.addresses import web_address
 from deltaic.catalog.items import Token
 from deltaic.catalog.token_admin import DEFAULT_LIFE, IssuedToken
 from deltaic.errors import AlreadyExists, NotFound, Unavailable
+from deltaic.urls import web_address
 
 from deltaic_ops.cli.operator import AsJson, Operator, operator, wire
 from deltaic_ops.cli.words import duration
@@ -46,7 +46,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
     comment: Comment = "",
     as_json: AsJson = False,
 ) -> None:
-    r"""Issue a token, which is shown this once, and write the profile file that the recipient opens.
+    r"""Issue a token: into the profile file that the recipient opens; without --profile it is shown, this once.
 
     \b
     deltaic token create alice --profile alice.share
@@ -96,7 +96,7 @@ def list_(
     recipient: Annotated[str | None, typer.Argument(metavar="[RECIPIENT]")] = None,
     as_json: AsJson = False,
 ) -> None:
-    r"""List the tokens of a recipient, or of all; dead ones too, until the table forgets them.
+    r"""List the tokens of a recipient, or of all; dead ones too, for ninety days after their end.
 
     \b
     deltaic token list alice
@@ -164,7 +164,7 @@ def _profile(
 
 
 def _hand_over(out: Operator, issued: IssuedToken, where: tuple[ProfilePlace, str] | None) -> None:
-    """Write the profile and show the secret, this once."""
+    """Write the profile, which alone holds the secret then; without one show it, this once."""
     if where is not None:
         where[0].write(where[1], issued)
     try:
@@ -177,10 +177,15 @@ def _hand_over(out: Operator, issued: IssuedToken, where: tuple[ProfilePlace, st
 
 def _show(out: Operator, issued: IssuedToken, where: tuple[ProfilePlace, str] | None) -> None:
     if out.as_json:
-        told = {**wire(issued.token), "bearerToken": issued.secret}
-        out.json(told if where is None else {**told, "profile": str(where[0].path), "endpoint": where[1]})
+        held = (
+            {"bearerToken": issued.secret} if where is None else {"profile": str(where[0].path), "endpoint": where[1]}
+        )
+        out.json({**wire(issued.token), **held})
         return
-    out.show(issued.token, f"issued a token to '{issued.token.recipient}'; its secret is shown this once:")
-    typer.echo(issued.secret)
-    if where is not None:
+    done = f"issued a token to '{issued.token.recipient}'"
+    if where is None:
+        out.show(issued.token, f"{done}; its secret is shown this once:")
+        typer.echo(issued.secret)
+    else:
+        out.show(issued.token, done)
         out.note(f"wrote {where[0].path} for {where[1]}: hand it over by a safe way, and keep no copy")

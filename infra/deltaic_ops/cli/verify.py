@@ -1,21 +1,21 @@
-"""Decides what `deltaic verify` does: a recipient's round against the endpoint, as a list of what holds."""
+"""The command `deltaic verify`: a recipient's round against the endpoint, as a list of what holds."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import httpx
 import typer
-from deltaic.errors import Conflict, InvalidParameter, NotFound
-from rich.text import Text
+from delta_sharing_conformance.client import SharingClient
+from deltaic.errors import InvalidParameter, NotFound
 
-from deltaic_ops.brief_token import brief_token
-from deltaic_ops.cli.operator import AsJson, Operator, finding_line, operator
+from deltaic_ops.checks.findings import Finding
+from deltaic_ops.checks.verify import AGENT, TABLES, TIMEOUT_SECONDS
+from deltaic_ops.checks.verify import verify as verification
+from deltaic_ops.cli.operator import AsJson, Operator, operator
 from deltaic_ops.localstack.running import deployed
 from deltaic_ops.profile import read_profile
-from deltaic_ops.verify import TABLES, TIMEOUT_SECONDS, Caller, Finding
-from deltaic_ops.verify import verify as checks
 
 
 def verify(  # noqa: PLR0913, PLR0917 -- what a round needs
@@ -29,9 +29,9 @@ def verify(  # noqa: PLR0913, PLR0917 -- what a round needs
 ) -> None:
     r"""Play a recipient against the endpoint: what is granted can be read, and nothing else.
 
-    The token that --as makes lives for the round and a quarter of an hour at most. Without it and --profile the caller
-    is the reader of the stack that `deltaic localstack deploy` has made. The exit code is 1 when anything does not
-    hold.
+    The token that --as makes lives for the round and a quarter of an hour at most, and what is asked with it is no use
+    of the recipient's (deltaic usage report --checks); with --profile it is. Without either the caller is the reader of
+    the stack that `deltaic localstack deploy` has made. The exit code is 1 when anything does not hold.
 
     \b
     deltaic verify --as alice
@@ -46,20 +46,21 @@ def verify(  # noqa: PLR0913, PLR0917 -- what a round needs
         raise InvalidParameter("say as whom: --as RECIPIENT, or --profile FILE")
     with (
         _caller(out, as_recipient, profile, endpoint) as (where, bearer),
-        httpx.Client(timeout=TIMEOUT_SECONDS) as client,
+        httpx.Client(timeout=TIMEOUT_SECONDS) as http,
     ):
         strangers = _strangers(out, as_recipient) if as_recipient else []
-        caller = Caller(client, where, bearer)
-        found = out.findings(checks(caller, [share] if share else [], strangers, tables), _line)
-    failed = sum(not finding.holds for finding in found)
-    out.note(f"{len(found) - failed} of {len(found)} checks hold at {where}")
+        client = SharingClient(http, where, bearer, AGENT)
+        checks = verification(client, [share] if share else [], strangers, tables)
+        findings = out.findings(checks, _as_json, before_remedy="look at ")
+    failed = sum(not finding.holds for finding in findings)
+    out.note(f"{len(findings) - failed} of {len(findings)} checks hold at {where}")
     if failed:
         raise typer.Exit(1)
 
 
 @contextmanager
 def _caller(out: Operator, recipient: str, profile: Path | None, endpoint: str) -> Iterator[tuple[str, str]]:
-    """Give the endpoint and a token for it; one that is made here is revoked when the round is over."""
+    """Give the endpoint and a token for it; one that is made here is deleted when the round is over."""
     if profile is not None:
         told, bearer = read_profile(profile)
         yield (endpoint or told).rstrip("/"), bearer
@@ -67,11 +68,7 @@ def _caller(out: Operator, recipient: str, profile: Path | None, endpoint: str) 
     where = (endpoint or out.connection.sharing_endpoint).rstrip("/")
     if not where:
         raise NotFound("no endpoint is known: give --endpoint, or the stack by --stack")
-    with ExitStack() as made:
-        try:
-            bearer = made.enter_context(brief_token(out.admin, recipient, "deltaic verify"))
-        except Conflict as refusal:
-            raise Conflict(f"{refusal.message}; or give the profile of one of them: --profile FILE") from None
+    with out.admin.tokens.for_checks(out.admin.recipients.get(recipient)) as bearer:
         yield where, bearer
 
 
@@ -81,6 +78,5 @@ def _strangers(out: Operator, recipient: str) -> list[str]:
     return [share.name for share in out.admin.shares.list() if share.name.lower() not in granted][:1]
 
 
-def _line(finding: Finding) -> Text:
-    mark, style = ("ok", "green") if finding.holds else ("FAILED", "bold red")
-    return finding_line(mark, style, finding.check, finding.said, finding.remedy and f"   look at {finding.remedy}")
+def _as_json(finding: Finding) -> dict[str, object]:
+    return {"check": finding.check, "holds": finding.holds, "said": finding.said, "remedy": finding.remedy}

@@ -12,10 +12,10 @@ from deltaic.errors import InvalidParameter
 from deltaic.partition_filters.properties import value_of
 from deltaic.storage.locations import Location
 from deltaic_pipeline.datasets.schedule import check_schedule
-from deltaic_pipeline.view_job import due, holders_by_policy, source_of
+from deltaic_pipeline.view_refresh.catalog import due, holders_by_policy, source_of
 from deltaic_pipeline.view_refresh.sql import ViewSql, read_sql
 
-from deltaic_ops.cli.jobs import Detach, Memory, On, RunId, Wait, run_job
+from deltaic_ops.cli.jobs import Detach, Memory, On, RunId, ShowValues, Wait, run_job
 from deltaic_ops.cli.operator import AsJson, Column, Operator, operator, wire
 from deltaic_ops.cli.refreshing import ask_for_rows, drop_schedule, keep_schedule
 from deltaic_ops.cli.words import duration, table_name, text_of
@@ -130,7 +130,7 @@ def show(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
     out = operator(ctx, as_json)
     view = out.admin.views.get(*table_name(name))
     table = out.admin.views.table(view)
-    why, variants = due(out.admin, view), _variants(out, view, table)
+    why, variants = due(out.admin, view), _partitions(out, view, table)
     if as_json:
         variants_told = [
             {"policy": each.policy, "values": each.values, "sinceVersion": each.since, "rows": each.rows}
@@ -199,6 +199,7 @@ def refresh_views(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     run_id: RunId = "",
     wait: Wait = 0.0,
     memory: Memory = "",
+    show_values: ShowValues = False,
     on: On = "local",
     detach: Detach = False,
     as_json: AsJson = False,
@@ -217,7 +218,8 @@ def refresh_views(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     for name in names or ():
         table_name(name)
     out = operator(ctx, as_json)
-    given = [*(names or ()), *["--due"] * all_due, *["--all"] * all_, f"--wait={wait}", *["--json"] * as_json]
+    given = [*(names or ()), *["--due"] * all_due, *["--all"] * all_, f"--wait={wait}"]
+    given += [*["--show-values"] * show_values, *["--json"] * as_json]
     title = names[0] if names else "due" if all_due else "all"
     raise typer.Exit(run_job(out, "views", title, given, on=on, detach=detach, run_id=run_id, memory=memory))
 
@@ -270,11 +272,11 @@ def _promises(read: ViewSql) -> list[str]:
     return [whose, f"every refresh computes all rows: {read.why_full}" if read.why_full else "refreshes follow changes"]
 
 
-def _variants(out: Operator, view: View, table: Table) -> list[_Shown]:
+def _partitions(out: Operator, view: View, table: Table) -> list[_Shown]:
     """Return the variants that there are, and those whose rows are missing."""
     holders = holders_by_policy(out.admin, table)
     counts: Mapping[str, int] = view.last_refresh.get("rows_by_policy", {})
-    there = {each.policy: each for each in out.admin.views.variants.list(view.share, view.table_id)}
+    there = {each.audience: each for each in out.admin.views.partitions.list(view.share, view.table_id)}
     shown = [
         _Shown(
             policy,

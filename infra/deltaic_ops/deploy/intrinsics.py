@@ -52,20 +52,11 @@ def read(path: Path) -> dict[str, Any]:
 class Resolver:
     """Resolves the intrinsics of one document for given parameters; unknown references are refused.
 
-    `names` maps `LogicalId` and `LogicalId.Attribute` to what `Ref` and `GetAtt` of it shall give; with `symbolic` a
-    name that is not in it gives itself, as `${LogicalId.Attribute}`.
+    `names` maps `LogicalId` and `LogicalId.Attribute` to what `Ref` and `GetAtt` of it shall give.
     """
 
-    def __init__(
-        self,
-        document: Mapping[str, Any],
-        parameters: Mapping[str, str],
-        names: Mapping[str, str],
-        *,
-        symbolic: bool = False,
-    ) -> None:
+    def __init__(self, document: Mapping[str, Any], parameters: Mapping[str, str], names: Mapping[str, str]) -> None:
         self._document = document
-        self._symbolic = symbolic
         self._names = names
         self._parameters: dict[str, Any] = {}
         for name, declared in document.get("Parameters", {}).items():
@@ -123,8 +114,6 @@ class Resolver:
             return self._parameters[name]
         if name in self._names:
             return self._names[name]
-        if self._symbolic:
-            return f"${{{name}}}"
         raise TemplateError(f"the template refers to {name}, for which this reader was given no name")
 
     def _ref(self, name: str) -> Any:

@@ -7,7 +7,7 @@ from botocore.exceptions import ClientError, WaiterError
 from deltaic.catalog.aws_errors import refused
 from deltaic.errors import Conflict
 
-from deltaic_ops.deploy.stack import Stack
+from deltaic_ops.deploy.deployed_stack import DeployedStack
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation import CloudFormationClient
@@ -27,11 +27,11 @@ _DELETE = {
 
 
 def deletions(kept: Mapping[str, str]) -> list[str]:
-    """Return the commands that delete what outlives a stack (`Stack.kept`), for good."""
+    """Return the commands that delete what outlives a stack (`DeployedStack.kept`), for good."""
     return [line.format(name) for name, kind in kept.items() for line in _DELETE[kind]]
 
 
-def remove(client: "CloudFormationClient", stack: Stack) -> None:
+def remove(client: "CloudFormationClient", stack: DeployedStack) -> None:
     """Delete a stack and return when it is gone; raises Conflict, naming what could not be deleted."""
     try:
         client.delete_stack(StackName=stack.name)

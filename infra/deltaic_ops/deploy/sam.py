@@ -29,14 +29,14 @@ class SamError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class BuildTarget:
     """What the layer is built for; `python` is `major.minor`."""
 
     architecture: Architecture = "arm64"
     python: str = "3.13"
 
     @classmethod
-    def this_machine(cls) -> "Target":
+    def this_machine(cls) -> "BuildTarget":
         """Return the processor and the Python that run this code."""
         architecture: Architecture = "x86_64" if platform.machine() in ("x86_64", "AMD64") else "arm64"
         return cls(architecture, f"{sys.version_info.major}.{sys.version_info.minor}")
@@ -52,7 +52,7 @@ class Deployment:
     """ARN of the role of each function, by the function's logical id."""
 
 
-def build(folder: Path, target: Target) -> Path:
+def build(folder: Path, target: BuildTarget) -> Path:
     """Run `sam build` into the folder and return it; raises SamError. No Python of the target's version is needed."""
     _sam(
         "build",

@@ -12,16 +12,11 @@ from deltaic_ops.deploy.api import Authorizer, GatewayResponse, Route, routes_of
 from deltaic_ops.deploy.intrinsics import Resolver, TemplateError, read
 from deltaic_ops.deploy.names import ACCOUNT, REGION, names_of, pseudo_parameters
 
-ROOT = Path(__file__).resolve().parents[3]
+_INSTALLED = Path(__file__).resolve().parents[1] / "source"
+ROOT = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).resolve().parents[3]
+"""The folder of template.yaml and functions: of the checkout, or what an installed package has of it."""
+
 TEMPLATE = ROOT / "template.yaml"
-_READ = {
-    "AWS::Serverless::Api",
-    "AWS::Serverless::Function",
-    "AWS::DynamoDB::Table",
-    "AWS::SecretsManager::Secret",
-    "AWS::IAM::Role",
-}
-"""What is read of the template; what else stands there may refer to what only AWS can tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +36,7 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class DynamoTable:
     """One DynamoDB table: `request` are the arguments of CreateTable; `ttl_attribute` for UpdateTimeToLive."""
 
     logical_id: str
@@ -80,7 +75,7 @@ class Template:
     authorizer: Authorizer
     gateway_responses: Mapping[str, GatewayResponse]
     minimum_compression_size: int | None
-    tables: Mapping[str, Table]
+    tables: Mapping[str, DynamoTable]
     secrets: Mapping[str, Secret]
     roles: Mapping[str, Role]
     outputs: Mapping[str, str]
@@ -97,11 +92,7 @@ class Template:
 
 
 def load_template(
-    path: Path = TEMPLATE,
-    parameters: Mapping[str, str] | None = None,
-    *,
-    region: str = REGION,
-    account: str = ACCOUNT,
+    path: Path = TEMPLATE, parameters: Mapping[str, str] | None = None, *, region: str = REGION, account: str = ACCOUNT
 ) -> Template:
     """Read a SAM template; `parameters` override its defaults.
 
@@ -111,52 +102,46 @@ def load_template(
     document = read(path)
     names = pseudo_parameters(region, account)
     resolve = Resolver(document, parameters or {}, names)
-    of_functions = document.get("Globals", {}).get("Function", {})
+    globals_ = document.get("Globals", {}).get("Function", {})
     for logical_id, resource in document["Resources"].items():
-        kind, said = resource["Type"], resource.get("Properties", {})
-        if kind == "AWS::Serverless::Function":
-            said = {**of_functions, **said}
-        names.update(names_of(logical_id, kind, said, resolve))
-    by_kind: dict[str, dict[str, dict[str, Any]]] = {}
-    for logical_id, resource in document["Resources"].items():
-        if resource["Type"] in _READ and ("Condition" not in resource or resolve.condition(resource["Condition"])):
-            by_kind.setdefault(resource["Type"], {})[logical_id] = resolve(resource.get("Properties", {}))
-    defaults, of_kind = resolve(of_functions), by_kind.get("AWS::Serverless::Function", {})
-    functions = {
-        logical_id: _function(logical_id, said, defaults, path.parent, names) for logical_id, said in of_kind.items()
-    }
-    [api] = by_kind["AWS::Serverless::Api"].values()
+        inherited = globals_ if resource["Type"] == "AWS::Serverless::Function" else {}
+        names.update(names_of(logical_id, resource["Type"], {**inherited, **resource.get("Properties", {})}, resolve))
+
+    def applies(entry: Mapping[str, Any]) -> bool:
+        return "Condition" not in entry or resolve.condition(entry["Condition"])
+
+    def of_kind(kind: str) -> dict[str, Any]:
+        """Resolve the resources of one kind alone: others may refer to what only AWS can tell."""
+        resources = {key: one for key, one in document["Resources"].items() if one["Type"] == kind and applies(one)}
+        return {key: resolve(one.get("Properties", {})) for key, one in resources.items()}
+
+    defaults, serverless = resolve(globals_), of_kind("AWS::Serverless::Function")
+    functions = {key: _function(key, one, defaults, path.parent, names) for key, one in serverless.items()}
+    [api] = of_kind("AWS::Serverless::Api").values()
     by_name = {function.name: logical_id for logical_id, function in functions.items()}
-    routes = [route for logical_id, said in of_kind.items() for route in routes_of_events(logical_id, said)]
+    routes = [route for logical_id, one in serverless.items() for route in routes_of_events(logical_id, one)]
     routes += routes_of_body(api, by_name)
     return Template(
         prefix=str(api["StageName"]),
         routes=tuple(sorted(routes, key=lambda route: (route.path, route.method))),
         functions=functions,
         authorizer=Authorizer.read(api, by_name),
-        gateway_responses={name: GatewayResponse.read(said) for name, said in api.get("GatewayResponses", {}).items()},
+        gateway_responses={name: GatewayResponse.read(one) for name, one in api.get("GatewayResponses", {}).items()},
         minimum_compression_size=api.get("MinimumCompressionSize"),
-        tables={key: _table(key, said) for key, said in by_kind.get("AWS::DynamoDB::Table", {}).items()},
-        secrets={
-            key: Secret(key, said["Name"], said["GenerateSecretString"]["PasswordLength"])
-            for key, said in by_kind.get("AWS::SecretsManager::Secret", {}).items()
-        },
-        roles={key: _role(key, names[key], said) for key, said in by_kind.get("AWS::IAM::Role", {}).items()},
-        outputs={
-            name: str(resolve(said["Value"]))
-            for name, said in document.get("Outputs", {}).items()
-            if "Condition" not in said or resolve.condition(said["Condition"])
-        },
+        tables={key: _table(key, one) for key, one in of_kind("AWS::DynamoDB::Table").items()},
+        secrets={key: _secret(key, one) for key, one in of_kind("AWS::SecretsManager::Secret").items()},
+        roles={key: _role(key, names[key], one) for key, one in of_kind("AWS::IAM::Role").items()},
+        outputs={name: str(resolve(one["Value"])) for name, one in document.get("Outputs", {}).items() if applies(one)},
     )
 
 
 def _function(
-    logical_id: str, said: Mapping[str, Any], defaults: Mapping[str, Any], folder: Path, names: Mapping[str, str]
+    logical_id: str, properties: Mapping[str, Any], defaults: Mapping[str, Any], folder: Path, names: Mapping[str, str]
 ) -> Function:
-    together = {**defaults, **said}
+    together = {**defaults, **properties}
     environment = {
         **defaults.get("Environment", {}).get("Variables", {}),
-        **said.get("Environment", {}).get("Variables", {}),
+        **properties.get("Environment", {}).get("Variables", {}),
     }
     return Function(
         logical_id=logical_id,
@@ -168,11 +153,11 @@ def _function(
         timeout=int(together["Timeout"]),
         memory=int(together["MemorySize"]),
         # SAM puts a function's own layers behind those of Globals.
-        layers=(*defaults.get("Layers", ()), *said.get("Layers", ())),
+        layers=(*defaults.get("Layers", ()), *properties.get("Layers", ())),
     )
 
 
-def _table(logical_id: str, said: Mapping[str, Any]) -> Table:
+def _table(logical_id: str, properties: Mapping[str, Any]) -> DynamoTable:
     in_create_table = (
         "TableName",
         "BillingMode",
@@ -181,14 +166,18 @@ def _table(logical_id: str, said: Mapping[str, Any]) -> Table:
         "GlobalSecondaryIndexes",
         "LocalSecondaryIndexes",
     )
-    return Table(
+    return DynamoTable(
         logical_id=logical_id,
-        name=said["TableName"],
-        request={key: said[key] for key in in_create_table if key in said},
-        ttl_attribute=said.get("TimeToLiveSpecification", {}).get("AttributeName"),
+        name=properties["TableName"],
+        request={key: properties[key] for key in in_create_table if key in properties},
+        ttl_attribute=properties.get("TimeToLiveSpecification", {}).get("AttributeName"),
     )
 
 
-def _role(logical_id: str, name: str, said: Mapping[str, Any]) -> Role:
-    policies = {policy["PolicyName"]: policy["PolicyDocument"] for policy in said.get("Policies", [])}
-    return Role(logical_id, name, said["AssumeRolePolicyDocument"], policies)
+def _secret(logical_id: str, properties: Mapping[str, Any]) -> Secret:
+    return Secret(logical_id, properties["Name"], properties["GenerateSecretString"]["PasswordLength"])
+
+
+def _role(logical_id: str, name: str, properties: Mapping[str, Any]) -> Role:
+    policies = {policy["PolicyName"]: policy["PolicyDocument"] for policy in properties.get("Policies", [])}
+    return Role(logical_id, name, properties["AssumeRolePolicyDocument"], policies)

@@ -23,19 +23,30 @@ class DatasetFile:
 
     @classmethod
     def read(cls, file: str) -> Self:
-        """Read and check a file; raises PipelineError with every mistake."""
+        """Read and check a file that a cluster is to read; raises PipelineError with every mistake."""
         from deltaic_pipeline.datasets.checking import dataset_of
+        from deltaic_pipeline.datasets.document import text_of
 
-        content = _content(file)
-        try:
-            text = content.decode()
-        except UnicodeDecodeError as failure:
-            raise PipelineError(f"{file} cannot be read: {failure}") from None
-        return cls(dataset_of(text, file)[0], content)
+        text = text_of(file)
+        dataset, document = dataset_of(text, file)
+        for name, source in document.value["sources"].items():
+            for number, path in enumerate(source.get("paths", ())):
+                if "://" not in path:
+                    place = document.place(("sources", name, "paths", number))
+                    raise PipelineError(
+                        f"{file}:{place.line}: {place.field}: a cluster has neither this machine's files nor this "
+                        "file's folder: write s3://bucket/..."
+                    )
+        return cls(dataset, text.encode())
 
     def put(self, client: "S3Client", bucket: str) -> str:
         """Put what was checked into the bucket and return its URL; a job keeps its file, whatever is put after it."""
         return _put(client, bucket, f"datasets/{self.dataset.name}", ".yaml", self.content)
+
+
+def follows(dataset: "Dataset") -> bool:
+    """Tell whether a run of the dataset ends only when it is told to."""
+    return dataset.stream is not None and dataset.stream.trigger != "available_now"
 
 
 def jar(client: "S3Client", bucket: str, file: str) -> str:

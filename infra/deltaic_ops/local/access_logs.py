@@ -1,4 +1,4 @@
-"""Decides which logs a server on this machine keeps for `deltaic usage`: what was asked, and what was fetched.
+"""Logs that a server on this machine keeps for `deltaic usage`: what was asked, and what was fetched.
 
 Both are what AWS would have: the events of the functions, a JSON object a line, and lines of the embedded store in the
 form of S3's server access log (Amazon S3 User Guide, "Amazon S3 server access log format"). They are the owner's alone,
@@ -156,8 +156,8 @@ def _line(scope: Scope, headers: dict[str, str], answer: _Answer, requester: str
         "-",
         took,
         "-",
-        f'"{_printable(headers.get("referer", "-"))}"',
-        f'"{_printable(headers.get("user-agent", "-"))}"',
+        f'"{headers.get("referer", "-")}"',
+        f'"{headers.get("user-agent", "-")}"',
         "-",
         "-",
         "SigV4" if proven else "-",
@@ -168,8 +168,8 @@ def _line(scope: Scope, headers: dict[str, str], answer: _Answer, requester: str
         "-",
         "-",
     )
-    return " ".join(map(str, fields))
+    return _printable(" ".join(map(str, fields)))
 
 
 def _printable(text: str) -> str:
-    return "".join(letter if letter.isprintable() else " " for letter in text)
+    return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -1,4 +1,4 @@
-"""Decides who may ask: calls the template's authorizer function as API Gateway does, keeps and obeys its policies."""
+"""The template's authorizer as API Gateway calls it: its function is asked, its policies are kept and obeyed."""
 
 import fnmatch
 import logging

@@ -1,4 +1,4 @@
-"""Plays what AWS lets pass of one answer (deltaic.platform_limits): a free burst, then a pace, and an end."""
+"""AWS's limits of one answer (deltaic.platform_limits), played here: a free burst, then a pace, and an end."""
 
 import time
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from deltaic.platform_limits import BYTES_PER_SECOND, FREE_BURST_BYTES, STREAMED_BYTES
 
-from deltaic_ops.local.http_connection import ClientLeft
+from deltaic_ops.local.exchange import ClientLeft
 
 Limits: TypeAlias = Literal["none", "aws"]
 
@@ -21,21 +21,19 @@ class PacedAnswer:
     def __init__(
         self,
         send: Callable[[bytes], None],
-        cut: Callable[[], None],
         *,
         now: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`send` passes bytes on, `cut` breaks the answer off."""
+        """`send` passes bytes on."""
         self._send = send
-        self._cut = cut
         self._now = now
         self._wait = wait
         self._sent = 0
         self._due = 0.0
 
     def send(self, data: bytes) -> None:
-        """Pass bytes on at Lambda's pace; where it ends an answer, cut it and raise ClientLeft."""
+        """Pass bytes on at Lambda's pace; where it ends an answer, raise ClientLeft."""
         fits = data[: STREAMED_BYTES - self._sent]
         free = max(FREE_BURST_BYTES - self._sent, 0)
         self._pass_on(fits[:free])
@@ -45,7 +43,6 @@ class PacedAnswer:
             self._wait(max(self._due - self._now(), 0.0))
             self._pass_on(piece)
         if len(fits) < len(data):
-            self._cut()
             raise ClientLeft("Lambda has ended the answer")
 
     def _pass_on(self, data: bytes) -> None:

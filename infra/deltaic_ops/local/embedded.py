@@ -1,4 +1,4 @@
-"""Decides how AWS runs on this machine: one MiniStack process that enforces signatures, roles and policies."""
+"""The embedded AWS: one MiniStack process that enforces signatures, roles and policies."""
 
 import http.client
 import json
@@ -14,13 +14,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from deltaic_ops.local.guard import HEALTH
 from deltaic_ops.local.private import UMASK, StateUnusable, kept_secret, private_folder, private_log
+from deltaic_ops.local.request_guard import HEALTH
 
 REGION = "us-east-1"
 ROOT_KEY_ID = "deltaicroot"
 START_TIMEOUT_SECONDS = 60.0
 STOP_TIMEOUT_SECONDS = 20.0
+FORGET = "--forget"
 UNUSABLE: Final = 3
 """The exit code of a process whose state cannot be read; the last line of its log says why."""
 
@@ -33,16 +34,33 @@ def free_port() -> int:
         return port
 
 
+def bound(port: int = 0) -> socket.socket:
+    """Take a loopback port (0: a free one); it refuses connections until the socket listens. Raises OSError."""
+    # asyncio sends at once (TCP_NODELAY) only where a socket names its protocol.
+    taken = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        # The connections that an earlier server has closed must not keep the port. Two sockets may then take it before
+        # one of them listens; for the other, listening is an OSError.
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", port))
+    except OSError:
+        taken.close()
+        raise
+    return taken
+
+
 class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
     """One MiniStack process on loopback, with `AUTH=true` and its state below a folder.
 
     Signatures and expiry of signed URLs, roles, session policies and the permissions of each function's own role are
-    enforced as AWS does. Objects, tables, secrets and roles are on the disk when a write is answered (keeper.py). Its
-    administrator's secret is the folder's own.
+    enforced as AWS does. Objects, tables, secrets and roles are on the disk when a write is answered
+    (ministack_server.py). Its administrator's secret is the folder's own.
     """
 
-    def __init__(self, state: Path, *, lock: int | None = None) -> None:
+    def __init__(self, state: Path, *, lock: int | None = None, kept: bool = True) -> None:
         """`lock` is the descriptor of the folder's lock (state.py), which the process holds too until it has ended.
+
+        What is not `kept` is gone when the process ends: for tests, whose many tables nobody reads again.
 
         Raises StateUnusable if the folder cannot be used.
         """
@@ -51,7 +69,8 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
         self._log = state / "ministack.log"
         private_folder(state)
         self._secret = kept_secret(state / "root-secret")
-        self._kept = () if lock is None else (lock,)
+        self._locks = () if lock is None else (lock,)
+        self._options = () if kept else (FORGET,)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -84,7 +103,7 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
             "GATEWAY_PORT": str(self.port),
             "BIND_HOST": "127.0.0.1",
             "MINISTACK_HOST": "127.0.0.1",
-            "PERSIST_STATE": "0",  # keeper.py does, so that nothing that was answered is lost
+            "PERSIST_STATE": "0",  # ministack_server.py does, so that nothing that was answered is lost
             "S3_PERSIST": "1",
             "S3_DATA_DIR": str(self.state / "s3"),
             "LAMBDA_EXECUTOR": "local",
@@ -98,14 +117,14 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
         del environment["AWS_ENDPOINT_URL"]
         with private_log(self._log) as sink:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "deltaic_ops.local.keeper", str(self.state / "aws")],
+                [sys.executable, "-m", "deltaic_ops.local.ministack_server", str(self.state / "aws"), *self._options],
                 env=environment,
                 umask=UMASK,
                 stdin=subprocess.PIPE,  # closed when this process ends, however it does: the other one follows
                 stdout=sink,
                 stderr=sink,
                 start_new_session=True,
-                pass_fds=self._kept,  # if this process is killed, the folder is free when the other has saved its state
+                pass_fds=self._locks,  # if this process is killed, the folder is free when the other has ended
             )
 
     def wait(self) -> None:

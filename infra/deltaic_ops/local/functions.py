@@ -1,4 +1,4 @@
-"""Decides how the template's functions run in this process: each handler loaded once, each call in its caller's thread.
+"""The template's functions in this process: each handler loaded once, each call in its caller's thread.
 
 One process has one `os.environ`, so it runs the functions of one template with one set of parameters, and the
 environment is set before the first of them is loaded (gateway_process.py does; `Functions` checks it):
@@ -20,7 +20,7 @@ from awslambdaric.lambda_runtime_hooks_runner import run_after_restore, run_befo
 
 from deltaic_ops.deploy.template import Function
 from deltaic_ops.local.aws_limits import Limits, PacedAnswer
-from deltaic_ops.local.http_connection import Exchange, Header
+from deltaic_ops.local.exchange import Exchange, Header
 from deltaic_ops.local.proxy_event import read_prelude
 
 Handler = Callable[[dict[str, Any], Any], Any]
@@ -68,7 +68,7 @@ class ClientStream:
     def __init__(self, exchange: Exchange, head: Head, limits: Limits = "none") -> None:
         self._exchange = exchange
         self._head = head
-        self._send = PacedAnswer(exchange.send, exchange.abort).send if limits == "aws" else exchange.send
+        self._send = PacedAnswer(exchange.send).send if limits == "aws" else exchange.send
         self._received = b""
         self._started = False
 
@@ -76,7 +76,7 @@ class ClientStream:
         """Send what the function has made, at the client's pace; raises OSError once the client has left."""
         self.take(data)
         if last:
-            self.end(failed=False)
+            self.end()
 
     def take(self, data: bytes) -> None:
         """Read the prelude, then pass bytes on."""
@@ -90,16 +90,13 @@ class ClientStream:
             self._head(status, headers)
         self._send(data)
 
-    async def fail(self, error_type: str) -> None:  # noqa: ARG002 -- the function has logged it
-        """Break the answer off: the client must not take it for a whole one."""
-        self.end(failed=True)
+    async def fail(self, error_type: str) -> None:
+        """Leave the answer without an end, so that the client does not take it for a whole one."""
 
-    def end(self, *, failed: bool) -> None:
-        """End the answer in order, or break it off; without a prelude there is none yet."""
-        if self._started and not failed:
-            self._exchange.end()
-        elif self._started:
-            self._exchange.abort()
+    def end(self) -> None:
+        """End the answer in order; without a prelude there is none yet."""
+        if self._started:
+            self._exchange.send(b"", last=True)
 
     async def accepted(self) -> None:
         """Nothing is buffered here, so there is nothing to wait for."""

@@ -1,4 +1,4 @@
-"""Decides how API Gateway behaves on this machine: template.yaml's routes, authorizer, functions and error answers.
+"""API Gateway on this machine: template.yaml's routes, authorizer, functions and error answers.
 
 It is not a second router: what is served, by which function, behind which authorizer, and what the gateway itself
 answers, all stand in the template. A request goes: stage, route, authorizer, function, answer.
@@ -19,15 +19,13 @@ from deltaic_ops.deploy.api import GatewayResponse
 from deltaic_ops.deploy.template import Function, Template
 from deltaic_ops.local.authorizer import Refused, TokenAuthorizer
 from deltaic_ops.local.aws_limits import Limits
-from deltaic_ops.local.environments import Environments
+from deltaic_ops.local.exchange import ClientLeft, Exchange, Header
 from deltaic_ops.local.functions import Functions, LocalContext, StreamingContext
-from deltaic_ops.local.http_connection import BodyMalformed, BodyTooLarge, ClientLeft, Exchange, Header
 from deltaic_ops.local.http_server import HttpServer
 from deltaic_ops.local.proxy_event import (
     ACCOUNT,
     API_ID,
     Answer,
-    BadRequest,
     Call,
     MalformedAnswer,
     proxy_event,
@@ -59,7 +57,7 @@ class Gateway:
     def __init__(
         self,
         template: Template,
-        functions: Functions | Environments,
+        functions: Functions,
         *,
         listener: socket.socket | None = None,
         binary_media_types: Sequence[str] = (),
@@ -93,17 +91,11 @@ class Gateway:
             self._serve(exchange, request_id)
         except Refused as refused:
             self._respond_with(exchange, refused.kind, request_id)
-        except BodyTooLarge:
-            self._respond_with(exchange, "REQUEST_TOO_LARGE", request_id)
-        except (BadRequest, BodyMalformed):
-            self._respond_with(exchange, "BAD_REQUEST_BODY", request_id)
         except ClientLeft:
             raise
         except Exception:
             logger.exception("the function failed or its answer is malformed")
-            if exchange.begun:
-                exchange.abort()
-            else:
+            if not exchange.begun:
                 self._respond_with(exchange, "DEFAULT_5XX", request_id, own_status=BAD_GATEWAY)
 
     def _serve(self, exchange: Exchange, request_id: str) -> None:
@@ -137,7 +129,7 @@ class Gateway:
         said = self._functions.call(match.route.function, event, context)
         if isinstance(said, bytes) and not exchange.begun:
             context.stream.take(said)  # the same bytes, whole
-            context.stream.end(failed=False)
+            context.stream.end()
         if not exchange.begun:
             raise MalformedAnswer("the function of a streamed route did not stream")
 
@@ -185,7 +177,7 @@ def _path_and_query(target: str) -> tuple[str, str]:
         try:
             sent = urlsplit(target)
         except ValueError as error:
-            raise BadRequest from error
+            raise Refused("BAD_REQUEST_BODY") from error
         return sent.path, sent.query
     path, _, query = target.partition("?")
     return path, query

@@ -1,4 +1,4 @@
-"""Decides how the local gateway runs: a process of its own, whose environment is the functions' environment.
+"""The process of the local gateway, whose environment is the functions' environment.
 
 Run as `python -m deltaic_ops.local.gateway_process --template PATH --listener FD --parameter NAME=VALUE ...`, where FD
 is a socket that is bound. It prints a JSON line when its functions are loaded (`endpoint`), opens the port once a line
@@ -19,11 +19,10 @@ from deltaic.http.observability import logger as logger_of_functions
 from deltaic_ops.deploy.intrinsics import TemplateError
 from deltaic_ops.deploy.template import TEMPLATE, load_template
 from deltaic_ops.local.access_logs import request_log
-from deltaic_ops.local.environments import Environments
 from deltaic_ops.local.functions import Functions
 from deltaic_ops.local.gateway import Gateway
-from deltaic_ops.local.lifeline import wait_for_parent
 from deltaic_ops.local.open_files import allow_files
+from deltaic_ops.local.parent_watch import wait_for_parent
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +37,6 @@ def main() -> int:
     parser.add_argument("--listener", type=int, required=True)
     parser.add_argument("--parameter", action="append", default=[])
     parser.add_argument("--logs", type=Path, help="keep the functions' events of requests in this folder")
-    parser.add_argument("--processes", action="store_true", help="run each function in processes of its own")
     parser.add_argument("--limits", choices=["none", "aws"], default="none", help="whose limits answers are held to")
     said = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
@@ -49,11 +47,7 @@ def main() -> int:
     with socket.socket(fileno=said.listener) as listener, ExitStack() as parts:
         try:
             template = load_template(said.template, dict(pair.split("=", 1) for pair in said.parameter))
-            functions: Functions | Environments = (
-                parts.enter_context(Environments(template))
-                if said.processes
-                else Functions(template.functions, template.environment)
-            )
+            functions = Functions(template.functions, template.environment)
             functions.load_all()
             if said.logs is not None:
                 _keep_requests(said.logs)

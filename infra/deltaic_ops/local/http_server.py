@@ -1,55 +1,82 @@
-"""Decides which connections a loopback port serves: a thread for each, and never more than the process has files for.
+"""The HTTP server of the gateway: uvicorn on a loopback port, with a thread for each request and an end for each wait.
 
-Where all places are taken, the connection that has waited for its client the longest gives up its place: whoever only
-holds connections open, or has stopped reading, keeps nobody else out (decision 45).
+uvicorn waits for ever for a client that never speaks, and for one that has stopped reading (decision 135). Here each
+wait has an end, and where there are more connections than places, those that have waited for their clients the longest
+give way: whoever only holds connections open keeps nobody else out (decision 45).
 """
 
-import contextlib
-import logging
+import asyncio
+import math
 import resource
 import socket
 import threading
-import time
 from collections.abc import Callable
-from typing import Self
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Self, cast
 
-from deltaic_ops.local.http_connection import Connection, Exchange, Patience
+import uvicorn
+from deltaic.http.asgi import Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-logger = logging.getLogger(__name__)
+from deltaic_ops.local.authorizer import Refused
+from deltaic_ops.local.embedded import bound
+from deltaic_ops.local.exchange import BODY_LIMIT, ClientLeft, Exchange
 
-BACKLOG = 128
-STOP_SECONDS = 5.0
+BACKLOG = 64
+STOP_SECONDS = 5
+HEAD_LIMIT = 64 * 1024
 CONNECTIONS = 1000
 """The most places, where the process may open files enough."""
-IDLE_SECONDS = 0.25
-GRACE_SECONDS = 1.0
-"""How long a client is waited for between requests and in the middle of one before its place can be given away."""
 
-_RESERVED_FILES = 64
-_FILES_EACH = 6
-"""A connection's own, the three of the event loop that its thread's function runs in, two to AWS."""
-_PAUSE_SECONDS = 0.05
+_RESERVED_FILES = 64 + BACKLOG
+_FILES_EACH = 8
+"""A connection's own, the three of the event loop that its thread's function runs in, some to AWS."""
 
 
-def places() -> int:
-    """Return how many connections there may be at once, so that each finds the files that its answer takes."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    files = 2**20 if soft == resource.RLIM_INFINITY else soft
-    return max(min((files - _RESERVED_FILES) // _FILES_EACH, CONNECTIONS), 8)
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a client is waited for, in seconds."""
+
+    request: float = 75.0
+    """For the whole head of a request."""
+    body: float = 29.0
+    """For its body: as long as API Gateway waits for anything."""
+    reader: float = 30.0
+    """For a reader that takes nothing."""
+    crowded: float = 1.0
+    idle: float = 0.25
+    """In the middle of a request and between requests, where others wait for the place."""
 
 
-def bound(port: int = 0) -> socket.socket:
-    """Take a loopback port (0: a free one); it refuses connections until the socket listens. Raises OSError."""
-    taken = socket.socket()
-    try:
-        # The connections that an earlier server has closed must not keep the port. Two sockets may then take it before
-        # one of them listens; for the other, listening is an OSError.
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        taken.bind(("127.0.0.1", port))
-    except OSError:
-        taken.close()
-        raise
-    return taken
+class _Connection(H11Protocol):
+    """uvicorn's connection, which knows since when it waits for its client."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
+        super().connection_made(transport)
+        self.since = self.loop.time()
+        cast("HttpServer", self.app).make_room()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.cycle is not None and self.cycle.more_body:  # a head is waited for as a whole
+            self.since = self.loop.time()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.since = self.loop.time()
+
+    def on_response_complete(self) -> None:
+        self.since = self.loop.time()
+        super().on_response_complete()
+
+    def patience(self, known: Patience, excess: int) -> float:
+        """Return how long its client is waited for where there are so many more connections than places."""
+        if self.flow.write_paused:
+            return known.crowded if excess > 0 else known.reader
+        if self.cycle is None or self.cycle.response_complete:
+            return known.request if excess <= 0 else known.idle if excess <= BACKLOG else 0.0
+        return known.crowded if excess > 0 and self.cycle.more_body else math.inf
 
 
 class HttpServer:
@@ -66,82 +93,101 @@ class HttpServer:
         """Serve what comes to `listener`, a socket that is bound; a free port if there is none."""
         self._handle = handle
         self._listener = listener or bound()
-        self._places = connections or places()
-        self._patience = patience or Patience()
         self.address: tuple[str, int] = self._listener.getsockname()[:2]
-        self._open: set[Connection] = set()
-        self._changed = threading.Condition()
-        self._stopping = threading.Event()
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._places = connections or max(min((files - _RESERVED_FILES) // _FILES_EACH, CONNECTIONS), 8)
+        self._patience = patience or Patience()
+        self._pool = ThreadPoolExecutor(self._places, "gateway")
+        config = uvicorn.Config(
+            self,
+            http=_Connection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="error",
+            proxy_headers=False,
+            server_header=False,
+            backlog=BACKLOG,
+            h11_max_incomplete_event_size=HEAD_LIMIT,
+            timeout_keep_alive=math.ceil(self._patience.request),
+            timeout_graceful_shutdown=STOP_SECONDS,
+            callback_notify=self._look,
+            timeout_notify=0,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, args=([self._listener],), name="gateway", daemon=True)
 
     def __enter__(self) -> Self:
         """Open the port; raises OSError if another server has opened it since it was bound."""
         self._listener.listen(BACKLOG)
-        threading.Thread(target=self._accept, name="gateway", daemon=True).start()
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Take no more connections, let answers under way end (for STOP_SECONDS), then close."""
-        self._stopping.set()
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        deadline = time.monotonic() + STOP_SECONDS
-        with self._changed:
-            while any(not each.idle for each in self._open) and (left := deadline - time.monotonic()) > 0:
-                self._changed.wait(min(left, _PAUSE_SECONDS))
-            for each in self._open:
-                each.reset()
+        self._server.should_exit = True
+        self._thread.join()
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _accept(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                sock, client = self._listener.accept()
-            except OSError as error:
-                if self._stopping.is_set():
-                    return
-                # No file is left (EMFILE), or the client has left before its turn: neither ends the server.
-                logger.warning("a connection could not be taken: %s", error.strerror)
-                self._give_a_place_away()
-                time.sleep(_PAUSE_SECONDS)
-                continue
-            connection = Connection(sock, client[:2], self.address, self._handle, self._patience)
-            self._wait_for_a_place(connection)
-            try:
-                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-            except RuntimeError as error:  # no thread is left
-                logger.warning("a connection could not be served: %s", error)
-                self._forget(connection)
-                sock.close()
-
-    def _wait_for_a_place(self, connection: Connection) -> None:
-        with self._changed:
-            while len(self._open) >= self._places and not self._stopping.is_set():
-                self._give_a_place_away()
-                self._changed.wait(_PAUSE_SECONDS)
-            self._open.add(connection)
-
-    def _give_a_place_away(self) -> None:
-        """Break off the connection that has waited for its client the longest, if one has waited long enough."""
-        with self._changed:
-            now = time.monotonic()
-            waiting = [
-                (since, id(each), each)
-                for each in self._open
-                if (since := each.waiting_since) is not None
-                and now - since > (IDLE_SECONDS if each.idle else GRACE_SECONDS)
-            ]
-            if waiting:
-                min(waiting)[2].reset()
-
-    def _serve(self, connection: Connection) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, as an ASGI app."""
         try:
-            connection.serve()
-        except Exception:
-            logger.exception("a connection failed")
-        finally:
-            self._forget(connection)
+            async with asyncio.timeout(self._patience.body):
+                body = await _body(receive)
+        except TimeoutError:
+            body = Refused("BAD_REQUEST_BODY")
+        except ClientLeft:
+            return
+        left = asyncio.ensure_future(_left(receive))
+        loop = asyncio.get_running_loop()
 
-    def _forget(self, connection: Connection) -> None:
-        with self._changed:
-            self._open.discard(connection)
-            self._changed.notify_all()
+        async def send_one(message: Message) -> None:
+            await send(message)
+            if left.done():
+                raise ClientLeft("the client has left")
+
+        def send_from_thread(message: Message) -> None:
+            try:
+                asyncio.run_coroutine_threadsafe(send_one(message), loop).result()
+            except CancelledError:
+                raise ClientLeft("the server ends") from None
+
+        try:
+            await loop.run_in_executor(self._pool, self._handle, Exchange(scope, body, send_from_thread))
+        except ClientLeft:
+            pass
+        finally:
+            left.cancel()
+
+    def make_room(self) -> None:
+        """Break off the connections that have waited for their clients for too long, the longest first."""
+        known = sorted(cast("set[_Connection]", self._server.server_state.connections), key=lambda each: each.since)
+        excess, now = len(known) - self._places, asyncio.get_running_loop().time()
+        for each in known:
+            if now - each.since >= each.patience(self._patience, excess):
+                each.transport.abort()
+                excess -= 1
+
+    async def _look(self) -> None:
+        self.make_room()
+
+
+async def _left(receive: Receive) -> None:
+    """Return when the client has left; what it still sends is passed over."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _body(receive: Receive) -> bytes | Refused:
+    """Return a request's body, or why it is refused; raises ClientLeft."""
+    body, passed, more = bytearray(), 0, True
+    # Whoever sends a bit too much is answered when it is sent; the one who goes on and on, in the middle of it.
+    while more and passed <= 2 * BODY_LIMIT:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientLeft("the client has left")
+        passed += len(message["body"])
+        if passed <= BODY_LIMIT:
+            body += message["body"]
+        more = message["more_body"]
+    return bytes(body) if passed <= BODY_LIMIT else Refused("REQUEST_TOO_LARGE")

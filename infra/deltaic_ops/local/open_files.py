@@ -1,4 +1,4 @@
-"""Decides how many files a process of the local server may have open: as many as it is allowed, within reason."""
+"""Limit of open files in a process of the local server: as many as it is allowed, within reason."""
 
 import resource
 from typing import Final

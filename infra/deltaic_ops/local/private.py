@@ -1,10 +1,11 @@
-"""Decides that what lies in a state folder is its owner's alone: folder 0700, files 0600, links not followed."""
+"""Private files of a state folder, its owner's alone: folder 0700, files 0600, links not followed."""
 
 import os
 import secrets
 import stat
 from pathlib import Path
 from typing import IO, Final
+from urllib.parse import urlsplit
 
 UMASK: Final = 0o077
 """Of the processes that write in the folder."""
@@ -49,6 +50,31 @@ def private_log(path: Path) -> IO[bytes]:
         return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600), "ab")
     except OSError as error:
         raise unusable(path.parent, error) from error
+
+
+def read_private(path: Path) -> str:
+    """Read what was written by `write_private`; raises StateUnusable for what another user may have written, OSError.
+
+    Such a file may lead commands, and what they tell, to somebody else's server. Symbolic links are not followed.
+    """
+    folder = path.parent.stat()
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), encoding="utf-8") as file:
+        for place, seen in ((path, os.fstat(file.fileno())), (path.parent, folder)):
+            if seen.st_uid != os.geteuid() or stat.S_IMODE(seen.st_mode) & (stat.S_IWGRP | stat.S_IWOTH):
+                raise StateUnusable(
+                    f"{place} may be written by other users, so commands do not follow it: make it yours alone (chown, "
+                    "chmod go-w) if you trust what it says, or choose another folder with --state"
+                )
+        return file.read()
+
+
+def is_this_machine(address: str) -> bool:
+    """Return whether an address leads to this machine, where all that state folders tell of runs."""
+    try:
+        where = urlsplit(address)
+        return where.scheme == "http" and where.hostname in {"127.0.0.1", "::1", "localhost"} and bool(where.port)
+    except ValueError:
+        return False
 
 
 def write_private(path: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Decides how a request becomes API Gateway's Lambda proxy event (REST, version 1.0), and a proxy answer a response.
+"""API Gateway's Lambda proxy event (REST, version 1.0) of a request, and the response of a proxy answer.
 
 The path goes to the function as it was sent, parameters of it too; query strings are decoded. These are the rules of
 the deployed gateway, so a function cannot tell the two apart.
@@ -19,7 +19,8 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl
 
-from deltaic_ops.local.http_connection import BODY_LIMIT, BodyTooLarge, Exchange, Header
+from deltaic_ops.local.authorizer import Refused
+from deltaic_ops.local.exchange import BODY_LIMIT, Exchange, Header
 from deltaic_ops.local.routes import Match
 
 ACCOUNT = "000000000000"
@@ -53,10 +54,6 @@ _REMAPPED = {
 _ANSWER_KEYS = {"statusCode", "headers", "multiValueHeaders", "body", "isBase64Encoded"}
 
 
-class BadRequest(Exception):
-    """The request's body cannot be read."""
-
-
 class MalformedAnswer(Exception):
     """The function's answer is not one that the proxy integration takes: 502."""
 
@@ -84,11 +81,10 @@ class Answer:
 
 
 def proxy_event(exchange: Exchange, call: Call) -> dict[str, Any]:
-    """Return the event for a function; raises BodyTooLarge, BodyMalformed, and BadRequest if it does not unpack."""
+    """Return the event for a function; raises Refused if its body is too large or does not unpack."""
     headers = [(name, value) for name, value in exchange.headers if name.lower() not in _DROPPED_FROM_REQUESTS]
     body = exchange.body()
     if body and (exchange.header("content-encoding") or "").lower() == "gzip":
-        # With a minimum compression size the gateway unpacks requests as well.
         headers = [(name, value) for name, value in headers if name.lower() != "content-encoding"]
         body = _unpacked(body)
     headers += [
@@ -194,14 +190,14 @@ def read_headers(answer: Mapping[str, Any], renamed: AbstractSet[str] = _REMAPPE
 
 
 def _unpacked(body: bytes) -> bytes:
-    """Unpack gzip, of several members too, and no further than a body may be long."""
+    """Unpack gzip as the gateway does (with a minimum compression size), of several members too, to BODY_LIMIT."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
             unpacked = file.read(BODY_LIMIT + 1)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise BadRequest from error
+        raise Refused("BAD_REQUEST_BODY") from error
     if len(unpacked) > BODY_LIMIT:
-        raise BodyTooLarge
+        raise Refused("REQUEST_TOO_LARGE")
     return unpacked
 
 

@@ -1,4 +1,4 @@
-"""Decides what the embedded AWS holds before the gateway serves: the template's tables, secrets and roles, a bucket.
+"""The embedded AWS's contents before the gateway serves: the template's tables, secrets and roles, a bucket.
 
 CloudFormation would make the same from the same template; this takes half a second and can be done again and again.
 """
@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from deltaic_ops.deploy.template import Role, Secret, Table, Template
+from deltaic_ops.deploy.template import DynamoTable, Role, Secret, Template
 
 DATA_BUCKET = "deltaic-lake"
 """Where the demo and the examples keep their tables."""
@@ -47,7 +47,7 @@ def prepare(template: Template, clients: Clients) -> None:
     _unless_there("BucketAlreadyOwnedByYou", lambda: clients["s3"].create_bucket(Bucket=DATA_BUCKET))
 
 
-def _table(dynamodb: Any, table: Table) -> None:
+def _table(dynamodb: Any, table: DynamoTable) -> None:
     made = _unless_there("ResourceInUseException", lambda: dynamodb.create_table(**table.request))
     if made and table.ttl_attribute:
         said = {"Enabled": True, "AttributeName": table.ttl_attribute}

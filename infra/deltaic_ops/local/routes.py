@@ -1,4 +1,4 @@
-"""Decides which of the template's routes a request takes, on the path as it was sent."""
+"""The route table of the template: which route a request takes, on the path as it was sent."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Decides what a working server on one machine is: the embedded AWS, the template's resources in it, the gateway.
+"""A working server on one machine: the embedded AWS, the template's resources in it, the gateway.
 
 `local_stack` is what `deltaic serve`, the demo and the tests run. It starts two processes and changes nothing in the
 caller's: the functions' environment is the gateway process's own, set before any of them is loaded, so
@@ -21,8 +21,7 @@ from deltaic_ops.deploy.outputs import DEFAULT_STACK, stack_outputs
 from deltaic_ops.deploy.template import TEMPLATE, Template, load_template
 from deltaic_ops.local.access_logs import FOLDER
 from deltaic_ops.local.aws_limits import Limits
-from deltaic_ops.local.embedded import EmbeddedAws
-from deltaic_ops.local.http_server import bound
+from deltaic_ops.local.embedded import EmbeddedAws, bound
 from deltaic_ops.local.private import UMASK, private_folder, private_log
 from deltaic_ops.local.resources import PARAMETERS, connect, prepare
 from deltaic_ops.local.state import announced, locked
@@ -59,21 +58,19 @@ class Stack:
 
 
 @contextmanager
-def local_stack(  # noqa: PLR0913 -- what a stack can be told
+def local_stack(
     state: Path,
     port: int = 0,
     *,
     parameters: Mapping[str, str] | None = None,
     path: Path = TEMPLATE,
-    processes: bool = False,
     limits: Limits = "none",
 ) -> Iterator[Stack]:
     """Run the embedded AWS and the gateway over it, both on loopback, until the block ends.
 
     The gateway's port opens last: whoever is answered there finds the AWS ready and announced. `parameters` are the
-    template's (such as ResponseStreaming); with `processes` each function runs in processes of its own, under AWS's
-    client, as on Lambda; `limits` says whose limits answers are held to. Raises StateUnusable, StackFailed,
-    TemplateError.
+    template's (such as ResponseStreaming); `limits` says whose limits answers are held to. Raises StateUnusable,
+    StackFailed, TemplateError.
     """
     told = {**PARAMETERS, **(parameters or {})}
     template = load_template(path, told)
@@ -83,7 +80,7 @@ def local_stack(  # noqa: PLR0913 -- what a stack can be told
         aws = EmbeddedAws(state, lock=lock)
         environment = {**aws.environment, **template.environment}
         # The gateway loads its functions while the AWS below it starts: they meet at the first request.
-        arguments = _arguments(path, told) + (["--processes"] if processes else [])
+        arguments = _arguments(path, told)
         gateway = _GatewayProcess(state, environment, arguments, listener, lock, limits=limits)
         parts.callback(gateway.stop)
         parts.callback(aws.stop)

@@ -1,4 +1,4 @@
-"""Decides what a state folder (`.deltaic`) tells: who uses it now, and how others reach the AWS that runs in it.
+"""Lock and announcement of a state folder (`.deltaic`): who uses it now, how others reach the AWS that runs in it.
 
 Whoever uses the folder holds its lock, and a server that is ready is announced beside it. So who meets a held folder
 waits for the one or the other: for the announcement, or for the lock. A server that is starting says so in the lock,
@@ -16,7 +16,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from deltaic_ops.local.private import StateUnusable, private_folder, unusable, write_private
+from deltaic_ops.local.private import (
+    StateUnusable,
+    is_this_machine,
+    private_folder,
+    read_private,
+    unusable,
+    write_private,
+)
 
 RUNNING = "aws.json"
 LOCK = "lock"
@@ -26,6 +33,12 @@ WAIT_SECONDS = 90.0
 """How long the folder is waited for: longer than a server may take to start."""
 TELL_SECONDS = 1.0
 _POLL_SECONDS = 0.05
+
+_TOLD = (
+    *("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_DEFAULT_REGION"),
+    *("CATALOG_TABLE", "TOKENS_TABLE", "TOKEN_KEY_SECRET", "SIGNING_ROLE_ARN", "DELTAIC_ENDPOINT"),
+)
+"""The variables that an announcement may set: others could lead programs to load or run what its writer likes."""
 
 
 class StateInUse(StateUnusable):
@@ -93,13 +106,21 @@ def served(state: Path) -> Mapping[str, str] | None:
 
 
 def running(state: Path) -> Mapping[str, str] | None:
-    """Return the variables with which the folder's running embedded AWS is reached; None if none is announced."""
+    """Return the variables with which the folder's running embedded AWS is reached; None if none is announced.
+
+    Raises StateUnusable where somebody else may have announced it, or it leads to another machine.
+    """
     try:
-        known: dict[str, Any] = json.loads((state / RUNNING).read_text())
-        environment = {str(name): str(value) for name, value in known["environment"].items()}
-        return environment if _lives(known["pid"]) else None
+        known: dict[str, Any] = json.loads(read_private(state / RUNNING))
+        environment = {name: str(value) for name, value in known["environment"].items() if name in _TOLD}
+        lives = _lives(known["pid"])
     except (OSError, AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
+    if not lives:
+        return None
+    if not is_this_machine(environment.get("AWS_ENDPOINT_URL", "")):
+        raise StateUnusable(f"{state / RUNNING} leads to another machine: remove it, or choose another --state")
+    return environment
 
 
 def _wait(state: Path, lock: IO[str], *, to_serve: bool, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Decides whether variables name an AWS; nothing of the embedded one is imported to find out."""
+"""Check whether variables name an AWS; nothing of the embedded one is imported to find out."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Decides how LocalStack runs in Docker: by Compose, from one pinned image (compose.yaml)."""
+"""LocalStack in Docker: by Compose, from one pinned image (compose.yaml)."""
 
 import os
 import subprocess

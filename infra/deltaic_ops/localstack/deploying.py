@@ -1,4 +1,4 @@
-"""Decides what is deployed to an emulator: template.yaml as SAM builds it, and a small published table with a reader.
+"""Deployment to an emulator: template.yaml as SAM builds it, and a small published table with a reader.
 
 The rows are written by deltalake and not by Spark: what is shown here is the server, and Spark's first start takes
 longer than all the rest.
@@ -18,7 +18,7 @@ from deltaic.errors import AlreadyExists, Conflict, Unavailable
 
 from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.outputs import reachable
-from deltaic_ops.deploy.sam import Deployment, SamError, Target, build, deploy, package
+from deltaic_ops.deploy.sam import BuildTarget, Deployment, SamError, build, deploy, package
 from deltaic_ops.deploy.transform import translated
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.localstack.engines import PYTHON
@@ -36,7 +36,7 @@ READER: Final = "localstack_reader"
 LOCATION: Final = f"s3://{DATA_BUCKET}/sample/doses"
 PARAMETERS: Final = {
     "Stage": "local",
-    "Architecture": Target.this_machine().architecture,
+    "Architecture": BuildTarget.this_machine().architecture,
     "DeletionProtection": "disabled",
     "DataBuckets": f"arn:aws:s3:::{DATA_BUCKET}",
 }
@@ -49,7 +49,7 @@ def built(folder: Path) -> Path:
     if shutil.which("make") is None:
         raise Unavailable("make is needed to build the layer: `apt-get install make`, or Xcode's command line tools")
     try:
-        build(folder, Target(Target.this_machine().architecture, PYTHON))
+        build(folder, BuildTarget(BuildTarget.this_machine().architecture, PYTHON))
     except SamError as error:
         raise Unavailable(_said(error)) from error
     _pack_layers(folder)

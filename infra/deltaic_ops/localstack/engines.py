@@ -1,7 +1,7 @@
-"""Decides which emulators there are, and where the software of those that need no Docker lies: once for a user.
+"""The emulators that there are, and where the software of those that need no Docker lies: once for a user.
 
-LocalEmu, the open fork of LocalStack, is the default without Docker. Versions are pinned, and what they need is taken
-as it was on a day, because later versions of it break them.
+LocalEmu, the open fork of LocalStack, is the default without Docker. All that they run with is listed beside this
+module, by version and hash.
 """
 
 import fcntl
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from deltaic.errors import Unavailable
-from deltaic_pipeline.machine import machine
+from deltaic_pipeline.spark.environment import machine
 
 PYTHON: Final = "3.13"
 """Of the functions (template.yaml), and the only one on which both emulators run."""
@@ -30,11 +30,6 @@ class Engine:
     module: str
     """Its package, which is also what its own addresses begin with."""
     version: str
-    requirement: str
-    newest: str
-    """No part of it is younger than this day."""
-    instead: tuple[str, ...] = ()
-    """Requirements that replace what its own say."""
 
     @property
     def folder(self) -> Path:
@@ -52,18 +47,9 @@ class Engine:
         return self.folder / "functions" / "bin" / "python"
 
 
-LOCALEMU: Final = Engine("localemu", "localemu", "1.3.2", "localemu[runtime]==1.3.2", "2026-11-15")
-LOCALSTACK_CORE: Final = Engine(
-    "localstack-core",
-    "localstack",
-    "2026.3.0",
-    "localstack-core[runtime]==2026.3.0",
-    "2026-04-01",
-    # The one of that day refuses ResponseTransferMode.
-    ("aws-sam-translator==1.115.0",),
-)
+LOCALEMU: Final = Engine("localemu", "localemu", "1.3.2")
+LOCALSTACK_CORE: Final = Engine("localstack-core", "localstack", "2026.3.0")
 ENGINES: Final = {engine.name: engine for engine in (LOCALEMU, LOCALSTACK_CORE)}
-RUNTIME: Final = "awslambdaric==4.2.2"
 
 
 def installed(engine: Engine) -> bool:
@@ -80,15 +66,11 @@ def install(engine: Engine) -> None:
             return
         shutil.rmtree(engine.folder, ignore_errors=True)
         python = _python()
-        for name, requirements in {
-            "emulator": (f"--exclude-newer={engine.newest}", engine.requirement),
-            "functions": (RUNTIME,),
-        }.items():
+        for name, listed in (("emulator", engine.name), ("functions", "functions")):
             _uv("venv", "--quiet", "--no-project", "--python", python, str(engine.folder / name))
-            where = ("pip", "install", "--quiet", "--python", str(engine.folder / name / "bin" / "python"))
-            _uv(*where, *requirements)
-            if name == "emulator" and engine.instead:
-                _uv(*where, "--no-deps", *engine.instead)
+            requirements = str(Path(__file__).with_name(f"{listed}.txt"))
+            hashed = ("--require-hashes", "--build-constraints", requirements, requirements)
+            _uv("pip", "sync", "--quiet", "--python", str(engine.folder / name / "bin" / "python"), *hashed)
         (engine.folder / "complete").touch()
 
 

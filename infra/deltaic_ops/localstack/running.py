@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from deltaic.errors import Conflict
 
-from deltaic_ops.local.private import private_folder, write_private
+from deltaic_ops.local.private import StateUnusable, is_this_machine, private_folder, read_private, write_private
 
 FOLDER: Final = "localstack"
 PROFILE: Final = "localstack.share"
@@ -75,13 +75,22 @@ def folder_of(state: Path) -> Path:
 
 
 def running(state: Path) -> Running | None:
-    """Return the emulator that is up, None if there is none; what is left of one that has ended counts as none."""
+    """Return the emulator that is up, None if there is none; what is left of one that has ended counts as none.
+
+    Raises Conflict where somebody else may have written of it, or it leads to another machine.
+    """
     known = _read(folder_of(state) / _RUNNING)
     try:
         found = Running(**known) if known else None
     except TypeError:
         return None
-    return found if found is not None and found.lives() else None
+    if found is None or not found.lives():
+        return None
+    if not is_this_machine(found.endpoint):
+        raise Conflict(
+            f"{folder_of(state) / _RUNNING} leads to another machine: remove it, or choose another folder with --state"
+        )
+    return found
 
 
 def deployed(state: Path) -> Deployed | None:
@@ -146,7 +155,9 @@ def _listens(endpoint: str) -> bool:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        known = json.loads(path.read_text())
+        known = json.loads(read_private(path))
+    except StateUnusable as refusal:
+        raise Conflict(str(refusal)) from None
     except (OSError, ValueError):
         return None
     return known if isinstance(known, dict) else None

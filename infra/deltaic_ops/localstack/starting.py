@@ -1,4 +1,4 @@
-"""Decides how an emulator is started on this machine and ended: one process group, on loopback, files in one folder."""
+"""Start and end of an emulator on this machine: one process group, on loopback, files in one folder."""
 
 import http.client
 import os

@@ -44,14 +44,14 @@ def licence(package: str) -> str:
     What is not installed on this platform has no metadata here, and gives ELSEWHERE.
     """
     try:
-        said = metadata(package)
+        fields = metadata(package)
     except PackageNotFoundError:
         return ELSEWHERE
-    classifiers = [one.rpartition(" :: ")[2] for one in said.get_all("Classifier") or [] if one.startswith("License")]
-    field = next(iter(_field(said, "License").strip().splitlines()), "").strip()
+    classifiers = [one.rpartition(" :: ")[2] for one in fields.get_all("Classifier") or [] if one.startswith("License")]
+    field = next(iter(_field(fields, "License").strip().splitlines()), "").strip()
     field = re.sub(r"\s*\(.*", "", field) if field.startswith("The MIT") else field
     field = field.partition("  ")[0]
-    if expression := _field(said, "License-Expression"):
+    if expression := _field(fields, "License-Expression"):
         return expression
     # "Dual License" says less than the classifiers do.
     if field and len(field) <= _SHORT and field != "Dual License":
@@ -90,7 +90,8 @@ def table() -> str:
             "",
             "What is shipped or used besides our own code (Apache-2.0), as each package's metadata says; made by",
             "`uv run python -m deltaic_ops.supply.licences`. `layer` and `deltalake-layer` run in Lambda, `wheel` is",
-            "what the command line and the jobs run with. Copyleft is refused by a test, except:",
+            "what the command line and the jobs run with, `conformance` what the conformance kit does. Copyleft is",
+            "refused by a test, except:",
             "",
             *reasons,
             "",

@@ -7,20 +7,24 @@ from typing import Any
 
 from deltaic_ops.deploy.template import ROOT
 
-PRODUCTS = {"layer": ("layer",), "deltalake-layer": ("checkpoint",), "wheel": ("layer", "local", "pipeline")}
-"""Dependency groups by product: both Lambda layers, and what the wheel's commands and jobs run with."""
+PRODUCTS = {
+    "layer": ("--only-group", "layer"),
+    "deltalake-layer": ("--only-group", "checkpoint"),
+    "conformance": ("--package", "delta-sharing-conformance", "--no-emit-project"),
+    "wheel": ("--no-default-groups", "--extra", "pipeline", "--no-emit-project"),
+}
+"""Options of `uv export` by product: both Lambda layers, what the kit and the wheel's commands and jobs run with."""
 
 
 def bill(product: str) -> dict[str, Any]:
     """Return a product's bill of materials as uv makes it of the lock: CycloneDX, without licences."""
-    groups = [word for group in PRODUCTS[product] for word in ("--only-group", group)]
     run = subprocess.run(
         [
             "uv",
             "export",
             "--frozen",
             "--quiet",
-            *groups,
+            *PRODUCTS[product],
             "--format",
             "cyclonedx1.5",
             "--preview-features",

@@ -12,7 +12,7 @@ from deltaic.catalog.shares import ShareAdmin
 from deltaic.catalog.storages import StorageAdmin, connect_secrets
 from deltaic.catalog.tables import TableAdmin
 from deltaic.catalog.token_admin import TokenAdmin
-from deltaic.catalog.variants import Variants
+from deltaic.catalog.view_partitions import ViewPartitions
 from deltaic.catalog.view_requests import ViewRequests
 from deltaic.catalog.views import ViewAdmin
 
@@ -38,9 +38,9 @@ class CatalogAdmin:
         dynamo = dynamo or Dynamo()
         records = Records(catalog_table, dynamo)
         self.storages = StorageAdmin(records, secrets)
-        variants, requests = Variants(records), ViewRequests(records)
-        self.tables = TableAdmin(records, variants)
-        self.views = ViewAdmin(records, self.tables, variants, requests)
+        partitions, requests = ViewPartitions(records), ViewRequests(records)
+        self.tables = TableAdmin(records, partitions)
+        self.views = ViewAdmin(records, self.tables, partitions, requests)
         self.schemas = SchemaAdmin(records, self.tables)
         self.grants = GrantAdmin(records, requests)
         self.shares = ShareAdmin(records, self.schemas, self.grants)

@@ -4,11 +4,20 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from deltaic.errors import InvalidParameter
+
 
 def marshal(value: Any) -> dict[str, Any]:
-    """Return one value in attribute form: str, bool, int, datetime (epoch seconds), lists and mappings of these."""
+    """Return one value in attribute form: str, bool, int, datetime (epoch seconds), lists and mappings of these.
+
+    Raises InvalidParameter for text that is no Unicode.
+    """
     match value:
         case str():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise InvalidParameter(f"{value[:60]!a} is no text in Unicode: write it in UTF-8") from None
             return {"S": value}
         case bool():
             return {"BOOL": value}

@@ -1,4 +1,4 @@
-"""Decides what AWS's failures are called here, so that no error of botocore's leaves the catalog."""
+"""Failures of AWS in the layer's own errors, so that no error of botocore's leaves the catalog."""
 
 from typing import Any, Final
 
@@ -56,7 +56,10 @@ def refused(error: Exception) -> Exception:
             | exceptions.TokenRetrievalError()
             | exceptions.SSOError()
         ):
-            return PermissionDenied("there are no usable AWS credentials: set AWS_PROFILE or the AWS variables")
+            return PermissionDenied(
+                "there are no usable AWS credentials: set AWS_PROFILE or the AWS variables; `deltaic env` prints "
+                "those of the AWS that `deltaic serve` runs on this machine"
+            )
         case exceptions.HTTPClientError() | exceptions.ConnectionError() | exceptions.IncompleteReadError():
             return Unavailable("AWS cannot be reached: try again, and check AWS_ENDPOINT_URL and the region")
         case ResponseParserError() | AttributeError() | KeyError() | TypeError():

@@ -14,7 +14,7 @@ from deltaic.errors import NotFound
 from deltaic.storage.locations import Location
 
 
-class Place(msgspec.Struct, frozen=True):
+class CheckpointedTable(msgspec.Struct, frozen=True):
     """Where a table lies that takes part: as `s3://bucket/folder`, and the name of its storage."""
 
     location: str
@@ -29,13 +29,13 @@ class Checkpointing:
         self._dynamo = dynamo or Dynamo()
         self._clock = clock
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[CheckpointedTable]:
         """Return where tables lie that take part, once each, those first that were looked at longest ago, or never."""
         wanted = {place: keys.checkpointing(place.location, place.storage) for place in self._wanted()}
         looked = self._dynamo.batch_get(self._table, list(wanted.values()))
         return sorted(wanted, key=lambda place: looked.get(wanted[place], {}).get("looked", 0))
 
-    def looked_at(self, place: Place) -> None:
+    def looked_at(self, place: CheckpointedTable) -> None:
         """Record that a place was looked at now, whatever came of it: the others are next."""
         key = keys.checkpointing(place.location, place.storage)
         assign = {"location": place.location, "looked": int(self._clock() * 1000)}
@@ -48,11 +48,11 @@ class Checkpointing:
             raise NotFound(f"storage '{name}' not found")
         return Storage.read(item)
 
-    def _wanted(self) -> Iterator[Place]:
+    def _wanted(self) -> Iterator[CheckpointedTable]:
         for share in self._dynamo.query(self._table, keys.shares()):
             if share.get("state") == DELETING:
                 continue
             for item in self._dynamo.query(self._table, keys.all_tables(Share.read(share).name)):
                 table = Table.read(item)
                 if table.checkpoint:
-                    yield Place(Location.parse(table.location).uri, table.storage)
+                    yield CheckpointedTable(Location.parse(table.location).uri, table.storage)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from deltaic.catalog.attributes import unmarshal_item
 from deltaic.catalog.aws_errors import Contended, refused, withheld
-from deltaic.catalog.keys import Key, Range
+from deltaic.catalog.keys import Key, KeyRange
 from deltaic.errors import Conflict, TooManyRequests, Unavailable
 from deltaic.settings import settings
 
@@ -127,12 +127,12 @@ class Dynamo:
         client = self.client
         request = {table: {"Keys": [_key(key) for key in keys], "ConsistentRead": True}}
         answer: Any = self._call(lambda: client.batch_get_item(RequestItems=request))  # type: ignore[arg-type]
-        items = [unmarshal_item(item) for item in _told(answer, "Responses").get(table, [])]
+        items = [unmarshal_item(item) for item in _required(answer, "Responses").get(table, [])]
         unprocessed = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
         return items, [Key(**unmarshal_item(key)) for key in unprocessed]
 
     def query(
-        self, table: str, stretch: Range, *, limit: int | None = None, consistent: bool = True
+        self, table: str, stretch: KeyRange, *, limit: int | None = None, consistent: bool = True
     ) -> Iterator[Attributes]:
         """Yield the items of a stretch in the byte order of their sort keys, at most `limit` of them.
 
@@ -158,7 +158,7 @@ class Dynamo:
                     **arguments,
                 ),
             )
-            items = _told(answer, "Items")
+            items = _required(answer, "Items")
             for item in items:
                 yield unmarshal_item(item)
             if limit is not None:
@@ -206,7 +206,7 @@ def _check_whole(http_response: Any, **_: Any) -> None:
         raise Unavailable(_HALF)
 
 
-def _told(answer: Any, name: str) -> Any:
+def _required(answer: Any, name: str) -> Any:
     """Return a part that every answer of this kind has."""
     if name not in answer:
         raise Unavailable(_HALF)

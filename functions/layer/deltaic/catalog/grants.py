@@ -6,8 +6,8 @@ from typing import Any
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes
-from deltaic.catalog.items import Grant, now
-from deltaic.catalog.narrowing import checked_filter
+from deltaic.catalog.filter_rules import check_folders, checked_filter
+from deltaic.catalog.items import Grant, Table, now
 from deltaic.catalog.records import Records
 from deltaic.catalog.view_requests import ViewRequests
 from deltaic.catalog.writes import ABSENT, Writes, check, delete, put_new, update
@@ -31,6 +31,7 @@ class GrantAdmin:
         rows = checked_filter(partition_filter)
         holder = self._records.recipient(recipient)
         entry = self._records.share(share)
+        self._check_folders(entry.name, rows)
         grant = Grant(
             recipient=holder.name,
             recipient_id=holder.id,
@@ -67,6 +68,7 @@ class GrantAdmin:
         """
         rows = {"partition_filter": checked_filter(partition_filter)}
         missing = _missing(recipient, share)
+        self._check_folders(share, rows["partition_filter"])
 
         def both(before: Attributes, after: Mapping[str, Any]) -> Writes:
             other = keys.grantee(before["share"], before["recipient_id"])
@@ -94,12 +96,19 @@ class GrantAdmin:
         """Return the grants of a share; raises NotFound."""
         return self._in(keys.grantees(self._records.share(share).name))
 
-    def remove_all(self, stretch: keys.Range) -> None:
+    def remove_all(self, stretch: keys.KeyRange) -> None:
         """Delete both sides of every grant of a stretch, for a share or a recipient to which no more can be made."""
         for grant in self._in(stretch):
             self._remove(grant)
 
-    def _in(self, stretch: keys.Range) -> list[Grant]:
+    def _check_folders(self, share: str, rows: str) -> None:
+        """Refuse a filter on a share of whose tables another table's credentials would read all rows."""
+        if rows:
+            check_folders(
+                self._records, [Table.read(item) for item in self._records.all(keys.all_tables(share))], share
+            )
+
+    def _in(self, stretch: keys.KeyRange) -> list[Grant]:
         return [Grant.read(item) for item in self._records.all(stretch)]
 
     def _remove(self, grant: Grant) -> bool:

@@ -25,12 +25,13 @@ class Item(msgspec.Struct, frozen=True):
     @classmethod
     def read(cls, attributes: Mapping[str, Any]) -> Self:
         """Return a stored item; deaf to attributes that are not its own, or that a later version added."""
-        own = cls.__struct_fields__
-        return cls(**{name: _plain(name, value) for name, value in attributes.items() if name in own})
+        own = dict(zip(cls.__struct_encode_fields__, cls.__struct_fields__, strict=True))
+        return cls(**{own[name]: _plain(name, value) for name, value in attributes.items() if name in own})
 
     def attributes(self) -> dict[str, Any]:
         """Return what is stored."""
-        return {name: getattr(self, name) for name in self.__struct_fields__}
+        own = zip(self.__struct_encode_fields__, self.__struct_fields__, strict=True)
+        return {name: getattr(self, field) for name, field in own}
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -107,7 +108,7 @@ class Table(Item, frozen=True, kw_only=True):
     created_at: datetime
 
     @property
-    def is_narrowed(self) -> bool:
+    def is_restricted(self) -> bool:
         """Whether less than all of the table is shared, whoever asks."""
         return bool(self.partition_filter or self.hidden_columns or self.view_properties is not None)
 
@@ -175,12 +176,12 @@ class View(Item, frozen=True, kw_only=True):
     created_at: datetime
 
 
-class Variant(Item, frozen=True, kw_only=True):
+class ViewPartition(Item, frozen=True, kw_only=True):
     """That a view holds the rows of all recipients with the same properties, and since which of its versions."""
 
     table_id: str
-    policy: str
-    """deltaic.partition_filters.policies names it."""
+    audience: str = msgspec.field(name="policy")
+    """deltaic.partition_filters.audiences names it; stored as `policy`."""
 
     since_version: int
     values: dict[str, Any]

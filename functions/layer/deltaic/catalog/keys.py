@@ -21,7 +21,7 @@ class Key(NamedTuple):
     sk: str
 
 
-class Range(NamedTuple):
+class KeyRange(NamedTuple):
     """A stretch of one partition: sort keys from `low` to `high`, both inclusive."""
 
     pk: str
@@ -66,9 +66,9 @@ def view(share_name: str, schema_name: str, name: str) -> Key:
     return Key(f"share/{segment(share_name)}", f"view/{segment(schema_name)}/{segment(name)}")
 
 
-def variant(share_name: str, table_id: str, policy: str) -> Key:
-    """Where it is recorded that a view has the rows of a policy."""
-    return Key(f"share/{segment(share_name)}", f"variant/{segment(table_id)}/{segment(policy)}")
+def view_partition(share_name: str, table_id: str, audience: str) -> Key:
+    """Where it is recorded that a view has the rows of an audience: apart from entries, which jobs must not delete."""
+    return Key(f"share/{segment(share_name)}/{segment(table_id)}", f"variant/{segment(audience)}")
 
 
 def grant(recipient_id: str, share_name: str) -> Key:
@@ -132,61 +132,61 @@ def token_list(recipient: str) -> Key:
     return Key(f"recipient/{segment(recipient)}", "tokens")
 
 
-def shares(after: str | None = None) -> Range:
+def shares(after: str | None = None) -> KeyRange:
     """All shares whose key is strictly greater than `after`."""
     return _range("shares", "share/", after)
 
 
-def schemas(share_name: str, after: str | None = None) -> Range:
+def schemas(share_name: str, after: str | None = None) -> KeyRange:
     """The schemas of a share."""
     return _range(f"share/{segment(share_name)}", "schema/", after)
 
 
-def tables(share_name: str, schema_name: str, after: str | None = None) -> Range:
+def tables(share_name: str, schema_name: str, after: str | None = None) -> KeyRange:
     """The tables of a schema."""
     return _range(f"share/{segment(share_name)}", f"table/{segment(schema_name)}/", after)
 
 
-def all_tables(share_name: str, after: str | None = None) -> Range:
+def all_tables(share_name: str, after: str | None = None) -> KeyRange:
     """The tables of a share; `after` is `<schema key>/<table key>`."""
     pk = f"share/{segment(share_name)}"
     if after is None:
         return _range(pk, "table/", None)
     schema_key, _, table_key = after.partition("/")
-    return Range(pk, f"table/{segment(schema_key)}/{segment(table_key)}\0", "table0")
+    return KeyRange(pk, f"table/{segment(schema_key)}/{segment(table_key)}\0", "table0")
 
 
-def views(share_name: str) -> Range:
+def views(share_name: str) -> KeyRange:
     """The views of a share."""
     return _range(f"share/{segment(share_name)}", "view/", None)
 
 
-def variants(share_name: str, table_id: str) -> Range:
-    """The policies whose rows a view has."""
-    return _range(f"share/{segment(share_name)}", f"variant/{segment(table_id)}/", None)
+def view_partitions(share_name: str, table_id: str) -> KeyRange:
+    """The audiences whose rows a view has."""
+    return _range(f"share/{segment(share_name)}/{segment(table_id)}", "variant/", None)
 
 
-def grants(recipient: str, after: str | None = None) -> Range:
+def grants(recipient: str, after: str | None = None) -> KeyRange:
     """The shares granted to a recipient."""
     return _range(f"recipient/{segment(recipient)}", "grant/", after)
 
 
-def grantees(share_name: str, after: str | None = None) -> Range:
+def grantees(share_name: str, after: str | None = None) -> KeyRange:
     """The recipients that hold a share."""
     return _range(f"share/{segment(share_name)}", "grant/", after)
 
 
-def recipients(after: str | None = None) -> Range:
+def recipients(after: str | None = None) -> KeyRange:
     """All recipients."""
     return _range("recipients", "recipient/", after)
 
 
-def storages(after: str | None = None) -> Range:
+def storages(after: str | None = None) -> KeyRange:
     """All storages."""
     return _range("storages", "storage/", after)
 
 
-def token_entries(recipient: str) -> Range:
+def token_entries(recipient: str) -> KeyRange:
     """The tokens of a recipient."""
     return _range(f"recipient/{segment(recipient)}", "token/", None)
 
@@ -195,7 +195,7 @@ def _digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _range(pk: str, prefix: str, after: str | None) -> Range:
+def _range(pk: str, prefix: str, after: str | None) -> KeyRange:
     # '0' follows '/', so the prefix with '0' in its last place is above everything that begins with the prefix.
     low = prefix if after is None else f"{prefix}{segment(after)}\0"
-    return Range(pk, low, f"{prefix[:-1]}0")
+    return KeyRange(pk, low, f"{prefix[:-1]}0")

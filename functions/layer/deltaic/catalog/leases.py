@@ -88,6 +88,12 @@ class Leases:
         except ConditionFailed:
             return
 
+    def require_free(self, location: str) -> None:
+        """Raise Conflict, which names the holder, where somebody holds the lease now."""
+        item = self._dynamo.get(self._table, _key(location))
+        if item is not None and "holder" in item and item["expires"] > self._now():
+            raise _held(location, item)
+
     def find(self, location: str) -> Lease | None:
         """Return the lease that somebody holds now, or None."""
         item = self._dynamo.get(self._table, _key(location))

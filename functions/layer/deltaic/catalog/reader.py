@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from deltaic.catalog import keys
 from deltaic.catalog.dynamo import BATCH_KEYS, Dynamo
-from deltaic.catalog.items import Grant, Schema, Share, Storage, Table, Variant
+from deltaic.catalog.items import Grant, Schema, Share, Storage, Table, ViewPartition
 from deltaic.catalog.keys import Key
 from deltaic.errors import NotFound, TableUnreadable
 
@@ -89,11 +89,11 @@ class CatalogReader:
         properties = items.get(recipient, {}).get("properties", {})
         return GrantedTable(Table.read(found), Grant.read(grant), properties)
 
-    def get_variant(self, share: str, table_id: str, policy: str) -> Variant | None:
-        """Return what a view has for recipients of a policy; None where its next refresh has to make it."""
-        key = keys.variant(share, table_id, policy)
+    def get_view_partition(self, share: str, table_id: str, audience: str) -> ViewPartition | None:
+        """Return what a view has for an audience; None where its next refresh has to make it."""
+        key = keys.view_partition(share, table_id, audience)
         item = self._dynamo.batch_get(self._table, [key]).get(key)
-        return None if item is None else Variant.read(item)
+        return None if item is None else ViewPartition.read(item)
 
     def get_storage(self, name: str) -> Storage:
         """Return the storage that a table names; raises TableUnreadable if it is gone."""
@@ -114,11 +114,11 @@ class CatalogReader:
             raise NotFound(unknown_but_granted or unknown)
         return items[grant], items[wanted]
 
-    def _listed(self, stretch: keys.Range, limit: int) -> Iterator[dict[str, Any]]:
+    def _listed(self, stretch: keys.KeyRange, limit: int) -> Iterator[dict[str, Any]]:
         return self._dynamo.query(self._table, stretch, limit=limit, consistent=False)
 
 
 def _listed_table(item: Mapping[str, Any], grant: Mapping[str, Any]) -> Table:
     """Return a table as a listing has it: where some of its rows are not shared its folder is not, either."""
     table = Table.read(item)
-    return replace(table, access_modes=("url",)) if table.is_narrowed or grant.get("partition_filter") else table
+    return replace(table, access_modes=("url",)) if table.is_restricted or grant.get("partition_filter") else table

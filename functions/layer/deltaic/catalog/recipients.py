@@ -17,6 +17,7 @@ from deltaic.catalog.token_admin import TokenAdmin
 from deltaic.catalog.view_requests import ViewRequests
 from deltaic.catalog.writes import Writes, delete, put_new, update
 from deltaic.errors import AlreadyExists
+from deltaic.partition_filters.properties import check_lists
 from deltaic.protocol import names
 
 
@@ -31,6 +32,7 @@ class RecipientAdmin:
 
     def create(self, name: str, *, comment: str = "", properties: Mapping[str, str] | None = None) -> Recipient:
         """Make a recipient with an id of its own; raises AlreadyExists, InvalidParameter."""
+        check_lists(properties or {})
         recipient = Recipient(
             name=names.check_recipient_name(name),
             id=str(uuid4()),
@@ -71,6 +73,7 @@ class RecipientAdmin:
 
         Views of its shares that have no rows for its properties are asked to be refreshed.
         """
+        check_lists(add_properties or {})
 
         def change(item: Attributes) -> dict[str, Any]:
             assign: dict[str, Any] = {}

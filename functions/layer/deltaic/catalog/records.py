@@ -21,6 +21,10 @@ Change = Callable[[Attributes], Mapping[str, Any]]
 """From the attributes as they stand to those that change; None removes one."""
 
 
+Checks = Mapping[str, Callable[[Any], Any]]
+"""By the names of an entry's attributes, what returns a value as it is stored, or raises InvalidParameter."""
+
+
 class Records:
     """The entries of one catalog table, and the parents that several kinds of entry look up."""
 
@@ -55,7 +59,7 @@ class Records:
             raise NotFound(f"{missing}: its deletion was begun and not finished, so delete it again")
         return item
 
-    def all(self, stretch: keys.Range) -> Iterator[Attributes]:
+    def all(self, stretch: keys.KeyRange) -> Iterator[Attributes]:
         """Yield the entries of a stretch, in the order of their keys."""
         return self._dynamo.query(self.table, stretch)
 
@@ -104,7 +108,14 @@ class Records:
 def merged_properties(
     before: Mapping[str, str], add: Mapping[str, str] | None, remove: tuple[str, ...]
 ) -> dict[str, str]:
-    """Return properties with some removed and then some added; raises InvalidParameter beyond the protocol's limits."""
+    """Return properties with some removed and then some added.
+
+    Raises InvalidParameter beyond the protocol's limits, and for one to be removed that is not there: whoever takes
+    back what somebody may see must not believe that it is done.
+    """
+    missing = [name for name in remove if name not in before]
+    if missing:
+        raise InvalidParameter(f"there is no property '{missing[0]}' (there are: {', '.join(before) or 'none'})")
     kept = {name: value for name, value in before.items() if name not in remove}
     return names.check_properties({**kept, **(add or {})})
 
@@ -115,3 +126,8 @@ def checked_id(identifier: str) -> str:
         return str(UUID(identifier))
     except ValueError:
         raise InvalidParameter(f"'{identifier}' is not a UUID: leave it out to get a new one") from None
+
+
+def checked(checks: Checks, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that are given as they are stored, in the order of the checks; None is not given."""
+    return {name: check(values[name]) for name, check in checks.items() if values.get(name) is not None}

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 PARTITION_KEY: Final = "pk"
 SORT_KEY: Final = "sk"
 EXPIRY: Final = "expires"
-"""The Tokens table's time-to-live attribute, epoch seconds. Readers check it too, since deletion lags by days."""
-
+"""The Tokens table's time-to-live attribute, epoch seconds; of a token, not of its place in a list, also its end, which
+readers check too, since deletion lags by days."""
 
 CATALOG_EXPIRY: Final = "expires_at"
 """The Catalog table's, likewise; only queries and their count have it. A lease stays: its fence goes on counting."""

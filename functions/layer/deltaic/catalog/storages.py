@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from deltaic.addresses import web_address
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed, refused
 from deltaic.catalog.dynamo import client_config
@@ -16,6 +15,7 @@ from deltaic.catalog.writes import delete, put_new
 from deltaic.errors import AlreadyExists, Conflict, InvalidParameter, NotFound
 from deltaic.protocol import names
 from deltaic.settings import settings
+from deltaic.urls import web_address
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient

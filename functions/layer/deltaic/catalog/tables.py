@@ -1,16 +1,16 @@
 """The table entries of the catalog: where a shared table lies and what may be done with it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, TypedDict, Unpack, cast
 from uuid import uuid4
 
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes
+from deltaic.catalog.filter_rules import check_access, check_folders, checked_columns, checked_filter, opened
 from deltaic.catalog.items import AccessMode, Table, now
-from deltaic.catalog.narrowing import check_access, checked_columns, checked_filter
-from deltaic.catalog.records import Records, checked_id
-from deltaic.catalog.variants import Variants
+from deltaic.catalog.records import Checks, Records, checked, checked_id
+from deltaic.catalog.view_partitions import ViewPartitions
 from deltaic.catalog.writes import ABSENT, Write, Writes, delete, put_new, update
 from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
 from deltaic.protocol import names
@@ -23,9 +23,26 @@ _OF_VIEWS: Final = frozenset({
 })  # fmt: skip
 """What no caller changes of the entry of a view: any of these would show all recipients' rows, or none."""
 
+_WHOLE: Final = {"auxiliary_locations": (), "access_modes": ("url",), "partition_filter": "", "hidden_columns": ()}
+"""What an entry of a whole table does not store: the role of jobs may name none of it."""
+
 Fit = Callable[[Table, Table | None], Table]
 """From an entry that is about to be stored, and what it was before, to the entry as it may be: only its hidden columns
 may be spelled otherwise. Raises DeltaicError for one that may not be."""
+
+
+class TableChanges(TypedDict, total=False):
+    """What of a table entry an update changes; None, as what is left out, keeps what there is."""
+
+    location: str | None
+    auxiliary_locations: Sequence[str] | None
+    access_modes: Sequence[str] | None
+    history: bool | None
+    start_version: int | None
+    storage: str | None
+    checkpoint: bool | None
+    partition_filter: str | None
+    hidden_columns: Sequence[str] | None
 
 
 def _as_it_is(wanted: Table, _before: Table | None) -> Table:
@@ -38,9 +55,9 @@ class TableAdmin:
     A schema counts its tables and a storage those that lie in it, so that each knows when it may go.
     """
 
-    def __init__(self, records: Records, variants: Variants) -> None:
+    def __init__(self, records: Records, partitions: ViewPartitions) -> None:
         self._records = records
-        self._variants = variants
+        self._partitions = partitions
 
     def create(  # noqa: PLR0913 -- what a table entry holds
         self,
@@ -89,10 +106,12 @@ class TableAdmin:
 
     def enter(self, table: Table, also: Sequence[Write] = ()) -> Table:
         """Write an entry that is complete, and other items in the same transaction; raises as `create` does."""
+        check_folders(self._records, [table])
         share, schema, name, storage = table.share, table.schema_name, table.name, table.storage
+        stored = {name: value for name, value in table.attributes().items() if _WHOLE.get(name, ABSENT) != value}
         try:
             self._records.transact([
-                put_new(self._records.table, keys.table(share, schema, name), table.attributes()),
+                put_new(self._records.table, keys.table(share, schema, name), stored),
                 update(
                     self._records.table,
                     keys.schema(share, schema),
@@ -124,46 +143,14 @@ class TableAdmin:
             stretch = keys.tables(share, schema)
         return (Table.read(item) for item in self._records.all(stretch))
 
-    def update(  # noqa: PLR0913 -- what a table entry holds
-        self,
-        share: str,
-        schema: str,
-        name: str,
-        *,
-        location: str | None = None,
-        auxiliary_locations: Sequence[str] | None = None,
-        access_modes: Sequence[str] | None = None,
-        history: bool | None = None,
-        start_version: int | None = None,
-        storage: str | None = None,
-        checkpoint: bool | None = None,
-        partition_filter: str | None = None,
-        hidden_columns: Sequence[str] | None = None,
-        fit: Fit = _as_it_is,
+    def update(
+        self, share: str, schema: str, name: str, *, fit: Fit = _as_it_is, **changes: Unpack[TableChanges]
     ) -> Table:
         """Change what is given and keep the rest, the id above all; raises NotFound, InvalidParameter.
 
         Filter and hidden columns of a view cannot be changed. `fit` is as in `create`.
         """
-        assign: dict[str, Any] = {}
-        if location is not None:
-            assign["location"] = checked_location(location)
-        if auxiliary_locations is not None:
-            assign["auxiliary_locations"] = [checked_location(auxiliary) for auxiliary in auxiliary_locations]
-        if access_modes is not None:
-            assign["access_modes"] = checked_access_modes(access_modes)
-        if history is not None:
-            assign["history"] = history
-        if start_version is not None:
-            assign["start_version"] = _checked_version(start_version)
-        if storage is not None:
-            assign["storage"] = names.key(storage)
-        if checkpoint is not None:
-            assign["checkpoint"] = checkpoint
-        if partition_filter is not None:
-            assign["partition_filter"] = checked_filter(partition_filter)
-        if hidden_columns is not None:
-            assign["hidden_columns"] = checked_columns(hidden_columns)
+        assign = checked(_CHECKED, changes)
 
         def change(before: Attributes) -> Mapping[str, Any]:
             after = Table.read({**before, **assign})
@@ -173,6 +160,8 @@ class TableAdmin:
                     "`deltaic view update`, or make another elsewhere"
                 )
             check_access(after.access_modes, after.partition_filter, after.hidden_columns)
+            if any(name in assign and assign[name] != before.get(name) for name in _OF_VIEWS):
+                check_folders(self._records, [after])
             hidden = fit(after, Table.read(before)).hidden_columns
             return {**assign, "hidden_columns": hidden} if "hidden_columns" in assign else assign
 
@@ -185,8 +174,12 @@ class TableAdmin:
                 keys.table(share, schema, name), _missing(share, schema, name), change, also=moved
             )
         except ConditionFailed:
-            raise NotFound(f"storage '{storage}' not found") from None
+            raise NotFound(f"storage '{changes.get('storage')}' not found") from None
         return Table.read(item)
+
+    def opened(self) -> Iterator[tuple[Table, Table]]:
+        """Yield tables shared by `dir` with those that their credentials open though not all of them is shared."""
+        return opened(self._records)
 
     def delete(self, share: str, schema: str, name: str) -> Table:
         """Delete a table entry, not the table, and what else there is of a view; raises NotFound."""
@@ -205,7 +198,7 @@ class TableAdmin:
         """Delete an entry as it was read; False if it is gone, or lies in another storage by now."""
         of_view: Writes = []
         if table.view_properties is not None:
-            self._variants.end(table)
+            self._partitions.end(table)
             place = keys.view(table.share, table.schema_name, table.name)
             of_view = [delete(self._records.table, place, present=False)]
         try:
@@ -252,3 +245,16 @@ def _checked_version(version: int) -> int:
 
 def _missing(share: str, schema: str, name: str) -> str:
     return f"table '{share}.{schema}.{name}' not found"
+
+
+_CHECKED: Final[Checks] = {
+    "location": checked_location,
+    "auxiliary_locations": lambda locations: [checked_location(one) for one in locations],
+    "access_modes": checked_access_modes,
+    "history": bool,
+    "start_version": _checked_version,
+    "storage": names.key,
+    "checkpoint": bool,
+    "partition_filter": checked_filter,
+    "hidden_columns": checked_columns,
+}

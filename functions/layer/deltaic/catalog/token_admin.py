@@ -2,9 +2,10 @@
 
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -13,14 +14,18 @@ from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes, Dynamo
 from deltaic.catalog.items import Recipient, Token
-from deltaic.catalog.tokens import PREFIX, SECRET_BYTES, from_item, moment, to_item
-from deltaic.catalog.writes import ABSENT, Writes, check, delete, put_new, update
+from deltaic.catalog.tokens import CHECK, PREFIX, SECRET_BYTES, ends, from_item, moment, to_item
+from deltaic.catalog.writes import ABSENT, Write, Writes, check, delete, put_new, update
 from deltaic.errors import Conflict, InvalidParameter, NotFound
 
 LIVE_TOKENS: Final = 2
 DEFAULT_LIFE: Final = timedelta(days=90)
 LONGEST_LIFE: Final = timedelta(days=365)
 DEFAULT_OVERLAP: Final = timedelta(days=1)
+LISTED_AFTER: Final = timedelta(days=90)
+"""How long a token stays in its recipient's list after it has ended."""
+
+CHECK_LIFE: Final = timedelta(minutes=15)
 _ID_CHARACTERS: Final = 12
 _RACES: Final = 50
 
@@ -41,7 +46,7 @@ class _TokenList(msgspec.Struct, frozen=True):
 
 
 class TokenAdmin:
-    """Creates, gets, lists, rotates and revokes tokens.
+    """Creates, gets, lists, rotates and revokes tokens, and lends one for a round of checks.
 
     Every change of a recipient's tokens also raises the revision of its list, on the condition that it is still the
     one that was read: two racing changes cannot both count the same live tokens. Tokens are made only for recipients
@@ -98,7 +103,7 @@ class TokenAdmin:
             for entry in live:
                 if not overlap:
                     ended += self._alter(entry, {"revoked": True})
-                elif entry["expires"] > end.timestamp():
+                elif ends(entry) > end.timestamp():
                     ended += self._alter(entry, {"expires": end})
             return self._put(issued) + ended
 
@@ -115,19 +120,36 @@ class TokenAdmin:
 
     def revoke(self, recipient: Recipient, token_id: str) -> Token:
         """End a token at once (but for the authorizer's cache of a minute); to do so twice is no error."""
+        forgotten = 0
         for _ in range(_RACES):
             entry = self._entry(recipient, token_id)
             if entry["revoked"]:
                 return from_item(entry)
             try:
-                self._dynamo.transact(self._alter(entry, {"revoked": True}))
+                self._dynamo.transact(self._alter(entry, {"revoked": True})[forgotten:])
             except ConditionFailed as failed:
-                if failed.item is not None:
-                    continue  # somebody else changed it: look again
-                # It expired, and the table has forgotten one of its two places already: nobody can use it any more.
-                self._remove(keys.token_entry(recipient.id, token_id))
+                # Somebody else changed it: look again. Or it has ended, and only the list still has it.
+                forgotten = int(failed.item is None and failed.index == 0)
+                continue
             return from_item({**entry, "revoked": True})
         raise Conflict("others keep changing this token: try again in a moment")
+
+    @contextmanager
+    def for_checks(self, recipient: Recipient) -> Iterator[str]:
+        """Give a token of this recipient for as long as the block lasts; raises NotFound when it is gone.
+
+        It is in no list and counts as none of the two. Its id says what it is, and with it every log that names it.
+        """
+        issued = self._new(recipient, CHECK_LIFE, id_prefix=CHECK)
+        key = keys.token(issued.secret)
+        try:
+            self._dynamo.transact([self._exists(recipient), put_new(self._tokens, key, to_item(issued.token))])
+        except ConditionFailed:
+            raise NotFound(f"recipient '{recipient.name}' not found") from None
+        try:
+            yield issued.secret
+        finally:
+            self._remove(key)
 
     def remove_all(self, recipient_id: str) -> None:
         """Delete every token of a recipient for which no more can be made."""
@@ -150,22 +172,11 @@ class TokenAdmin:
         writes: Callable[[_TokenList, IssuedToken], Writes],
     ) -> IssuedToken:
         for _ in range(_RACES):
-            now = self._clock()
-            secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
-            token = Token(
-                # The beginning of the hash: whoever finds a token can tell by it which one to revoke.
-                id=keys.token(secret).pk.removeprefix("token/")[:_ID_CHARACTERS],
-                recipient_id=recipient.id,
-                recipient=recipient.name,
-                created_at=moment(now),
-                expires_at=moment(now + life.total_seconds()),
-                comment=comment,
-            )
-            issued = IssuedToken(token, secret)
+            issued = self._new(recipient, life, comment)
             tokens = self._read(recipient.id)
             try:
                 self._dynamo.transact([
-                    check(self._catalog, keys.recipient_id(recipient.id), {"state": ABSENT}),
+                    self._exists(recipient),
                     update(
                         self._tokens,
                         keys.token_list(recipient.id),
@@ -182,18 +193,37 @@ class TokenAdmin:
                 return issued
         raise Conflict(f"others keep changing the tokens of '{recipient.name}': try again in a moment")
 
+    def _new(self, recipient: Recipient, life: timedelta, comment: str = "", *, id_prefix: str = "") -> IssuedToken:
+        now = self._clock()
+        secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+        token = Token(
+            # The beginning of the hash: whoever finds a token can tell by it which one to revoke.
+            id=id_prefix + keys.token(secret).pk.removeprefix("token/")[:_ID_CHARACTERS],
+            recipient_id=recipient.id,
+            recipient=recipient.name,
+            created_at=moment(now),
+            expires_at=moment(now + life.total_seconds()),
+            comment=comment,
+        )
+        return IssuedToken(token, secret)
+
+    def _exists(self, recipient: Recipient) -> Write:
+        return check(self._catalog, keys.recipient_id(recipient.id), {"state": ABSENT})
+
     def _put(self, issued: IssuedToken) -> Writes:
         key = keys.token(issued.secret)
         item = to_item(issued.token)
         entry = keys.token_entry(issued.token.recipient_id, issued.token.id)
-        return [put_new(self._tokens, key, item), put_new(self._tokens, entry, {**item, "token_key": key.pk})]
+        listed = {**item, **_listed(issued.token.expires_at), "token_key": key.pk}
+        return [put_new(self._tokens, key, item), put_new(self._tokens, entry, listed)]
 
     def _alter(self, entry: Attributes, assign: dict[str, Any]) -> Writes:
         """Change a token in both its places, on the condition that it is as it was read."""
-        expect = {"revoked": False, "expires": entry["expires"]}
+        known, listed = ({"revoked": False, "expires": expires} for expires in (ends(entry), entry["expires"]))
+        in_list = {**assign, **_listed(assign["expires"])} if "expires" in assign else assign
         return [
-            update(self._tokens, keys.Key(entry["token_key"], "token"), assign=assign, expect=expect),
-            update(self._tokens, keys.Key(entry["pk"], entry["sk"]), assign=assign, expect=expect),
+            update(self._tokens, keys.Key(entry["token_key"], "token"), assign=assign, expect=known),
+            update(self._tokens, keys.Key(entry["pk"], entry["sk"]), assign=in_list, expect=listed),
         ]
 
     def _read(self, recipient_id: str) -> _TokenList:
@@ -210,7 +240,7 @@ class TokenAdmin:
 
     def _live(self, tokens: _TokenList) -> Sequence[Attributes]:
         now = self._clock()
-        return [entry for entry in tokens.entries if not entry["revoked"] and entry["expires"] > now]
+        return [entry for entry in tokens.entries if not entry["revoked"] and ends(entry) > now]
 
     def _check_room(self, recipient: Recipient, live: Sequence[Attributes]) -> None:
         if len(live) >= LIVE_TOKENS:
@@ -225,3 +255,8 @@ class TokenAdmin:
             raise InvalidParameter("a token must live for at least a second")
         if life > self._longest_life:
             raise InvalidParameter(f"a token may live for {self._longest_life.days} days at most: choose less")
+
+
+def _listed(expires: datetime) -> dict[str, datetime]:
+    """Return until when the list has a token: the table forgets items by `expires`, so the list tells its end apart."""
+    return {"expires_at": expires, "expires": expires + LISTED_AFTER}

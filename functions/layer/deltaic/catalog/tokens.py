@@ -1,4 +1,4 @@
-"""Decides whose a bearer token is, or that it is nobody's: one read by the hash of the token."""
+"""Bearer tokens by their hash: one read tells whose a token is, or that it is nobody's."""
 
 import re
 import time
@@ -13,6 +13,9 @@ from deltaic.errors import Unauthenticated
 
 PREFIX: Final = "dlt_"
 """By this, secret scanners recognise a token that was published."""
+
+CHECK: Final = "check-"
+"""By this an id, in the catalog and in every log, says that its token was the operator's, for a round of checks."""
 
 SECRET_BYTES: Final = 32
 _SECRET: Final = re.compile(r"dlt_[A-Za-z0-9_-]{43}")
@@ -43,7 +46,12 @@ class TokenStore:
 
 def from_item(item: dict[str, Any]) -> Token:
     """Return a stored token."""
-    return Token.read({**item, "expires_at": item["expires"]})
+    return Token.read({**item, "expires_at": ends(item)})
+
+
+def ends(item: dict[str, Any]) -> int:
+    """Return when a stored token ends; what a list has ends before the table forgets it."""
+    return int(item.get("expires_at", item["expires"]))
 
 
 def to_item(token: Token) -> dict[str, Any]:

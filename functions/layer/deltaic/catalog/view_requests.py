@@ -11,7 +11,7 @@ from deltaic.catalog.items import Table, View, now
 from deltaic.catalog.keys import Key
 from deltaic.catalog.records import Records
 from deltaic.errors import NotFound
-from deltaic.partition_filters.policies import policy
+from deltaic.partition_filters.audiences import audience
 
 _TICK = timedelta(seconds=1)
 
@@ -25,7 +25,7 @@ class ViewRequests:
     def request(self, share: str, schema: str, name: str) -> View:
         """Say of one view that a refresh is wanted from now on; raises NotFound."""
         missing = f"view '{share}.{schema}.{name}' not found"
-        return View.read(self._records.change(keys.view(share, schema, name), missing, asked))
+        return View.read(self._records.change(keys.view(share, schema, name), missing, refresh_request))
 
     def for_recipient(self, name: str, shares: Iterable[str]) -> None:
         """Ask for the rows that a recipient lacks of the views of these shares, which it holds.
@@ -41,9 +41,9 @@ class ViewRequests:
             views |= {keys.table(each.share, each.schema_name, each.name): each for each in found}
         wanted: dict[Key, View] = {}
         for place, item in self._records.several(views).items():
-            named = policy(Table.read(item).view_properties or (), recipient.properties)
+            named = audience(Table.read(item).view_properties or (), recipient.properties)
             if named is not None:
-                wanted[keys.variant(views[place].share, views[place].table_id, named)] = views[place]
+                wanted[keys.view_partition(views[place].share, views[place].table_id, named)] = views[place]
         there = self._records.several(wanted)
         for place, view in wanted.items():
             if place not in there:
@@ -51,7 +51,7 @@ class ViewRequests:
                     self.request(view.share, view.schema_name, view.name)
 
 
-def asked(item: Attributes) -> dict[str, Any]:
+def refresh_request(item: Attributes) -> dict[str, Any]:
     """Return the change that requests a refresh: by a moment of its own, so that no refresh takes it for another."""
     known = [item[name] for name in ("requested_at", "refreshed_at") if item.get(name)]
     return {"requested_at": max([now(), *(datetime.fromtimestamp(one, UTC) + _TICK for one in known)])}

@@ -1,19 +1,19 @@
-"""The views of the catalog: a table entry, what its rows are made of, and the variants that there are."""
+"""The views of the catalog: a table entry, what its rows are made of, and the partitions that there are."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 from deltaic.catalog import keys
 from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.items import Table, View, now
-from deltaic.catalog.records import Records, checked_id
+from deltaic.catalog.records import Checks, Records, checked, checked_id
 from deltaic.catalog.tables import TableAdmin, checked_location
-from deltaic.catalog.variants import AT_ONCE, Variants
-from deltaic.catalog.view_requests import ViewRequests, asked
+from deltaic.catalog.view_partitions import AT_ONCE, ViewPartitions
+from deltaic.catalog.view_requests import ViewRequests, refresh_request
 from deltaic.catalog.writes import Writes, put_new, update
 from deltaic.errors import Conflict, InvalidParameter, NotFound
-from deltaic.partition_filters.policies import POLICY_COLUMN
+from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 from deltaic.protocol import names
 from deltaic.storage.locations import Location
 
@@ -21,11 +21,13 @@ from deltaic.storage.locations import Location
 class ViewAdmin:
     """Creates, gets, lists, updates and deletes views, and keeps how their refreshes went. Runs no SQL."""
 
-    def __init__(self, records: Records, tables: TableAdmin, variants: Variants, requests: ViewRequests) -> None:
+    def __init__(
+        self, records: Records, tables: TableAdmin, partitions: ViewPartitions, requests: ViewRequests
+    ) -> None:
         self._records = records
         self._tables = tables
         self._requests = requests
-        self.variants = variants
+        self.partitions = partitions
 
     def create(  # noqa: PLR0913 -- what a view holds
         self,
@@ -51,7 +53,7 @@ class ViewAdmin:
         names.check_table_name(name)
         parent = self._records.schema(share, schema)
         base = self.source(source)
-        self._refuse_narrowed(parent.share)
+        self._refuse_filtered_grants(parent.share)
         table = Table(
             name=name,
             schema_name=parent.name,
@@ -60,7 +62,7 @@ class ViewAdmin:
             share_id=parent.share_id,
             location=_apart(checked_location(location), base),
             history=history,
-            hidden_columns=(POLICY_COLUMN,),
+            hidden_columns=(AUDIENCE_COLUMN,),
             view_properties=_checked_properties(properties),
             created_at=now(),
         )
@@ -70,10 +72,7 @@ class ViewAdmin:
             name=name,
             table_id=table.id,
             source=f"{base.share}.{base.schema_name}.{base.name}",
-            sql=_checked_sql(sql),
-            key=_checked_key(key),
-            refresh=refresh,
-            max_staleness=_checked_staleness(max_staleness),
+            **checked(_CHECKED, {"sql": sql, "key": key, "refresh": refresh, "max_staleness": max_staleness}),
             created_at=table.created_at,
         )
         self._tables.enter(
@@ -84,15 +83,15 @@ class ViewAdmin:
     def source(self, name: str) -> Table:
         """Return the entry of a table that a view may read; raises NotFound, InvalidParameter with the remedy."""
         share, schema, table = names.split_table_name(name)
-        found = self._tables.get(share, schema, table)
-        if found.view_properties is not None:
+        entry = self._tables.get(share, schema, table)
+        if entry.view_properties is not None:
             raise InvalidParameter(f"'{name}' is a view itself: name the tables that it is made of")
-        if found.storage:
+        if entry.storage:
             raise InvalidParameter(
-                f"'{name}' lies in the storage '{found.storage}', which jobs do not reach: "
+                f"'{name}' lies in the storage '{entry.storage}', which jobs do not reach: "
                 "publish it to AWS S3 and name that table"
             )
-        return found
+        return entry
 
     def get(self, share: str, schema: str, name: str) -> View:
         """Return a view; raises NotFound, also for a table that is none."""
@@ -126,15 +125,7 @@ class ViewAdmin:
         """
         if (sql is None) != (properties is None):
             raise InvalidParameter("another SQL comes with the properties that it uses")
-        assign: dict[str, Any] = {}
-        if sql is not None:
-            assign["sql"] = _checked_sql(sql)
-        if key is not None:
-            assign["key"] = _checked_key(key)
-        if refresh is not None:
-            assign["refresh"] = refresh
-        if max_staleness is not None:
-            assign["max_staleness"] = _checked_staleness(max_staleness)
+        assign = checked(_CHECKED, {"sql": sql, "key": key, "refresh": refresh, "max_staleness": max_staleness})
         used = None if properties is None else _checked_properties(properties)
 
         def other(before: Attributes) -> bool:
@@ -143,21 +134,21 @@ class ViewAdmin:
         def without_rows(before: Attributes, _: Mapping[str, Any]) -> Writes:
             if not other(before):
                 return []
-            policies = [each.policy for each in self.variants.list(share, before["table_id"])]
-            self.variants.remove(share, before["table_id"], policies[AT_ONCE:])
+            audiences = [each.audience for each in self.partitions.list(share, before["table_id"])]
+            self.partitions.remove(share, before["table_id"], audiences[AT_ONCE:])
             return [
                 update(self._records.table, keys.table(share, schema, name), assign={"view_properties": used}),
-                *self.variants.removals(share, before["table_id"], policies[:AT_ONCE]),
+                *self.partitions.removals(share, before["table_id"], audiences[:AT_ONCE]),
             ]
 
         def change(before: Attributes) -> dict[str, Any]:
-            return assign if not other(before) else {**assign, **asked(before)}
+            return assign if not other(before) else {**assign, **refresh_request(before)}
 
         place = keys.view(share, schema, name)
         return View.read(self._records.change(place, _missing(share, schema, name), change, also=without_rows))
 
     def delete(self, share: str, schema: str, name: str) -> Table:
-        """Delete a view with its table entry and its variants, not what lies in S3; raises NotFound.
+        """Delete a view with its table entry and its partitions, not what lies in S3; raises NotFound.
 
         What was interrupted is finished by doing it again.
         """
@@ -178,14 +169,14 @@ class ViewAdmin:
         """
 
         def change(item: Attributes) -> dict[str, Any]:
-            found = View.read(item)
-            if found.table_id != view.table_id:
+            stored = View.read(item)
+            if stored.table_id != view.table_id:
                 raise Conflict(f"'{view.share}.{view.schema_name}.{view.name}' was made anew: refresh it again")
             moment = now()
             assign: dict[str, Any] = {"refreshed_at": moment, "last_refresh": dict(done)}
-            if wanted_still or found.sql != view.sql:
-                assign["requested_at"] = found.requested_at or moment
-            elif found.requested_at == view.requested_at:
+            if wanted_still or stored.sql != view.sql:
+                assign["requested_at"] = stored.requested_at or moment
+            elif stored.requested_at == view.requested_at:
                 assign["requested_at"] = None
             return assign
 
@@ -202,7 +193,7 @@ class ViewAdmin:
             self._records.change(place, missing, lambda item: {"last_refresh": {**item["last_refresh"], **told}})
         )
 
-    def _refuse_narrowed(self, share: str) -> None:
+    def _refuse_filtered_grants(self, share: str) -> None:
         """Raise InvalidParameter where a grant has a filter of its own, which no view can fit."""
         for item in self._records.all(keys.grantees(share)):
             if item.get("partition_filter"):
@@ -250,6 +241,14 @@ def _checked_staleness(seconds: int) -> int:
     if seconds < 0:
         raise InvalidParameter(f"the maximal staleness is 0 seconds (none) or more, and is {seconds}")
     return seconds
+
+
+_CHECKED: Final[Checks] = {
+    "sql": _checked_sql,
+    "key": _checked_key,
+    "refresh": str,
+    "max_staleness": _checked_staleness,
+}
 
 
 def _missing(share: str, schema: str, name: str) -> str:

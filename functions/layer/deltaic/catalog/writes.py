@@ -25,14 +25,9 @@ Condition = Mapping[str, Any]
 
 
 def put_new(table: str, key: Key, attributes: Mapping[str, Any]) -> Write:
-    """Write an item that must not exist yet."""
-    return {
-        "Put": {
-            "TableName": table,
-            "Item": marshal_item({"pk": key.pk, "sk": key.sk, **attributes}),
-            "ConditionExpression": "attribute_not_exists(pk)",
-        }
-    }
+    """Write an item that must not exist yet; by an update, which a role can be bound to some attributes of."""
+    assign = {name: value for name, value in attributes.items() if value is not None}
+    return update(table, key, assign=assign, expect={"pk": ABSENT}, create=True)
 
 
 def check(table: str, key: Key, expect: Condition | None = None) -> Write:

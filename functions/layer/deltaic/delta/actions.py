@@ -66,7 +66,6 @@ class Remove(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     path: str
     deletion_timestamp: int | None = None
     data_change: bool | None = None
-    extended_file_metadata: bool | None = None
     partition_values: dict[str, Any] | None = None
     size: int | None = None
     stats: Any = None

@@ -1,4 +1,4 @@
-"""Decides how a checkpoint is read: as parts in a fixed order, and its protocol and metadata by few requests.
+"""Reads a checkpoint: as parts in a fixed order, and its protocol and metadata by few requests.
 
 Classic, multi-part and v2 checkpoints differ only in where their parts are listed. Delta protocol, "V2 Spec": the
 top-level file names sidecars, which hold the adds and removes; a classic name may hold a v2 checkpoint too.

@@ -1,4 +1,4 @@
-"""Decides whether a version checksum can be believed, and what it saves: protocol, metadata and totals by one request.
+"""Version checksums, where they can be believed, and what they save: protocol, metadata and totals by one request.
 
 Delta protocol, "Version Checksum File Schema". A checksum that lacks a required field, counts anything but one
 protocol and one metaData, or cannot be read is treated as absent: readers must work without it.

@@ -1,4 +1,4 @@
-"""Decides what a deletion vector descriptor refers to: which file, which bytes, and which id it gives a logical file.
+"""Deletion vector descriptors and what they refer to: which file, which bytes, and which id it gives a logical file.
 
 Delta protocol, "Deletion Vector Descriptor Schema": `u` is a file named by a UUID in Z85 after an optional random
 prefix, `p` an absolute path, `i` the bytes themselves.

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from deltaic.delta.actions import Metadata, Protocol
 from deltaic.errors import TableUnreadable, UnsupportedOperation
+from deltaic.table_features import TABLE_FEATURES, Concerns
 
 COLUMN_MAPPING: Final = "columnMapping"
 DELETION_VECTORS: Final = "deletionVectors"
@@ -17,23 +18,15 @@ TYPE_WIDENING: Final = "typeWidening"
 VARIANT: Final = "variantType"
 VARIANT_SHREDDING: Final = "variantShredding"
 
-LOG_ONLY: Final = frozenset({"v2Checkpoint", "vacuumProtocolCheck"})
+LOG_ONLY: Final = frozenset(one.name for one in TABLE_FEATURES if one.concerns is Concerns.LOG)
 """Reader features that only concern whoever reads the log, which is this server: no client needs to know of them."""
 
-PREVIEWS: Final = {
-    "typeWidening-preview": TYPE_WIDENING,
-    "variantType-preview": VARIANT,
-    "variantShredding-preview": VARIANT_SHREDDING,
-}
-_DATA: Final = frozenset({COLUMN_MAPPING, DELETION_VECTORS, TIMESTAMP_NTZ, TYPE_WIDENING, VARIANT, VARIANT_SHREDDING})
+PREVIEWS: Final = {one.name: one.final_name for one in TABLE_FEATURES if one.final_name}
 
-PARQUET_MISREADS: Final = frozenset({COLUMN_MAPPING, DELETION_VECTORS, TYPE_WIDENING})
-"""Live features that make a client of the parquet format return wrong rows, columns or values.
+PARQUET_MISREADS: Final = frozenset(one.name for one in TABLE_FEATURES if one.misread_as_parquet and not one.final_name)
+"""Live features that make a client of the parquet format return wrong rows, columns or values."""
 
-The others it reads right or fails at by itself: a type in the schema that it does not know.
-"""
-
-READABLE: Final = _DATA | LOG_ONLY | PREVIEWS.keys()
+READABLE: Final = LOG_ONLY | {one.name for one in TABLE_FEATURES if one.concerns is Concerns.DATA}
 """What a table may require of its readers for this server to read it."""
 
 _CATALOG: Final = (

@@ -1,4 +1,4 @@
-"""Decides when a version was committed, and which version a time means.
+"""The history of a table: when a version was committed, and which version a time means.
 
 Delta protocol, "In-Commit Timestamps": where they are enabled, the commit's own time counts, from the enablement
 version on. Before that, and everywhere else, the time of the commit file counts (see deltaic.delta.times).
@@ -12,13 +12,13 @@ import msgspec
 from deltaic.delta.actions import Metadata
 from deltaic.delta.commits import in_commit_timestamp
 from deltaic.delta.lengths import read_listed
-from deltaic.delta.paths import LOG, Listing, read_listing
+from deltaic.delta.paths import LOG, LogListing, read_listing
 from deltaic.delta.snapshot import records_in_commit_timestamps
 from deltaic.delta.store import TableStore
 from deltaic.delta.times import file_times
 from deltaic.delta.unreadable import reading
 from deltaic.errors import MalformedRequest, TableUnreadable
-from deltaic.moments import EPOCH, format_ms
+from deltaic.timestamps import EPOCH, format_ms
 
 
 def _as_sent(timestamp: int) -> str:
@@ -62,7 +62,7 @@ class History:
         by_file = readable if since is None else [version for version in readable if version < since]
         own = [] if since is None else [version for version in readable if version >= since]
         times = file_times(listing)
-        self._known: dict[int, int] = {}
+        self._in_commit_times: dict[int, int] = {}
         self._listing = listing
         self._stretches = [
             _Stretch(by_file, lambda at: times[by_file[at]]),
@@ -110,16 +110,16 @@ class History:
         )
 
     def _own_time(self, version: int) -> int:
-        if version not in self._known:
+        if version not in self._in_commit_times:
             file = self._listing.commits[version].file
             path = LOG + file.name
             with reading(path):
                 content = read_listed(self._store, file)
-            self._known[version] = in_commit_timestamp(content, path)
-        return self._known[version]
+            self._in_commit_times[version] = in_commit_timestamp(content, path)
+        return self._in_commit_times[version]
 
 
-def _readable_versions(listing: Listing) -> list[int]:
+def _readable_versions(listing: LogListing) -> list[int]:
     """Return the versions that can be read and still have their commit file, ascending and without a gap at the end."""
     starts = [checkpoint.version for checkpoint in listing.checkpoints]
     first = 0 if 0 in listing.commits else min(starts, default=0)

@@ -1,4 +1,4 @@
-"""Decides that what was read is whole: an object has the length that the log tells, or the request fails in passing.
+"""Checks that what was read is whole: an object has the length that the log tells, or the request fails in passing.
 
 A store, or a proxy before it, may answer 200 with nothing, with a part, or with somebody else's body. Half a commit is
 a commit all the same, and half a table looks like a table: so every length is compared before a byte is understood.

@@ -3,7 +3,7 @@
 from functools import cached_property
 
 from deltaic.delta.cache import SnapshotCache
-from deltaic.delta.changes import CommitRange, list_changes
+from deltaic.delta.commit_changes import CommitRange, list_changes
 from deltaic.delta.history import History
 from deltaic.delta.scan.file_batches import Position
 from deltaic.delta.segment import find_segment

@@ -1,4 +1,4 @@
-"""Decides when two mentions name one logical file, however its path is spelled.
+"""Logical files: when two mentions name one, however its path is spelled.
 
 Paths are compared as the URIs they are: percent-encoding decoded, `file:/x` equal to `/x`, and `s3a://`, `s3n://`
 equal to `s3://`. They are handed on as they stand in the log.

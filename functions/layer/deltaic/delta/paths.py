@@ -1,4 +1,4 @@
-"""Decides what a file name below `_delta_log/` means; every name that is not listed here means nothing to a reader.
+"""The file names below `_delta_log/` and what they mean; every name that is not listed here means nothing to a reader.
 
 Delta protocol, "File Types": commits, checkpoints (classic, multi-part, v2), log compaction files, version checksums
 and the last-checkpoint hint. Staged commits, vacuum records and half-written files are other people's business.
@@ -68,7 +68,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
         return f"{self.version}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-class Listing(msgspec.Struct, frozen=True):
+class LogListing(msgspec.Struct, frozen=True):
     """What one listing of a log says, by kind; checkpoints are complete and ordered by (version, rank)."""
 
     commits: dict[int, Commit]
@@ -88,7 +88,7 @@ def version_prefix(version: int) -> str:
     return f"{version:020d}"
 
 
-def read_listing(files: Iterable[LogFile], *, until: int | None = None) -> Listing:
+def read_listing(files: Iterable[LogFile], *, until: int | None = None) -> LogListing:
     """Sort a listing (in name order) into kinds, reading no further than version `until`."""
     commits: dict[int, Commit] = {}
     compactions: list[Commit] = []
@@ -119,4 +119,4 @@ def read_listing(files: Iterable[LogFile], *, until: int | None = None) -> Listi
         if found.keys() == set(range(1, count + 1)):
             whole.append(Checkpoint(version, 1, tuple(found[part] for part in range(1, count + 1))))
     whole.sort(key=lambda checkpoint: (checkpoint.version, checkpoint.rank, len(checkpoint.files), checkpoint.files))
-    return Listing(commits, tuple(compactions), tuple(whole), checksums)
+    return LogListing(commits, tuple(compactions), tuple(whole), checksums)

@@ -132,7 +132,7 @@ def replay(commits: Iterable[tuple[str, bytes]]) -> Tail:
                 newest_protocol = protocol_in(line.protocol, path) or newest_protocol
         protocol = protocol or newest_protocol
         metadata = metadata or newest_metadata
-        _displace(displaced, first, told=not compacted)
+        _displace(displaced, first, detailed=not compacted)
         live: list[Add] = []
         for (name, vector_name), add in last.items():
             had = seen.get(name)
@@ -153,14 +153,14 @@ def _displace(
     displaced: dict[LogicalFile, Gone | None],
     first: Mapping[LogicalFile, Add | Remove],
     *,
-    told: bool,
+    detailed: bool,
 ) -> None:
     """Go one commit back: take in its first mentions, which are older than those known; see Displaced."""
     rewrites = any(isinstance(action, Remove) for action in first.values())
     for file, action in first.items():
         if isinstance(action, Remove):
-            displaced[file] = _gone(action) if told else None
-        elif told and (rewrites or action.data_change):
+            displaced[file] = _gone(action) if detailed else None
+        elif detailed and (rewrites or action.data_change):
             displaced.pop(file, None)
         else:
             displaced[file] = None

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from deltaic.delta.paths import LAST_CHECKPOINT, LOG, Checkpoint, Commit, Listing, read_listing, version_prefix
+from deltaic.delta.paths import LAST_CHECKPOINT, LOG, Checkpoint, Commit, LogListing, read_listing, version_prefix
 from deltaic.delta.store import LogFile, TableStore
 from deltaic.errors import DeltaicError, MalformedRequest, TableUnreadable
 
@@ -69,7 +69,7 @@ def find_segment(
         return _find(store, version)
 
 
-def segment_of(listing: Listing) -> Segment:
+def segment_of(listing: LogListing) -> Segment:
     """Choose the files of the latest version from a listing that reaches back far enough; raises TableUnreadable."""
     if listing.latest is None:
         raise TableUnreadable("table files missing: the table has no Delta log (_delta_log/ is empty or absent)")
@@ -127,12 +127,12 @@ def checkpoint_replaced() -> MalformedRequest:
     )
 
 
-def _segment(listing: Listing, version: int) -> Segment:
+def _segment(listing: LogListing, version: int) -> Segment:
     checkpoint = next((found for found in reversed(listing.checkpoints) if found.version <= version), None)
     return _assemble(listing, version, checkpoint)
 
 
-def _assemble(listing: Listing, version: int, checkpoint: Checkpoint | None) -> Segment:
+def _assemble(listing: LogListing, version: int, checkpoint: Checkpoint | None) -> Segment:
     longest = {
         one.start: one
         for one in sorted(listing.compactions, key=lambda one: one.end)
@@ -172,7 +172,7 @@ def _no_such_version(version: int, latest: int) -> MalformedRequest:
     )
 
 
-def _truncated(version: int, whole: Listing) -> DeltaicError:
+def _truncated(version: int, whole: LogListing) -> DeltaicError:
     """Say why a version cannot be made, given the whole listing."""
     if whole.latest is not None and version > whole.latest:
         return _no_such_version(version, whole.latest)

@@ -18,7 +18,7 @@ from deltaic.delta.commits import in_commit_timestamp, windows
 from deltaic.delta.features import DELETION_VECTORS, check_readable, live_features, supported_features
 from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.lengths import read_all_listed, read_listed
-from deltaic.delta.packed import PackedGroup, packed_bytes, packed_groups
+from deltaic.delta.packed import packed_bytes
 from deltaic.delta.paths import LOG, Commit
 from deltaic.delta.replay import Tail, replay
 from deltaic.delta.scan.checkpoint_parts import Part
@@ -67,11 +67,11 @@ class Snapshot:
         self._checkpoint = CheckpointReader(store, segment.checkpoint) if segment.checkpoint else None
         self._filtered_totals: dict[Hashable, Totals] = {}
         self._replayed: Tail | None = None
-        self._known: tuple[Tail, int] | None = None
+        self._earlier: tuple[Tail, int] | None = None
         """The tail of an earlier version, and of how many commits it is made; until this version's is there."""
         if before is not None and before.is_continued_by(segment):
             self._checkpoint = before._checkpoint  # noqa: SLF001 -- another Snapshot, but no stranger
-            self._known = before._tail_so_far  # noqa: SLF001 -- as above
+            self._earlier = before._tail_so_far  # noqa: SLF001 -- as above
         check_readable(self.protocol)
 
     def is_made_of(self, segment: Segment) -> bool:
@@ -145,31 +145,17 @@ class Snapshot:
         """
         if wanted is None:
             return self._totals
-        known = self._filtered_totals.get(wanted.identity)
-        if known is None:
-            known = filtered_totals(*self._tail_and_parts, wanted, self._cache, self._table, files_follow=files_follow)
+        totals = self._filtered_totals.get(wanted.identity)
+        if totals is None:
+            totals = filtered_totals(*self._tail_and_parts, wanted, self._cache, self._table, files_follow=files_follow)
             if len(self._filtered_totals) >= _MOST_TOTALS:
                 self._filtered_totals.clear()
-            self._filtered_totals[wanted.identity] = known
-        return known
+            self._filtered_totals[wanted.identity] = totals
+        return totals
 
     def packed_bytes(self) -> int:
         """Return what paths and statistics of live files take at the least, compressed; see deltaic.delta.packed."""
         return packed_bytes(self._tail, self._parts)
-
-    def packed_groups(self) -> list[PackedGroup]:
-        """Return what of this lies where in the checkpoint, as if none of its files were gone; see there."""
-        return packed_groups(self._parts, self.totals().num_files - self.later_files)
-
-    @property
-    def later_files(self) -> int:
-        """How many live files the commits after the checkpoint added: they come first in every scan."""
-        return int(self._tail.files.num_rows)
-
-    @property
-    def mentioned_files(self) -> int:
-        """How many files those commits speak of: as many of the checkpoint's may be gone."""
-        return sum(map(len, self._tail.seen.values()))
 
     @cached_property
     def has_deletion_vectors(self) -> bool:
@@ -244,21 +230,21 @@ class Snapshot:
         """Return the tail; where commits are read for it, a checkpoint's manifest is read beside them."""
         if self._replayed is None:
             # Read once: another thread may be past the end of this already.
-            known, commits = self._known or (None, 0)
+            earlier, commits = self._earlier or (None, 0)
             fresh = self._segment.commits[commits:]
-            if known is None or fresh:
+            if earlier is None or fresh:
                 tail = replay(self._newest_first(fresh, beside))
-                self._replayed = known.advance(tail) if known else tail
+                self._replayed = earlier.advance(tail) if earlier else tail
             else:
-                self._replayed = known
-            self._known = None
+                self._replayed = earlier
+            self._earlier = None
         return self._replayed
 
     @property
     def _tail_so_far(self) -> tuple[Tail, int] | None:
         """The tail of this version, or of the earlier one that it starts from, and of how many commits it is made."""
-        known = self._known
-        return known if self._replayed is None else (self._replayed, len(self._segment.commits))
+        earlier = self._earlier
+        return earlier if self._replayed is None else (self._replayed, len(self._segment.commits))
 
     def _newest_first(self, commits: Sequence[Commit], beside: CheckpointReader | None) -> Iterator[tuple[str, bytes]]:
         """Yield commits as replay wants them; in memory are never more than a window's bytes, or one commit."""

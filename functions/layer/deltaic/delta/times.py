@@ -1,4 +1,4 @@
-"""Decides when a commit counts as written by its file: one time for each version, whoever asks and wherever it starts.
+"""Times of commits by their files: one time for each version, whoever asks and wherever it starts.
 
 Delta protocol, "In-Commit Timestamps": without them the time of the commit file counts. Files may have equal times (a
 copied table, a busy second) or earlier ones than the commit before, so times are made strictly increasing from the
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from deltaic.delta.paths import Listing, read_listing, version_prefix
+from deltaic.delta.paths import LogListing, read_listing, version_prefix
 from deltaic.delta.store import LogFile, TableStore
 
 _LOOK_BACK: Final = 500
@@ -24,13 +24,13 @@ def increasing(files: Sequence[LogFile]) -> list[int]:
     return times
 
 
-def file_times(listing: Listing) -> dict[int, int]:
+def file_times(listing: LogListing) -> dict[int, int]:
     """Return the time of each commit of a listing, which must be whole or `settled`."""
     versions = sorted(listing.commits)
     return dict(zip(versions, increasing([listing.commits[version].file for version in versions]), strict=True))
 
 
-def list_times(store: TableStore, start: int, end: int) -> tuple[Listing, Mapping[int, int]]:
+def list_times(store: TableStore, start: int, end: int) -> tuple[LogListing, Mapping[int, int]]:
     """List the log from version `start` to `end` (or a little before), with the times of the commits in between.
 
     Requests: one listing of a part of the log, and where that cannot tell the times, one of the whole log.
@@ -47,7 +47,7 @@ def file_time(store: TableStore, version: int) -> int | None:
     return list_times(store, version, version)[1].get(version)
 
 
-def _settled(listing: Listing, start: int) -> bool:
+def _settled(listing: LogListing, start: int) -> bool:
     """Tell whether commits before this listing do not matter for the times from `start` on.
 
     If no file is older than the one before it, an earlier commit can move `start` to the time of the first commit here

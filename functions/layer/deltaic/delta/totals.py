@@ -1,4 +1,4 @@
-"""Decides how many files a version has and how many bytes, by paths and sizes alone, or by less.
+"""Counts the files of a version and their bytes, by paths and sizes alone, or by less.
 
 To know which files of a checkpoint later commits mention takes all of its paths: most of a second for a million. Beyond
 EXACT files the commits are believed instead, as other readers and writers do that keep checksums up to date by them:
@@ -50,14 +50,14 @@ def filtered_totals(  # noqa: PLR0913 -- a version, and where what is read of it
 
     With `files_follow` what is fetched is left to the scan of those files that comes next.
     """
-    found = [_kept(tail.files, wanted.by_partition(tail.files["partitionValues"]))]
-    told = _as_told_of(tail, parts, wanted, cache, table, exact, files_follow=files_follow)
-    if told is not None:
-        return Totals(found[0][0] + told[0], found[0][1] + told[1])
+    counts = [_kept(tail.files, wanted.by_partition(tail.files["partitionValues"]))]
+    summed = _as_told_of(tail, parts, wanted, cache, table, exact, files_follow=files_follow)
+    if summed is not None:
+        return Totals(counts[0][0] + summed[0], counts[0][1] + summed[1])
     for part, bounded in zip(parts, bounded_groups(parts, wanted), strict=True):
         if isinstance(part, LinesPart):
             files = pc.filter(part.files, wanted.by_partition(part.files["partitionValues"]))
-            found.append(_kept(files, tail.unmentioned(files["path"], files["deletionVector"])))
+            counts.append(_kept(files, tail.unmentioned(files["path"], files["deletionVector"])))
         else:
             groups = part.groups_of_adds() if bounded is None else bounded
             if not groups:
@@ -65,8 +65,8 @@ def filtered_totals(  # noqa: PLR0913 -- a version, and where what is read of it
             selection = Selection(part, wanted, groups, cache.of(table, part.identity))
             chosen = {group: selection.of(group).rows for group in groups}
             some = {group: mask for group, mask in chosen.items() if mask.true_count}
-            found.append(_of_parquet(tail, part, some, files_follow=files_follow))
-    return Totals(sum(files for files, _ in found), sum(size for _, size in found))
+            counts.append(_of_parquet(tail, part, some, files_follow=files_follow))
+    return Totals(sum(files for files, _ in counts), sum(size for _, size in counts))
 
 
 def _as_told_of(  # noqa: PLR0913, PLR0917 -- as filtered_totals

@@ -1,8 +1,8 @@
-"""Decides what happens to a streamed answer that would outgrow what the platform sends (Lambda: 200 MB).
+"""Limits a streamed answer to what the platform sends (Lambda: 200 MB).
 
 Lambda ends it there, in the middle of a line or, if it comes to that, at the end of one, where it could pass for whole.
 So what weighs too much at the least is refused before its first line, and what turns out to be too long is ended as
-failed while there is room for a last line (decisions 48 and 93).
+failed while there is room for a last line (decision 48).
 """
 
 import sys
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from deltaic.errors import UnsupportedOperation
-from deltaic.sharing.outflow import Outflow
+from deltaic.sharing.page_budget import PageBudget
 
 if TYPE_CHECKING:
     from deltaic.sharing.answer import Weight
@@ -23,10 +23,10 @@ _RESERVE_BYTES: Final = 2 << 20
 class AnswerLimit:
     """The limit of one answer: what may still leave of it, as it leaves; `most_bytes` 0 for none."""
 
-    def __init__(self, most_bytes: int, outflow: Outflow, *, gzip: bool) -> None:
+    def __init__(self, most_bytes: int, page_budget: PageBudget, *, gzip: bool) -> None:
         self.gzip = gzip
         self._most_bytes = most_bytes
-        self._outflow = outflow
+        self._page_budget = page_budget
         self._room = most_bytes - _RESERVE_BYTES if most_bytes else sys.maxsize
 
     def check(self, weight: "Callable[[], Weight] | None") -> None:
@@ -39,7 +39,7 @@ class AnswerLimit:
     def pieces(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the chunks, large ones cut at line ends; raises UnsupportedOperation instead of one too many."""
         for piece in _cut(chunks) if self._most_bytes else chunks:
-            if self._outflow.sent > self._room:
+            if self._page_budget.sent > self._room:
                 raise self._too_long()
             yield piece
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from isal import isal_zlib
 
-from deltaic.sharing.outflow import Outflow
+from deltaic.sharing.page_budget import PageBudget
 
 FLUSH_BYTES: Final = 256 * 1024
 """Raw bytes between two flushes; the first chunk is flushed at once, for it holds the protocol and metaData lines."""
@@ -108,15 +108,12 @@ class Pace:
 
 
 def gzip_chunks(
-    chunks: Iterable[bytes],
-    failed: Callable[[Exception], bytes],
-    outflow: Outflow,
-    clock: Clock = time.perf_counter,
+    chunks: Iterable[bytes], failed: Callable[[Exception], bytes], budget: PageBudget, clock: Clock = time.perf_counter
 ) -> Generator[bytes]:
     """Yield one gzip member of `chunks`; if they raise, the last line is what `failed` gives; then raise.
 
-    With each flush `outflow` is told what of the chunks has settled. `clock` tells seconds: how long whoever takes the
-    pieces keeps each decides how tight the next ones are packed.
+    With each flush `budget` is told what of the chunks has settled. `clock` tells seconds: how long whoever takes
+    the pieces keeps each decides how tight the next ones are packed.
     """
     member, pace = GzipMember(), Pace(clock)
     pending = FLUSH_BYTES
@@ -129,7 +126,7 @@ def gzip_chunks(
             if pending >= FLUSH_BYTES:
                 packed += member.flush(tight=pace.tight(now=member.tight))
                 pending = 0
-                outflow.settled = taken
+                budget.settled = taken
             if packed:
                 pace.leave()
                 yield packed
@@ -140,11 +137,11 @@ def gzip_chunks(
     yield member.end()
 
 
-def end_with(chunks: Iterable[bytes], failed: Callable[[Exception], bytes], outflow: Outflow) -> Generator[bytes]:
+def end_with(chunks: Iterable[bytes], failed: Callable[[Exception], bytes], budget: PageBudget) -> Generator[bytes]:
     """Yield `chunks`, each settled at once; if they raise, yield what `failed` gives as the last line, and raise."""
     try:
         for chunk in chunks:
-            outflow.settled += len(chunk)
+            budget.settled += len(chunk)
             yield chunk
     except Exception as error:
         yield failed(error)

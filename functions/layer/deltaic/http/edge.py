@@ -23,7 +23,7 @@ from deltaic.http.snapstart import load_before_snapshot
 from deltaic.http.streaming import DeadlineReached, StreamingMangum, answer_too_large
 from deltaic.platform_limits import BUFFERED_BYTES
 from deltaic.settings import settings
-from deltaic.sharing.outflow import Outflow
+from deltaic.sharing.page_budget import PageBudget
 
 UseCase = Callable[[Request], Response | Stream]
 Handler = Callable[[Any, Any], Any]
@@ -66,12 +66,12 @@ def application(
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         exchange = Exchange(endpoint, (scope["aws.event"].get("requestContext") or {}).get("requestId", ""))
         try:
-            request = replace(await read_request(scope, receive), outflow=Outflow(page_bytes))
+            request = replace(await read_request(scope, receive), page_budget=PageBudget(page_bytes))
             exchange = replace(exchange, request=request)
             answer = use_case(request)
             if isinstance(answer, Stream) and not stream:
                 answer = Response(headers=answer.headers, body=_whole(answer))
-            limit = AnswerLimit(most_bytes, request.outflow, gzip=_accepts_gzip(request))
+            limit = AnswerLimit(most_bytes, request.page_budget, gzip=_accepts_gzip(request))
             if isinstance(answer, Stream):
                 limit.check(answer.weight)
         except DeltaicError as error:
@@ -83,7 +83,7 @@ def application(
             exchange.record(answer.status, "refused", facts_of(error), failed=True)
         else:
             if isinstance(answer, Stream):
-                await _send_stream(exchange, answer, send, limit, request.outflow)
+                await _send_stream(exchange, answer, send, limit, request.page_budget)
                 return
             exchange.record(answer.status, "whole", {})
         await _send_start(send, answer.status, dict(answer.headers))
@@ -104,12 +104,12 @@ def _whole(stream: Stream) -> bytes:
     return b"".join(parts)
 
 
-async def _send_stream(exchange: Exchange, stream: Stream, send: Send, limit: AnswerLimit, outflow: Outflow) -> None:
+async def _send_stream(exchange: Exchange, stream: Stream, send: Send, limit: AnswerLimit, budget: PageBudget) -> None:
     """Send the stream; a source that fails, a limit or time that is up ends it with its `failed` line and is raised."""
     headers = dict(stream.headers)
     if limit.gzip:
         headers |= {"content-encoding": "gzip", "vary": "accept-encoding"}
-    chunks = (gzip_chunks if limit.gzip else end_with)(limit.pieces(stream.chunks), stream.failed, outflow)
+    chunks = (gzip_chunks if limit.gzip else end_with)(limit.pieces(stream.chunks), stream.failed, budget)
     await _send_start(send, HTTPStatus.OK, headers)
     source_failed = True
     unsent = b""
@@ -120,7 +120,7 @@ async def _send_stream(exchange: Exchange, stream: Stream, send: Send, limit: An
             source_failed, unsent = True, b""
             if exchange.first_byte is None:
                 exchange = replace(exchange, first_byte=time.perf_counter())
-            outflow.sent += len(chunk)
+            budget.sent += len(chunk)
         source_failed = False
         await send({"type": "http.response.body", "body": b""})
     except (DeadlineReached, asyncio.CancelledError) as error:

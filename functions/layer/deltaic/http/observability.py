@@ -95,7 +95,7 @@ class Exchange(msgspec.Struct, frozen=True):
                 "sourceIp": self.request.source_ip,
                 "names": dict(self.request.names),
                 "userAgent": self.request.headers.get("user-agent", ""),
-                **caller.access.facts(),
+                **caller.audit.facts(),
             }
         line |= facts
         if failed:

@@ -13,7 +13,7 @@ from deltaic.errors import Unauthenticated
 from deltaic.http.asgi import Receive, Scope
 from deltaic.protocol.parameters import from_query_string
 from deltaic.sharing.caller import Caller
-from deltaic.sharing.outflow import Outflow
+from deltaic.sharing.page_budget import PageBudget
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class Request(msgspec.Struct, frozen=True):
     request_id: str
     source_ip: str
     """The address that API Gateway took the request from."""
-    outflow: Outflow = msgspec.field(default_factory=Outflow)
+    page_budget: PageBudget = msgspec.field(default_factory=PageBudget)
     """Counts the answer as it leaves."""
 
 

@@ -1,4 +1,4 @@
-"""Decides when the bytes an ASGI app sends leave, and how the answer ends when app, reader or clock break in.
+"""Sends the bytes of an ASGI app, and ends the answer when app, reader or clock break in.
 
 ASGI HTTP, version 2.4: a lost reader is an OSError in `send`. What can happen to a streamed answer:
 

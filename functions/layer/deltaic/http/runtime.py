@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from deltaic.catalog.reader import CatalogReader
 from deltaic.http.connection import dynamo
-from deltaic.protocol.tokens import TokenSigner
+from deltaic.protocol.sealed_tokens import TokenSigner
 from deltaic.settings import settings
 from deltaic.sharing.context import Sharing
 from deltaic.sharing.memory import Memory

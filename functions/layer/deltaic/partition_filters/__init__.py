@@ -35,9 +35,9 @@ def check(partition_filter: "PartitionFilter", metadata: "TableMetadata") -> Non
 
     A column that the table does not have, one that is no partition column, values of another type.
     """
-    from deltaic.partition_filters.binding import Binder
+    from deltaic.partition_filters.filter_binding import FilterBinder
 
-    Binder(metadata, None).bind(partition_filter)
+    FilterBinder(metadata, None).bind(partition_filter)
 
 
 def evaluate(

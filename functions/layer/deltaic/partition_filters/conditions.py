@@ -1,16 +1,15 @@
 """Holds what a partition filter says: a tree of conditions over columns, literals and properties of the recipient."""
 
 from decimal import Decimal
-from typing import Literal as OneOf
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
-Operator: TypeAlias = OneOf["=", "<>", "<", "<=", ">", ">="]
-Kind: TypeAlias = OneOf["text", "number", "boolean", "date", "timestamp", "timestamp_ntz"]
+Operator: TypeAlias = Literal["=", "<>", "<", "<=", ">", ">="]
+Kind: TypeAlias = Literal["text", "number", "boolean", "date", "timestamp", "timestamp_ntz"]
 
 
-class Column(msgspec.Struct, frozen=True):
+class FilterColumn(msgspec.Struct, frozen=True):
     """A column by the name that was written, in any case."""
 
     name: str
@@ -24,7 +23,7 @@ class Property(msgspec.Struct, frozen=True):
     position: int
 
 
-class Literal(msgspec.Struct, frozen=True):
+class FilterLiteral(msgspec.Struct, frozen=True):
     """A constant."""
 
     kind: Kind
@@ -34,11 +33,11 @@ class Literal(msgspec.Struct, frozen=True):
     shown: str
 
 
-Operand: TypeAlias = Column | Property | Literal
-Item: TypeAlias = Property | Literal
+Operand: TypeAlias = FilterColumn | Property | FilterLiteral
+Item: TypeAlias = Property | FilterLiteral
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class FilterComparison(msgspec.Struct, frozen=True):
     """Two operands, not both literals."""
 
     operator: Operator
@@ -46,45 +45,45 @@ class Comparison(msgspec.Struct, frozen=True):
     right: Operand
 
 
-class In(msgspec.Struct, frozen=True):
+class FilterIn(msgspec.Struct, frozen=True):
     """Whether an operand equals one of the items; a property among them may hold a list."""
 
     operand: Operand
     items: tuple[Item, ...]
 
 
-class IsNull(msgspec.Struct, frozen=True):
+class FilterIsNull(msgspec.Struct, frozen=True):
     """Whether a column is null."""
 
-    column: Column
+    column: FilterColumn
 
 
-class StartsWith(msgspec.Struct, frozen=True):
+class FilterStartsWith(msgspec.Struct, frozen=True):
     """Whether a text begins so (LIKE 'x%')."""
 
-    operand: Column | Property
+    operand: FilterColumn | Property
     prefix: str
 
 
-class Not(msgspec.Struct, frozen=True):
+class FilterNot(msgspec.Struct, frozen=True):
     """The opposite."""
 
     condition: "Condition"
 
 
-class And(msgspec.Struct, frozen=True):
+class FilterAnd(msgspec.Struct, frozen=True):
     """All of two or more."""
 
     conditions: tuple["Condition", ...]
 
 
-class Or(msgspec.Struct, frozen=True):
+class FilterOr(msgspec.Struct, frozen=True):
     """One of two or more."""
 
     conditions: tuple["Condition", ...]
 
 
-Condition: TypeAlias = Comparison | In | IsNull | StartsWith | Not | And | Or
+Condition: TypeAlias = FilterComparison | FilterIn | FilterIsNull | FilterStartsWith | FilterNot | FilterAnd | FilterOr
 
 
 class PartitionFilter(msgspec.Struct, frozen=True):

@@ -9,8 +9,8 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from deltaic.errors import InvalidParameter, TableUnreadable
-from deltaic.partition_filters.binding import Binder, Test, type_name
 from deltaic.partition_filters.conditions import PartitionFilter
+from deltaic.partition_filters.filter_binding import FilterBinder, Test, type_name
 from deltaic.partition_filters.properties import value_of
 from deltaic.partition_filters.readings import Reading, readings
 from deltaic.partition_filters.truth import TRUE
@@ -41,7 +41,7 @@ class Evaluated:
     """The partition columns that count, by their physical names."""
     tests: Sequence[Test] | None = field(compare=False)
     """All of them must hold; None where the recipient lacks a property and sees nothing."""
-    _known: dict[tuple[str | None, ...], bool] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _answers: dict[tuple[str | None, ...], bool] = field(default_factory=dict, init=False, repr=False, compare=False)
     """Answers: the row groups of a checkpoint have the same partitions again and again."""
 
     def sees(self, partition_values: Mapping[str, str | None] | None) -> bool:
@@ -57,13 +57,13 @@ class Evaluated:
         """Return whether files are shown that have these values in `columns`, in that order."""
         if self.tests is None:
             return False
-        asked = tuple(raws)
-        known = self._known.get(asked)
-        if known is None:
-            if len(self._known) >= _MAX_KNOWN:
-                self._known.clear()
-            known = self._known[asked] = self._shows(asked, self.tests)
-        return known
+        texts = tuple(raws)
+        answer = self._answers.get(texts)
+        if answer is None:
+            if len(self._answers) >= _MAX_KNOWN:
+                self._answers.clear()
+            answer = self._answers[texts] = self._shows(texts, self.tests)
+        return answer
 
     def _shows(self, raws: Sequence[str | None], tests: Sequence[Test]) -> bool:
         possible: list[tuple[Reading, ...]] = [
@@ -107,7 +107,7 @@ class Evaluated:
 
 def evaluate(filters: Sequence[PartitionFilter], properties: Mapping[str, str], metadata: TableMetadata) -> Evaluated:
     """Bind filters to a table and a recipient; raises TableUnreadable where one does not fit the table."""
-    binder = Binder(metadata, properties)
+    binder = FilterBinder(metadata, properties)
     try:
         tests = [binder.bind(one) for one in filters]
     except InvalidParameter as error:

@@ -1,4 +1,4 @@
-"""Decides what a partition filter's tokens mean: a small grammar of SQL, in which nothing is guessed.
+"""Parses a partition filter's tokens: a small grammar of SQL, in which nothing is guessed.
 
 condition   = all { OR all }                 all = one { AND one }              one = NOT one | ( condition ) | test
 test        = operand ( = | <> | != | < | <= | > | >= ) operand
@@ -15,23 +15,23 @@ from decimal import Decimal
 from typing import Final, get_args
 
 from deltaic.partition_filters.conditions import (
-    And,
-    Column,
-    Comparison,
     Condition,
-    In,
-    IsNull,
+    FilterAnd,
+    FilterColumn,
+    FilterComparison,
+    FilterIn,
+    FilterIsNull,
+    FilterLiteral,
+    FilterNot,
+    FilterOr,
+    FilterStartsWith,
     Item,
-    Literal,
-    Not,
     Operand,
     Operator,
-    Or,
     PartitionFilter,
     Property,
-    StartsWith,
 )
-from deltaic.partition_filters.tokens import Token, refusal, tokens
+from deltaic.partition_filters.lexer import Lexeme, refusal, tokens
 from deltaic.pruning.values import days, microseconds
 
 MAX_DEPTH: Final = 50
@@ -68,10 +68,10 @@ class _Parser:
         return PartitionFilter(self._text, tuple(self._columns.values()), tuple(self._properties), condition)
 
     @property
-    def _next(self) -> Token:
+    def _next(self) -> Lexeme:
         return self._tokens[self._at]
 
-    def _take(self) -> Token:
+    def _take(self) -> Lexeme:
         token = self._next
         self._at += token.kind != "end"
         return token
@@ -90,13 +90,13 @@ class _Parser:
         found = [self._all()]
         while self._has("OR"):
             found.append(self._all())
-        return found[0] if len(found) == 1 else Or(tuple(found))
+        return found[0] if len(found) == 1 else FilterOr(tuple(found))
 
     def _all(self) -> Condition:
         found = [self._one()]
         while self._has("AND"):
             found.append(self._one())
-        return found[0] if len(found) == 1 else And(tuple(found))
+        return found[0] if len(found) == 1 else FilterAnd(tuple(found))
 
     def _one(self) -> Condition:
         start = self._next.position
@@ -110,7 +110,7 @@ class _Parser:
         if not negated:
             self._need(")", "close the parenthesis, or join conditions by AND or OR")
         self._depth -= 1
-        return Not(inner) if negated else inner
+        return FilterNot(inner) if negated else inner
 
     def _test(self) -> Condition:
         left = self._operand()
@@ -125,17 +125,17 @@ class _Parser:
             low = self._operand()
             self._need("AND", "write BETWEEN least AND greatest")
             high = self._operand()
-            found: Condition = And((_comparison(">=", left, low), _comparison("<=", left, high)))
+            condition: Condition = FilterAnd((_comparison(">=", left, low), _comparison("<=", left, high)))
         elif self._has("IN"):
-            found = self._in(left)
+            condition = self._in(left)
         elif self._has("LIKE"):
-            found = self._like(left)
+            condition = self._like(left)
         else:
             remedy = _TESTS
-            if isinstance(left, Column):
+            if isinstance(left, FilterColumn):
                 remedy += "; a boolean column is compared with TRUE or FALSE"
             raise refusal(self._next.position, f"there is {self._next.shown} where a comparison must be", remedy)
-        return Not(found) if negated else found
+        return FilterNot(condition) if negated else condition
 
     def _is_null(self, left: Operand) -> Condition:
         negated = self._has("NOT")
@@ -146,9 +146,9 @@ class _Parser:
         if isinstance(left, Property):
             remedy = "leave it out: a recipient that lacks a property sees no rows anyway"
             raise refusal(left.position, "only a column can be tested for null", remedy)
-        if isinstance(left, Literal):
+        if isinstance(left, FilterLiteral):
             raise refusal(left.position, "only a column can be tested for null", "write the column's name")
-        return Not(IsNull(left)) if negated else IsNull(left)
+        return FilterNot(FilterIsNull(left)) if negated else FilterIsNull(left)
 
     def _in(self, left: Operand) -> Condition:
         items: list[Item] = []
@@ -162,11 +162,11 @@ class _Parser:
             self._need(")", "separate the items by commas and close the parenthesis")
         for item in items:
             _check_pair(left, item)
-        return In(left, tuple(items))
+        return FilterIn(left, tuple(items))
 
     def _item(self) -> Item:
         operand = self._operand()
-        if isinstance(operand, Column):
+        if isinstance(operand, FilterColumn):
             remedy = "write columns as comparisons joined by OR"
             raise refusal(operand.position, "a list after IN holds literals and properties only", remedy)
         return operand
@@ -180,11 +180,11 @@ class _Parser:
         if percent != "%" or any(character in prefix for character in "%_\\"):
             raise refusal(token.position, f"the pattern {token.shown} is not the beginning of a text", remedy)
         self._count(token)
-        if isinstance(left, Literal):
+        if isinstance(left, FilterLiteral):
             raise refusal(left.position, "two literals are compared, which says nothing of a file", _OPERAND)
-        return StartsWith(left, prefix)
+        return FilterStartsWith(left, prefix)
 
-    def _count(self, token: Token) -> None:
+    def _count(self, token: Lexeme) -> None:
         self._operands += 1
         if self._operands > MAX_OPERANDS:
             remedy = "keep long lists in a property of the recipients and write IN current_recipient('property')"
@@ -196,13 +196,13 @@ class _Parser:
         if token.kind == "name":
             return self._named(token)
         if token.kind == "text":
-            return Literal("text", token.value, token.position, token.shown)
+            return FilterLiteral("text", token.value, token.position, token.shown)
         if token.kind == "number":
             return _number(token, "")
         if token.kind == "symbol" and token.value in {"-", "+"} and self._next.kind == "number":
             return _number(self._take(), token.value, token.position)
         if token.kind == "keyword" and token.value in {"TRUE", "FALSE"}:
-            return Literal("boolean", int(token.value == "TRUE"), token.position, token.value)
+            return FilterLiteral("boolean", int(token.value == "TRUE"), token.position, token.value)
         if token.kind == "keyword" and token.value == "NULL":
             raise refusal(token.position, "nothing is ever equal to NULL", "write IS NULL or IS NOT NULL")
         remedy = _OPERAND
@@ -210,7 +210,7 @@ class _Parser:
             remedy += f"; a column that is named {token.shown} stands in `backticks`"
         raise refusal(token.position, f"there is {token.shown} where an operand must be", remedy)
 
-    def _named(self, token: Token) -> Operand:
+    def _named(self, token: Lexeme) -> Operand:
         bare = not self._text.startswith("`", token.position)
         follows = self._next
         if bare and follows.kind == "text" and token.value.lower() in _TYPED:
@@ -225,9 +225,9 @@ class _Parser:
             remedy = "write current_recipient('property')"
             raise refusal(follows.position, f"there is {follows.shown} where ( must be", remedy)
         self._columns.setdefault(token.value.lower(), token.value)
-        return Column(token.value, token.position)
+        return FilterColumn(token.value, token.position)
 
-    def _property(self, function: Token) -> Property:
+    def _property(self, function: Lexeme) -> Property:
         self._take()
         name = self._take()
         if name.kind != "text" or not name.value:
@@ -238,55 +238,55 @@ class _Parser:
         return Property(name.value, function.position)
 
 
-def _number(token: Token, sign: str, position: int | None = None) -> Literal:
+def _number(token: Lexeme, sign: str, position: int | None = None) -> FilterLiteral:
     text = sign + token.value
     value = Decimal(text) if "." in text else int(text)
-    return Literal("number", value, token.position if position is None else position, sign + token.shown)
+    return FilterLiteral("number", value, token.position if position is None else position, sign + token.shown)
 
 
-def _date(word: Token, text: Token) -> Literal:
+def _date(word: Lexeme, text: Lexeme) -> FilterLiteral:
     found = days(text.value)
     if found is None:
         raise refusal(text.position, f"{text.shown} is not a date", "write it as DATE '2024-12-31'")
-    return Literal("date", found, word.position, f"{word.shown} {text.shown}")
+    return FilterLiteral("date", found, word.position, f"{word.shown} {text.shown}")
 
 
-def _timestamp(word: Token, text: Token) -> Literal:
-    found = microseconds(text.value)
-    if found is None or not found[1]:
+def _timestamp(word: Lexeme, text: Lexeme) -> FilterLiteral:
+    instant = microseconds(text.value)
+    if instant is None or not instant[1]:
         remedy = (
             "write it with its offset from UTC, as TIMESTAMP '2024-12-31 12:00:00Z' or '... +01:00', "
             "or TIMESTAMP_NTZ for a column without a zone"
         )
         raise refusal(text.position, f"{text.shown} is not a moment", remedy)
-    return Literal("timestamp", found[0], word.position, f"{word.shown} {text.shown}")
+    return FilterLiteral("timestamp", instant[0], word.position, f"{word.shown} {text.shown}")
 
 
-def _timestamp_ntz(word: Token, text: Token) -> Literal:
+def _timestamp_ntz(word: Lexeme, text: Lexeme) -> FilterLiteral:
     found = microseconds(text.value)
     if found is None or found[1]:
         remedy = "write it without an offset, as TIMESTAMP_NTZ '2024-12-31 12:00:00', or TIMESTAMP with one"
         raise refusal(text.position, f"{text.shown} is not a time without a zone", remedy)
-    return Literal("timestamp_ntz", found[0], word.position, f"{word.shown} {text.shown}")
+    return FilterLiteral("timestamp_ntz", found[0], word.position, f"{word.shown} {text.shown}")
 
 
-_TYPED: Final[dict[str, Callable[[Token, Token], Literal]]] = {
+_TYPED: Final[dict[str, Callable[[Lexeme, Lexeme], FilterLiteral]]] = {
     "date": _date,
     "timestamp": _timestamp,
     "timestamp_ntz": _timestamp_ntz,
 }
 
 
-def _comparison(operator: Operator, left: Operand, right: Operand) -> Comparison:
+def _comparison(operator: Operator, left: Operand, right: Operand) -> FilterComparison:
     _check_pair(left, right)
-    return Comparison(operator, left, right)
+    return FilterComparison(operator, left, right)
 
 
 def _check_pair(left: Operand, right: Operand) -> None:
     """Refuse what is the same for every file, and a property beside what is no text."""
-    if isinstance(left, Literal) and isinstance(right, Literal):
+    if isinstance(left, FilterLiteral) and isinstance(right, FilterLiteral):
         raise refusal(right.position, "two literals are compared, which says nothing of a file", _OPERAND)
     for one, other in ((left, right), (right, left)):
-        if isinstance(one, Property) and isinstance(other, Literal) and other.kind != "text":
+        if isinstance(one, Property) and isinstance(other, FilterLiteral) and other.kind != "text":
             remedy = "write the literal in 'quotes'; beside a column a property is read as the column's type"
             raise refusal(other.position, f"a property is a text, and {other.shown} is none", remedy)

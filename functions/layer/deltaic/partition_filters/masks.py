@@ -74,16 +74,16 @@ def _pairs(left: pa.Array, right: pa.Array, count: int) -> pa.Array:
 
 def by_file(columns: Sequence[str], shows: Shows, maps: pa.MapArray) -> pa.BooleanArray:
     """Ask for each file: slowly, of maps that are null, or whose keys are lacking, in other orders or given twice."""
-    known: dict[tuple[str | None, ...], bool] = {}
-    found = []
+    answers: dict[tuple[str | None, ...], bool] = {}
+    shown = []
     for pairs in maps.to_pylist():
         if pairs is None:
-            found.append(False)
+            shown.append(False)
             continue
         texts = dict(pairs)
         raws = tuple(map(texts.get, columns))
-        if raws not in known:
-            known[raws] = shows(raws)
+        if raws not in answers:
+            answers[raws] = shows(raws)
         # Of a key that is given twice readers may take either value.
-        found.append(known[raws] and len(texts) == len(pairs))
-    return pa.array(found, pa.bool_())
+        shown.append(answers[raws] and len(texts) == len(pairs))
+    return pa.array(shown, pa.bool_())

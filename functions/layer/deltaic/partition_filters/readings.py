@@ -1,4 +1,4 @@
-"""Decides what a text stands for as a value of a column: exactly one, several that it may be, or none that is certain.
+"""Readings of a text as a value of a column: exactly one, several that it may be, or none that is certain.
 
 Delta protocol, "Partition Value Serialization". What a partition value leaves open is not settled here: a time without
 a zone is any moment that it is somewhere, and an empty text is null or itself, since writers and readers differ there.

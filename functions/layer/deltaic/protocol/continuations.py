@@ -16,7 +16,7 @@ from deltaic.errors import InvalidParameter
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
 from deltaic.protocol.names import key
 from deltaic.protocol.parameters import shown
-from deltaic.protocol.tokens import TokenContents, TokenSigner
+from deltaic.protocol.sealed_tokens import TokenContents, TokenSigner
 
 LIST_TTL: Final = timedelta(days=1)
 PAGE_TTL: Final = timedelta(days=3)

@@ -7,8 +7,8 @@ with a Delta library, so they must be valid Delta actions whose features and pro
 from collections.abc import Mapping
 from typing import Any, Final
 
-from deltaic.protocol.actions import FileAction, TableMetadata, WireDeletionVector
 from deltaic.protocol.parquet_lines import placement
+from deltaic.protocol.wire_actions import FileAction, WireDeletionVector, WireMetadata
 
 READER_PROPERTIES: Final = frozenset(
     name.lower()
@@ -63,7 +63,7 @@ def protocol(action: Mapping[str, Any], version: int | None) -> dict[str, Any]:
     return {"deltaProtocol": wrapped, **({} if version is None else {"version": version})}
 
 
-def metadata(table: TableMetadata) -> dict[str, Any]:
+def metadata(table: WireMetadata) -> dict[str, Any]:
     """Return the wrapped metaData action as logged, its properties cut down to `READER_PROPERTIES`."""
     action = {
         "id": table.id,

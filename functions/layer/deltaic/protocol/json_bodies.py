@@ -67,12 +67,23 @@ def one_share(share: Mapping[str, Any]) -> bytes:
     return encode({"share": share})
 
 
-def table_credentials(
-    location: str, *, access_key_id: str, secret_access_key: str, session_token: str, expires_at_ms: int
+def table_credentials(  # noqa: PLR0913 -- the protocol's fields, and where they are used
+    location: str,
+    *,
+    access_key_id: str,
+    secret_access_key: str,
+    session_token: str,
+    expires_at_ms: int,
+    region: str,
+    endpoint: str = "",
 ) -> bytes:
-    """Return the body of Generate Temporary Table Credential, for AWS; they end at `expires_at_ms` since the epoch."""
+    """Return the body of Generate Temporary Table Credential, for AWS; they end at `expires_at_ms` since the epoch.
+
+    Beside what the protocol names stand the region and, where the store is not AWS, its endpoint.
+    """
     keys = {"accessKeyId": access_key_id, "secretAccessKey": secret_access_key, "sessionToken": session_token}
-    return encode({"credentials": {"location": location, "awsTempCredentials": keys, "expirationTime": expires_at_ms}})
+    told = {"location": location, "awsTempCredentials": keys, "expirationTime": expires_at_ms, "region": region}
+    return encode({"credentials": {**told, "endpoint": endpoint} if endpoint else told})
 
 
 def error(failure: DeltaicError) -> bytes:

@@ -11,15 +11,15 @@ from typing import Any, Literal, assert_never
 import msgspec
 
 from deltaic.protocol import delta_lines, parquet_lines
-from deltaic.protocol.actions import ActionKind, FileAction, TableMetadata, WireDeletionVector, file_id
 from deltaic.protocol.capabilities import ResponseFormat
+from deltaic.protocol.wire_actions import ActionKind, FileAction, WireDeletionVector, WireMetadata, file_id
 
 __all__ = [
     "ActionKind",
     "EndStreamAction",
     "FileAction",
-    "TableMetadata",
     "WireDeletionVector",
+    "WireMetadata",
     "end_stream_action",
     "file",
     "file_id",
@@ -66,7 +66,7 @@ def protocol(
     assert_never(response_format)
 
 
-def metadata(response_format: ResponseFormat, table: TableMetadata) -> bytes:
+def metadata(response_format: ResponseFormat, table: WireMetadata) -> bytes:
     """Return the metaData line."""
     match response_format:
         case "parquet":

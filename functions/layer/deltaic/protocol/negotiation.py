@@ -11,56 +11,22 @@ from typing import Final
 
 from deltaic.errors import UnsupportedOperation
 from deltaic.protocol.capabilities import Capabilities, ResponseFormat
+from deltaic.protocol.clients import lacks_delta_format
+from deltaic.table_features import TABLE_FEATURES, Concerns
 
 HARMLESS: Final = frozenset(
-    {
-        # They shape the log, which this server reads, and not what a recipient reads.
-        "v2checkpoint",
-        "vacuumprotocolcheck",
-        "checkpointprotection",
-        "incommittimestamp",
-        "domainmetadata",
-        # They bind writers only.
-        "allowcolumndefaults",
-        "appendonly",
-        "changedatafeed",
-        "checkconstraints",
-        "clustering",
-        "generatedcolumns",
-        "icebergcompatv1",
-        "icebergcompatv2",
-        "icebergcompatv3",
-        "icebergwritercompatv1",
-        "icebergwritercompatv3",
-        "identitycolumns",
-        "invariants",
-        "materializepartitioncolumns",
-        "rowtracking",
-    }
+    one.name.lower() for one in TABLE_FEATURES if one.concerns in {Concerns.LOG, Concerns.WRITERS}
 )
 """Features, in canonical spelling, that never refuse a client in either format."""
 
-SELF_CHECKED: Final = frozenset({"timestampntz", "typewidening", "varianttype", "variantshredding"})
-"""Features that a delta-format client need not announce.
+SELF_CHECKED: Final = frozenset(
+    one.name.lower()
+    for one in TABLE_FEATURES
+    if one.concerns is Concerns.DATA and not one.announced and not one.final_name
+)
+"""Features that a delta-format client need not announce; every one that is not named here must be."""
 
-The answer's `deltaProtocol` names them and the Delta library behind every delta-format client refuses what it cannot
-read, by name; the published Python client reads them all, and of them announces timestampNtz only, and that not for
-change feeds. Deletion vectors and column mapping must be announced, as the reference demands, and so must every feature
-that is not named here.
-"""
-
-_DISPLAY: Final = {
-    name.lower(): name
-    for name in (
-        "columnMapping",
-        "deletionVectors",
-        "timestampNtz",
-        "typeWidening",
-        "variantType",
-        "variantShredding",
-        "geospatial",
-    )
-}
+_DISPLAY: Final = {one.name.lower(): one.name for one in TABLE_FEATURES}
 # The text that the reference's clients look for in a refusal.
 _REFUSED: Final = "Unsupported Delta Table Properties"
 
@@ -71,7 +37,11 @@ def canonical(feature: str) -> str:
 
 
 def choose_format(
-    capabilities: Capabilities, *, misread_as_parquet: Iterable[str], needed_for_delta: Iterable[str]
+    capabilities: Capabilities,
+    *,
+    misread_as_parquet: Iterable[str],
+    needed_for_delta: Iterable[str],
+    user_agent: str = "",
 ) -> ResponseFormat:
     """Return the format of the answer.
 
@@ -81,6 +51,7 @@ def choose_format(
             vectors that exist or column mapping that is on.
         needed_for_delta: The table's live reader features, in any spelling. With any of them a client that offers
             both formats gets delta, unless it does not announce them.
+        user_agent: What the client says it is, for the remedy alone.
 
     Raises:
         UnsupportedOperation: none of the requested formats can carry the table to this client; the message names the
@@ -96,9 +67,11 @@ def choose_format(
     if delta:
         return "delta"
     if "delta" not in capabilities.response_formats:
+        refused = f"{_REFUSED}: the table uses {_names(misread)}, which the parquet response format cannot express."
+        if lacks_delta_format(user_agent):
+            raise UnsupportedOperation(f"{refused} Upgrade to delta-sharing 1.1 (change feeds: 1.3).")
         raise UnsupportedOperation(
-            f"{_REFUSED}: the table uses {_names(misread)}, which the parquet response format cannot express. "
-            f"Ask for the delta format with the header delta-sharing-capabilities: responseformat=delta;"
+            f"{refused} Ask for the delta format with the header delta-sharing-capabilities: responseformat=delta;"
             f"readerfeatures={','.join(sorted({*needed, *misread}))} (Spark: option responseFormat=delta; Python: "
             "use_delta_format=True for changes), with a client that supports it."
         )

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from deltaic.protocol.actions import FileAction, TableMetadata
+from deltaic.protocol.wire_actions import FileAction, WireMetadata
 
 PROTOCOL: Final = {"minReaderVersion": 1}
 """PROTOCOL.md, "Protocol": "Currently it's always 1"."""
@@ -10,7 +10,7 @@ PROTOCOL: Final = {"minReaderVersion": 1}
 _CHANGE_DATA_FEED: Final = "delta.enablechangedatafeed"
 
 
-def metadata(table: TableMetadata) -> dict[str, Any]:
+def metadata(table: WireMetadata) -> dict[str, Any]:
     """Return the Metadata object; of the table's properties only `enableChangeDataFeed` is defined for this format."""
     return {
         "id": table.id,
@@ -23,7 +23,7 @@ def metadata(table: TableMetadata) -> dict[str, Any]:
     }
 
 
-def placement(table: TableMetadata) -> dict[str, Any]:
+def placement(table: WireMetadata) -> dict[str, Any]:
     """Return the fields that both formats add to a table's metadata: version, totals and where it can be accessed."""
     return _present(
         version=table.version,
@@ -51,7 +51,7 @@ def file(action: FileAction) -> dict[str, Any]:
     }
 
 
-def _serves_changes(table: TableMetadata) -> bool:
+def _serves_changes(table: WireMetadata) -> bool:
     """Return whether the feed is on and may be read: a client takes this flag for an invitation."""
     if not table.history_shared:
         return False

@@ -10,13 +10,13 @@ from typing import Final, Self
 import msgspec
 
 from deltaic.errors import InvalidParameter
-from deltaic.moments import format_ms
-from deltaic.protocol.changes import ChangesRequest
+from deltaic.protocol.changes_request import ChangesRequest
 from deltaic.protocol.gates import TableGate
+from deltaic.protocol.instants import Instant, parse_instant
 from deltaic.protocol.parameters import INT32_MAX, INT64_MAX, from_query_string, number
-from deltaic.protocol.query import QueryRequest, check_max_files
+from deltaic.protocol.query_request import QueryRequest, check_max_files
 from deltaic.protocol.request_body import Body
-from deltaic.protocol.timestamps import Instant, parse_instant
+from deltaic.timestamps import format_ms
 
 __all__ = [
     "ChangesRequest",

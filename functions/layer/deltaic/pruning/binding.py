@@ -1,4 +1,4 @@
-"""Decides what a predicate asks of each column of one table: which tests, on which side of a NOT.
+"""Binds a predicate to the columns of one table: which tests, on which side of a NOT.
 
 Negation moves inwards (three-valued logic keeps De Morgan's laws) until it meets a test, which has an opposite of its
 own. So "may some row make this true?" is all that is ever asked, and a part that cannot be decided is simply true.
@@ -37,7 +37,7 @@ _OPPOSITE: Final[dict[str, Literal["<", "<=", ">", ">=", "=", "<>"]]] = {
 _MIRRORED: Final[dict[str, Literal["<", "<=", ">", ">="]]] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-class Binder:
+class PredicateBinder:
     """Binds predicates to the columns of one table."""
 
     def __init__(self, columns: Columns) -> None:

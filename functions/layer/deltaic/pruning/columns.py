@@ -1,4 +1,4 @@
-"""Decides which column of the table a name means: case-insensitive, nested, and physical under column mapping."""
+"""The columns of a table by name: case-insensitive, nested, and physical under column mapping."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

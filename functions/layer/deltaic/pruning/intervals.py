@@ -75,16 +75,16 @@ def interval(literal: Literal, column: ColumnType) -> Interval | None:
     return Interval(Axis.TEXT, text, text) if column.name == type_.name == "string" and is_utf8(text) else None
 
 
-def for_statistics(found: Interval, column: ColumnType) -> Interval:
+def for_statistics(exact: Interval, column: ColumnType) -> Interval:
     """Widen the interval by what statistics may be off.
 
     Spark cuts timestamps to milliseconds, maxima too; some writers send decimals through doubles.
     """
     if column.name in {"timestamp", "timestamp_ntz"}:
-        return found.spread(999)
-    if column.name == "decimal" and found.axis is Axis.DECIMAL and column.precision > _FLOAT_DIGITS:
-        return found.spread(EXACTLY.multiply(max(found.low.copy_abs(), found.high.copy_abs()), Decimal("1e-15")))
-    return found
+        return exact.spread(999)
+    if column.name == "decimal" and exact.axis is Axis.DECIMAL and column.precision > _FLOAT_DIGITS:
+        return exact.spread(EXACTLY.multiply(max(exact.low.copy_abs(), exact.high.copy_abs()), Decimal("1e-15")))
+    return exact
 
 
 def _number(text: str, type_: ColumnType) -> Decimal | None:

@@ -1,4 +1,4 @@
-"""Decides what a `jsonPredicateHints` text means as an expression; what it cannot read selects everything.
+"""Parses `jsonPredicateHints` into an expression; what it cannot read selects everything.
 
 PROTOCOL.md, "JSON predicates for Filtering": hints are best effort, so nothing here raises. A node that is not
 understood becomes Unknown, and what stands beside it still prunes.
@@ -60,7 +60,7 @@ _NULL_TIME: Final = "1970-01-01T00:00:00Z"
 _REPLACED: Final = "\ufffd"
 
 
-class _Misread(Exception):
+class _UnreadableNode(Exception):
     """The node does not have the shape that its op requires."""
 
 
@@ -92,14 +92,14 @@ def _node(node: Any, depth: int) -> Expression:
         return Unknown()
     try:
         return read(node, depth)
-    except _Misread:
+    except _UnreadableNode:
         return Unknown()
 
 
 def _children(node: dict[str, Any], *counts: int) -> list[Any]:
     children = node.get("children")
     if not isinstance(children, list) or (counts and len(children) not in counts):
-        raise _Misread
+        raise _UnreadableNode
     return children
 
 
@@ -109,7 +109,7 @@ def _leaf(node: Any) -> Column | Literal:
         return _column(node, 0)
     if op == "literal":
         return _literal(node, 0)
-    raise _Misread
+    raise _UnreadableNode
 
 
 def _type(node: dict[str, Any]) -> str | None:
@@ -117,14 +117,14 @@ def _type(node: dict[str, Any]) -> str | None:
     if name is None:
         return None
     if not isinstance(name, str) or name.lower() not in _TYPES:
-        raise _Misread
+        raise _UnreadableNode
     return _TYPES[name.lower()]
 
 
 def _column(node: dict[str, Any], _: int) -> Column:
     name = node.get("name")
     if not isinstance(name, str) or not name:
-        raise _Misread
+        raise _UnreadableNode
     return Column((name,), _type(node))
 
 
@@ -136,7 +136,7 @@ def _literal(node: dict[str, Any], _: int) -> Literal:
     elif isinstance(value, int):
         value = str(value)
     if not isinstance(value, str) or type_ is None or _REPLACED in value:
-        raise _Misread
+        raise _UnreadableNode
     return Literal(value, type_, _CUT if type_ == "timestamp" else 0)
 
 
@@ -149,7 +149,7 @@ def _may_be_null(leaf: Column | Literal) -> bool:
 def _same_type(*leaves: Column | Literal) -> None:
     """Refuse operands of different types, as the reference does: a cast between them was left out."""
     if len({leaf.type for leaf in leaves if leaf.type is not None}) > 1:
-        raise _Misread
+        raise _UnreadableNode
 
 
 def _comparison(node: dict[str, Any], _: int) -> Expression:
@@ -157,7 +157,7 @@ def _comparison(node: dict[str, Any], _: int) -> Expression:
     _same_type(left, right)
     operator = _COMPARISONS[node["op"]]
     if operator == "<=>" and (_may_be_null(left) or _may_be_null(right)):
-        raise _Misread
+        raise _UnreadableNode
     return Comparison(operator, left, right)
 
 
@@ -171,14 +171,14 @@ def _in(node: dict[str, Any], _: int) -> Expression:
     _same_type(*leaves)
     literals = tuple(value for value in leaves[1:] if isinstance(value, Literal))
     if not literals or len(literals) < len(leaves) - 1:
-        raise _Misread
+        raise _UnreadableNode
     return In(leaves[0], literals)
 
 
 def _starts_with(node: dict[str, Any], _: int) -> Expression:
     column, prefix = map(_leaf, _children(node, _PAIR))
     if not isinstance(column, Column) or not isinstance(prefix, Literal) or prefix.text is None:
-        raise _Misread
+        raise _UnreadableNode
     return StartsWith(column, prefix.text) if prefix.type == "string" else Unknown()
 
 

@@ -1,4 +1,4 @@
-"""Decides what a file's partition values say about its partition columns: one point, or null, or nothing.
+"""Facts that a file's partition values tell of its partition columns: one point, or null, or nothing.
 
 Delta protocol, "Partition Value Serialization". A table has few distinct values, so they are looked at once each and
 the answers spread over the files.
@@ -15,13 +15,13 @@ from deltaic.pruning.column_tests import Facts
 from deltaic.pruning.values import MAX_PRECISION, Axis, ColumnType, partition_point
 
 
-class Absent(Enum):
+class AbsentValue(Enum):
     """A partition column that a file's map does not name, which says nothing."""
 
     ABSENT = 0
 
 
-Raw: TypeAlias = str | Absent | None
+Raw: TypeAlias = str | AbsentValue | None
 _HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -51,7 +51,7 @@ def values(maps: pa.MapArray, name: str) -> pa.StringArray | None:
 
 def values_of_any_shape(maps: pa.MapArray, name: str) -> list[Raw]:
     """Return one key's value for each file, slowly, and where it is absent."""
-    return [dict(pairs or ()).get(name, Absent.ABSENT) for pairs in maps.to_pylist()]
+    return [dict(pairs or ()).get(name, AbsentValue.ABSENT) for pairs in maps.to_pylist()]
 
 
 def facts(raws: Sequence[Raw], type_: ColumnType) -> Facts:
@@ -64,7 +64,7 @@ def facts(raws: Sequence[Raw], type_: ColumnType) -> Facts:
         point = None if text is None else partition_point(text, type_)
         lows.append(point and point[0])
         highs.append(point and point[1])
-        unreadable = isinstance(raw, Absent) or (text is not None and point is None)
+        unreadable = isinstance(raw, AbsentValue) or (text is not None and point is None)
         may_be_null.append(null or unreadable)
         is_null.append(null and text is None)
     low, high = _array(lows, type_), _array(highs, type_)
@@ -77,7 +77,7 @@ def _null_and_text(raw: Raw, type_: ColumnType) -> tuple[bool, str | None]:
 
     An empty string is null by the protocol; Spark's own reader, and its name for null in folders, may be a string.
     """
-    if isinstance(raw, Absent):
+    if isinstance(raw, AbsentValue):
         return False, None
     if raw is None:
         return True, None

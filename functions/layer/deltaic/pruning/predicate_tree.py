@@ -1,4 +1,4 @@
-"""Decides how tests of columns combine: a tree without NOT, flat, and reduced to what can be decided.
+"""Combines tests of columns: a tree without NOT, flat, and reduced to what can be decided.
 
 True stands for a part that excludes no file, False for one that excludes all.
 """

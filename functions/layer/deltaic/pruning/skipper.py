@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from deltaic import compute as pc
-from deltaic.pruning.binding import Binder
+from deltaic.pruning.binding import PredicateBinder
 from deltaic.pruning.column_tests import Facts, Verdict, both, either
 from deltaic.pruning.columns import Columns, TableColumn, TableMetadata
 from deltaic.pruning.expressions import Expression
@@ -32,7 +32,7 @@ class Skipper:
     """
 
     def __init__(self, expression: Expression, metadata: TableMetadata) -> None:
-        bound = Binder(Columns(metadata)).bind(expression)
+        bound = PredicateBinder(Columns(metadata)).bind(expression)
         self._partitions = _only_partitions(bound)
         self._statistics = _with_statistics(bound)
         columns = dict.fromkeys(leaf.column for leaf in leaves(self._statistics) if not leaf.column.is_partition)
@@ -41,7 +41,7 @@ class Skipper:
         self._all_columns = tuple(dict.fromkeys(leaf.column for leaf in leaves(bound)))
         table = (metadata.schema_string, tuple(metadata.partition_columns), frozenset(metadata.configuration.items()))
         self._identity = (expression, table)
-        self._remembered: dict[int, _Known] = {}
+        self._remembered: dict[int, _PartitionAnswers] = {}
 
     @property
     def identity(self) -> Hashable:
@@ -126,7 +126,7 @@ class Skipper:
             return _decide(node, values_of_any_shape(maps, name), column)
         known = self._remembered.get(id(node))
         if known is None or len(known.values) > _MAX_REMEMBERED:
-            known = _Known.of(node, column)
+            known = _PartitionAnswers.of(node, column)
         verdict, self._remembered[id(node)] = known.verdicts(values)
         return verdict
 
@@ -137,7 +137,7 @@ def _spread(verdict: Verdict, count: int) -> pa.BooleanArray:
     return pc.cast(pa.repeat(pa.scalar(verdict), count), pa.bool_())
 
 
-class _Known(NamedTuple):
+class _PartitionAnswers(NamedTuple):
     """A tree's answers for the values of one partition column seen so far; never changed, so threads may share it."""
 
     node: Node
@@ -146,10 +146,10 @@ class _Known(NamedTuple):
     answers: pa.BooleanArray
 
     @classmethod
-    def of(cls, node: Node, column: TableColumn) -> "_Known":
+    def of(cls, node: Node, column: TableColumn) -> "_PartitionAnswers":
         return cls(node, column, pa.array([], pa.string()), pa.array([], pa.bool_()))
 
-    def verdicts(self, values: pa.StringArray) -> tuple[Verdict, "_Known"]:
+    def verdicts(self, values: pa.StringArray) -> tuple[Verdict, "_PartitionAnswers"]:
         """Return the answers for values, and what is known afterwards."""
         if not len(self.values):
             encoded = pc.dictionary_encode(values, "encode")
@@ -161,7 +161,7 @@ class _Known(NamedTuple):
         learned = self._learn(pc.unique(pc.filter(values, pc.is_null(places))))
         return pc.take(learned.answers, pc.index_in(values, value_set=learned.values)), learned
 
-    def _learn(self, values: pa.StringArray) -> "_Known":
+    def _learn(self, values: pa.StringArray) -> "_PartitionAnswers":
         answers = _decide(self.node, values.to_pylist(), self.column)
         return self._replace(
             values=pa.concat_arrays([self.values, values]), answers=pa.concat_arrays([self.answers, answers])

@@ -1,4 +1,4 @@
-"""Decides what `predicateHints` mean as an expression; a hint that cannot be read selects everything.
+"""Parses `predicateHints` into an expression; a hint that cannot be read selects everything.
 
 PROTOCOL.md, "SQL Expressions for Filtering": hints are joined by AND and best effort, so nothing here raises. They are
 parsed as Spark does, with a parser that is imported only when a hint is there, for it takes longer to import than all

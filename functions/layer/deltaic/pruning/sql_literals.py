@@ -1,4 +1,4 @@
-"""Decides what a literal of a parsed SQL tree means: its text and the type that Spark gives it.
+"""Literals of a parsed SQL tree: its text and the type that Spark gives it.
 
 Imported by `sql_tree` alone, after the parser. What would round, wrap or depend on a configuration is misread.
 """

@@ -1,4 +1,4 @@
-"""Decides what a parsed SQL tree means as an expression: the grammar of the protocol and what clients write besides.
+"""Turns a parsed SQL tree into an expression: the grammar of the protocol and what clients write besides.
 
 Imported by `sql_hints` alone, after the parser: everything here is a node of sqlglot's tree on one side and of ours on
 the other. An argument that is not known (a negated LIKE, a subquery in IN) makes the node Unknown, never ignored.

@@ -1,4 +1,4 @@
-"""Decides what a file's statistics say about its columns, typed (`stats_parsed`) or as JSON.
+"""Facts that a file's statistics tell of its columns, typed (`stats_parsed`) or as JSON.
 
 Delta protocol, "Per-file Statistics". A column without a minimum has no lower bound, one whose maximum may have been
 cut has a wider upper bound, and statistics that cannot be read say nothing. Wide bounds (`tightBounds` false) hold as
@@ -169,14 +169,14 @@ class JsonStatistics:
         read = self._read(slices)
         rows = [statistics.rows for statistics in read]
         values = {column: self._values(column, read) for column in self._columns}
-        unread = [at for at, found in enumerate(read) if found is self._nothing and slices[at]]
+        unread = [at for at, statistics in enumerate(read) if statistics is self._nothing and slices[at]]
         if unread and len(self._columns) > 1:
             # What one column has of another kind takes nothing from the others.
             for column in self._columns:
                 alone = JsonStatistics((column,))
                 again = alone._read([slices[at] for at in unread])
-                for at, statistics, *found in zip(unread, again, *alone._values(column, again), strict=True):
-                    for bounds, value in zip(values[column], found, strict=True):
+                for at, statistics, *again_values in zip(unread, again, *alone._values(column, again), strict=True):
+                    for bounds, value in zip(values[column], again_values, strict=True):
                         bounds[at] = value
                     rows[at] = statistics.rows if rows[at] is None else rows[at]
         return rows, values

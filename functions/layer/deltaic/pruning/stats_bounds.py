@@ -1,4 +1,4 @@
-"""Decides how a minimum or a maximum as writers store it becomes a bound that holds.
+"""Bounds that hold, from minimum and maximum as writers store them.
 
 Maxima of strings may be cut, with or without something appended; timestamps, dates and numbers come as JSON text of
 several makes. A bound that cannot be read is null: it bounds nothing.

@@ -1,4 +1,4 @@
-"""Decides how text becomes a value that can be compared: column types, literals, partition values, dates and times.
+"""Turns text into values that can be compared: column types, literals, partition values, dates and times.
 
 Every value of a column lies on one of four axes. What a text cannot say for certain becomes an interval (a time
 without a zone) or nothing at all: pruning then keeps the file.

@@ -7,16 +7,11 @@ import msgspec
 
 from deltaic.errors import DeltaicError
 from deltaic.protocol import lines
-from deltaic.protocol.capabilities import (
-    Capabilities,
-    FileIdHash,
-    ResponseFormat,
-    file_id_hash,
-)
+from deltaic.protocol.capabilities import Capabilities, FileIdHash, ResponseFormat, file_id_hash
 from deltaic.protocol.continuations import PageBinding
-from deltaic.protocol.tokens import checksum
+from deltaic.protocol.sealed_tokens import checksum
 from deltaic.sharing.context import SharedTable
-from deltaic.sharing.outflow import Outflow
+from deltaic.sharing.page_budget import PageBudget
 
 _UNEXPECTED = DeltaicError("The server failed while it was sent. Ask again.")
 _BROKEN = b"!aborted: the answer is not complete; ask again\n"
@@ -28,16 +23,17 @@ class AskedHeaders(msgspec.Struct, frozen=True):
 
     capabilities: str | None
     file_id_hash: str | None
-    outflow: Outflow | None = None
+    page_budget: PageBudget | None = None
     """Counts the answer as it leaves, for a client that is known to follow pages that it did not ask for."""
     statistics: bool = True
     """Whether the client reads those of files, or is sent them all the same."""
+    user_agent: str = ""
 
     def options(self) -> "ResponseOptions":
         """Read both; raises InvalidParameter."""
         capabilities = Capabilities.parse(self.capabilities)
-        paged = self.outflow if self.outflow is not None and self.outflow.page_bytes else None
-        return ResponseOptions(capabilities, file_id_hash(self.file_id_hash), paged, self.statistics)
+        paged = self.page_budget if self.page_budget is not None and self.page_budget.page_bytes else None
+        return ResponseOptions(capabilities, file_id_hash(self.file_id_hash), paged, self.statistics, self.user_agent)
 
 
 class ResponseOptions(msgspec.Struct, frozen=True):
@@ -45,10 +41,12 @@ class ResponseOptions(msgspec.Struct, frozen=True):
 
     capabilities: Capabilities
     file_id_hash: FileIdHash | None
-    outflow: Outflow | None = None
+    page_budget: PageBudget | None = None
     """Counts the answer as it leaves; None where a page of it must not end unless it was asked for."""
     statistics: bool = True
     """Whether lines in parquet format have those of their files."""
+    user_agent: str = ""
+    """What the client says it is: a refusal tells it what it can do."""
 
     def binding(self, table: SharedTable, call: str, parameters: Mapping[str, object]) -> PageBinding:
         """Return what a page token of this request is bound to."""

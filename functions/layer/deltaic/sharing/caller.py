@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from deltaic.sharing.access import Access
+from deltaic.sharing.audit_record import AuditRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +15,8 @@ class Caller:
     token_id: str
     recipient: str = ""
     """The recipient's name, for those who read logs."""
-    access: Access = field(default_factory=Access, compare=False, repr=False)
-    """What the access log is told of the request."""
+    audit: AuditRecord = field(default_factory=AuditRecord, compare=False, repr=False)
+    """What the access log says of the request."""
 
 
 class TableName(msgspec.Struct, frozen=True):

@@ -1,47 +1,41 @@
-"""Decides what a request for a range of versions asks: the data changes of a query, or the change data feed.
+"""Answers requests for a range of versions: the data changes of a query, or the change data feed.
 
 Both walk the commits of the range in order (`ranges`); they differ in which actions of a commit count, in whose
 metadata heads the answer, and in how the range is spelled and refused.
 """
 
-from typing import Self
-
-import msgspec
-
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.snapshot import Snapshot
 from deltaic.errors import InvalidParameter, MalformedRequest
-from deltaic.protocol.changes import Span
-from deltaic.protocol.continuations import PageBinding, PageClaims, open_page_token
+from deltaic.protocol.changes_request import Span
+from deltaic.protocol.instants import Instant
 from deltaic.protocol.requests import ChangesRequest, QueryRequest
-from deltaic.protocol.timestamps import Instant
-from deltaic.sharing.answer import Answer, AskedHeaders, ResponseOptions
+from deltaic.sharing.answer import Answer, AskedHeaders
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.commit_memo import CommitMemo
-from deltaic.sharing.context import SharedTable, Sharing
-from deltaic.sharing.ranges import Range
+from deltaic.sharing.context import Sharing
+from deltaic.sharing.ranges import RangeRequest, VersionRange, Versions
 from deltaic.sharing.snapshots import open_log, open_store
+from deltaic.sharing.visible_changes import ChangeFeed, DataChanges
 
 
-def data_range(  # noqa: PLR0913 -- the parts of one request
-    sharing: Sharing,
-    table: SharedTable,
-    request: QueryRequest,
-    options: ResponseOptions,
-    *,
-    call: str = "query",
-    pinned: PageClaims | None = None,
-) -> Range:
+def data_range(request: RangeRequest, query: QueryRequest) -> VersionRange:
     """Return what a query since `startingVersion` asks (PROTOCOL.md, "Read Data from a Table").
 
-    The head is that of the first version, stamped with it; later metadata always follows where it changed. Page tokens
-    are bound to `call`; `pinned` is where a submitted query begins.
+    The head is that of the first version, stamped with it; later metadata always follows where it changed.
     """
-    asked = _Asked.read(sharing, table, options, request, call=call, pinned=pinned)
-    page, log = asked.page, open_log(sharing, table)
+    page, log = request.page(), open_log(request.sharing, request.table)
     latest = page.latest_version if page else log.latest_version()
-    start, end = (page.version, page.end_version or 0) if page else request.check_range(latest)
-    return asked.range(log, log.snapshot(start), (start, end), latest, feed=False, historical_metadata=True)
+    start, end = (page.version, page.end_version or 0) if page else query.check_range(latest)
+    return VersionRange(
+        request=request,
+        page=page,
+        log=log,
+        head=log.snapshot(start),
+        versions=Versions(start, end, latest),
+        kind=DataChanges,
+        historical_metadata=True,
+    )
 
 
 def list_changes(
@@ -53,13 +47,13 @@ def list_changes(
     that follows schemas starts from there.
     """
     table = sharing.table(caller, name)
-    table.note_asked(request)
+    table.audit_request(request)
     table.require_url_access()
     table.gate.require_changes()
     options = headers.options()
     span = request.span()
-    asked = _Asked.read(sharing, table, options, request, call="changes")
-    page, historical = asked.page, request.include_historical_metadata
+    of_range = RangeRequest(sharing, table, options, request, "changes")
+    page, historical = of_range.page(), request.include_historical_metadata
     with CommitMemo(open_store(sharing, table)) as store:
         log = open_log(sharing, table, store)
         head: Snapshot | None = None
@@ -73,65 +67,15 @@ def list_changes(
             latest = head.version if head else log.latest_version()
             start, end = request.check_range(table.gate, *_versions(log, span), latest)
         head = head or log.snapshot(start if historical else latest)
-        return asked.range(log, head, (start, end), latest, feed=True, historical_metadata=historical).answer()
-
-
-class _Asked(msgspec.Struct, frozen=True):
-    """A request for a range of either kind, and where its page token says that it goes on."""
-
-    sharing: Sharing
-    table: SharedTable
-    options: ResponseOptions
-    request: QueryRequest | ChangesRequest
-    binding: PageBinding
-    page: PageClaims | None
-
-    @classmethod
-    def read(  # noqa: PLR0913 -- the parts of one request
-        cls,
-        sharing: Sharing,
-        table: SharedTable,
-        options: ResponseOptions,
-        request: QueryRequest | ChangesRequest,
-        *,
-        call: str,
-        pinned: PageClaims | None = None,
-    ) -> Self:
-        """Open the page token, which is bound to `call`; without one the request begins at `pinned`, if anywhere."""
-        binding = options.binding(table, call, request.fingerprint)
-        page = pinned
-        if request.page_token is not None:
-            page = open_page_token(sharing.signer, request.page_token, binding, now=sharing.clock())
-        return cls(sharing, table, options, request, binding, page)
-
-    def range(  # noqa: PLR0913 -- what one range consists of
-        self,
-        log: DeltaLog,
-        head: Snapshot,
-        versions: tuple[int, int],
-        latest: int,
-        *,
-        feed: bool,
-        historical_metadata: bool,
-    ) -> Range:
-        """Return the range, now that its ends and its head are known."""
-        return Range(
-            sharing=self.sharing,
-            table=self.table,
-            options=self.options,
+        return VersionRange(
+            request=of_range,
+            page=page,
             log=log,
             head=head,
-            binding=self.binding,
-            first=versions[0],
-            last=versions[1],
-            latest=latest,
-            page=self.page,
-            max_files=self.request.max_files,
-            feed=feed,
-            historical_metadata=historical_metadata,
-            historical_protocol=self.request.include_historical_protocol,
-            ends=self.request.opts_into_end_stream or self.options.capabilities.include_end_stream_action,
-        )
+            versions=Versions(start, end, latest),
+            kind=ChangeFeed,
+            historical_metadata=historical,
+        ).answer()
 
 
 def _versions(log: DeltaLog, span: Span) -> tuple[int, int | None]:

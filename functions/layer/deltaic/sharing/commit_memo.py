@@ -1,4 +1,4 @@
-"""Decides that a commit which one answer reads twice is fetched once: for its head, and for its range.
+"""Fetches a commit once that one answer reads twice: for its head, and for its range.
 
 Without a checkpoint near its end a log is replayed from its first commit to find the head of a change feed, and the
 feed then reads the same commits. So much of them is held until the answer is planned, and nothing longer.
@@ -63,10 +63,10 @@ class CommitMemo:
         """Return the end of an object, and its size."""
         return self._store.get_tail(path, length)
 
-    def _hold(self, paths: Sequence[str], found: dict[str, bytes]) -> None:
+    def _hold(self, paths: Sequence[str], contents: dict[str, bytes]) -> None:
         with self._lock:
             for path in paths:
                 is_commit = path.startswith(LOG) and path.endswith(".json")
-                if is_commit and path not in self._held and 0 < len(found[path]) <= self._room:
-                    self._held[path] = found[path]
-                    self._room -= len(found[path])
+                if is_commit and path not in self._held and 0 < len(contents[path]) <= self._room:
+                    self._held[path] = contents[path]
+                    self._room -= len(contents[path])

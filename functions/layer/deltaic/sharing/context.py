@@ -12,15 +12,15 @@ from deltaic.catalog.reader import CatalogReader
 from deltaic.errors import InvalidParameter, TableUnreadable, UnsupportedOperation
 from deltaic.protocol.gates import TableGate
 from deltaic.protocol.requests import ChangesRequest, QueryRequest
-from deltaic.protocol.tokens import TokenSigner
-from deltaic.sharing.access import stamp
+from deltaic.protocol.sealed_tokens import TokenSigner
+from deltaic.sharing.audit_record import stamp
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.memory import Memory
 from deltaic.sharing.rights import ALL, Rights
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
 from deltaic.storage.sessions import SigningSessions
-from deltaic.storage.urls import TableUrls
+from deltaic.storage.table_urls import TableUrls
 
 if TYPE_CHECKING:
     from deltaic.catalog.queries import QueryStore
@@ -53,7 +53,7 @@ class Sharing(msgspec.Struct, frozen=True):
         """Return the granted table; raises NotFound for one that does not exist or is not granted."""
         granted = self.catalog.get_table(caller.recipient_id, name.share, name.schema, name.table)
         entry = granted.table
-        caller.access.note(
+        caller.audit.add(
             share=entry.share,
             schema=entry.schema_name,
             table=entry.name,
@@ -62,11 +62,11 @@ class Sharing(msgspec.Struct, frozen=True):
         )
         storage = storage_config(self.catalog.get_storage(entry.storage)) if entry.storage else self.home
         rights, start_version = ALL, entry.start_version
-        if entry.is_narrowed or granted.grant.partition_filter:
+        if entry.is_restricted or granted.grant.partition_filter:
             # Few tables are: the others do not pay for the imports.
-            from deltaic.sharing.narrowing import narrowed
+            from deltaic.sharing.row_filters import restricted_rights
 
-            rights, start_version = narrowed(self.catalog, granted)
+            rights, start_version = restricted_rights(self.catalog, granted)
         return SharedTable(
             caller=caller,
             entry=entry,
@@ -94,7 +94,7 @@ class Sharing(msgspec.Struct, frozen=True):
             now=now,
         )
         # By these three the lines of S3's access log are led back to this request (decision 60).
-        table.caller.access.note(
+        table.caller.audit.add(
             session=self.sessions.name_of(recipient_id, table.storage),
             signedAt=stamp(now.timestamp()),
             signedUntil=stamp(urls.expires_at_ms / 1000),
@@ -115,20 +115,20 @@ class SharedTable(msgspec.Struct, frozen=True):
     @property
     def access_modes(self) -> Sequence[str]:
         """How this recipient may read the table: never by its folder where some of its rows are not shared."""
-        return ("url",) if self.rights.are_narrowed else self.entry.access_modes
+        return ("url",) if self.rights.are_restricted else self.entry.access_modes
 
     @property
     def identity(self) -> str:
         """Name the table among all that this process reads: by where it lies and who reads it, not by its share."""
         return f"{self.locations!r} {self.storage!r}"
 
-    def note_asked(self, request: QueryRequest | ChangesRequest) -> None:
+    def audit_request(self, request: QueryRequest | ChangesRequest) -> None:
         """Tell the access log how much is asked for, by numbers; and whether it is a later page of an answer."""
-        note = self.caller.access.note
-        note(maxFiles=request.max_files, isPage=request.page_token is not None)
+        add = self.caller.audit.add
+        add(maxFiles=request.max_files, isPage=request.page_token is not None)
         if isinstance(request, QueryRequest):
             hints = len(request.predicate_hints) + (request.json_predicate_hints is not None)
-            note(limit=request.limit_hint, isRange=request.is_range, hints=hints)
+            add(limit=request.limit_hint, isRange=request.is_range, hints=hints)
 
     def require_url_access(self) -> None:
         """Refuse URLs for a table that is shared by directory only.
@@ -143,7 +143,7 @@ class SharedTable(msgspec.Struct, frozen=True):
 
     def require_directory_access(self) -> None:
         """Refuse credentials for a table that is not shared by directory, or whose log holds more than is shared."""
-        if self.rights.are_narrowed:
+        if self.rights.are_restricted:
             raise UnsupportedOperation(
                 f"Not all of the table {self.gate.full_name} is shared with you, and credentials for its folder would "
                 "open all of it. Read it with a query."

@@ -2,9 +2,10 @@
 
 from deltaic.protocol import json_bodies
 from deltaic.protocol.requests import CredentialsRequest
-from deltaic.sharing.access import stamp
+from deltaic.sharing.audit_record import stamp
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import Sharing
+from deltaic.storage.endpoints import is_aws
 from deltaic.storage.sessions import session_name
 from deltaic.storage.vending import vend
 
@@ -18,8 +19,8 @@ def create_table_credentials(sharing: Sharing, caller: Caller, name: TableName, 
     table = sharing.table(caller, name)
     table.require_directory_access()
     vended = vend(sharing.sessions, caller.recipient_id, table.storage, table.locations, request.location or "")
-    keys = vended.credentials
-    caller.access.note(
+    keys, endpoint = vended.credentials, table.storage.public_endpoint or table.storage.endpoint
+    caller.audit.add(
         session=session_name(caller.recipient_id),
         signedAt=stamp(sharing.clock()),
         signedUntil=stamp((keys.expires_at_ms or 0) / 1000),
@@ -30,4 +31,6 @@ def create_table_credentials(sharing: Sharing, caller: Caller, name: TableName, 
         secret_access_key=keys.secret_access_key,
         session_token=keys.session_token,
         expires_at_ms=keys.expires_at_ms or 0,
+        region=table.storage.region,
+        endpoint="" if is_aws(endpoint) else endpoint,
     )

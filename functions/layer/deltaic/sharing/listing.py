@@ -1,4 +1,4 @@
-"""Decides what a recipient sees in listings: granted shares, their schemas and tables, page by page in name order."""
+"""Lists what a recipient sees: granted shares, their schemas and tables, page by page in name order."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -90,11 +90,7 @@ def _page(
 
 def _share(share: Share) -> dict[str, object]:
     return json_bodies.share_object(
-        share.name,
-        id=share.id,
-        display_name=share.display_name,
-        comment=share.comment,
-        properties=share.properties,
+        share.name, id=share.id, display_name=share.display_name, comment=share.comment, properties=share.properties
     )
 
 

@@ -1,4 +1,4 @@
-"""Decides how much a process remembers between requests, and of what: logs as read, and file lines as prepared."""
+"""The caches of a process between requests, and their sizes: logs as read, and file lines as prepared."""
 
 from functools import cached_property
 from typing import TYPE_CHECKING

@@ -4,7 +4,7 @@ from deltaic.protocol.requests import MetadataRequest
 from deltaic.sharing.answer import Answer, AskedHeaders
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import Sharing
-from deltaic.sharing.lines.head_lines import HEAD_LINES, head_lines
+from deltaic.sharing.head_lines import HEAD_LINES, head_lines
 from deltaic.sharing.snapshots import find, negotiate, open_log
 
 
@@ -21,7 +21,7 @@ def get_metadata(
     snapshot = find(open_log(sharing, table), request.version, request.instant())
     table.gate.check_version(snapshot.version)
     response_format = negotiate(snapshot.live_features, options)
-    caller.access.tally.other_lines += HEAD_LINES
+    caller.audit.metrics.other_lines += HEAD_LINES
     return Answer(
         version=snapshot.version,
         response_format=response_format,

@@ -11,7 +11,7 @@ def query(sharing: Sharing, caller: Caller, name: TableName, request: QueryReque
     """Answer POST .../query (PROTOCOL.md, "Read Data from a Table"); what can be refused is refused before a line."""
     options = headers.options()
     table = sharing.table(caller, name)
-    table.note_asked(request)
+    table.audit_request(request)
     table.require_url_access()
     request.check_gate(table.gate)
     # Pages of an answer that came at once are answered at once too; those of a submitted query are asked for there.

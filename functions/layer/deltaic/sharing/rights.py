@@ -1,7 +1,8 @@
 """Decides what one recipient may see of one table: by whose filters, and without which columns.
 
 A signed URL gives a whole file, so it is files that are kept back, by their partition values. Whatever names, counts or
-describes files goes through the `Sight` of the version that it speaks of; tokens are bound to the rights' `identity`.
+describes files goes through the `TableVisibility` of the version that it speaks of; tokens are bound to the rights'
+`identity`.
 """
 
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from deltaic.protocol.tokens import checksum
+from deltaic.protocol.sealed_tokens import checksum
 
 if TYPE_CHECKING:
     from deltaic.partition_filters.conditions import PartitionFilter
@@ -26,14 +27,14 @@ class Rights(msgspec.Struct, frozen=True):
     """Columns that it does not see, in lower case."""
 
     @property
-    def are_narrowed(self) -> bool:
+    def are_restricted(self) -> bool:
         """Whether less than all of the table is shared."""
         return bool(self.filters or self.hidden)
 
     @property
     def identity(self) -> str:
         """Name what the filters come to for this recipient; empty where nothing is kept back."""
-        if not self.are_narrowed:
+        if not self.are_restricted:
             return ""
         used = set().union(*(one.properties for one in self.filters))
         return checksum({

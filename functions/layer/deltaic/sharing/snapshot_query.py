@@ -1,9 +1,7 @@
-"""Decides what a query of a snapshot answers: its files, pruned, limited and paged."""
+"""Answers a query of a snapshot: its files, pruned, limited and paged."""
 
-from collections import deque
-from collections.abc import Iterable, Iterator
-from itertools import chain
-from typing import Final
+from collections.abc import Hashable, Iterable, Iterator
+from itertools import chain, islice
 
 import msgspec
 
@@ -22,39 +20,40 @@ from deltaic.protocol.continuations import (
     seal_refresh_token,
 )
 from deltaic.protocol.requests import QueryRequest
-from deltaic.protocol.tokens import TokenSigner
+from deltaic.protocol.sealed_tokens import TokenSigner
 from deltaic.pruning import file_filter, predicate_of
-from deltaic.sharing.access import Tally
 from deltaic.sharing.answer import Answer, ResponseOptions, Weight
+from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.context import SharedTable, Sharing
+from deltaic.sharing.head_lines import HEAD_LINES, head_lines
+from deltaic.sharing.inline_deletion_vectors import with_inline_vectors
 from deltaic.sharing.lines.file_lines import file_lines
 from deltaic.sharing.lines.fitting_lines import fitting_lines
-from deltaic.sharing.lines.head_lines import HEAD_LINES, head_lines
 from deltaic.sharing.lines.line_cache import VersionLines
 from deltaic.sharing.lines.rendering import FileStyle
-from deltaic.sharing.outflow import Outflow
-from deltaic.sharing.own_vectors import with_own_vectors
 from deltaic.sharing.page import Page, start_of
-from deltaic.sharing.sight import sight_of
+from deltaic.sharing.page_budget import PageBudget
 from deltaic.sharing.snapshots import find, negotiate
+from deltaic.sharing.table_visibility import TableVisibility, visibility_of
 from deltaic.sharing.weight import weight_of_files
-from deltaic.storage.urls import TableUrls
-
-SAMPLE_BYTES: Final = 32 << 20
-"""The most bytes of lines that are held before the first of them leaves."""
+from deltaic.storage.table_urls import TableUrls
 
 
-class _Files(msgspec.Struct, frozen=True):
-    """The files of an answer and what they are signed with, at hand before its first line."""
+class _SnapshotPlan(msgspec.Struct, frozen=True):
+    """What an answer is made of, at hand before its first line."""
 
+    snapshot: Snapshot
+    style: FileStyle
     page: Page
     whole: bool
     """Whether the page is all of the version."""
+    countable: bool
+    """Whether the log tells how many files there are: what a filter or a row limit leaves is known afterwards."""
     kept: VersionLines | None
     urls: TableUrls
     signer: TokenSigner | None
     """None where no token can be asked for."""
-    outflow: Outflow | None
+    page_budget: PageBudget | None
     """What the page must fit; None where it may not end unless it was asked to."""
 
 
@@ -78,67 +77,78 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
 
     def answer(self) -> Answer:
         """Answer; what can be refused is refused before a line."""
+        plan = self._plan()
+        body = self._lines(plan, self.table.caller.audit.metrics)
+        # The head and the first files are made before the 200 begins: what is wrong with a log shows up there.
+        first = list(islice(body, 2))
+        statistics = plan.style.statistics and not plan.style.hidden_columns
+        return Answer(
+            version=plan.snapshot.version,
+            response_format=plan.style.response_format,
+            options=self.options,
+            chunks=chain(first, body),
+            negotiated_end=self.options.capabilities.include_end_stream_action,
+            weight=lambda: (
+                weight_of_files(plan.snapshot, plan.urls, self.request.max_files, statistics=statistics)
+                if plan.countable
+                else Weight()
+            ),
+        )
+
+    def _plan(self) -> _SnapshotPlan:
         claims = self._page_claims()
         start, rows_before = start_of(claims.position if claims else None)
         snapshot, response_format = self._resolve(claims, start)
-        sight = sight_of(self.table.rights, snapshot.metadata)
-        style = FileStyle(
+        visibility = visibility_of(self.table.rights, snapshot.metadata)
+        style = self._style(snapshot, response_format, visibility)
+        predicate = predicate_of(self.request.predicate_hints, self.request.json_predicate_hints)
+        if predicate is not None:
+            from deltaic.pruning.redacted_predicate import redacted_predicate
+
+            self.table.caller.audit.add(predicates=redacted_predicate(predicate, visibility.metadata))
+        wanted = visibility.row_filter(file_filter(predicate, visibility.metadata))
+        limit, max_files = self.request.limit_hint, self.request.max_files
+        by_partition = response_format == "delta" and bool(snapshot.metadata.partition_columns)
+        page_budget = self._page_budget(limited_by_partition=by_partition and limit is not None)
+        unlimited = start is None and wanted is None and limit is None
+        return _SnapshotPlan(
+            snapshot=snapshot,
+            style=style,
+            page=Page(
+                snapshot.scan(wanted, start=start),
+                limit=limit,
+                max_files=max_files,
+                rows_before=rows_before,
+                by_partition=by_partition,
+            ),
+            whole=unlimited and max_files is None,
+            countable=unlimited and page_budget is None,
+            kept=self.sharing.memory.lines.of(self._scope(style), snapshot),
+            urls=self.sharing.urls(self.table),
+            signer=self._signer(page_budget),
+            page_budget=page_budget,
+        )
+
+    def _style(self, snapshot: Snapshot, response_format: ResponseFormat, visibility: TableVisibility) -> FileStyle:
+        return FileStyle(
             response_format,
             self.options.scheme(response_format),
             version=snapshot.version if self.request.time_travels else None,
             timestamp=snapshot.timestamp if self.request.time_travels else None,
-            partition_columns=tuple(sight.metadata.partition_columns) if response_format == "parquet" else (),
+            partition_columns=tuple(visibility.metadata.partition_columns) if response_format == "parquet" else (),
             statistics=self.options.statistics or response_format == "delta",
-            concealed=sight.concealed,
+            hidden_columns=visibility.hidden_columns,
         )
-        predicate = predicate_of(self.request.predicate_hints, self.request.json_predicate_hints)
-        wanted = sight.narrowing(file_filter(predicate, sight.metadata))
-        limit, max_files = self.request.limit_hint, self.request.max_files
-        whole = start is None and wanted is None and limit is None and max_files is None
-        scope = (
+
+    def _scope(self, style: FileStyle) -> Hashable:
+        """Return what kept lines of one version must have in common."""
+        return (
             self.table.identity,
             style.response_format,
             style.scheme,
             style.partition_columns,
             style.statistics,
-            style.concealed,
-        )
-        kept = self.sharing.memory.lines.of(scope, snapshot)
-        batches = snapshot.scan(wanted, start=start)
-        by_partition = response_format == "delta" and bool(snapshot.metadata.partition_columns)
-        page = Page(batches, limit=limit, max_files=max_files, rows_before=rows_before, by_partition=by_partition)
-        outflow = self._outflow(limited_by_partition=by_partition and limit is not None)
-        files = _Files(page, whole, kept, self.sharing.urls(self.table), self._signer(outflow), outflow)
-        access = self.table.caller.access
-        if predicate is not None:
-            from deltaic.pruning.shape import shape
-
-            access.note(predicates=shape(predicate, sight.metadata))
-        body = self._lines(snapshot, files, style, access.tally)
-        # The head and the first files are made before the 200 begins: what is wrong with a log shows up there.
-        first = deque(_take(body, 2))
-
-        def sample(count: int) -> list[bytes]:
-            """Return the first file lines, so many if SAMPLE_BYTES hold them; they are sent all the same."""
-            files = list(first)[1:]
-            lines, held = b"".join(files).count(b"\n"), sum(map(len, files))
-            while lines < count and held < SAMPLE_BYTES and (more := next(body, b"")):
-                first.append(more)
-                files.append(more)
-                lines, held = lines + more.count(b"\n"), held + len(more)
-            return b"".join(files).splitlines(keepends=True)
-
-        # How many files a filter or a row limit leaves is known when they have been looked at.
-        countable = start is None and wanted is None and limit is None and outflow is None
-        return Answer(
-            version=snapshot.version,
-            response_format=response_format,
-            options=self.options,
-            chunks=chain(_emptied(first), body),
-            negotiated_end=self.options.capabilities.include_end_stream_action,
-            weight=(lambda: weight_of_files(snapshot, files.urls, max_files, sample, statistics=style.statistics))
-            if countable
-            else Weight,
+            style.hidden_columns,
         )
 
     def _resolve(self, claims: PageClaims | None, start: Position | None) -> tuple[Snapshot, ResponseFormat]:
@@ -155,52 +165,48 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
         self.table.gate.check_version(snapshot.version)
         return snapshot, claims.response_format if claims else negotiate(snapshot.live_features, self.options)
 
-    def _lines(self, snapshot: Snapshot, files: _Files, style: FileStyle, tally: Tally) -> Iterator[bytes]:
-        tally.other_lines += HEAD_LINES
-        head = head_lines(self.table, snapshot, style.response_format, files_follow=True)
-        if files.outflow is not None:
-            files.outflow.made += len(head)
+    def _lines(self, plan: _SnapshotPlan, metrics: ResponseMetrics) -> Iterator[bytes]:
+        metrics.other_lines += HEAD_LINES
+        head = head_lines(self.table, plan.snapshot, plan.style.response_format, files_follow=True)
+        if plan.page_budget is not None:
+            plan.page_budget.made += len(head)
         yield head
-        batches: Iterable[FileBatch] = files.page
-        if style.concealed is not None and style.response_format == "delta":
-            batches = with_own_vectors(self.sharing, self.table, batches)
-        found = file_lines(batches, files.urls, style, files.kept, tally, whole=files.whole)
-        yield from found if files.outflow is None else fitting_lines(found, files.page, files.outflow, tally)
+        batches: Iterable[FileBatch] = plan.page
+        if plan.style.hidden_columns is not None and plan.style.response_format == "delta":
+            batches = with_inline_vectors(self.sharing, self.table, batches)
+        found = file_lines(batches, plan.urls, plan.style, plan.kept, metrics, whole=plan.whole)
+        yield from found if plan.page_budget is None else fitting_lines(found, plan.page, plan.page_budget, metrics)
         ends = self.request.opts_into_end_stream or self.options.capabilities.include_end_stream_action
-        if ends or files.outflow is not None:
-            tally.other_lines += 1
-            yield self._end(snapshot, files, style.response_format, expires=bool(tally.files))
+        if ends or plan.page_budget is not None:
+            metrics.other_lines += 1
+            yield self._end(plan, expires=bool(metrics.files))
 
-    def _end(self, snapshot: Snapshot, files: _Files, response_format: ResponseFormat, *, expires: bool) -> bytes:
+    def _end(self, plan: _SnapshotPlan, *, expires: bool) -> bytes:
         now = self.sharing.clock()
-        log_id = snapshot.metadata.id
+        version, log_id = plan.snapshot.version, plan.snapshot.metadata.id
         next_token = refresh_token = None
-        if files.signer is not None and files.page.next is not None:
-            claims = PageClaims(snapshot.version, None, snapshot.version, response_format, log_id, files.page.next)
-            next_token = seal_page_token(files.signer, self._binding(), claims, now=now)
-        if files.signer is not None and self.request.include_refresh_token:
+        if plan.signer is not None and plan.page.next is not None:
+            claims = PageClaims(version, None, version, plan.style.response_format, log_id, plan.page.next)
+            next_token = seal_page_token(plan.signer, self._binding(), claims, now=now)
+        if plan.signer is not None and self.request.include_refresh_token:
             pinned = RefreshClaims(
-                self.table.caller.recipient_id,
-                self.table.entry.id,
-                snapshot.version,
-                log_id,
-                self.table.rights.identity,
+                self.table.caller.recipient_id, self.table.entry.id, version, log_id, self.table.rights.identity
             )
-            refresh_token = seal_refresh_token(files.signer, pinned, now=now)
+            refresh_token = seal_refresh_token(plan.signer, pinned, now=now)
         return lines.end_stream_action(
             lines.EndStreamAction(
                 refresh_token=refresh_token,
                 next_page_token=next_token,
-                min_url_expiration=files.urls.expires_at_ms if expires else None,
+                min_url_expiration=plan.urls.expires_at_ms if expires else None,
             )
         )
 
-    def _signer(self, outflow: Outflow | None) -> TokenSigner | None:
+    def _signer(self, page_budget: PageBudget | None) -> TokenSigner | None:
         """Return what seals the tokens that this answer may end with: fetched before the 200 begins."""
-        paged = self.request.max_files is not None or outflow is not None
+        paged = self.request.max_files is not None or page_budget is not None
         return self.sharing.signer if paged or self.request.include_refresh_token else None
 
-    def _outflow(self, *, limited_by_partition: bool) -> Outflow | None:
+    def _page_budget(self, *, limited_by_partition: bool) -> PageBudget | None:
         """Return what a page must fit that ends by itself: of a client that follows (decision 92).
 
         Such a client shows in the body, too: by a key that others do not send, or by a token. Rows that are limited in
@@ -208,7 +214,7 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
         that were meant.
         """
         follows = self.request.names_refresh_token or self.request.page_token is not None
-        return self.options.outflow if follows and not limited_by_partition else None
+        return self.options.page_budget if follows and not limited_by_partition else None
 
     def _page_claims(self) -> PageClaims | None:
         if self.request.page_token is None:
@@ -227,13 +233,3 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
 
     def _binding(self) -> PageBinding:
         return self.options.binding(self.table, self.call, self.request.fingerprint)
-
-
-def _emptied(held: deque[bytes]) -> Iterator[bytes]:
-    while held:
-        yield held.popleft()
-
-
-def _take(source: Iterable[bytes], count: int) -> Iterator[bytes]:
-    for _, item in zip(range(count), source, strict=False):
-        yield item

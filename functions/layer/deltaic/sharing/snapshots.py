@@ -1,12 +1,12 @@
-"""Decides which snapshot answers a request, and in which format it may leave."""
+"""Finds the snapshot that answers a request, and in which format it may leave."""
 
 from deltaic.delta import features
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.snapshot import Snapshot
 from deltaic.delta.store import TableStore
 from deltaic.protocol.capabilities import ResponseFormat
+from deltaic.protocol.instants import Instant
 from deltaic.protocol.negotiation import choose_format
-from deltaic.protocol.timestamps import Instant
 from deltaic.sharing.answer import ResponseOptions
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.storage.objects import ObjectTableStore
@@ -35,4 +35,6 @@ def negotiate(live: frozenset[str], options: ResponseOptions) -> ResponseFormat:
     Raises UnsupportedOperation when no format that was asked for can carry them.
     """
     misread = live & features.PARQUET_MISREADS
-    return choose_format(options.capabilities, misread_as_parquet=misread, needed_for_delta=live)
+    return choose_format(
+        options.capabilities, misread_as_parquet=misread, needed_for_delta=live, user_agent=options.user_agent
+    )

@@ -1,4 +1,4 @@
-"""Decides what a query is that is submitted now and answered later: what is refused, what is pinned, whose it is.
+"""Queries that are submitted now and answered later: what is refused, what is pinned, whose it is.
 
 Nothing runs in between. A submission refuses by rights, version and format, pins them and records the request; whoever
 asks for the result gets what the query itself would have answered then (decision 19).
@@ -14,7 +14,7 @@ from deltaic.catalog.queries import Query
 from deltaic.protocol import lines
 from deltaic.protocol.continuations import PageClaims, check_rights
 from deltaic.protocol.requests import QueryRequest, QueryResultRequest
-from deltaic.protocol.tokens import checksum
+from deltaic.protocol.sealed_tokens import checksum
 from deltaic.sharing.answer import Answer, AskedHeaders, ResponseOptions
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import SharedTable, Sharing
@@ -69,7 +69,7 @@ def get_result(  # noqa: PLR0913 -- the parts of one request
 
     Rights are those of now. The page size and the file ids are those of the submission where this request names none.
     """
-    asked = headers.options()
+    options_now = headers.options()
     table = sharing.table(caller, name)
     table.require_url_access()
     query = sharing.queries().get(caller.recipient_id, table.entry.id, query_id)
@@ -81,18 +81,18 @@ def get_result(  # noqa: PLR0913 -- the parts of one request
         page_token=request.page_token,
         include_refresh_token=submitted.include_refresh_token and request.page_token is None,
     )
-    table.note_asked(submitted)
+    table.audit_request(submitted)
     submitted.check_gate(table.gate)
     options = replace(
-        asked,
-        capabilities=replace(asked.capabilities, response_formats=(query.response_format,)),
-        file_id_hash=asked.file_id_hash or query.file_id_hash,
+        options_now,
+        capabilities=replace(options_now.capabilities, response_formats=(query.response_format,)),
+        file_id_hash=options_now.file_id_hash or query.file_id_hash,
     )
     pinned = PageClaims(
         query.version, query.end_version, query.latest_version, query.response_format, query.log_id, position=()
     )
     answer = reading(sharing, table, submitted, options, call=query.id, pinned=pinned).answer()
-    return replace(answer, asynchronous=asked.capabilities.async_query)
+    return replace(answer, asynchronous=options_now.capabilities.async_query)
 
 
 def _identify(table: SharedTable, request: QueryRequest, options: ResponseOptions) -> str:

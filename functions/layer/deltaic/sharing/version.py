@@ -1,4 +1,4 @@
-"""Decides which version a table has: the latest one, or the first at or after a timestamp."""
+"""The version of a table: the latest one, or the first at or after a timestamp."""
 
 from deltaic.protocol.requests import VersionRequest
 from deltaic.sharing.caller import Caller, TableName

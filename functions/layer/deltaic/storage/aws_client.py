@@ -23,11 +23,11 @@ from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPSConnect
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
-from deltaic.addresses import web_address
 from deltaic.aws_codes import THROTTLED
-from deltaic.storage.credentials import Credentials, own_credentials
+from deltaic.storage.aws_credentials import Credentials, own_credentials
 from deltaic.storage.endpoints import dns_suffix
 from deltaic.storage.signing import signing_key
+from deltaic.urls import web_address
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -44,16 +44,16 @@ _PASSING: Final = frozenset({
 })  # fmt: skip
 
 
-class Patience(NamedTuple):
+class Timeouts(NamedTuple):
     """How many seconds one attempt waits: for a connection, and for each part of the answer."""
 
     connect: float
     read: float
 
 
-CATALOG: Final = Patience(1, 2)
+CATALOG: Final = Timeouts(1, 2)
 """At worst 6.5 s of the 10 s that API Gateway gives the authorizer."""
-CONTROL: Final = Patience(2, 5)
+CONTROL: Final = Timeouts(2, 5)
 """At worst 14.5 s of a function's 29 s."""
 
 
@@ -81,7 +81,7 @@ _SERVICES: Final = {
 }
 
 
-class _Answer(NamedTuple):
+class _AwsResponse(NamedTuple):
     status: int
     headers: HTTPMessage
     body: bytes
@@ -101,14 +101,14 @@ class AwsClient:
         region: str,
         endpoint: str = "",
         *,
-        patience: Patience,
+        timeouts: Timeouts,
         credentials: Callable[[], Credentials] = own_credentials,
     ) -> None:
         """Prepare to call a service in its region, or whoever answers at `endpoint`; raises as `web_address` does."""
         self._idle: list[HTTPConnection] = []
         place = web_address(endpoint or f"https://{service}.{region}.{dns_suffix(region)}")
         self.service = service
-        self.patience = patience
+        self.timeouts = timeouts
         self._region = region
         self._spoken = _SERVICES[service]
         self._tls = place.scheme == "https"
@@ -165,7 +165,7 @@ class AwsClient:
         headers = {"content-type": f"application/x-amz-json-{version}", "x-amz-target": f"{target}.{operation}"}
         return headers, json.dumps(request).encode()
 
-    def _exchanged(self, headers: Mapping[str, str], body: bytes) -> _Answer:
+    def _exchanged(self, headers: Mapping[str, str], body: bytes) -> _AwsResponse:
         sent = self._signed(headers, body)
         connection = self._connection()
         try:
@@ -175,7 +175,7 @@ class AwsClient:
                 # Its text would hold the key or the token.
                 raise _unreached(OSError("an AWS credential holds characters that no header may hold")) from None
             response = connection.getresponse()
-            answer = _Answer(response.status, response.headers, response.read())
+            answer = _AwsResponse(response.status, response.headers, response.read())
         except BaseException:
             connection.close()
             raise
@@ -196,14 +196,14 @@ class AwsClient:
     def _connection(self) -> HTTPConnection:
         while True:
             with self._lock:
-                known = self._idle.pop() if self._idle else None
-            if known is None:
+                idle = self._idle.pop() if self._idle else None
+            if idle is None:
                 return self._connected()
             ready = select.poll()  # not select(), which knows no descriptor above 1023
-            ready.register(known.sock, select.POLLIN)
+            ready.register(idle.sock, select.POLLIN)
             if not ready.poll(0):
-                return known
-            known.close()  # there is something to read before anything was asked: the other side has closed it
+                return idle
+            idle.close()  # there is something to read before anything was asked: the other side has closed it
 
     def _connected(self) -> HTTPConnection:
         if self._tls:
@@ -212,31 +212,31 @@ class AwsClient:
             # One for all connections: reading the authorities is most of what the first one costs.
             authorities = os.environ.get("AWS_CA_BUNDLE") or None
             self._context = self._context or ssl.create_default_context(cafile=authorities)
-            made: HTTPConnection = HTTPSConnection(self.host, timeout=self.patience.connect, context=self._context)
+            made: HTTPConnection = HTTPSConnection(self.host, timeout=self.timeouts.connect, context=self._context)
         else:
-            made = HTTPConnection(self.host, timeout=self.patience.connect)
+            made = HTTPConnection(self.host, timeout=self.timeouts.connect)
         made.connect()
-        made.sock.settimeout(self.patience.read)
+        made.sock.settimeout(self.timeouts.read)
         return made
 
     def _signed(self, headers: Mapping[str, str], body: bytes) -> dict[str, str]:
         """Return the headers of a request, signed for this moment (AWS, "Create a signed AWS API request")."""
         keys = self._credentials()
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        told = {**headers, "host": self.host, "x-amz-date": stamp}
+        signed = {**headers, "host": self.host, "x-amz-date": stamp}
         if keys.session_token:
-            told["x-amz-security-token"] = keys.session_token
-        names = sorted(told)
-        lines = "".join(f"{name}:{told[name]}\n" for name in names)
+            signed["x-amz-security-token"] = keys.session_token
+        names = sorted(signed)
+        lines = "".join(f"{name}:{signed[name]}\n" for name in names)
         canonical = f"POST\n{self._path}\n\n{lines}\n{';'.join(names)}\n{hashlib.sha256(body).hexdigest()}"
         scope = f"{stamp[:8]}/{self._region}/{self.service}/aws4_request"
         text = f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
         key = signing_key(keys.secret_access_key, stamp[:8], self._region, self.service)
-        told["authorization"] = (
+        signed["authorization"] = (
             f"AWS4-HMAC-SHA256 Credential={keys.access_key_id}/{scope}, SignedHeaders={';'.join(names)}, "
             f"Signature={hmac.digest(key, text.encode(), 'sha256').hex()}"
         )
-        return told
+        return signed
 
 
 def catalog_client(region: str, endpoint: str, config: Callable[[], Any]) -> Any:
@@ -256,14 +256,14 @@ def _control_config() -> Any:
     return Config(connect_timeout=CONTROL.connect, read_timeout=CONTROL.read, retries=retries)
 
 
-def _client(service: str, region: str, endpoint: str, patience: Patience, config: Callable[[], Any]) -> Any:
+def _client(service: str, region: str, endpoint: str, timeouts: Timeouts, config: Callable[[], Any]) -> Any:
     """Return botocore's client for an AWS that a user of this machine has configured: it knows all of that.
 
     On Lambda nobody has, and an endpoint that is told leaves nothing to find out.
     """
     if endpoint or "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
-        return AwsClient(service, region, endpoint, patience=patience)
-    from deltaic.storage.credentials import make_client
+        return AwsClient(service, region, endpoint, timeouts=timeouts)
+    from deltaic.storage.aws_credentials import make_client
 
     return make_client(service, region, config())
 
@@ -280,7 +280,7 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         yield name, str(value)
 
 
-def _json_read(answer: _Answer) -> dict[str, Any] | None:
+def _json_read(answer: _AwsResponse) -> dict[str, Any] | None:
     """Return what an answer holds; None if it is not whole."""
     try:
         # DynamoDB tells the checksum of its answers.
@@ -293,7 +293,7 @@ def _json_read(answer: _Answer) -> dict[str, Any] | None:
     return None
 
 
-def _form_read(answer: _Answer) -> dict[str, Any] | None:
+def _form_read(answer: _AwsResponse) -> dict[str, Any] | None:
     """Return the keys that an answer holds; None if it is not whole."""
     found = _leaves(answer.body)
     try:
@@ -309,11 +309,11 @@ def _leaves(text: bytes) -> dict[str, str]:
     """Return the texts of an XML document's elements by name; of what is no XML, none."""
     from pyexpat import ExpatError, ParserCreate
 
-    found: dict[str, str] = {}
+    leaves: dict[str, str] = {}
     names: list[str] = []
 
     def characters(data: str) -> None:
-        found[names[-1]] = found.get(names[-1], "") + data
+        leaves[names[-1]] = leaves.get(names[-1], "") + data
 
     parser = ParserCreate()
     parser.StartElementHandler = lambda name, _: names.append(name)
@@ -323,10 +323,10 @@ def _leaves(text: bytes) -> dict[str, str]:
         parser.Parse(text, True)  # noqa: FBT003 -- is all there is
     except ExpatError:
         return {}
-    return found
+    return leaves
 
 
-def _refusal(operation: str, answer: _Answer) -> tuple[str, Exception]:
+def _refusal(operation: str, answer: _AwsResponse) -> tuple[str, Exception]:
     from botocore.exceptions import ClientError
 
     try:

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from deltaic.addresses import DEFAULT_PORTS, web_address
+from deltaic.urls import DEFAULT_PORTS, web_address
 
 # A bucket that can be the first label of a host (Amazon S3 User Guide, "Virtual hosting of buckets").
 _HOST_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{1,61})[a-z0-9]")

@@ -1,4 +1,4 @@
-"""Decides where a path of a Delta log lies: which bucket and key, and whether that key may be shared at all.
+"""Locations of a table, and where a path of its log lies: which bucket and key, and whether that key may be shared.
 
 A path in a log is a URI, relative to the table's root or absolute; it is decoded exactly once, and then resolved as
 Hadoop resolves it, because that is what wrote it: `.` and `..` are followed, repeated slashes count as one. What lies

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from deltaic.errors import TableUnreadable, Unavailable
-from deltaic.storage.aws_errors import failure
+from deltaic.storage.aws_credentials import Credentials, own_credentials
 from deltaic.storage.connections import connection
-from deltaic.storage.credentials import Credentials, own_credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import ObjectName, TableLocations
+from deltaic.storage.object_store_errors import failure
 
 
 class LogWriter:

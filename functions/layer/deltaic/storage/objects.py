@@ -8,12 +8,12 @@ from typing import Any
 
 from deltaic.delta.store import LogFile
 from deltaic.errors import Unavailable
-from deltaic.storage.aws_errors import failure, is_empty
+from deltaic.storage.aws_credentials import Credentials, own_credentials
+from deltaic.storage.byte_ranges import coalesce, cut
 from deltaic.storage.connections import connection, on_loop
-from deltaic.storage.credentials import Credentials, own_credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import ObjectName, TableLocations
-from deltaic.storage.ranges import coalesce, cut
+from deltaic.storage.object_store_errors import failure, is_empty
 
 AT_ONCE = 64
 """Requests of one call that run at the same time."""

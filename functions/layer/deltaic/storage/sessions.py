@@ -17,8 +17,15 @@ from typing import Any
 import msgspec
 
 from deltaic.aws_codes import DENIED, THROTTLED
-from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unavailable, UnsupportedOperation
-from deltaic.storage.credentials import Credentials, own_credentials
+from deltaic.errors import (
+    DeltaicError,
+    TableRefused,
+    TableUnreadable,
+    TooManyRequests,
+    Unavailable,
+    UnsupportedOperation,
+)
+from deltaic.storage.aws_credentials import Credentials, own_credentials
 from deltaic.storage.endpoints import StorageConfig, is_aws
 
 SESSION_SECONDS = 3600
@@ -128,7 +135,7 @@ class SigningSessions:
         with self._lock:
             return self._file_readers.setdefault(storage, read)
 
-    def narrowed(self, recipient_id: str, storage: StorageConfig, policy: str) -> Credentials:
+    def scoped_down(self, recipient_id: str, storage: StorageConfig, policy: str) -> Credentials:
         """Return a session whose rights are the role's and the session policy's together (STS, "Session policies").
 
         Of a storage with keys and a role it is the role's. Raises UnsupportedOperation where no role stands behind the
@@ -269,7 +276,7 @@ def _failure(code: str, message: str, what: str) -> DeltaicError:
     if message.startswith(_SKEWED):
         return Unavailable("the clock of this server and that of AWS differ too much; try again later")
     if code in _REFUSED:
-        return TableUnreadable(f"the server may not use {what} ({code}): the provider must check its role and trust")
+        return TableRefused(f"the server may not use {what} ({code}): the provider must check its role and trust")
     return Unavailable(f"AWS failed when asked for {what} ({code}); try again")
 
 

@@ -14,7 +14,7 @@ from itertools import repeat
 from urllib.parse import quote
 
 from deltaic.errors import Unavailable
-from deltaic.storage.credentials import Credentials
+from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig, origin
 from deltaic.storage.locations import Location, encode_key
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from deltaic.errors import InvalidParameter, UnsupportedOperation
-from deltaic.storage.credentials import Credentials
+from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import Location, TableLocations
 from deltaic.storage.sessions import POLICY_TOO_LONG, SigningSessions
@@ -43,7 +43,7 @@ def vend(
     """
     location = requested_location(locations, requested)
     policy = session_policy(location, _partition(storage.region))
-    return TableCredentials(location, sessions.narrowed(recipient_id, storage, policy))
+    return TableCredentials(location, sessions.scoped_down(recipient_id, storage, policy))
 
 
 def requested_location(locations: TableLocations, requested: str = "") -> Location:

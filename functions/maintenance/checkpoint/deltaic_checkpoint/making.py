@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from deltaic.delta.intervals import DELETED_FILES, DELETED_FILES_UNSAID, said
 from deltaic.delta.logical_files import vector_id
 from deltaic.delta.paths import LAST_CHECKPOINT, LOG, version_prefix
+from deltaic.delta.property_intervals import DELETED_FILES, DELETED_FILES_UNSAID, parse_interval
 from deltaic.delta.segment import Segment, find_segment
 from deltaic.delta.snapshot import Snapshot
 from deltaic.delta.store import TableStore
 from deltaic.errors import UnsupportedOperation
+from deltaic.table_features import TABLE_FEATURES
 
 from deltaic_checkpoint.deltalake_archive import provide
 from deltaic_checkpoint.log_copy import LogCopy
@@ -26,17 +27,8 @@ from deltaic_checkpoint.log_state import Action, LogState
 BYTES: Final = 64 << 20
 """Of the log's files that are read: the last checkpoint and the commits after it."""
 
-FEATURES: Final = frozenset({
-    "allowColumnDefaults", "appendOnly", "changeDataFeed", "checkConstraints", "clustering", "columnMapping",
-    "deletionVectors", "domainMetadata", "generatedColumns", "icebergCompatV1", "icebergCompatV2", "identityColumns",
-    "inCommitTimestamp", "invariants", "materializePartitionColumns", "rowTracking", "timestampNtz", "typeWidening",
-    "typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck", "variantShredding", "variantShredding-preview",
-    "variantType", "variantType-preview",
-})  # fmt: skip
-"""Table features that ask nothing of a checkpoint but that it keeps every action as it is.
-
-Of `checkpointProtection` that cannot be said, and of no feature that is not known yet.
-"""
+FEATURES: Final = frozenset(one.name for one in TABLE_FEATURES if one.checkpointed)
+"""Table features that ask nothing of a checkpoint but that it keeps every action as it is."""
 
 _LONGEST_REASON: Final = 200
 
@@ -67,7 +59,7 @@ def make(store: TableStore, segment: Segment, now_ms: int) -> Checkpoint:
         copy = LogCopy.of(store, segment, Path(folder))
         before = LogState.read(copy, segment)
         _check_features(before.single.get("protocol", {}))
-        told = _told(copy, segment)
+        readings = _reading(copy, segment)
         path = f"{LOG}{version_prefix(segment.version)}.checkpoint.parquet"
         _write(copy.root)
         written = find_segment(copy)
@@ -77,7 +69,7 @@ def make(store: TableStore, segment: Segment, now_ms: int) -> Checkpoint:
         since = _tombstones_since(before.single.get("metaData", {}), now_ms)
         if lost := before.lost_in(LogState.read(copy, written), since):
             raise UnsupportedOperation(f"deltalake's checkpoint does not keep everything: {lost}")
-        if _told(copy, written) != told:
+        if _reading(copy, written) != readings:
             raise UnsupportedOperation("deltalake's checkpoint would be read in another way than the log")
         return Checkpoint(segment.version, path, copy.get(path), copy.get(LAST_CHECKPOINT))
 
@@ -104,11 +96,11 @@ def _write(root: Path) -> None:
 
 def _tombstones_since(metadata: Action, now_ms: int) -> int:
     """Return from when on tombstones have to be kept, in milliseconds since the epoch."""
-    retention = said(metadata.get("configuration", {}).get(DELETED_FILES), DELETED_FILES_UNSAID)
+    retention = parse_interval(metadata.get("configuration", {}).get(DELETED_FILES), DELETED_FILES_UNSAID)
     return now_ms - retention // timedelta(milliseconds=1)
 
 
-def _told(copy: LogCopy, segment: Segment) -> tuple[Any, ...]:
+def _reading(copy: LogCopy, segment: Segment) -> tuple[Any, ...]:
     """Return what recipients are told of a version: the layer's own reading of it."""
     snapshot = Snapshot(copy, segment)
     files = [

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, Literal, Protocol
 
-from deltaic.catalog.checkpointing import Checkpointing, Place
+from deltaic.catalog.checkpointing import CheckpointedTable, Checkpointing
 from deltaic.catalog.leases import Leases
 from deltaic.delta.paths import LAST_CHECKPOINT
 from deltaic.delta.segment import Segment, find_segment, read_hint
@@ -44,12 +44,12 @@ class Writer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class Dependencies:
     """What a round works with."""
 
     checkpointing: Checkpointing
     leases: Leases
-    log: Callable[[Place], tuple[TableStore, Writer]]
+    log: Callable[[CheckpointedTable], tuple[TableStore, Writer]]
     """Return the log of a place to read and to write; raises DeltaicError."""
 
     remaining: Callable[[], float]
@@ -92,60 +92,62 @@ class Round:
         return {**{name: self.count(name) for name in names}, "left": self.left}
 
 
-def go_round(means: Means, holder: str, report: Callable[[Outcome], None]) -> Round:
+def go_round(dependencies: Dependencies, holder: str, report: Callable[[Outcome], None]) -> Round:
     """Look at every table that takes part, while there is time; `report` is called with what came of each.
 
     One table's trouble is its own: whatever is raised for it becomes its outcome. Raises what the catalog raises when
     it cannot say which tables take part.
     """
-    done, places = Round(), means.checkpointing.places()
+    done, places = Round(), dependencies.checkpointing.places()
     for number, place in enumerate(places):
-        if means.remaining() < LEAST_SECONDS:
+        if dependencies.remaining() < LEAST_SECONDS:
             done.left = len(places) - number
             break
-        outcome = _outcome(means, place, f"{holder} (attempt {uuid.uuid4().hex[:8]})")
+        outcome = _outcome(dependencies, place, f"{holder} (attempt {uuid.uuid4().hex[:8]})")
         report(outcome)
         done.outcomes.append(outcome)
     return done
 
 
-def _outcome(means: Means, place: Place, holder: str) -> Outcome:
+def _outcome(dependencies: Dependencies, place: CheckpointedTable, holder: str) -> Outcome:
     try:
         # Before it is tried: a table at which an invocation dies must not be the first one of every round.
-        means.checkpointing.looked_at(place)
-        return _tend(means, place, holder)
+        dependencies.checkpointing.looked_at(place)
+        return _tend(dependencies, place, holder)
     except Exception as error:  # noqa: BLE001 -- the other tables are not to blame
         why = error.message if isinstance(error, DeltaicError) else "an unexpected failure"
         return Outcome(place.location, "failed", why=why, error=error)
 
 
-def _tend(means: Means, place: Place, holder: str) -> Outcome:
-    store, writer = means.log(place)
+def _tend(dependencies: Dependencies, place: CheckpointedTable, holder: str) -> Outcome:
+    store, writer = dependencies.log(place)
     segment = find_segment(store)
     if len(segment.commits) < COMMITS:
         return Outcome(place.location, "not due", segment.version, len(segment.commits))
     try:
-        means.leases.acquire(place.location, holder, LEASE)
+        dependencies.leases.acquire(place.location, holder, LEASE)
         try:
-            return _checkpoint(means, place, holder, store, writer)
+            return _checkpoint(dependencies, place, holder, store, writer)
         finally:
             with contextlib.suppress(DeltaicError):  # it expires by itself; what came of the table matters more
-                means.leases.release(place.location, holder)
+                dependencies.leases.release(place.location, holder)
     except Conflict as other:
         return Outcome(place.location, "held", segment.version, len(segment.commits), other.message)
 
 
-def _checkpoint(means: Means, place: Place, holder: str, store: TableStore, writer: Writer) -> Outcome:
+def _checkpoint(
+    dependencies: Dependencies, place: CheckpointedTable, holder: str, store: TableStore, writer: Writer
+) -> Outcome:
     """Make and send the checkpoint of the latest version, with the lease held."""
     segment = find_segment(store)
     if len(segment.commits) < COMMITS:
         return Outcome(place.location, "not due", segment.version, len(segment.commits))
     try:
-        made = make(store, segment, int(means.clock() * 1000))
+        made = make(store, segment, int(dependencies.clock() * 1000))
     except (UnsupportedOperation, InvalidParameter) as refusal:
         why = f"{refusal.message}: {REMEDY}"
         return Outcome(place.location, "refused", segment.version, len(segment.commits), why)
-    means.leases.renew(place.location, holder, LEASE)
+    dependencies.leases.renew(place.location, holder, LEASE)
     if not _still(segment, find_segment(store, segment.version)):
         raise Conflict("the log was changed by a writer without the lease: the next round looks again")
     if not writer.create(made.path, made.content):

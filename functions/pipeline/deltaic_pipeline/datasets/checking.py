@@ -1,15 +1,20 @@
 """Decides whether a dataset file can be run, as far as that is known without Spark, and names every mistake."""
 
-import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
+from deltaic.nearest import did_you_mean
 from pydantic import BaseModel, ValidationError
 
 from deltaic_pipeline.datasets import model
-from deltaic_pipeline.datasets.document import Document, Mistake, Path, Unreadable
+from deltaic_pipeline.datasets.ddl import columns_of
+from deltaic_pipeline.datasets.document import Document, Mistake, Path, Unreadable, beside
 from deltaic_pipeline.datasets.model import Dataset, FileSource, JdbcSource
+from deltaic_pipeline.datasets.named_columns import misnamed, missing_in
+from deltaic_pipeline.datasets.options import refused_options, unknown_options, unknown_properties
+from deltaic_pipeline.datasets.sql_text import sql_mistakes
 from deltaic_pipeline.failures import PipelineError
 
 FIELDS = sorted(
@@ -20,6 +25,9 @@ FIELDS = sorted(
         for name, field in part.model_fields.items()
     }
 )
+
+MOST_TOLD = 100
+"""Mistakes of one kind in one file; whoever has put them right is told the others."""
 
 SAID: dict[str, str] = {
     "missing": "is required",
@@ -34,6 +42,7 @@ SAID: dict[str, str] = {
     "union_tag_invalid": "{discriminator} is {tag!r}: write one of {expected_tags}",
     "literal_error": "write {expected}",
     "too_short": "is empty: name at least one",
+    "too_long": "has {actual_length}: {max_length} are the most",
     "string_too_short": "is empty",
     "string_pattern_mismatch": "is a name of letters, digits and underscores, which does not begin with a digit",
 }
@@ -69,14 +78,14 @@ def check(text: str) -> Checked:
     try:
         document = Document.read(text)
     except Unreadable as unreadable:
-        return Checked(None, unreadable.mistakes)
+        return Checked(None, unreadable.mistakes[:MOST_TOLD])
     try:
         dataset = Dataset.model_validate(document.value)
     except ValidationError as refused:
-        found = {_mistake(document, error) for error in refused.errors()} | set(_sql(document))
+        found = {_mistake(document, error) for error in refused.errors()[:MOST_TOLD]} | set(sql_mistakes(document))
         return Checked(None, sorted(found, key=lambda mistake: (mistake.line, mistake.field)), document)
-    findings = list(_sql(document))
-    for path, message in _contradictions(dataset):
+    findings = list(sql_mistakes(document))
+    for path, message in islice(_contradictions(dataset), MOST_TOLD):
         place = document.place(path)
         findings.append(Mistake(place.line, place.field, message))
     findings.sort(key=lambda mistake: (mistake.line, mistake.field))
@@ -85,18 +94,23 @@ def check(text: str) -> Checked:
 
 
 def dataset_of(text: str, file: str) -> tuple[Dataset, Document]:
-    """Return the dataset of a file; raises WrongFile with every mistake."""
+    """Return the dataset of a file, whose relative paths lead from its folder; raises WrongFile with every mistake."""
     checked = check(text)
     if checked.dataset is None or checked.document is None:
         raise WrongFile(file, checked.mistakes)
-    return checked.dataset, checked.document
+    sources = {
+        name: source.model_copy(update={"paths": [beside(file, path) for path in source.paths]})
+        if isinstance(source, FileSource)
+        else source
+        for name, source in checked.dataset.sources.items()
+    }
+    return checked.dataset.model_copy(update={"sources": sources}), checked.document
 
 
 def _mistake(document: Document, error: Any) -> Mistake:
     kind, context, path = error["type"], error.get("ctx", {}), [part for part in error["loc"] if part != "[key]"]
     if kind == "extra_forbidden":
-        near = difflib.get_close_matches(str(path[-1]), FIELDS, 1)
-        message = "is not a field here" + (f": did you mean {near[0]}?" if near else "")
+        message = "is not a field here" + did_you_mean(str(path[-1]), FIELDS)
     elif kind == "value_error":
         message = str(context["error"])
     elif kind in SAID:
@@ -104,6 +118,8 @@ def _mistake(document: Document, error: Any) -> Mistake:
     else:
         message = error["msg"][0].lower() + error["msg"][1:]
     place = document.place(path)
+    if kind == "wrong_ddl":
+        return Mistake(document.line_of_sql(path, context["line"]), place.field, message)
     return Mistake(place.line, place.field, message)
 
 
@@ -116,6 +132,10 @@ def _contradictions(dataset: Dataset) -> Iterator[tuple[Path, str]]:
     for name, source in dataset.sources.items():
         if isinstance(source, JdbcSource):
             yield from _jdbc(name, source)
+        for option, message in unknown_options(source.format, source.options):
+            yield ("sources", name, "options", option), message
+        if isinstance(source, FileSource):
+            yield from _malformed(name, source)
         if isinstance(source, FileSource) and source.ddl is None and dataset.stream and dataset.stream.source == name:
             yield (
                 ("sources", name, "schema"),
@@ -128,6 +148,32 @@ def _contradictions(dataset: Dataset) -> Iterator[tuple[Path, str]]:
         if step.view.lower() in views:
             yield ("steps", number, "view"), f"'{step.view}' is the name of a source or an earlier step"
         views.add(step.view.lower())
+    yield from _writing(dataset)
+    yield from _streaming(dataset)
+    yield from _expectations(dataset, views)
+    yield from _columns(dataset)
+
+
+def _malformed(name: str, source: FileSource) -> Iterator[tuple[Path, str]]:
+    here: Path = ("sources", name, "malformed")
+    if source.format in {"csv", "json"}:
+        for option, message in refused_options(source.options):
+            yield ("sources", name, "options", option), f"{message}: say where such rows go by the field `malformed`"
+    if source.malformed == "fail":
+        return
+    if source.format not in {"csv", "json"}:
+        yield here, "is for CSV and JSON: of other formats a file that cannot be read ends the run"
+    elif source.ddl is None:
+        yield here, "says where rows go that do not fit the schema: declare one"
+    elif source.format == "json" and _whole(source.options):
+        yield here, "is for rows, and with multiLine a JSON file is read as a whole: it ends the run"
+
+
+def _whole(options: Mapping[str, str]) -> bool:
+    return any(name.lower() == "multiline" and value.lower() == "true" for name, value in options.items())
+
+
+def _writing(dataset: Dataset) -> Iterator[tuple[Path, str]]:
     target, write = dataset.target, dataset.write
     if target.partition_by and target.cluster_by:
         yield ("target", "cluster_by"), "a table is partitioned or clustered, not both"
@@ -139,8 +185,26 @@ def _contradictions(dataset: Dataset) -> Iterator[tuple[Path, str]]:
             yield ("write",), "keys, valid_from, valid_to and current are columns of their own"
     if dataset.quarantine_location == target.location or dataset.quarantine_location.startswith(f"{target.location}/"):
         yield ("quarantine",), "is a table of its own, outside the target's location"
-    yield from _streaming(dataset)
-    yield from _expectations(dataset, views)
+    for name, message in unknown_properties(target.properties):
+        yield ("target", "properties", name), message
+
+
+def _columns(dataset: Dataset) -> Iterator[tuple[Path, str]]:
+    """Find columns that a declared schema lacks; what steps give is known to Spark only."""
+    declared: dict[str, dict[str, str]] = {}
+    for name, source in dataset.sources.items():
+        if isinstance(source, FileSource) and source.ddl:
+            declared[name.lower()] = {column.name: column.type for column in columns_of(source.ddl)}
+    if not dataset.steps and dataset.last_view.lower() in declared:
+        evolving = dataset.target.evolve_schema
+        yield from misnamed(dataset, declared[dataset.last_view.lower()], None if evolving else ())
+    for number, one in enumerate(dataset.expectations):
+        if isinstance(one, model.Reference) and one.to.lower() in declared:
+            field = "to_columns" if one.to_columns else "columns"
+            for position, column in enumerate(one.to_columns or one.columns):
+                message = missing_in(column, declared[one.to.lower()], one.to)
+                if message:
+                    yield ("expectations", number, field, position), message
 
 
 def _jdbc(name: str, source: JdbcSource) -> Iterator[tuple[Path, str]]:
@@ -179,6 +243,8 @@ def _expectations(dataset: Dataset, views: set[str]) -> Iterator[tuple[Path, str
             case model.Range() | model.RowCount():
                 if one.min is None and one.max is None:
                     yield here, "give min, max or both"
+                elif _above(one.min, one.max):
+                    yield (*here, "min"), f"{one.min} is above max, {one.max}: no row can satisfy it"
             case model.Reference():
                 if one.to.lower() not in views:
                     yield (*here, "to"), f"'{one.to}' is neither a source nor a step"
@@ -186,51 +252,11 @@ def _expectations(dataset: Dataset, views: set[str]) -> Iterator[tuple[Path, str
                     yield (*here, "to_columns"), f"are {len(one.to_columns)}, and columns are {len(one.columns)}"
 
 
-def _sql(document: Document) -> Iterator[Mistake]:
-    """Find what is no query, and names that are no view; sqlglot's doubts are told, for Spark knows more SQL."""
-    content = document.value if isinstance(document.value, dict) else {}
-    sources, steps = content.get("sources"), content.get("steps")
-    known = {str(name).lower() for name in sources} if isinstance(sources, dict) else set()
-    for number, step in enumerate(steps if isinstance(steps, list) else []):
-        if isinstance(step, dict):
-            if isinstance(step.get("sql"), str):
-                yield from _query(document, ("steps", number, "sql"), step["sql"], known)
-            known.add(str(step.get("view")).lower())
-
-
-def _query(document: Document, path: Path, sql: str, known: set[str]) -> Iterator[Mistake]:
-    import sqlglot
-    from sqlglot import expressions
-    from sqlglot.errors import ParseError, TokenError
-
-    place = document.place(path)
+def _above(least: model.Bound | None, most: model.Bound | None) -> bool:
+    """Tell whether both are numbers, or both days or moments, and the first is the larger; texts are the column's."""
+    if isinstance(least, str) or isinstance(most, str) or least is None or most is None:
+        return False
     try:
-        parsed = [one for one in sqlglot.parse(sql, dialect="spark") if one is not None]
-    except ParseError as doubt:
-        said = doubt.errors[0] if doubt.errors else {}
-        near = f" near '{said['highlight']}'" if said.get("highlight") else ""
-        line = document.line_of_sql(path, int(said.get("line") or 1))
-        yield Mistake(line, place.field, f"does not read as SQL{near}; --dry-run asks Spark", doubtful=True)
-    except TokenError:
-        yield Mistake(place.line, place.field, "a quote or comment has no end; --dry-run asks Spark", doubtful=True)
-    else:
-        if len(parsed) == 1 and isinstance(parsed[0], expressions.Condition | expressions.Alias):  # SELEC id, TABLE t
-            yield Mistake(place.line, place.field, "does not read as SQL; --dry-run asks Spark", doubtful=True)
-        elif len(parsed) == 1 and isinstance(parsed[0], expressions.Query):
-            for line, message in _unknown_views(parsed[0], known):
-                yield Mistake(document.line_of_sql(path, line), place.field, message)
-        else:
-            yield Mistake(place.line, place.field, "is one query (SELECT ...), and nothing that writes")
-
-
-def _unknown_views(query: Any, known: set[str]) -> Iterator[tuple[int, str]]:
-    """Find tables without a schema that nobody gave; yields the line within the SQL and what is wrong."""
-    from sqlglot import expressions
-
-    own = {found.alias.lower() for found in query.find_all(expressions.CTE)}
-    for table in query.find_all(expressions.Table):
-        plain = isinstance(table.this, expressions.Identifier) and not table.args.get("db")
-        if plain and table.name.lower() not in known | own:
-            near = difflib.get_close_matches(table.name.lower(), known | own, 1)
-            message = f"'{table.name}' is neither a source nor an earlier step"
-            yield int(table.this.meta.get("line", 1)), message + (f": did you mean {near[0]}?" if near else "")
+        return bool(least > most)  # type: ignore[operator]
+    except TypeError:
+        return False

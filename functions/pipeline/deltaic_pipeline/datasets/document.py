@@ -1,13 +1,33 @@
 """The text of a dataset file: its values, and the line of each, for a mistake is told with the line that holds it."""
 
+import pathlib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import yaml
+from deltaic.errors import NotFound
+
+from deltaic_pipeline.failures import PipelineError
 
 Path = Sequence[str | int]
 """The way to a value: field names and positions in lists."""
+
+LARGEST_BYTES = 128_000
+MOST_VALUES = 20_000
+"""What stands behind an alias counts wherever the alias stands: nine lists of nine aliases are a billion values."""
+
+DEEPEST = 50
+
+_WHOLE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
+"""What a path begins with that leads from the root, or from that of a store."""
+
+_GLOB = re.compile(r"[\[\]{}*?\\]")
+"""What a folder's name may have and a glob takes for more."""
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The loader of libyaml, which is four times as fast, where PyYAML was built with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +77,10 @@ class Document:
     @classmethod
     def read(cls, text: str) -> "Document":
         """Read a text; raises Unreadable with every place that keeps it from being read."""
-        loader = yaml.SafeLoader(text)
+        loader = None
         try:
+            _refuse_too_much(text)
+            loader = _Loader(text)
             root = loader.get_single_node()
             if root is None:
                 raise Unreadable([Mistake(1, "", "the file is empty: `deltaic pipeline schema` prints its fields")])
@@ -72,11 +94,13 @@ class Document:
             mark = error.problem_mark or error.context_mark
             said = "; ".join(part for part in (error.context, error.problem) if part)
             hint = " (indent with spaces)" if "\\t" in said else ""
-            raise Unreadable([Mistake(mark.line + 1 if mark else 1, "", f"not YAML: {said}{hint}")]) from None
+            line = min(mark.line, text.count("\n")) + 1 if mark else 1  # libyaml's end is a line after the last one
+            raise Unreadable([Mistake(line, "", f"not YAML: {said}{hint}")]) from None
         except (ValueError, RecursionError) as error:  # such as a date that is none
             raise Unreadable([Mistake(1, "", f"not YAML: {error}")]) from None
         finally:
-            loader.dispose()
+            if loader is not None:
+                loader.dispose()
 
     def place(self, path: Path) -> Place:
         """Return where a value stands; where it is missing, where that which lacks it begins.
@@ -98,6 +122,73 @@ class Document:
         found = self.place(path)
         block = isinstance(found.node, yaml.ScalarNode) and found.node.style in {"|", ">"}
         return found.node.start_mark.line + line + (1 if block else 0)
+
+
+def text_of(file: str) -> str:
+    """Return the text of a dataset file, a path or `s3://bucket/key`; raises `NotFound`, `PipelineError`."""
+    try:
+        content = _object(file) if file.startswith("s3://") else _file(file)
+        if len(content) <= LARGEST_BYTES:
+            return content.decode()
+    except FileNotFoundError:
+        raise NotFound(f"there is no file {file}.") from None
+    except (OSError, UnicodeDecodeError) as failure:
+        raise PipelineError(f"{file} cannot be read: {failure}.") from None
+    raise PipelineError(f"{file} is larger than {LARGEST_BYTES:,} bytes, which no dataset file is.")
+
+
+def beside(file: str, path: str) -> str:
+    """Return a path as it is meant in a file: a relative one leads from the file's folder, wherever a job runs."""
+    if _WHOLE.match(path):
+        return path
+    folder = file.rpartition("/")[0] if "://" in file else str(pathlib.Path(file).absolute().parent)
+    plain = _GLOB.sub(r"\\\g<0>", folder)
+    return f"{plain}/{path}"
+
+
+def _file(file: str) -> bytes:
+    with pathlib.Path(file).open("rb") as opened:
+        return opened.read(LARGEST_BYTES + 1)
+
+
+def _object(url: str) -> bytes:
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    bucket, _, key = url.removeprefix("s3://").partition("/")
+    try:
+        content: bytes = boto3.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read(LARGEST_BYTES + 1)
+    except ClientError as refusal:
+        raise PipelineError(f"{url} cannot be read: {refusal.response['Error']['Code']}.") from None
+    except (BotoCoreError, ValueError) as failure:
+        raise PipelineError(f"{url} cannot be read: {failure}.") from None
+    return content
+
+
+def _refuse_too_much(text: str) -> None:
+    """Refuse what would become more values than a dataset can need, before any of them is made."""
+    count, sizes, parents = 0, dict[str | None, int](), list[tuple[str | None, int]]()
+    for event in cast("Iterator[Any]", yaml.parse(text, Loader=_Loader)):
+        line = event.start_mark.line + 1
+        match event:
+            case yaml.AliasEvent():
+                if any(event.anchor == anchor for anchor, _ in parents):
+                    raise Unreadable([Mistake(line, "", f"the alias *{event.anchor} stands within what it names")])
+                count += sizes.get(event.anchor, 1)
+            case yaml.ScalarEvent():
+                count += 1
+                sizes[event.anchor] = 1
+            case yaml.CollectionStartEvent():
+                parents.append((event.anchor, count))
+                count += 1
+            case yaml.CollectionEndEvent():
+                anchor, before = parents.pop()
+                if anchor:
+                    sizes[anchor] = count - before
+        if count > MOST_VALUES:
+            raise Unreadable([Mistake(line, "", f"more than {MOST_VALUES:,} values, aliases followed")])
+        if len(parents) > DEEPEST:
+            raise Unreadable([Mistake(line, "", f"lists and mappings within each other, more than {DEEPEST} deep")])
 
 
 def _child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, int] | None:

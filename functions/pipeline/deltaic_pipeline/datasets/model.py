@@ -1,4 +1,4 @@
-"""What a dataset file may say: sources, SQL steps, a target, how it is written, what is expected of the rows, when."""
+"""The model of a dataset file: sources, SQL steps, a target, how it is written, what is expected of the rows, when."""
 
 import re
 from datetime import date, datetime, timedelta
@@ -9,7 +9,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from deltaic.errors import DeltaicError
 from deltaic.protocol.names import check_schema_name, check_share_name, check_table_name, split_table_name
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
+from deltaic_pipeline.datasets.ddl import WrongDdl, columns_of
 from deltaic_pipeline.datasets.schedule import check_schedule
 
 _DURATION = re.compile(r"([1-9]\d*) (second|minute|hour|day)s?")
@@ -58,6 +60,14 @@ def _location(text: str) -> str:
     return text.rstrip("/")
 
 
+def _ddl(text: str) -> str:
+    try:
+        columns_of(text)
+    except WrongDdl as wrong:
+        raise PydanticCustomError("wrong_ddl", "{told}", {"told": wrong.message, "line": wrong.line}) from None
+    return text
+
+
 def _jdbc_url(url: str) -> str:
     if not url.startswith("jdbc:"):
         raise ValueError("a JDBC address begins with jdbc:, such as jdbc:postgresql://host/database")
@@ -84,6 +94,10 @@ def _without_password(options: dict[str, str]) -> dict[str, str]:
     return options
 
 
+Action = Literal["fail", "drop", "quarantine"]
+MOST = 500
+"""Of sources, of steps and of expectations, which bounds what it takes to check a file."""
+
 Word = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)]
 """A name that SQL takes without quotes."""
 
@@ -92,7 +106,11 @@ Columns = Annotated[list[Column], Field(min_length=1)]
 Duration = Annotated[str, AfterValidator(_duration)]
 Options = dict[str, Annotated[str, BeforeValidator(_scalar)]]
 Location = Annotated[str, AfterValidator(_location)]
-Ddl = Annotated[str, Field(min_length=1, description="Columns in Spark's DDL: id BIGINT NOT NULL, day DATE.")]
+Ddl = Annotated[
+    str,
+    Field(min_length=1, description="Columns in Spark's DDL: id BIGINT NOT NULL, day DATE."),
+    AfterValidator(_ddl),
+]
 
 
 class Part(BaseModel):
@@ -106,10 +124,14 @@ class FileSource(Part):
 
     format: Literal["csv", "json", "parquet", "avro"]
     paths: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
-    """Files, folders or globs."""
+    """Files, folders or globs; relative ones lead from the folder of the dataset file."""
 
     ddl: Ddl | None = Field(default=None, alias="schema")
     """What the files hold; NOT NULL is enforced. Without it columns and types are found out by reading the files."""
+
+    malformed: Action = "fail"
+    """Rows of CSV and JSON that do not fit the schema. fail: nothing is written. drop: they are left out. quarantine:
+    they go to the side table as text, with the reason."""
 
     options: Options = {}
     """Options of Spark's reader, such as `sep`."""
@@ -152,7 +174,7 @@ class JdbcSource(Part):
     """A table or query of a database."""
 
     format: Literal["jdbc"]
-    url: Annotated[str, AfterValidator(_jdbc_url)]
+    url: Annotated[str, Field(max_length=2000), AfterValidator(_jdbc_url)]
     table: str | None = None
     query: str | None = None
     user: str | None = None
@@ -183,6 +205,9 @@ class Target(Part):
     location: Location
     share: Annotated[str, AfterValidator(_share)] | None = None
     """SHARE.SCHEMA.TABLE; without it nothing is shared."""
+
+    create_share: bool = False
+    """Make the share if there is none; else a share that is not there is taken for a typo."""
 
     storage: str = ""
     """The catalog's storage that the location lies in; AWS S3 if none is named."""
@@ -260,7 +285,6 @@ class Stream(Part):
     """`available_now`: what is there, then the end; or an interval such as `5 minutes`, until the job is stopped."""
 
 
-Action = Literal["fail", "drop", "quarantine"]
 Bound: TypeAlias = int | float | date | datetime | str
 
 
@@ -367,16 +391,16 @@ class Dataset(Part):
     """A dataset: where its rows come from, what they become, and what must be true of them."""
 
     name: Word
-    sources: Annotated[dict[Word, Source], Field(min_length=1)]
+    sources: Annotated[dict[Word, Source], Field(min_length=1, max_length=MOST)]
     """By name; steps see each as a view."""
 
-    steps: list[Step] = []
+    steps: Annotated[list[Step], Field(max_length=MOST)] = []
     """Queries in order; the last one's answer is written. Without steps the only source is."""
 
     target: Target
     write: Write
     stream: Stream | None = None
-    expectations: list[AnyExpectation] = []
+    expectations: Annotated[list[AnyExpectation], Field(max_length=MOST)] = []
     quarantine: Location | None = None
     """The side table of quarantined rows; the target's location with `_quarantine` if none is named."""
 
@@ -390,7 +414,8 @@ class Dataset(Part):
     @property
     def quarantines(self) -> bool:
         """Whether rows may go to the side table."""
-        return any(one.action == "quarantine" for one in self.expectations)
+        actions = {getattr(source, "malformed", "fail") for source in self.sources.values()}
+        return "quarantine" in actions | {one.action for one in self.expectations}
 
     @property
     def last_view(self) -> str:

@@ -4,12 +4,14 @@ They are checked here, when the file is, because the service refuses a wrong one
 """
 
 import re
+from calendar import monthrange
 from collections.abc import Mapping
 from datetime import datetime
 
 _EXPRESSION = re.compile(r"(cron|rate|at)\((.*)\)", re.DOTALL)
 _RATE = re.compile(r"([1-9]\d*) (minute|hour|day)(s?)")
 _LARGEST_YEAR = 2199
+_FEBRUARY, _ITS_DAYS = 2, 28
 
 _MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
 _DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
@@ -48,8 +50,24 @@ class _Field:
         if dash and self._number(last) < low:
             raise ValueError(f"the {self.name} field has the range '{span}', which ends before it begins")
 
+    def numbers(self, text: str) -> set[int] | None:
+        """Return what a text that was checked stands for; None for every number, and for what depends on the month."""
+        values: set[int] = set()
+        for part in text.split(","):
+            span, _, stride = part.partition("/")
+            first, dash, last = span.partition("-")
+            if not re.fullmatch(r"\w+", first) or self._value(first) < 0:
+                return None
+            low = self._value(first)
+            high = self._value(last) if dash else self.high if stride else low
+            values.update(range(low, high + 1, int(stride or 1)))
+        return values
+
+    def _value(self, text: str) -> int:
+        return self.words.get(text.upper(), int(text) if text.isdigit() else -1)
+
     def _number(self, text: str) -> int:
-        value = self.words.get(text.upper(), int(text) if text.isdigit() else -1)
+        value = self._value(text)
         if not self.low <= value <= self.high:
             raise ValueError(f"the {self.name} field has '{text}': write {self.low} to {self.high}")
         return value
@@ -106,3 +124,15 @@ def _check_cron(body: str) -> None:
         field.check(text)
     if (fields[2] == "?") == (fields[4] == "?"):
         raise ValueError("exactly one of day of month and day of week is '?'")
+    if not _falls_on_a_day(*(field.numbers(text) for field, text in zip(_FIELDS, fields, strict=True))):
+        raise ValueError(f"never fires: no month {fields[3]} has a day {fields[2]}")
+
+
+def _falls_on_a_day(*numbers: set[int] | None) -> bool:
+    """Tell whether there is a day of such a number in such a month of such a year; None: of any number."""
+    _, _, days, months, _, years = numbers
+    if days is None:
+        return True
+    leap = any(monthrange(year, _FEBRUARY)[1] > _ITS_DAYS for year in years or (2000,))
+    longest = {month: monthrange(2000, month)[1] for month in months or (1,)}
+    return min(days) <= max(_ITS_DAYS + leap if month == _FEBRUARY else long for month, long in longest.items())

@@ -3,9 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from deltaic_pipeline.merging import refuse_undecided
-from deltaic_pipeline.quoting import literal, quoted
-from deltaic_pipeline.sources import spark_path
+from deltaic_pipeline.spark.errors import raised
+from deltaic_pipeline.spark.quoting import literal, quoted
+from deltaic_pipeline.table.merging import refuse_undecided
+from deltaic_pipeline.table.sources import spark_path
+from deltaic_pipeline.table.writing import Transaction, marked
 from deltaic_pipeline.view_refresh.changes import (
     DELETE,
     INSERT,
@@ -15,7 +17,6 @@ from deltaic_pipeline.view_refresh.changes import (
     compared_in_merge,
 )
 from deltaic_pipeline.view_refresh.definition import POLICY
-from deltaic_pipeline.writing import Transaction, marked
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -90,12 +91,10 @@ def merge(  # noqa: PLR0913, PLR0917 -- which rows go where, found by what, and 
     if key:
         fixed = {POLICY, *(name.lower() for name in key)}
         updated = {quoted(name): values[quoted(name)] for name in columns if name.lower() not in fixed}
-        twice = literal("a new row of the view has the key of another: reduce them to one in the SQL")
+        twice = raised("a new row of the view has the key of another: reduce them to one in the SQL")
         # A condition is asked of rows that an earlier clause has taken, and of rows that match none.
         found = f"{operation} = '{INSERT}' AND old.{POLICY} IS NOT NULL AND new.{POLICY} IS NOT NULL"
-        condition = (
-            f"CASE WHEN {operation} = '{UPDATE}' THEN true WHEN {found} THEN raise_error({twice}) ELSE false END"
-        )
+        condition = f"CASE WHEN {operation} = '{UPDATE}' THEN true WHEN {found} THEN {twice} ELSE false END"
         merging = merging.whenMatchedUpdate(condition=condition, set=updated) if updated else merging
     merging = merging.whenNotMatchedInsert(f"{operation} <> '{DELETE}'", values=values)
     with marked(spark, writer, spread=True):

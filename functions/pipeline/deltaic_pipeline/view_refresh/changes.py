@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.quoting import quoted
+from deltaic_pipeline.spark.casting import comparable
+from deltaic_pipeline.spark.quoting import quoted
+from deltaic_pipeline.table.merging import undecided
 from deltaic_pipeline.view_refresh.definition import POLICY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import StructType
 
 OPERATION = "_deltaic_operation"
 INSERT, UPDATE, DELETE, KEEP = "insert", "update", "delete", "keep"
@@ -26,32 +27,6 @@ class Counts:
     inserted: int
     updated: int
     deleted: int
-
-
-def comparable(expression: str, kind: "DataType", depth: int = 0) -> str:
-    """Return an expression that SQL can group and compare by: maps as their sorted entries, variants as text."""
-    from pyspark.sql import types
-
-    if not _unlike(kind):
-        return expression
-    name = f"x{depth}"
-    match kind:
-        case types.MapType():
-            entry = (
-                f"named_struct('key', {comparable(f'{name}.key', kind.keyType, depth + 1)}, "
-                f"'value', {comparable(f'{name}.value', kind.valueType, depth + 1)})"
-            )
-            return f"array_sort(transform(map_entries({expression}), {name} -> {entry}))"
-        case types.ArrayType():
-            return f"transform({expression}, {name} -> {comparable(name, kind.elementType, depth + 1)})"
-        case types.StructType():
-            fields = ", ".join(
-                f"'{number}', {comparable(f'{expression}.{quoted(field.name)}', field.dataType, depth)}"
-                for number, field in enumerate(kind.fields)
-            )
-            return f"if({expression} IS NULL, NULL, named_struct({fields}))"
-        case _:
-            return f"concat(schema_of_variant({expression}), ' ', to_json({expression}))"
 
 
 def net(gained: "DataFrame", lost: "DataFrame") -> "DataFrame":
@@ -104,7 +79,8 @@ def counted_by_key(staged: "DataFrame", key: Sequence[str]) -> dict[str, Counts]
     )
     for row in found:
         if row[4] is not None:
-            raise no_key(key, tuple(row[4]))
+            remedy = ", or give --key the columns that tell them apart"
+            raise undecided("of the view", key, tuple(row[4]), remedy)
     return {row[0]: Counts(row[1], row[2], row[3]) for row in found}
 
 
@@ -144,17 +120,6 @@ def as_rows(changed: "DataFrame", there: "DataFrame | None") -> "DataFrame":
     return _copied(inserted.unionAll(kept)).unionAll(deleted.select(POLICY, ROW, OPERATION))
 
 
-def no_key(key: Sequence[str], values: Sequence[Any]) -> PipelineError:
-    """Return what is said of a key that names no row, or several."""
-    named = ", ".join(f"{name} = {value!r}" for name, value in zip(key, values, strict=True))
-    if None in values:
-        return PipelineError(f"a row of the view has no key ({named}): leave such rows out in the SQL.")
-    return PipelineError(
-        f"several rows of the view have the same key ({named}): reduce them to one in the SQL, "
-        "or give --key the columns that tell them apart."
-    )
-
-
 def _copied(rows: "DataFrame") -> "DataFrame":
     copies = f"explode(sequence(1L, {COUNT})) AS _deltaic_copy"
     return rows.selectExpr(POLICY, ROW, OPERATION, copies).drop("_deltaic_copy")
@@ -176,21 +141,6 @@ def compared_in_merge(schema: "StructType", known: frozenset[str]) -> str:
         for field in schema.fields[1:]
         if field.name.lower() in known
     )
-
-
-def _unlike(kind: "DataType") -> bool:
-    """Tell whether SQL cannot compare values of a type."""
-    from pyspark.sql import types
-
-    match kind:
-        case types.MapType() | types.VariantType():
-            return True
-        case types.ArrayType():
-            return _unlike(kind.elementType)
-        case types.StructType():
-            return any(_unlike(field.dataType) for field in kind.fields)
-        case _:
-            return False
 
 
 def _expression(text: str) -> Any:

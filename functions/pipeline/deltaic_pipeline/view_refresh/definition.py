@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from deltaic.partition_filters.policies import POLICY_COLUMN
+from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 
-POLICY = POLICY_COLUMN
+POLICY = AUDIENCE_COLUMN
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Wanted:
     """One combination of the properties that the SQL uses, which the view shall hold the rows of."""
 
     policy: str
-    """Names the combination (deltaic.partition_filters.policies)."""
+    """Names the combination (deltaic.partition_filters.audiences)."""
 
     values: Mapping[str, str | tuple[str, ...]]
     """Each property that the SQL uses; a list where one value is wanted shows no rows, one value is a list of one."""

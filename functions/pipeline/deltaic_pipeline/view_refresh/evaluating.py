@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from deltaic.errors import InvalidParameter
 
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.quoting import literal, quoted
+from deltaic_pipeline.spark.quoting import literal, quoted
+from deltaic_pipeline.spark.sql_rules import no_files, of_views
 from deltaic_pipeline.view_refresh.definition import POLICY, Wanted
-from deltaic_pipeline.view_refresh.sql import SOURCE, Asked, Read, ViewSql
+from deltaic_pipeline.view_refresh.sql import RECIPIENT, SOURCE, SPECIAL_MOMENT, Asked, Read, ViewSql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,12 +22,6 @@ LONGEST_LIST = 100
 
 ALONE = frozenset({"Project", "Filter"})
 """What Spark makes of SQL whose rows stand alone."""
-
-SETTINGS = {
-    # Neither a file's path for a table, nor ${...} for a setting or a variable of the machine.
-    "spark.sql.runSQLOnFiles": "false",
-    "spark.sql.variable.substitute": "false",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +46,11 @@ class Evaluation:
                 return self._one(None).where("false")
             if self.sql.one_pass and not self._has_long_list(whole):
                 try:
-                    return self._at_once(whole)
+                    return of_views(self._at_once(whole))
                 except AnalysisException:
                     # Spark cannot move some part of the SQL out of a LATERAL; or the SQL is wrong, which comes out now.
                     pass
-            rows = self._one(whole[0])
+            rows = of_views(self._one(whole[0]))
             for policy in whole[1:]:
                 rows = rows.unionAll(self._one(policy))
             return rows
@@ -64,6 +59,11 @@ class Evaluation:
         """Return no rows, of the columns that the SQL gives; refuses those that a view cannot have."""
         with self._tables(source):
             rows = self._one(None).where("false")
+        if _asked_of_session(rows)[1]:
+            raise InvalidParameter(
+                "the view's SQL asks who runs the refresh, or where (current_user, current_database()): "
+                f"ask for a property with {RECIPIENT}('...')."
+            )
         names = [name.lower() for name in rows.columns]
         if POLICY in names[1:]:
             raise InvalidParameter(
@@ -87,6 +87,17 @@ class Evaluation:
                 )
             plan = plan.children().apply(0)
         return bool(plan.nodeName() == "SubqueryAlias")
+
+    def asks_for_time(self, source: "DataFrame", policies: Sequence[Wanted]) -> bool:
+        """Tell whether Spark would put the time of the query into the SQL, or into some policy's values in it."""
+
+        def said(asked: Asked) -> str:
+            values = (value for policy in policies if self._has_all(policy) for value in _listed(policy, asked))
+            moments = [literal(value) for value in values if SPECIAL_MOMENT.match(value)]
+            return ", ".join(moments if asked.of_list else moments[:1]) or _nothing(asked)
+
+        with self._tables(source):
+            return _asked_of_session(self.spark.sql(self._written(said)))[0]
 
     def _has_all(self, policy: Wanted) -> bool:
         for asked in self.sql.asked():
@@ -150,16 +161,26 @@ class Evaluation:
         source.createOrReplaceTempView(SOURCE)
         for number, rows in enumerate(self.others.values()):
             rows.createOrReplaceTempView(f"{OTHER}{number}")
-        before = {name: str(self.spark.conf.get(name)) for name in SETTINGS}
-        try:
-            self._set(SETTINGS)
+        with no_files(self.spark):
             yield
-        finally:
-            self._set(before)
 
-    def _set(self, settings: Mapping[str, str]) -> None:
-        for name, value in settings.items():
-            self.spark.conf.set(name, value)
+
+def _asked_of_session(rows: "DataFrame") -> tuple[bool, bool]:
+    """Tell whether the SQL asks for the time of the query, and for who runs it: the optimizer writes both into it."""
+    spark, plan = rows.sparkSession, rows._jdf.queryExecution().analyzed()  # noqa: SLF001 -- as above
+    java: Any = spark._jsparkSession  # noqa: SLF001 -- as above
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- as above
+    rules, within = jvm.org.apache.spark.sql.catalyst.optimizer, plan.subqueriesAll()
+    # Queries within are optimized for themselves, and functions are what they stand for by then.
+    plans = [rules.ReplaceExpressions.apply(each) for each in (plan, *map(within.apply, range(within.size())))]
+
+    def changed(*by: Any) -> bool:
+        return any(not rule.apply(each).fastEquals(each) for rule in by for each in plans)
+
+    return (
+        changed(rules.ComputeCurrentTime, rules.SpecialDatetimeValues),
+        changed(rules.ReplaceCurrentLike(java.sessionState().catalogManager())),
+    )
 
 
 def at_fault(said: str, policies: Sequence[Wanted]) -> str | None:

@@ -10,19 +10,19 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from deltaic_pipeline.attempt import said_by_spark, spark_failures
-from deltaic_pipeline.describing import set_properties
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.merging import refuse_undecided
-from deltaic_pipeline.quoting import quoted
-from deltaic_pipeline.sources import spark_path
+from deltaic_pipeline.spark.errors import all_said, said_by_spark, spark_failures
+from deltaic_pipeline.spark.quoting import quoted
+from deltaic_pipeline.table.merging import refuse_undecided
+from deltaic_pipeline.table.sources import spark_path
+from deltaic_pipeline.table.table_properties import set_properties
+from deltaic_pipeline.table.writing import Transaction, refuse_void_columns
 from deltaic_pipeline.view_refresh import applying
 from deltaic_pipeline.view_refresh.changes import Counts, as_rows, by_key, counted_as_rows, counted_by_key, net
 from deltaic_pipeline.view_refresh.definition import POLICY, Definition, Wanted
 from deltaic_pipeline.view_refresh.evaluating import Evaluation, at_fault, located
 from deltaic_pipeline.view_refresh.sql import CLOCK_IS_ASKED, ViewSql, read_sql
 from deltaic_pipeline.view_refresh.tables import Mark, Seen, recent_marks, seen
-from deltaic_pipeline.writing import Transaction, refuse_void_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -237,6 +237,8 @@ class _Refresh:
             return "another table lies where its source was"
         if stood.schema != _short(self._source.schema):
             return "the source's columns are others than before"
+        if self._evaluation.asks_for_time(self._rows, self._wanted):
+            return CLOCK_IS_ASKED
         if not self._sql.row_wise:
             return self._sql.why_full
         if not self._evaluation.stands_alone(self._rows):
@@ -342,7 +344,8 @@ class _Refresh:
         given = {field.name.lower(): field.dataType for field in rows.schema.fields}
         for field in there.schema.fields:
             found = given.get(field.name.lower())
-            if found is None or found != field.dataType:
+            # By their names: whether an element may be null is another matter to Spark than to the table.
+            if found is None or found.simpleString() != field.dataType.simpleString():
                 said = "is gone" if found is None else f"is {found.simpleString()} now"
                 raise PipelineError(
                     f"the column {field.name} ({field.dataType.simpleString()}) {said}, which whoever streams the view "
@@ -436,10 +439,9 @@ def _said_of(definition: Definition, wanted: Sequence[Wanted]) -> Iterator[None]
     try:
         yield
     except spark_failures() as failure:
-        said = said_by_spark(failure)
-        name = at_fault(said, wanted)
+        name = at_fault(all_said(failure), wanted)
         cause = f"the recipients' property '{name}' has a value that its SQL cannot take: " if name else ""
-        raise PipelineError(f"view {definition.name}: {cause}{said}") from failure
+        raise PipelineError(f"view {definition.name}: {cause}{said_by_spark(failure)}") from failure
     except PipelineError as failure:
         raise PipelineError(f"view {definition.name}: {failure.message}") from failure
 

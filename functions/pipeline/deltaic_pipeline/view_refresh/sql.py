@@ -1,5 +1,7 @@
 """The SQL of a view as it is written: what it reads, which properties it asks for, and whether rows stand alone."""
 
+import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,8 +30,11 @@ CLOCK = frozenset({
     "now", "current_date", "curdate", "current_timestamp", "localtimestamp", "current_time", "current_timezone",
     "unix_timestamp",
 })  # fmt: skip
-SPECIAL_MOMENTS = frozenset({"now", "today", "tomorrow", "yesterday"})
-"""Texts that Spark takes for the time of the query in `date'...'` and `timestamp'...'`."""
+SPECIAL_MOMENT = re.compile(r"\s*(now|today|tomorrow|yesterday)(?![a-z])", re.IGNORECASE)
+"""How a text begins that Spark takes for the time of the query where a date or a time is wanted: `'today UTC'`. What
+follows may be a zone; a text that only looks like one costs a refresh, and no row."""
+
+ESCAPE = re.compile(r"\\(?:u(?P<hex>[0-9A-Fa-f]{4})|U(?P<long>[0-9A-Fa-f]{8})|(?P<octal>[01][0-7]{2})|(?P<other>.))")
 
 CLOCK_IS_ASKED = "the SQL asks for the time"
 FULL_NAME = 3
@@ -213,6 +218,8 @@ def _tables(text: str, query: "tree.Query", source: str) -> Iterator[tuple[int, 
     if SOURCE in own:
         raise InvalidParameter("a WITH of the view's SQL is called source, which the --from table is: rename it.")
     for table in query.find_all(tree.Table):
+        if table.find_ancestor(tree.Hint):  # /*+ BROADCAST(alias) */
+            continue
         parts = [part for part in table.parts if isinstance(part, tree.Identifier)]
         if len(parts) != len(table.parts) or not parts:
             begin = next((part.meta["start"] for part in table.find_all(tree.Expression) if "start" in part.meta), 0)
@@ -244,7 +251,7 @@ def _why_full(query: "tree.Query", tokens: "Sequence[Token]", reads: Sequence[Re
     from sqlglot import expressions as tree
 
     if any(token.text.lower() in CLOCK and not _is_text(token) for token in tokens) or any(
-        token.text.lower().strip() in SPECIAL_MOMENTS and _is_text(token) for token in tokens
+        SPECIAL_MOMENT.match(ESCAPE.sub(_escaped, token.text)) for token in tokens if _is_text(token)
     ):
         return CLOCK_IS_ASKED
     if not isinstance(query, tree.Select):
@@ -298,6 +305,12 @@ def _parts(text: str, tokens: "Sequence[Token]", found: Sequence[tuple[int, int,
 
 def _follows(tokens: "Sequence[Token]", number: int, text: str) -> bool:
     return number + 1 < len(tokens) and tokens[number + 1].text == text
+
+
+def _escaped(found: "re.Match[str]") -> str:
+    code = found["hex"] or found["long"]
+    number = int(code, 16) if code else int(found["octal"] or "0", 8)
+    return chr(number) if 0 < number <= sys.maxunicode else found["other"] or ""
 
 
 def _is_text(token: "Token") -> bool:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from deltaic_pipeline.sources import spark_path
+from deltaic_pipeline.table.sources import spark_path
+from deltaic_pipeline.table.table_properties import latest
 from deltaic_pipeline.view_refresh.definition import POLICY
 
 if TYPE_CHECKING:
@@ -68,14 +69,11 @@ class Seen:
 
 def seen(spark: "SparkSession", location: str) -> Seen | None:
     """Return a table at its latest version; None where there is none."""
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- the public way, DESCRIBE DETAIL, reads all of the log's state
-    path = spark_path(location)
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)  # noqa: SLF001
-    nothing = jvm.scala.Option.empty()
-    snapshot = log.update(False, nothing, nothing)  # noqa: FBT003 -- Scala's, by position
+    snapshot = latest(spark, spark_path(location))
     if snapshot.version() < 0:
         return None
     metadata = snapshot.metadata()
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- as `latest`
     properties = dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(metadata.configuration()))
     return Seen(
         location,
@@ -83,7 +81,7 @@ def seen(spark: "SparkSession", location: str) -> Seen | None:
         str(metadata.id()),
         json.dumps(_shape(json.loads(metadata.schemaString())), sort_keys=True),
         properties,
-        log,
+        snapshot.deltaLog(),
         snapshot,
     )
 

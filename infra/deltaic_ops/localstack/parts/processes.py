@@ -10,9 +10,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from deltaic_ops.local.runtime_api import Outcome, RuntimeApi
-from deltaic_ops.local.runtime_process import runtime_process
 from deltaic_ops.localstack.parts.emulator import Emulator
+from deltaic_ops.localstack.parts.runtime_api import Outcome, RuntimeApi
+from deltaic_ops.localstack.parts.runtime_process import runtime_process
 from deltaic_ops.localstack.parts.streams import Streams
 
 PYTHON = "FUNCTIONS_PYTHON"

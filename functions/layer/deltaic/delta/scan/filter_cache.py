@@ -1,4 +1,4 @@
-"""Decides what is kept of filtered readings: the few rows of a checkpoint's row group that a filter chose.
+"""Keeps what filtered readings found: the few rows of a checkpoint's row group that a filter chose.
 
 They are kept as the checkpoint has them, before newer commits are looked at, so that what they answer stays right in
 every version that stands on that checkpoint. A filter that keeps many rows of a row group is not worth the room.

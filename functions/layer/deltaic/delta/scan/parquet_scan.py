@@ -1,4 +1,4 @@
-"""Decides what is read of one Parquet part: partition values first, then typed statistics, then the rest.
+"""Reads one Parquet part: partition values first, then typed statistics, then the rest.
 
 Without a filter every row group streams by. With one, the cheap columns tell which rows can matter; row groups without
 such rows are neither fetched nor decoded, and statistics as JSON are decoded only in row groups that survive. Column
@@ -27,7 +27,7 @@ _WINDOW: Final = 16 << 20
 """Bytes fetched at a time where row groups are small."""
 
 
-class _Plan(msgspec.Struct, frozen=True):
+class _ReadPlan(msgspec.Struct, frozen=True):
     """How one row group is read."""
 
     number: int
@@ -74,13 +74,13 @@ class ParquetScan:
         plans = self._plans(groups, first_group, first_row, selection)
         windows = self._windows(plans)
         with ThreadPoolExecutor(1, "read-ahead") as reader:
-            window: Sequence[_Plan] | None = next(windows, None)
+            window: Sequence[_ReadPlan] | None = next(windows, None)
             fetched: Future[Blocks] | None = None
             while window is not None:
                 with reading(self._part.path):
                     blocks = self._fetch(window) if fetched is None else fetched.result()
                 fetched = None
-                following: Sequence[_Plan] | None = None
+                following: Sequence[_ReadPlan] | None = None
                 half = sum(self._file.footer.row_group(plan.number).num_rows for plan in window) // 2
                 for plan in window:
                     skip = first_row if plan.number == first_group else 0
@@ -107,7 +107,7 @@ class ParquetScan:
 
     def _plans(
         self, groups: Sequence[int], first_group: int, first_row: int, selection: Selection | None
-    ) -> Iterator[_Plan]:
+    ) -> Iterator[_ReadPlan]:
         for number in groups:
             chosen, is_final = (None, True) if selection is None else selection.of(number)[:2]
             if chosen is not None and chosen.true_count == 0:
@@ -120,11 +120,11 @@ class ParquetScan:
             leaves = self._file.leaves(*OUTPUT_LEAVES, *(("add.stats_parsed",) if rebuilds else ()))
             ranges = self._file.ranges([number], leaves) if kept is None and cursor is None else []
             fetch_bytes = sum(end - start for start, end in ranges)
-            yield _Plan(number, tuple(leaves), rebuilds, chosen, is_final, kept, cursor, fetch_bytes)
+            yield _ReadPlan(number, tuple(leaves), rebuilds, chosen, is_final, kept, cursor, fetch_bytes)
 
-    def _windows(self, plans: Iterator[_Plan]) -> Iterator[list[_Plan]]:
+    def _windows(self, plans: Iterator[_ReadPlan]) -> Iterator[list[_ReadPlan]]:
         """Group row groups into windows; the first is hardly more than one, so that the first file leaves soon."""
-        window: list[_Plan] = []
+        window: list[_ReadPlan] = []
         held = limit = 0
         for plan in plans:
             if window and held + plan.fetch_bytes > limit:
@@ -137,15 +137,15 @@ class ParquetScan:
         if window:
             yield window
 
-    def _fetch(self, window: Sequence[_Plan]) -> Blocks:
+    def _fetch(self, window: Sequence[_ReadPlan]) -> Blocks:
         return self._file.fetch(
             [span for plan in window if plan.fetch_bytes for span in self._spans(plan)], self._ahead
         )
 
-    def _spans(self, plan: _Plan) -> list[tuple[int, int]]:
+    def _spans(self, plan: _ReadPlan) -> list[tuple[int, int]]:
         return self._file.ranges([plan.number], plan.leaves, whole=not self._file.is_large(plan.fetch_bytes))
 
-    def _stream(self, plan: _Plan, blocks: Blocks, first_row: int) -> Iterator[Rows]:
+    def _stream(self, plan: _ReadPlan, blocks: Blocks, first_row: int) -> Iterator[Rows]:
         """Yield the rows of a row group; a batch may begin before `first_row`."""
         if plan.kept is not None:
             return self._from_cache(plan, plan.kept, first_row)
@@ -153,12 +153,12 @@ class ParquetScan:
             return self._resumed(plan, plan.cursor, first_row)
         return self._fresh(plan, blocks, first_row)
 
-    def _from_cache(self, plan: _Plan, kept: Sequence[Rows], first_row: int) -> Iterator[Rows]:
+    def _from_cache(self, plan: _ReadPlan, kept: Sequence[Rows], first_row: int) -> Iterator[Rows]:
         for rows in kept:
             if rows.end > first_row and (chosen := rows.chosen(plan.chosen, is_final=plan.is_final)) is not None:
                 yield chosen
 
-    def _resumed(self, plan: _Plan, cursor: RowGroupCursor, first_row: int) -> Iterator[Rows]:
+    def _resumed(self, plan: _ReadPlan, cursor: RowGroupCursor, first_row: int) -> Iterator[Rows]:
         """Go on with a reading of all rows; where this one is broken off too, the next goes on from there."""
         with self._cache.lending(plan.number, cursor):
             yield from [rows for rows in cursor.held if rows.end > first_row]
@@ -170,7 +170,7 @@ class ParquetScan:
         if cursor.collects:
             self._cache.keep_rows(plan.number, cursor.held)
 
-    def _fresh(self, plan: _Plan, blocks: Blocks, first_row: int) -> Iterator[Rows]:
+    def _fresh(self, plan: _ReadPlan, blocks: Blocks, first_row: int) -> Iterator[Rows]:
         """Read from the first row on: rows can be skipped by decoding them only."""
         cursor = self._open(plan, blocks)
         if plan.chosen is None or cursor.collects:
@@ -186,7 +186,7 @@ class ParquetScan:
                 if chosen is not None:
                     yield chosen
 
-    def _open(self, plan: _Plan, blocks: Blocks) -> RowGroupCursor:
+    def _open(self, plan: _ReadPlan, blocks: Blocks) -> RowGroupCursor:
         with reading(self._part.path):
             pass_ = Cursor(self._file, blocks, buffered=self._file.is_large(plan.fetch_bytes))
         return RowGroupCursor(
@@ -196,7 +196,7 @@ class ParquetScan:
             collects=not plan.rebuilds and self._cache.admits(plan.number, plan.fetch_bytes),
         )
 
-    def _rows(self, plan: _Plan, batch: pa.RecordBatch, start: int) -> Rows:
+    def _rows(self, plan: _ReadPlan, batch: pa.RecordBatch, start: int) -> Rows:
         with reading(self._part.path):
             add: pa.StructArray = batch.column("add")
             paths, adds = add_paths(add)

@@ -1,4 +1,4 @@
-"""Decides how partition values are kept: each combination once, and for every row which one it has.
+"""Partition values as codes: each combination once, and for every row which one it has.
 
 A table has few partitions and many files. Four bytes a row are kept instead of maps of strings, and a filter is asked
 about each combination once instead of about each file.

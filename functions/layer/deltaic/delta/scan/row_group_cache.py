@@ -1,4 +1,4 @@
-"""Decides what stays in memory of checkpoints between requests, row group by row group.
+"""Keeps checkpoints in memory between requests, row group by row group.
 
     rows             decoded, admitted at the second reading
     cursors          readings that were broken off, as a page does: the next page goes on there

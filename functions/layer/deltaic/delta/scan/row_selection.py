@@ -1,4 +1,4 @@
-"""Decides which rows of a row group a filter keeps, by the cheap columns alone: partition values, typed statistics."""
+"""Selects the rows of a row group that a filter keeps, by cheap columns alone: partition values, typed statistics."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -68,8 +68,8 @@ class Selection:
         partition_leaves: list[int] = []
         if wanted.needs_partition_values or not typed_leaves:
             partition_leaves = part.file.leaves("add.partitionValues") or part.file.leaves("add.path")
-        self._partition_columns = _Columns(part, groups, partition_leaves, coded=cache.has_room)
-        self._typed_columns = _Columns(part, groups, typed_leaves) if typed_leaves else None
+        self._partition_columns = _SmallColumns(part, groups, partition_leaves, coded=cache.has_room)
+        self._typed_columns = _SmallColumns(part, groups, typed_leaves) if typed_leaves else None
         self.leaves = [*partition_leaves, *typed_leaves]
         """The columns that are read."""
 
@@ -91,7 +91,7 @@ class Selection:
         return Chosen(rows, not self._wanted.needs_statistics, sum(run.num_adds for run in partitions))
 
     def _by_typed_statistics(
-        self, group: int, columns: "_Columns", partitions: Sequence[tuple[_Partitions, pa.BooleanArray]] | None
+        self, group: int, columns: "_SmallColumns", partitions: Sequence[tuple[_Partitions, pa.BooleanArray]] | None
     ) -> Chosen:
         """Return what is kept of the rows that partition values have kept; None where those are not needed."""
         masks: list[pa.BooleanArray] = []
@@ -130,7 +130,7 @@ class Selection:
         return runs
 
 
-class _Columns:
+class _SmallColumns:
     """Some small columns of row groups that are asked for in ascending order; `coded` as for Cursor."""
 
     def __init__(self, part: ParquetPart, groups: Sequence[int], leaves: Sequence[int], *, coded: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Decides what statistics look like as JSON when a checkpoint has them only as a struct: as Spark would have written.
+"""Statistics as JSON, where a checkpoint has them only as a struct: as Spark would have written.
 
 Delta protocol, "Per-file Statistics". Column names stay physical. Dates and timestamps are ISO text (timestamps cut to
 milliseconds, with `Z` unless they are without time zone), decimals numbers with all their digits, NaN and infinities

@@ -7,16 +7,17 @@ import msgspec
 
 from deltaic.delta import deletion_vectors
 from deltaic.delta.actions import Add, AddCdcFile, Remove, text, text_map
-from deltaic.delta.changes import Change, CommitChanges, FileChange
+from deltaic.delta.commit_changes import Change, CommitChanges, FileChange
 from deltaic.delta.deletion_vectors import DeletionVector
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.logical_files import canonical_path
 from deltaic.errors import TableUnreadable
 from deltaic.protocol import lines
-from deltaic.protocol.actions import ActionKind
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
+from deltaic.protocol.wire_actions import ActionKind
+from deltaic.sharing.lines.hidden_columns import without_columns
 from deltaic.storage.locations import TableLocations
-from deltaic.storage.urls import TableUrls
+from deltaic.storage.table_urls import TableUrls
 
 RemovedFile: TypeAlias = tuple[dict[str, str | None], int]
 """Partition values and size."""
@@ -36,12 +37,12 @@ class ChangeLines(msgspec.Struct, frozen=True):
         commit: CommitChanges,
         change: FileChange,
         removed: Mapping[str, RemovedFile],
-        concealed: frozenset[str] | None = None,
+        hidden_columns: frozenset[str] | None = None,
     ) -> bytes:
         """Return the line of one change; every change carries version and timestamp, which streams are built on.
 
-        `removed` is what `find_removed` found of the commit's removes that do not tell it themselves; `concealed` is as
-        in `FileStyle`.
+        `removed` is what `find_removed` found of removes that do not tell it themselves; `hidden_columns` is as in
+        `FileStyle`.
         """
         action = change.action
         kind: ActionKind = "cdf"
@@ -52,16 +53,16 @@ class ChangeLines(msgspec.Struct, frozen=True):
             kind, vector = "remove", action.deletion_vector
             if (known := removed.get(action.path)) is not None:
                 partition_values, size = known
-        tracked = None if isinstance(action, AddCdcFile) or concealed is not None else action
+        tracked = None if isinstance(action, AddCdcFile) or hidden_columns is not None else action
         return lines.file(
             self.response_format,
             lines.FileAction(
                 kind=kind,
                 url=self.urls.url(action.path),
                 id=lines.file_id(action.path, self.scheme),
-                partition_values=self._named(text_map(partition_values), concealed or ()),
+                partition_values=self._named(text_map(partition_values), hidden_columns or ()),
                 size=size or 0,
-                stats=None if stats is None else text(stats),
+                stats=None if stats is None else without_columns(text(stats), hidden_columns),
                 version=commit.version,
                 timestamp=commit.timestamp,
                 expiration=self.urls.expires_at_ms,
@@ -119,9 +120,9 @@ def find_removed(log: DeltaLog, version: int, changes: Iterable[Change]) -> dict
         return removed
     for files in log.snapshot(version - 1).files():
         for row, path in enumerate(files.column("path").to_pylist()):
-            if (asked := wanted.get(canonical_path(path))) is not None:
+            if (raw_path := wanted.get(canonical_path(path))) is not None:
                 values = files.column("partitionValues")[row].as_py() or []
-                removed[asked] = dict(values), files.column("size")[row].as_py() or 0
+                removed[raw_path] = dict(values), files.column("size")[row].as_py() or 0
     if len(removed) < len(wanted):
         raise TableUnreadable(
             f"the table's log contradicts itself: version {version} removes a file that version {version - 1} does "

@@ -1,16 +1,16 @@
-"""Decides which line is the last of a page that ends by itself: the last one that is sure to fit what may leave."""
+"""Ends a page that ends by itself at its last line: the last one that is sure to fit what may leave."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
 
-from deltaic.sharing.access import Tally
-from deltaic.sharing.outflow import Outflow
+from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.page import Page
+from deltaic.sharing.page_budget import PageBudget
 
 
-def fitting_lines(chunks: Iterable[bytes], page: Page, outflow: Outflow, tally: Tally) -> Iterator[bytes]:
+def fitting_lines(chunks: Iterable[bytes], page: Page, budget: PageBudget, metrics: ResponseMetrics) -> Iterator[bytes]:
     """Yield the file lines of a page while they are sure to fit, but at least one; the others are for the next page.
 
     What is left of a chunk waits for the room that it gets once a compressor has let go of what it held back.
@@ -19,20 +19,20 @@ def fitting_lines(chunks: Iterable[bytes], page: Page, outflow: Outflow, tally: 
     for chunk in chunks:
         rest = chunk
         while rest:
-            end = outflow.fitting(rest)
+            end = budget.fitting(rest)
             if not end and not files:
                 end = rest.index(b"\n") + 1
             if not end:
-                _end(page, files, rest, tally)
+                _end(page, files, rest, metrics)
                 return
             # All lines made so far are counted there: to look for their ends takes longer than to join them.
-            files = tally.files or 0 if end == len(rest) else files + rest.count(b"\n", 0, end)
-            outflow.made += end
+            files = metrics.files or 0 if end == len(rest) else files + rest.count(b"\n", 0, end)
+            budget.made += end
             yield rest[:end]
             rest = rest[end:]
 
 
-def _end(page: Page, files: int, rest: bytes, tally: Tally) -> None:
+def _end(page: Page, files: int, rest: bytes, metrics: ResponseMetrics) -> None:
     """End a page after so many files, and count no line of the rest of a chunk."""
     if page.files <= files:  # its lines were known, and nothing of the log was read for them
         for _ in page:
@@ -40,8 +40,8 @@ def _end(page: Page, files: int, rest: bytes, tally: Tally) -> None:
                 break
     page.end_after(files)
     adds = [_decoder.decode(line).add for line in rest.splitlines()]
-    tally.add(-len(adds), -sum(add.size or 0 for add in adds))
-    tally.deletion_vectors -= sum(
+    metrics.add(-len(adds), -sum(add.size or 0 for add in adds))
+    metrics.deletion_vectors -= sum(
         add.deletion_vector is not None and add.deletion_vector.storage_type == "p" for add in adds
     )
 
@@ -50,26 +50,26 @@ class _Vector(msgspec.Struct, rename="camel"):
     storage_type: str
 
 
-class _Add(msgspec.Struct, rename="camel"):
+class _AddLine(msgspec.Struct, rename="camel"):
     size: int | None = None
     deletion_vector: _Vector | None = None
 
 
 class _SingleAction(msgspec.Struct):
-    add: _Add
+    add: _AddLine
 
 
-class _File(_Add, rename="camel"):
+class _FileLine(_AddLine, rename="camel"):
     delta_single_action: _SingleAction | None = None
 
 
-class _Line(msgspec.Struct):
-    file: _File
+class _CountedLine(msgspec.Struct):
+    file: _FileLine
 
     @property
-    def add(self) -> _Add:
+    def add(self) -> _AddLine:
         return self.file if self.file.delta_single_action is None else self.file.delta_single_action.add
 
 
-_decoder: Final = msgspec.json.Decoder(_Line)
-"""Of a line what the tally counts."""
+_decoder: Final = msgspec.json.Decoder(_CountedLine)
+"""Of a line what the metrics count."""

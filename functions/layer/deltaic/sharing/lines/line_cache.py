@@ -1,4 +1,4 @@
-"""Decides what of a table's file lines stays in memory between requests: all that no recipient's signature touches.
+"""Keeps a table's file lines in memory between requests: all that no recipient's signature touches.
 
 Lines are kept in blocks of consecutive rows of the log, by the very checkpoint (or, for the commits after it, the very
 version) that they stand in, so that a new commit leaves the lines of the checkpoint where they are. Within a block the
@@ -30,7 +30,7 @@ _BYTES_PER_LINE: Final = 1000
 _PER_PASSED: Final = 300
 
 
-class _Place(NamedTuple):
+class _BlockKey(NamedTuple):
     """Where a block of rows stands."""
 
     scope: Hashable
@@ -50,7 +50,7 @@ class _KeptBlock(msgspec.Struct, frozen=True, weakref=True):
 class _Passed(NamedTuple):
     """What a version has of a block."""
 
-    place: _Place
+    place: _BlockKey
     block: "ref[_KeptBlock]"
     """Weak, so that what is let go is let go."""
     lines: Sequence[int] | None
@@ -63,7 +63,7 @@ class Block(msgspec.Struct, frozen=True):
     files: pa.RecordBatch
     """FILE_SCHEMA."""
     lines: Prepared | None
-    place: _Place | None = None
+    place: _BlockKey | None = None
     """Where lines are kept; None for a block that is not worth it."""
     rows: Sequence[int] = ()
 
@@ -73,7 +73,7 @@ class LineCache:
 
     def __init__(self, max_bytes: int) -> None:
         self._room = Room(max_bytes)
-        self.blocks: Lru[_Place, _KeptBlock] = Lru(self._room)
+        self.blocks: Lru[_BlockKey, _KeptBlock] = Lru(self._room)
         self.versions: Lru[tuple[Hashable, Hashable], Sequence[_Passed]] = Lru(self._room)
         """What was answered in whole, by scope and version."""
 
@@ -132,7 +132,7 @@ class VersionLines(msgspec.Struct):
             number = rows[at] // BLOCK_ROWS
             end = bisect_left(rows, (number + 1) * BLOCK_ROWS, at)
             place = self._place(batch, number)
-            lines = self._known(place, rows[at:end])
+            lines = self._prepared(place, rows[at:end])
             yield Block(files.slice(at, end - at), lines, place, rows[at:end])
             at = end
 
@@ -145,7 +145,7 @@ class VersionLines(msgspec.Struct):
         self.cache.blocks.put(block.place, kept, lines.nbytes + PER_OBJECT * len(block.rows))
         self._pass(_Passed(block.place, ref(kept), None))
 
-    def _known(self, place: _Place, rows: Sequence[int]) -> Prepared | None:
+    def _prepared(self, place: _BlockKey, rows: Sequence[int]) -> Prepared | None:
         block = self.cache.blocks.get(place)
         if block is None:
             return None
@@ -166,7 +166,7 @@ class VersionLines(msgspec.Struct):
         if self._passed is not None:
             self._passed.append(passed)
 
-    def _place(self, batch: FileBatch, number: int) -> _Place:
+    def _place(self, batch: FileBatch, number: int) -> _BlockKey:
         # The rows before the checkpoint are ordered anew by every commit; those of the checkpoint never are.
         where = batch.start.base if batch.start.part else self.version
-        return _Place(self.scope, where, batch.start.part, batch.start.row_group, number)
+        return _BlockKey(self.scope, where, batch.start.part, batch.start.row_group, number)

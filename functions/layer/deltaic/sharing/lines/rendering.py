@@ -21,12 +21,12 @@ from deltaic.delta.scan.file_batches import FileBatch
 from deltaic.delta.scan.partition_codes import partition_codes
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
 from deltaic.protocol.lines import file_id
-from deltaic.sharing.access import Tally
+from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.lines.cells import integers, octets, texts
-from deltaic.sharing.lines.concealing import without_keys
+from deltaic.sharing.lines.hidden_columns import statistics_without, without_keys
 from deltaic.sharing.lines.line_cache import VersionLines
 from deltaic.sharing.lines.prepared import LateUrl, Prepared
-from deltaic.storage.urls import TableUrls
+from deltaic.storage.table_urls import TableUrls
 
 try:
     from _md5 import md5  # type: ignore[import-not-found]  # CPython's own: for a path it takes half of OpenSSL's time
@@ -53,18 +53,18 @@ class FileStyle(msgspec.Struct, frozen=True):
     """Those that every line names, null where the log leaves one out: in parquet format, where Spark looks them up."""
     statistics: bool = True
     """Whether lines have those that the log has."""
-    concealed: frozenset[str] | None = None
-    """Partition columns that no line names; not None: nor row ids, which count the rows of other files too."""
+    hidden_columns: frozenset[str] | None = None
+    """Partition columns that no line names, nor its statistics; not None: nor row ids, which count others' rows."""
 
 
 def render(
-    batch: FileBatch, urls: TableUrls, style: FileStyle, tally: Tally, kept: VersionLines | None = None
+    batch: FileBatch, urls: TableUrls, style: FileStyle, metrics: ResponseMetrics, kept: VersionLines | None = None
 ) -> Iterator[bytes]:
     """Yield the lines of some live files, in their order, in chunks of at most CHUNK_LINES, and count them."""
     prefix = _prefix(style, urls.expires_at_ms)
     if kept is None:
         for at in range(0, batch.files.num_rows, _PREPARED_ROWS):
-            yield from _passing(batch.files.slice(at, _PREPARED_ROWS), prefix, urls, style, tally)
+            yield from _passing(batch.files.slice(at, _PREPARED_ROWS), prefix, urls, style, metrics)
         return
     for block in kept.blocks(batch):
         lines = block.lines
@@ -72,16 +72,18 @@ def render(
             lines = _prepared(block.files, urls, style)
             kept.keep(block, lines)
         if lines is None:
-            yield from _passing(block.files, prefix, urls, style, tally)
+            yield from _passing(block.files, prefix, urls, style, metrics)
         else:
-            yield from _chunks(lines, prefix, urls, tally)
+            yield from _chunks(lines, prefix, urls, metrics)
 
 
-def render_kept(blocks: Iterable[Prepared], urls: TableUrls, style: FileStyle, tally: Tally) -> Iterator[bytes]:
+def render_kept(
+    blocks: Iterable[Prepared], urls: TableUrls, style: FileStyle, metrics: ResponseMetrics
+) -> Iterator[bytes]:
     """Yield prepared lines as `render` does."""
     prefix = _prefix(style, urls.expires_at_ms)
     for block in blocks:
-        yield from _chunks(block, prefix, urls, tally)
+        yield from _chunks(block, prefix, urls, metrics)
 
 
 def _prepared(files: pa.RecordBatch, urls: TableUrls, style: FileStyle) -> Prepared | None:
@@ -95,34 +97,36 @@ def _lines(paths: list[bytes], files: pa.RecordBatch, style: FileStyle) -> Prepa
     return Prepared(paths, suffixes, array("q", integers(files.column("size"))), late)
 
 
-def _chunks(lines: Prepared, prefix: bytes, urls: TableUrls, tally: Tally) -> Iterator[bytes]:
+def _chunks(lines: Prepared, prefix: bytes, urls: TableUrls, metrics: ResponseMetrics) -> Iterator[bytes]:
     suffixes = _signed(lines.suffixes, lines.late, urls)
     for at in range(0, len(suffixes), CHUNK_LINES):
         end = at + CHUNK_LINES
         sizes = lines.sizes[at:end]
-        tally.add(len(sizes), sum(sizes))
-        tally.deletion_vectors += sum(at <= one.row < end for one in lines.late)
+        metrics.add(len(sizes), sum(sizes))
+        metrics.deletion_vectors += sum(at <= one.row < end for one in lines.late)
         yield urls.signer.lines(prefix, lines.paths[at:end], suffixes[at:end])
 
 
-def _passing(files: pa.RecordBatch, prefix: bytes, urls: TableUrls, style: FileStyle, tally: Tally) -> Iterator[bytes]:
+def _passing(
+    files: pa.RecordBatch, prefix: bytes, urls: TableUrls, style: FileStyle, metrics: ResponseMetrics
+) -> Iterator[bytes]:
     """Render files whose lines are not kept: without the detour over a suffix for each."""
     paths = urls.relative(files.column("path"))
     if paths is None:
         for at in range(0, files.num_rows, CHUNK_LINES):
             some = files.slice(at, CHUNK_LINES)
             suffixes, late = _suffixes(some, style)
-            tally.deletion_vectors += len(late)
-            tally.add(some.num_rows, sum(integers(some.column("size"))))
+            metrics.deletion_vectors += len(late)
+            metrics.add(some.num_rows, sum(integers(some.column("size"))))
             yield _one_by_one(some, prefix, _signed(suffixes, late, urls), urls)
         return
     if style.response_format == "delta" and files.column("deletionVector").null_count < files.num_rows:
-        yield from _chunks(_lines(paths, files, style), prefix, urls, tally)
+        yield from _chunks(_lines(paths, files, style), prefix, urls, metrics)
         return
     columns, sizes = _columns(files, style), array("q", integers(files.column("size")))
     for at in range(0, len(paths), CHUNK_LINES):
         part = slice(at, at + CHUNK_LINES)
-        tally.add(len(sizes[part]), sum(sizes[part]))
+        metrics.add(len(sizes[part]), sum(sizes[part]))
         tails = (column if isinstance(column, bytes) else column[part] for column in columns)
         yield urls.signer.lines(prefix, paths[part], *tails)
 
@@ -157,9 +161,10 @@ def _prefix(style: FileStyle, expires_at_ms: int) -> bytes:
 
 def _columns(batch: pa.RecordBatch, style: FileStyle) -> list[bytes | list[bytes]]:
     """Return what follows the URLs, but for deletion vectors, in columns: the same for all lines, or one for each."""
-    values = without_keys(batch.column("partitionValues"), style.concealed)
+    values = without_keys(batch.column("partitionValues"), style.hidden_columns)
     partitions = partition_values(values, style.partition_columns)
-    frame, statistics = _statistics(batch.column("stats")) if style.statistics else (b"", b"")
+    shown = statistics_without(batch.column("stats"), style.hidden_columns) if style.statistics else None
+    frame, statistics = (b"", b"") if shown is None else _statistics(shown)
     sizes = integers(batch.column("size"))
     ids = _ids(octets(batch.column("path")), style.scheme)
     if style.response_format == "parquet":
@@ -170,7 +175,7 @@ def _columns(batch: pa.RecordBatch, style: FileStyle) -> list[bytes | list[bytes
         b',"size":%d,"modificationTime":%d,"dataChange":true%b' % (size, time, frame)
         for size, time in zip(sizes, times, strict=True)
     ]
-    tracking = _row_tracking(batch) if style.concealed is None else b""
+    tracking = _row_tracking(batch) if style.hidden_columns is None else b""
     return [b'","partitionValues":', partitions, sized, statistics, tracking, b'}},"id":"', ids, b'"}}\n']
 
 

@@ -1,0 +1,124 @@
+"""The table endpoints: how they read their requests, and which answers stream."""
+
+from deltaic.http.request import Request
+from deltaic.http.response import Response, Stream
+from deltaic.http.runtime import connect_sessions, sharing
+from deltaic.http.snapstart import call_after_restore, load_before_snapshot
+from deltaic.protocol import json_bodies
+from deltaic.protocol.capabilities import FILE_ID_HASH_HEADER, HEADER, Capabilities, reply
+from deltaic.protocol.clients import follows_pages, reads_statistics
+from deltaic.protocol.requests import ChangesRequest, MetadataRequest, QueryRequest, QueryResultRequest, VersionRequest
+from deltaic.settings import settings
+from deltaic.sharing import changes, metadata, query, version
+from deltaic.sharing.answer import Answer, AskedHeaders
+from deltaic.sharing.caller import TableName
+
+load_before_snapshot(
+    "deltaic.catalog.queries",
+    "deltaic.partition_filters.filter_binding",
+    "deltaic.partition_filters.grammar",
+    "deltaic.partition_filters.masks",
+    "deltaic.pruning.json_hints",
+    "deltaic.pruning.redacted_predicate",
+    "deltaic.pruning.skipper",
+    "deltaic.pruning.sql_hints",
+    "deltaic.pruning.sql_tree",
+    "deltaic.sharing.row_filters",
+    "deltaic.sharing.submissions",
+    "obstore.exceptions",
+    "obstore.store",
+    "sqlglot.dialects.databricks",
+    "zlib_ng.zlib_ng",
+)
+call_after_restore(connect_sessions)
+
+VERSION_HEADER = "delta-table-version"
+
+
+def get_table_version(request: Request) -> Response:
+    """GET .../version, and HEAD of the table itself (deprecated): the version is a header, the body is empty."""
+    number = version.get_version(sharing(), request.caller, _table(request), VersionRequest.parse(request.query))
+    request.caller.audit.add(version=number)
+    return Response(headers={VERSION_HEADER: str(number)})
+
+
+def get_table_metadata(request: Request) -> Response:
+    """GET .../metadata."""
+    answer = metadata.get_metadata(
+        sharing(), request.caller, _table(request), MetadataRequest.parse(request.query), _answer_headers(request)
+    )
+    return Response(headers=_headers(request, answer), body=b"".join(answer.chunks))
+
+
+def query_table(request: Request) -> Stream:
+    """POST .../query; the answer to a query that is submitted, to be fetched later, is one line."""
+    headers = _answer_headers(request)
+    async_query = Capabilities.parse(headers.capabilities).async_query
+    return _stream(
+        request,
+        query.query(
+            sharing(),
+            request.caller,
+            _table(request),
+            QueryRequest.parse(request.body, async_query=async_query),
+            headers,
+        ),
+    )
+
+
+def get_query(request: Request) -> Stream:
+    """POST .../queries/{queryId}."""
+    # Imported here: the other endpoints do without it.
+    from deltaic.sharing import submissions
+
+    return _stream(
+        request,
+        submissions.get_result(
+            sharing(),
+            request.caller,
+            _table(request),
+            request.names["queryId"],
+            request=QueryResultRequest.parse(request.body),
+            headers=_answer_headers(request),
+        ),
+    )
+
+
+def list_table_changes(request: Request) -> Stream:
+    """GET .../changes."""
+    return _stream(
+        request,
+        changes.list_changes(
+            sharing(), request.caller, _table(request), ChangesRequest.parse(request.query), _answer_headers(request)
+        ),
+    )
+
+
+def _table(request: Request) -> TableName:
+    return TableName(request.names["share"], request.names["schema"], request.names["table"])
+
+
+def _answer_headers(request: Request) -> AskedHeaders:
+    client = request.headers.get("user-agent", "")
+    return AskedHeaders(
+        request.headers.get(HEADER),
+        request.headers.get(FILE_ID_HASH_HEADER),
+        page_budget=request.page_budget if follows_pages(client) else None,
+        statistics=settings().unread_statistics == "enabled" or reads_statistics(client),
+        user_agent=client,
+    )
+
+
+def _stream(request: Request, answer: Answer) -> Stream:
+    return Stream(_headers(request, answer), answer.chunks, answer.failed, answer.weight)
+
+
+def _headers(request: Request, answer: Answer) -> dict[str, str]:
+    request.caller.audit.add(version=answer.version, format=answer.response_format)
+    capabilities = reply(
+        answer.response_format, end_stream_action=answer.negotiated_end, async_query=answer.asynchronous
+    )
+    headers = {"content-type": json_bodies.NDJSON_TYPE, VERSION_HEADER: str(answer.version), HEADER: capabilities}
+    if answer.options.file_id_hash is not None:
+        headers[FILE_ID_HASH_HEADER] = answer.options.file_id_hash
+    return headers

@@ -1,0 +1,125 @@
+"""Decides which versions a change data feed request spans and, in the reference's order, what is refused.
+
+The order in which it is checked, each step where its knowledge is at hand:
+
+     1. `ChangesRequest.parse`            maxFiles
+     2. the table is looked up            404
+     3. `TableGate.require_changes`       history sharing
+     4. `capabilities.file_id_hash`       the header
+     5. `span`                            one start, at most one end, numbers, timestamps
+     6. `continuations.open_page_token`
+     7. `check_range`                     the resolved versions against the latest and the start version
+"""
+
+from collections.abc import Mapping
+from typing import Self
+
+import msgspec
+
+from deltaic.errors import InvalidParameter
+from deltaic.protocol.gates import TableGate
+from deltaic.protocol.instants import Instant, parse_instant
+from deltaic.protocol.parameters import INT32_MAX, INT64_MAX, flag, integer, number
+from deltaic.protocol.query_request import check_max_files, check_start
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Where a change feed starts and ends, each a version or a moment; no end means the latest version."""
+
+    start: int | Instant
+    end: int | Instant | None
+
+
+class ChangesRequest(msgspec.Struct, frozen=True):
+    """Read Change Data Feed; the ends of the range are texts as sent until `span` reads them."""
+
+    starting_version: str | None
+    starting_timestamp: str | None
+    ending_version: str | None
+    ending_timestamp: str | None
+    include_historical_metadata: bool
+    include_historical_protocol: bool
+    max_files: int | None
+    page_token: str | None
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str]) -> Self:
+        """Read the query string; other parameters (`readChangeFeed` of Spark) are ignored.
+
+        Raises:
+            InvalidParameter: `maxFiles` is no number or not positive.
+        """
+        max_files = number(query.get("maxFiles"), INT32_MAX)
+        check_max_files(max_files)
+        return cls(
+            starting_version=query.get("startingVersion"),
+            starting_timestamp=query.get("startingTimestamp"),
+            ending_version=query.get("endingVersion"),
+            ending_timestamp=query.get("endingTimestamp"),
+            include_historical_metadata=flag(query.get("includeHistoricalMetadata")),
+            include_historical_protocol=flag(query.get("includeHistoricalProtocol")),
+            max_files=max_files,
+            page_token=query.get("pageToken") or None,
+        )
+
+    @property
+    def opts_into_end_stream(self) -> bool:
+        """Whether the parameters alone ask for an `endStreamAction`; other clients may not know that line."""
+        return self.max_files is not None or self.page_token is not None
+
+    @property
+    def fingerprint(self) -> Mapping[str, object]:
+        """What may not change from page to page: every parameter but the page size and the token itself."""
+        return {
+            "startingVersion": self.starting_version,
+            "startingTimestamp": self.starting_timestamp,
+            "endingVersion": self.ending_version,
+            "endingTimestamp": self.ending_timestamp,
+            "includeHistoricalMetadata": self.include_historical_metadata,
+            "includeHistoricalProtocol": self.include_historical_protocol,
+        }
+
+    def span(self) -> Span:
+        """Return start and end as numbers and moments (step 5); raises `InvalidParameter`."""
+        for which, version, timestamp in (
+            ("starting", self.starting_version, self.starting_timestamp),
+            ("ending", self.ending_version, self.ending_timestamp),
+        ):
+            if version is not None and timestamp is not None:
+                raise InvalidParameter(
+                    f"Multiple {which} arguments provided for CDF read. Please provide one of either "
+                    f"{which}Timestamp or {which}Version."
+                )
+        start = _end_of_range("starting", self.starting_version, self.starting_timestamp)
+        if start is None:
+            raise InvalidParameter("No startingVersion or startingTimestamp provided for CDF read.")
+        return Span(start, _end_of_range("ending", self.ending_version, self.ending_timestamp))
+
+    @staticmethod
+    def check_range(gate: TableGate, start: int, end: int | None, latest: int) -> tuple[int, int]:
+        """Return the first and last version, inclusive; an end after the latest version is clipped (step 7).
+
+        Raises:
+            InvalidParameter: it starts after the latest version, after its end, or before the table's start version.
+        """
+        check_start(start, latest)
+        last = latest if end is None else min(end, latest)
+        if last < start:
+            raise InvalidParameter(
+                f"CDF range from start {start} to end {last} was invalid. End cannot be before start."
+            )
+        gate.check_changes_version(start)
+        return start, last
+
+
+def _end_of_range(which: str, version: str | None, timestamp: str | None) -> int | Instant | None:
+    if timestamp is not None:
+        return parse_instant(timestamp, f"{which}Timestamp")
+    if version is None:
+        return None
+    number_ = integer(version, INT64_MAX)
+    if number_ is None:
+        raise InvalidParameter(f"{which}Version is not a valid number.")
+    if number_ < 0:
+        raise InvalidParameter(f"{which}Version cannot be negative.")
+    return number_

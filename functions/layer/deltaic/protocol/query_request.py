@@ -1,0 +1,178 @@
+"""The body of a query and, in the reference's order, which bodies are refused.
+
+The order in which a query is checked, each step where its knowledge is at hand:
+
+     1. `QueryRequest.parse`         JSON; one of version, timestamp, startingVersion; signs; refresh and page tokens
+     2. `capabilities.file_id_hash`  the header
+     3. the table is looked up       404
+     4. `check_gate`                 history sharing, start version, startingVersion <= endingVersion
+     5. `continuations.open_page_token`, `open_refresh_token`
+     6. `instant`, `check_range`     the timestamp's form; the range against the latest version
+     7. `TableGate.check_version`    the version that was found
+"""
+
+from collections.abc import Mapping
+from typing import Final, Self
+
+import msgspec
+
+from deltaic.errors import InvalidParameter
+from deltaic.protocol.gates import TableGate
+from deltaic.protocol.instants import Instant, parse_instant
+from deltaic.protocol.request_body import Body
+
+_MESSAGE: Final = "QueryTableRequest"
+
+
+class QueryRequest(msgspec.Struct, frozen=True):
+    """Read Data from a Table: a snapshot (latest, by version, by timestamp), or a range of data changes."""
+
+    predicate_hints: tuple[str, ...]
+    """SQL, AND-ed; a hint."""
+    json_predicate_hints: str | None
+    """JSON in a string; a hint, so never looked into here."""
+    limit_hint: int | None
+    """Rows the client means to read, not negative; a hint."""
+    version: int | None
+    timestamp: str | None
+    """As sent; `instant` reads it."""
+    starting_version: int | None
+    ending_version: int | None
+    """Inclusive; None unless `starting_version` is given, because it is ignored without one."""
+    include_historical_protocol: bool
+    max_files: int | None
+    """Page size asked for, positive; None when the client did not ask for pages."""
+    page_token: str | None
+    include_refresh_token: bool
+    names_refresh_token: bool
+    """Whether `includeRefreshToken` is there at all, true or false."""
+    refresh_token: str | None
+    idempotency_key: str | None
+
+    @classmethod
+    def parse(cls, content: bytes, *, async_query: bool = False) -> Self:
+        """Read a body; `async_query` is the capability of that name.
+
+        Raises:
+            MalformedRequest: no JSON object, or a field of the wrong type.
+            InvalidParameter: fields that exclude each other, or numbers out of range.
+        """
+        body = Body.decode(content, _MESSAGE)
+        limit = body.int64("limitHint")
+        starting = body.int64("startingVersion")
+        ending = body.int64("endingVersion")
+        request = cls(
+            predicate_hints=body.strings("predicateHints"),
+            json_predicate_hints=body.string("jsonPredicateHints") or None,
+            limit_hint=limit if limit is not None and limit >= 0 else None,
+            version=body.int64("version"),
+            timestamp=body.string("timestamp"),
+            starting_version=starting,
+            ending_version=None if starting is None else ending,
+            include_historical_protocol=body.boolean("includeHistoricalProtocol"),
+            max_files=body.int32("maxFiles"),
+            page_token=body.string("pageToken") or None,
+            include_refresh_token=body.boolean("includeRefreshToken"),
+            names_refresh_token="includeRefreshToken" in body.fields,
+            refresh_token=body.string("refreshToken") or None,
+            idempotency_key=body.string("idempotencyKey") or None,
+        )
+        request._check(async_query=async_query)
+        return request
+
+    @property
+    def is_range(self) -> bool:
+        """Whether data changes since a version are asked for, and not a snapshot."""
+        return self.starting_version is not None
+
+    @property
+    def time_travels(self) -> bool:
+        """Whether anything but the latest snapshot is asked for."""
+        return self.version is not None or self.timestamp is not None or self.starting_version is not None
+
+    @property
+    def opts_into_end_stream(self) -> bool:
+        """Whether the body alone asks for an `endStreamAction`; other clients may not know that line."""
+        return self.max_files is not None or self.page_token is not None or self.include_refresh_token
+
+    @property
+    def fingerprint(self) -> Mapping[str, object]:
+        """What may not change from page to page: every parameter but the page size and the tokens themselves."""
+        return {
+            "predicateHints": self.predicate_hints,
+            "jsonPredicateHints": self.json_predicate_hints,
+            "limitHint": self.limit_hint,
+            "version": self.version,
+            "timestamp": self.timestamp,
+            "startingVersion": self.starting_version,
+            "endingVersion": self.ending_version,
+            "includeHistoricalProtocol": self.include_historical_protocol,
+        }
+
+    def _check(self, *, async_query: bool) -> None:
+        chosen = [item for item in (self.version, self.timestamp, self.starting_version) if item is not None]
+        if len(chosen) > 1:
+            raise InvalidParameter("Please only provide one of: version,timestamp,startingVersion")
+        if self.version is not None and self.version < 0:
+            raise InvalidParameter("table version cannot be negative.")
+        if self.starting_version is not None and self.starting_version < 0:
+            raise InvalidParameter("startingVersion cannot be negative.")
+        check_max_files(self.max_files)
+        if chosen and self.include_refresh_token:
+            raise InvalidParameter("includeRefreshToken cannot be used when querying a specific version.")
+        if self.page_token is not None and self.include_refresh_token:
+            raise InvalidParameter("includeRefreshToken must be used in the first page request.")
+        if chosen and self.refresh_token is not None:
+            raise InvalidParameter("refreshToken cannot be used when querying a specific version.")
+        if self.page_token is not None and self.refresh_token is not None:
+            raise InvalidParameter("refreshToken must be used in the first page request.")
+        # Spark says asyncquery=true with every call once it is told to, and gives no key to ranges, which it reads from
+        # the answer itself.
+        if async_query and self.idempotency_key is None and not self.is_range:
+            raise InvalidParameter("idempotency_key is required for async query.")
+
+    def check_gate(self, gate: TableGate) -> None:
+        """Refuse what the table's entry does not allow, and a range that ends before it starts (step 4)."""
+        if self.time_travels:
+            gate.require_history()
+        for version in (self.version, self.starting_version):
+            if version is not None:
+                gate.check_version(version)
+        start, end = self.starting_version, self.ending_version
+        if start is not None and end is not None and start > end:
+            raise InvalidParameter(f"startingVersion({start}) must be smaller than or equal to endingVersion({end}).")
+
+    def instant(self) -> Instant | None:
+        """Return the moment asked for, if one was; raises `InvalidParameter` (step 6)."""
+        return None if self.timestamp is None else parse_instant(self.timestamp, "timestamp")
+
+    def check_range(self, latest: int) -> tuple[int, int]:
+        """Return the first and the last version of a range query, inclusive (step 6).
+
+        Raises:
+            InvalidParameter: the range starts or ends after the latest version. (Unlike here, /changes clips its end.)
+        """
+        start = self.starting_version or 0
+        end = latest if self.ending_version is None else self.ending_version
+        check_start(start, latest)
+        if end > latest:
+            raise InvalidParameter(
+                f"Provided end version({end}) is invalid. End version cannot be greater than the latest version of "
+                f"the table({latest})."
+            )
+        return start, end
+
+
+def check_start(start: int, latest: int) -> None:
+    """Refuse a range, of /query or /changes, that starts after the latest version."""
+    if start > latest:
+        raise InvalidParameter(
+            f"Provided Start version({start}) for reading change data is invalid. Start version cannot be greater "
+            f"than the latest version of the table({latest})."
+        )
+
+
+def check_max_files(max_files: int | None) -> None:
+    """Refuse a page size that is not positive."""
+    if max_files is not None and max_files <= 0:
+        raise InvalidParameter("maxFiles must be positive.")

@@ -1,0 +1,60 @@
+"""The two lines that head an answer: the protocol and the metaData of a version."""
+
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from deltaic.delta.actions import Metadata
+from deltaic.delta.snapshot import Snapshot
+from deltaic.protocol import lines
+from deltaic.protocol.capabilities import ResponseFormat
+from deltaic.sharing.context import SharedTable
+from deltaic.sharing.table_visibility import check_hidden, visibility_of
+
+HEAD_LINES: Final = 2
+
+
+def head_lines(  # noqa: PLR0913 -- what the two lines tell
+    table: SharedTable,
+    snapshot: Snapshot,
+    response_format: ResponseFormat,
+    *,
+    version: int | None = None,
+    protocol_version: int | None = None,
+    files_follow: bool = False,
+) -> bytes:
+    """Return the protocol and the metaData line, the same bytes at every call for one snapshot.
+
+    `version` is written into the metaData, `protocol_version` into the protocol (delta format), where they are asked
+    for. `files_follow` says that files of the version come next.
+    """
+    protocol = lines.protocol(
+        response_format,
+        msgspec.json.decode(snapshot.protocol.raw) if response_format == "delta" else None,
+        version=protocol_version,
+    )
+    check_hidden(table.rights, snapshot.protocol, snapshot.metadata)
+    visibility = visibility_of(table.rights, snapshot.metadata)
+    num_files, size = visibility.totals(snapshot, files_follow=files_follow)
+    described = wire_metadata(table, visibility.metadata, version=version)
+    return protocol + lines.metadata(response_format, replace(described, num_files=num_files, size=size))
+
+
+def wire_metadata(table: SharedTable, metadata: Metadata, *, version: int | None = None) -> lines.WireMetadata:
+    """Return what the answer says of metadata as the recipient sees it; where files lie only to directory readers."""
+    by_directory = "dir" in table.access_modes
+    return lines.WireMetadata(
+        id=metadata.id,
+        schema_string=metadata.schema_string,
+        partition_columns=metadata.partition_columns,
+        configuration=metadata.configuration,
+        raw=msgspec.json.decode(metadata.raw),
+        name=metadata.name,
+        description=metadata.description,
+        history_shared=table.gate.history_shared,
+        version=version,
+        location=table.entry.location if by_directory else None,
+        auxiliary_locations=table.entry.auxiliary_locations if by_directory else (),
+        access_modes=table.access_modes,
+    )

@@ -1,0 +1,56 @@
+"""Takes hidden columns out of the partition values and the statistics of files."""
+
+import msgspec
+import pyarrow as pa
+
+from deltaic import compute as pc
+
+
+def without_keys(values: pa.MapArray, hidden: frozenset[str] | None) -> pa.MapArray:
+    """Return `map<string,string>` without some keys; values that have none of them are returned as they are."""
+    if not hidden:
+        return values
+    kept: pa.BooleanArray = pc.invert(pc.is_in(values.keys, value_set=pa.array(sorted(hidden), pa.string())))
+    if kept.true_count == len(kept):
+        return values
+    # Where each map ends, counted in entries that stay.
+    before = pc.cumulative_sum(pc.cast(kept, pa.int32())).to_pylist()
+    offsets = [0 if end == 0 else before[end - 1] for end in values.offsets.to_pylist()]
+    keys, items = pc.filter(values.keys, kept), pc.filter(values.items, kept)
+    mask = pc.is_null(values) if values.null_count else None
+    return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, mask=mask)
+
+
+class _Statistics(msgspec.Struct, omit_defaults=True, rename="camel"):
+    """What is known of a file's statistics (Delta protocol, "Per-file Statistics"); others may name any column."""
+
+    num_records: int | None = None
+    min_values: dict[str, msgspec.Raw] | None = None
+    max_values: dict[str, msgspec.Raw] | None = None
+    null_count: dict[str, msgspec.Raw] | None = None
+    tight_bounds: bool | None = None
+
+
+def without_columns(statistics: str | None, hidden: frozenset[str] | None) -> str | None:
+    """Return a file's statistics without some columns, values as they were written; None for what cannot be read."""
+    if not hidden or statistics is None:
+        return statistics
+    try:
+        left = msgspec.json.decode(statistics, type=_Statistics)
+    except (msgspec.DecodeError, UnicodeError):
+        return None
+    lowered = {name.lower() for name in hidden}
+
+    def seen(values: dict[str, msgspec.Raw] | None) -> dict[str, msgspec.Raw] | None:
+        return values and {name: value for name, value in values.items() if name.lower() not in lowered}
+
+    left.min_values, left.max_values = seen(left.min_values), seen(left.max_values)
+    left.null_count = seen(left.null_count)
+    return msgspec.json.encode(left).decode()
+
+
+def statistics_without(column: pa.StringArray, hidden: frozenset[str] | None) -> pa.StringArray:
+    """Return the statistics of files without some columns."""
+    if not hidden:
+        return column
+    return pa.array([without_columns(one, hidden) for one in column.to_pylist()], pa.string())

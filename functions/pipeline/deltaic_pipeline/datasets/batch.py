@@ -1,0 +1,105 @@
+"""The batch run of a dataset: leases, rows, one transaction, and at last the table's properties and catalog entry."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from deltaic.errors import Conflict, InvalidParameter, NotFound
+
+from deltaic_pipeline.datasets.fitness import refuse_unfit
+from deltaic_pipeline.datasets.quality import put_aside_already, write_part
+from deltaic_pipeline.datasets.run_state import Run, Summary, target_of, told
+from deltaic_pipeline.datasets.sql_steps import answer_of, said_of_source, said_of_values, said_where
+from deltaic_pipeline.datasets.stream import Stream
+from deltaic_pipeline.spark.progress import Progress, step, tasks_shown
+from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
+from deltaic_pipeline.table.lease import TIME_TO_LIVE
+from deltaic_pipeline.table.leased_run import Attempt, finish, leased_run
+from deltaic_pipeline.table.schema_diff import differences, refuse_drift
+from deltaic_pipeline.table.sources import catalog_location
+from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.writing import Transaction, committed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def build(
+    spark: "SparkSession", run: Run, catalog: Catalog, progress: Progress, ttl: timedelta = TIME_TO_LIVE
+) -> Summary:
+    """Build the dataset: one new version of the table (a stream: one for each batch), then the catalog entry.
+
+    Raises `ExpectationFailed`, `Conflict` when another writer holds the table or another table has the name,
+    `LeaseLost` when the lease was lost on the way (nothing is acknowledged), `PipelineError` for everything else that
+    keeps the rows from being read or written. A failure before the commit leaves the table as it was. `Unfinished` is
+    one after it (the table's own words, the catalog), which the next run makes good; what is missing in the side table
+    is made good by repeating the run with its id.
+    """
+    dataset, target = run.dataset, target_of(run.dataset)
+    location = catalog_location(target.location)
+    refuse_unshareable(run, catalog)
+    entry = _entry(run)
+    locations = [location, *([catalog_location(dataset.quarantine_location)] if dataset.quarantines else [])]
+    with leased_run(spark, catalog, locations, run.run_id, progress, wait=run.wait, ttl=ttl) as attempt:
+        made: Sequence[str] = ()
+
+        def publish(version: int | None) -> None:
+            nonlocal made
+            made = finish(attempt, target, entry, catalog, version, progress)
+
+        if dataset.stream is not None:
+            summary = Stream(attempt, run, target, progress, publish).build(dataset.stream)
+        else:
+            summary = _batch(attempt, run, target, progress)
+            publish(summary.version)
+    return replace(summary, made=made)
+
+
+def refuse_unshareable(run: Run, catalog: Catalog) -> None:
+    """Raise what would keep the table from being shared under its name; needs no Spark."""
+    entry = _entry(run)
+    if entry is not None:
+        try:
+            catalog.register.check(entry)
+        except (Conflict, InvalidParameter, NotFound) as refusal:
+            raise type(refusal)(f"{run.origin(('target', 'share'))}: {refusal.message}") from None
+
+
+def _entry(run: Run) -> Entry | None:
+    said = run.dataset.target
+    if not said.share:
+        return None
+    location = catalog_location(said.location)
+    return Entry(TableName.parse(said.share), location, said.history, said.storage, said.create_share)
+
+
+def _batch(attempt: Attempt, run: Run, target: Target, progress: Progress) -> Summary:
+    began, transaction = time.monotonic(), Transaction.of_run(run.run_id)
+    with attempt.refusals():
+        before = committed(attempt.spark, target, transaction)
+        whole = before is not None and (
+            not run.dataset.quarantines or put_aside_already(attempt.spark, run, transaction)
+        )
+    if before is not None and whole:
+        with step(progress, f"Writing {target.location} ({target.mode})") as tell:
+            tell(f"version {before.version} has this run's rows already")
+        return Summary(run.run_id, target.location, before.version, repeated=True, rows=0, seconds=0.0)
+    with step(progress, f"Reading {', '.join(run.dataset.sources)}"), attempt.refusals():
+        answer = answer_of(attempt.spark, run)
+        if before is None:
+            refuse_unfit(attempt.spark, answer.rows, run, target)
+            with said_where(run, ("target",)):
+                refuse_drift(differences(attempt.spark, answer.rows, target), target)
+    with (
+        step(progress, f"Writing {target.location} ({target.mode})") as tell,
+        said_of_source(run),
+        said_of_values(run, answer.sources),
+        attempt.refusals(),
+    ):
+        with tasks_shown(attempt.spark, attempt.group, tell):
+            part = write_part(attempt.spark, answer, run, target, transaction)
+        attempt.confirm()
+        tell(told(part, time.monotonic() - began))
+    return replace(part, seconds=time.monotonic() - began)

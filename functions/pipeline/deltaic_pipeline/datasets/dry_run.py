@@ -1,0 +1,135 @@
+"""The dry run of a dataset: rows are counted, columns compared, and nothing is written."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from deltaic_pipeline.datasets import model
+from deltaic_pipeline.datasets.expectations import Expectations, Verdict
+from deltaic_pipeline.datasets.fitness import refuse_unfit
+from deltaic_pipeline.datasets.quality import left_out, measured
+from deltaic_pipeline.datasets.run_state import Run, target_of
+from deltaic_pipeline.datasets.sql_steps import answer_of, said_of_values
+from deltaic_pipeline.spark.errors import refusals
+from deltaic_pipeline.spark.progress import Progress, silent, step
+from deltaic_pipeline.spark.quoting import quoted
+from deltaic_pipeline.spark.sql_rules import drop_reaching
+from deltaic_pipeline.table.merging import keyed
+from deltaic_pipeline.table.schema_diff import Difference, conformed, differences
+from deltaic_pipeline.table.sources import spark_path
+from deltaic_pipeline.table.table_properties import pending
+from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.writing import exists
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run would do now."""
+
+    location: str
+    mode: str
+    new: bool
+    """There is no table yet."""
+
+    columns: Sequence[str]
+    """What the rows have, with types."""
+
+    differences: Sequence[Difference]
+    """What is different in the table that is there."""
+
+    pending: Sequence[str]
+    """Properties, comments and clustering that would be set after the rows."""
+
+    rows: int
+    written: int
+    """Rows that neither a source nor an expectation leaves out."""
+
+    quarantined: int
+    dropped: int
+
+    verdicts: Sequence[Verdict]
+    effect: dict[str, int]
+    """For merge and scd2: keys that are new, changed and as they are."""
+
+    spark_plan: str
+
+    def lines(self) -> Iterator[str]:
+        """Say it to people."""
+        yield f"{self.mode} {self.location}" + (" (a new table)" if self.new else "")
+        yield "columns: " + ", ".join(self.columns)
+        yield from (f"schema: {one}" for one in self.differences)
+        yield from (f"afterwards: {one}" for one in self.pending)
+        aside = f", {self.quarantined:,} quarantined, {self.dropped:,} dropped" if self.rows > self.written else ""
+        yield f"rows: {self.rows:,}, of which {self.written:,} would be written{aside}"
+        if self.effect:
+            yield "keys: " + ", ".join(f"{count:,} {name}" for name, count in self.effect.items())
+        for verdict in self.verdicts:
+            yield f"expectation {verdict.name} ({verdict.action}): {verdict.said}" + (
+                " FAILS" if verdict.failed else ""
+            )
+        yield self.spark_plan
+
+    def event(self) -> dict[str, Any]:
+        """Say it to programs."""
+        return {"event": "plan", **asdict(self)}
+
+
+def plan(spark: "SparkSession", run: Run, progress: Progress = silent) -> Plan:
+    """Return what a run would do; raises `PipelineError` for what would keep it from starting."""
+    from pyspark import StorageLevel
+
+    target = target_of(run.dataset)
+    own = spark.newSession()
+    drop_reaching(own)
+    with step(progress, f"Reading {', '.join(run.dataset.sources)}"):
+        answer = answer_of(own, run)
+        rows = answer.rows
+    with step(progress, f"Looking at {target.location}"):
+        refuse_unfit(own, rows, run, target)
+        present = exists(own, target)
+        changes = differences(own, rows, target) or ()
+        afterwards = pending(own, target) if present else ()
+    expectations = Expectations(run.dataset.expectations)
+    flagged = expectations.flagged(rows).persist(StorageLevel.DISK_ONLY)
+    try:
+        with step(progress, "Counting rows"), said_of_values(run, answer.sources), refusals():
+            verdicts, counts = measured(flagged, expectations)
+            misfits, apart = left_out(answer.sources)
+        effect: dict[str, int] = {}
+        if present and target.keys:
+            with step(progress, "Comparing keys"):
+                effect = _effect(own, expectations.kept(flagged), run.dataset, target)
+        return Plan(
+            location=target.location,
+            mode=target.mode if run.dataset.stream is None else f"stream, {target.mode}",
+            new=not present,
+            columns=[f"{field.name} {field.dataType.simpleString()}" for field in rows.schema.fields],
+            differences=changes,
+            pending=afterwards,
+            rows=counts.rows + apart.rows,
+            written=counts.kept,
+            quarantined=counts.quarantined + apart.quarantined,
+            dropped=counts.dropped + apart.dropped,
+            verdicts=[*misfits, *verdicts],
+            effect=effect,
+            spark_plan=_explained(rows),
+        )
+    finally:
+        flagged.unpersist()
+
+
+def _effect(spark: "SparkSession", rows: "DataFrame", dataset: model.Dataset, target: Target) -> dict[str, int]:
+    table = spark.read.format("delta").load(spark_path(target.location))
+    ignored: tuple[str, ...] = ()
+    if isinstance(dataset.write, model.Scd2):
+        table = table.where(quoted(dataset.write.current))
+        ignored = (dataset.write.at,) if dataset.write.at else ()
+    return keyed(conformed(spark, rows, target), table, target.keys, ignored)
+
+
+def _explained(rows: "DataFrame") -> str:
+    java: Any = rows._jdf  # noqa: SLF001 -- the public `explain` only prints
+    return str(java.queryExecution().executedPlan().toString()).strip()

@@ -1,0 +1,100 @@
+"""Decides whether the columns that a dataset names are among those of its rows, wherever these are known from."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from deltaic.nearest import did_you_mean
+
+from deltaic_pipeline.datasets import model
+from deltaic_pipeline.datasets.document import Path
+from deltaic_pipeline.datasets.model import Dataset
+
+UNSORTED = frozenset(
+    {"array", "binary", "boolean", "geography", "geometry", "interval", "map", "struct", "variant", "void"}
+)
+"""Types of which Delta has no minimum and maximum in its statistics, so that it does not cluster by them."""
+
+NESTED = frozenset({"array", "map", "struct", "variant"})
+
+Columns = Mapping[str, str]
+"""Names of columns, and of each type the first word as Spark's DDL has it."""
+
+
+THE_TABLE = "the table, which gets no other without evolve_schema"
+
+
+def misnamed(
+    dataset: Dataset, rows: Columns, table: Iterable[str] | None = (), *, owner: str = "the rows"
+) -> Iterator[tuple[Path, str]]:
+    """Yield what the dataset says of columns that there are not, and of columns whose type does not allow it.
+
+    `rows` are the columns of what the last step gives, `table` those of the table that is there; None: it may have
+    others, and nobody has looked. `owner` is who has the former.
+    """
+    whole = _known([*(table or ()), *rows, *_of_states(dataset)])
+    kinds = {name.lower(): kind for name, kind in rows.items()}
+    for path, name in _of_rows(dataset):
+        if name.lower() not in _known(rows):
+            yield path, _not_there(name, rows, f"a column of {owner}")
+    for field, names, unfit in (
+        ("partition_by", dataset.target.partition_by, NESTED),
+        ("cluster_by", dataset.target.cluster_by, UNSORTED),
+    ):
+        for number, name in enumerate(names):
+            path = ("target", field, number)
+            if name.lower() not in whole:
+                if table is not None:
+                    yield path, _not_there(name, whole.values(), "a column")
+            elif name.lower() in map(str.lower, names[:number]):
+                yield path, f"'{name}' is named twice"
+            elif (kind := kinds.get(name.lower(), "")) in unfit:
+                yield path, f"'{name}' is of type {kind}, by which Delta's tables are not {_DONE[field]}"
+    for name in dataset.target.columns:
+        if table is not None and name.lower() not in whole:
+            yield ("target", "columns", name), _not_there(name, whole.values(), "a column")
+
+
+def misnamed_of(dataset: Dataset, table: Columns) -> Iterator[tuple[Path, str]]:
+    """Yield what the dataset says of columns that are not in the table which is there, where no rows can bring them."""
+    own = _known(_of_states(dataset))
+    if not dataset.target.evolve_schema:
+        rows = {name: kind for name, kind in table.items() if name.lower() not in own}
+        yield from misnamed(dataset, rows, table, owner=THE_TABLE)
+        return
+    for number, key in enumerate(getattr(dataset.write, "keys", ())):
+        if message := missing_in(key, table, "the table"):
+            yield ("write", "keys", number), message
+
+
+_DONE = {"partition_by": "partitioned", "cluster_by": "clustered"}
+
+
+def missing_in(name: str, columns: Iterable[str], owner: str) -> str | None:
+    """Return what to say of a column that somebody does not have; None if it is there."""
+    names = list(columns)
+    return None if name.lower() in _known(names) else _not_there(name, names, f"a column of {owner}")
+
+
+def _of_rows(dataset: Dataset) -> Iterator[tuple[Path, str]]:
+    """Yield the columns that every row needs."""
+    for number, key in enumerate(getattr(dataset.write, "keys", ())):
+        yield ("write", "keys", number), key
+    if isinstance(dataset.write, model.Scd2) and dataset.write.at:
+        yield ("write", "at"), dataset.write.at
+    for number, one in enumerate(dataset.expectations):
+        if hasattr(one, "column"):
+            yield ("expectations", number, "column"), one.column
+        for position, name in enumerate(getattr(one, "columns", ())):
+            yield ("expectations", number, "columns", position), name
+
+
+def _of_states(dataset: Dataset) -> list[str]:
+    write = dataset.write
+    return [write.valid_from, write.valid_to, write.current] if isinstance(write, model.Scd2) else []
+
+
+def _known(names: Iterable[str]) -> dict[str, str]:
+    return {name.lower(): name for name in names}
+
+
+def _not_there(name: str, names: Iterable[str], what: str) -> str:
+    return f"'{name}' is not {what}" + did_you_mean(name, names)

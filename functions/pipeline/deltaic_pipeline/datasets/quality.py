@@ -1,0 +1,157 @@
+"""Applies expectations to rows: writes those that pass, leaves out or puts aside others, or refuses them all."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deltaic_pipeline.datasets.expectations import BROKEN, Counts, Expectations, Verdict, refuse_failed
+from deltaic_pipeline.datasets.run_state import Run, Summary
+from deltaic_pipeline.datasets.sql_steps import Answer
+from deltaic_pipeline.failures import PipelineError, Unfinished
+from deltaic_pipeline.spark.errors import refusals, said_by_spark, spark_failures
+from deltaic_pipeline.table.sources import Reading
+from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.writing import INSERTED, UPDATED, Transaction, Written, committed, write
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Observation, SparkSession
+
+OBSERVED_SECONDS = 30.0
+"""How long to wait for the counts of a pass that has ended; Spark tells them on a thread of its own."""
+
+
+def write_part(spark: "SparkSession", answer: Answer, run: Run, target: Target, transaction: Transaction) -> Summary:
+    """Judge the rows, write those that may be and put aside those that must not be (decision 54).
+
+    Raises `ExpectationFailed` before anything is committed, `Unfinished` when the side table lacks its rows.
+    """
+    from pyspark import StorageLevel
+
+    expectations = Expectations(run.dataset.expectations)
+    flagged = expectations.flagged(answer.rows)
+    misfits, apart = left_out(answer.sources)
+
+    def aside() -> "DataFrame":
+        unread = [reading.aside(name) for name, reading in answer.sources.items() if reading.malformed == "quarantine"]
+        return expectations.quarantined(flagged, run.run_id, unread)
+
+    if expectations.only_of_rows and not target.keys:
+        written, verdicts, counts = _observed(spark, flagged, expectations, target, transaction)
+        quarantined = _put_aside(spark, aside, run, transaction, written, [*misfits, *verdicts])
+    else:
+        # Read once, kept on disk, measured, and written from there.
+        kept = flagged.persist(StorageLevel.DISK_ONLY)
+        try:
+            verdicts, counts = measured(kept, expectations)
+            # A run that had committed when it was killed was judged then: what is missing is its side table.
+            if not run.dataset.quarantines or committed(spark, target, transaction) is None:
+                refuse_failed(verdicts)
+            written = write(spark, expectations.kept(kept), target, transaction)
+            quarantined = _put_aside(spark, aside, run, transaction, written, [*misfits, *verdicts])
+        finally:
+            kept.unpersist()
+    changed = 0 if written.repeated else _changed(written, target, counts)
+    return Summary(
+        run.run_id,
+        target.location,
+        written.version,
+        written.repeated,
+        0 if written.repeated else counts.rows + apart.rows,
+        0.0,
+        verdicts=[*misfits, *verdicts],
+        written=changed,
+        unchanged=0 if written.repeated else counts.kept - changed,
+        dropped=0 if written.repeated else counts.dropped + apart.dropped,
+        quarantined=quarantined,
+        metrics={name: int(value) for name, value in written.metrics.items() if value.isdigit()},
+    )
+
+
+def _observed(
+    spark: "SparkSession", flagged: "DataFrame", expectations: Expectations, target: Target, transaction: Transaction
+) -> tuple[Written, list[Verdict], Counts]:
+    """Write in one pass that counts; a row that fails the run ends the pass before it commits."""
+    from pyspark.sql import Observation
+
+    observation = Observation()
+    watched = flagged.observe(observation, *expectations.measures())
+    try:
+        written = write(spark, expectations.kept(watched, breaking=True), target, transaction)
+    except spark_failures() as failure:
+        if BROKEN in said_by_spark(failure):
+            refuse_failed(measured(flagged, expectations)[0])
+        raise
+    found = None if written.repeated else _arrived(observation)
+    judged = (expectations.verdicts(found), expectations.counts(found)) if found else measured(flagged, expectations)
+    return written, *judged
+
+
+def left_out(sources: Mapping[str, Reading]) -> tuple[list[Verdict], Counts]:
+    """Count the rows of files that do not fit their schema, and that a dataset lets be: no step sees them."""
+    verdicts = []
+    for name, reading in sources.items():
+        if reading.malformed != "fail":
+            rows, wrong = reading.counted()
+            said = f"{wrong:,} of {rows:,} rows"
+            verdicts.append(Verdict(f"sources.{name}.malformed", reading.malformed, wrong, said))
+    aside = sum(verdict.failing for verdict in verdicts if verdict.action == "quarantine")
+    return verdicts, Counts(sum(verdict.failing for verdict in verdicts), 0, aside)
+
+
+def measured(flagged: "DataFrame", expectations: Expectations) -> tuple[list[Verdict], Counts]:
+    """Return the verdicts on flagged rows and where they go, by reading them."""
+    found: Any = flagged.agg(*expectations.measures()).first()
+    counts = {**found.asDict(), **expectations.repeated(flagged)}
+    return expectations.verdicts(counts), expectations.counts(counts)
+
+
+def _changed(written: Written, target: Target, counts: Counts) -> int:
+    """Return how many rows came into the table: by key only those that are new there, or say something new."""
+    if INSERTED not in written.metrics:
+        return counts.kept
+    # Of states each row that changes something is inserted, and the updated ones are those that it ends.
+    updated = int(written.metrics[UPDATED]) if target.mode == "merge" else 0
+    return int(written.metrics[INSERTED]) + updated
+
+
+def _arrived(observation: "Observation") -> dict[str, Any] | None:
+    """Return what was observed; None if Spark's optimizer had left the counting out, which `get` would wait for."""
+    deadline = time.monotonic() + OBSERVED_SECONDS
+    java: Any = observation._jo  # noqa: SLF001 -- the public `get` waits for ever
+    while time.monotonic() < deadline:
+        if java is not None and not java.getOrEmpty().isEmpty():
+            return dict(observation.get)
+        time.sleep(0.01)
+    return None
+
+
+def _put_aside(  # noqa: PLR0913, PLR0917 -- whose rows, of what, whereto
+    spark: "SparkSession",
+    aside: "Callable[[], DataFrame]",
+    run: Run,
+    transaction: Transaction,
+    written: Written,
+    verdicts: Sequence[Verdict],
+) -> int:
+    """Append the quarantined rows to the side table, once a run; after the rows, so that a refused run leaves none."""
+    some = any(verdict.action == "quarantine" and verdict.failing for verdict in verdicts)
+    if not some or (written.repeated and put_aside_already(spark, run, transaction)):
+        return 0
+    target = _quarantine(run)
+    try:
+        with refusals():
+            added = write(spark, aside(), target, transaction)
+    except PipelineError as failure:
+        missing = f"the quarantined rows in {target.location} ({failure.message.rstrip('.')})"
+        again = "start the stream again" if run.dataset.stream else f"run it again with --run-id {run.run_id}"
+        raise Unfinished(written.version, [missing], again) from failure
+    return int(added.metrics.get("numOutputRows", 0))
+
+
+def _quarantine(run: Run) -> Target:
+    return Target(run.dataset.quarantine_location, "append", change_data_feed=False, evolve_schema=True)
+
+
+def put_aside_already(spark: "SparkSession", run: Run, transaction: Transaction) -> bool:
+    """Tell whether the side table has this run's rows."""
+    return committed(spark, _quarantine(run), transaction) is not None

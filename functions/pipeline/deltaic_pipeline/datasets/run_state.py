@@ -1,0 +1,98 @@
+"""The state of a run of a dataset: what is asked for, what came of it, and the target as the writer knows it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from deltaic_pipeline.datasets import model
+from deltaic_pipeline.datasets.expectations import Verdict
+from deltaic_pipeline.table.merging import Validity
+from deltaic_pipeline.table.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a dataset."""
+
+    dataset: model.Dataset
+    run_id: str
+    """Names this run: repeated with the same one, a run that had committed commits nothing."""
+
+    wait: timedelta = timedelta(0)
+    """How long to wait for another writer of the table."""
+
+    origin: Callable[[Sequence[str | int]], str] = field(default=lambda path: ".".join(map(str, path)))
+    """Says where in the file a field stands, for messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a run did."""
+
+    run_id: str
+    location: str
+    version: int | None
+    """The latest version with rows of this run; None if there was nothing to write."""
+
+    repeated: bool
+    rows: int
+    """Rows that the steps gave, and those that did not fit their source; a repeated run does not count them again."""
+
+    seconds: float
+    batches: int = 1
+    verdicts: Sequence[Verdict] = ()
+    written: int = 0
+    """Rows that came into the table; by key those that are new there or say something new (scd2: states begun)."""
+
+    unchanged: int = 0
+    """Rows of which the table says the same already; by key only."""
+
+    quarantined: int = 0
+    dropped: int = 0
+    """Rows that an expectation or a source left out, and that were not put aside."""
+
+    metrics: dict[str, int] = field(default_factory=dict)
+    """What Delta counted: files, bytes, rows inserted, updated and deleted."""
+
+    made: Sequence[str] = ()
+    """What there was not of share, schema and table in the catalog."""
+
+    @property
+    def apart(self) -> dict[str, int]:
+        """The rows that were read and not written, told apart."""
+        return {"unchanged": self.unchanged, "quarantined": self.quarantined, "dropped": self.dropped}
+
+
+def target_of(dataset: model.Dataset) -> Target:
+    """Return what a dataset's target and mode are to the writer."""
+    table, write_as = dataset.target, dataset.write
+    target = Target(
+        location=table.location,
+        mode=write_as.mode,
+        partition_by=tuple(table.partition_by),
+        keys=tuple(getattr(write_as, "keys", ())),
+        change_data_feed=table.change_data_feed,
+        properties=table.properties,
+        evolve_schema=table.evolve_schema,
+        cluster_by=tuple(table.cluster_by),
+        comment=table.comment,
+        column_comments=table.columns,
+    )
+    match write_as:
+        case model.OverwritePartitions():
+            return replace(target, where=write_as.where)
+        case model.Scd2():
+            return replace(
+                target, validity=Validity(write_as.at, write_as.valid_from, write_as.valid_to, write_as.current)
+            )
+        case _:
+            return target
+
+
+def told(part: Summary, seconds: float) -> str:
+    """Say in a few words what was written."""
+    if part.repeated:
+        return f"version {part.version} has this run's rows already"
+    rate = f"{part.rows / max(seconds, 0.001):,.0f} rows/s"
+    apart = [f"{count:,} {name}" for name, count in part.apart.items() if count]
+    return ", ".join([f"version {part.version}", f"{part.written:,} rows", *apart, rate])

@@ -1,0 +1,106 @@
+"""The sources and steps of a dataset as views of a session, of which the last one holds the rows to write."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deltaic_pipeline.datasets import model
+from deltaic_pipeline.datasets.database import read_database
+from deltaic_pipeline.datasets.run_state import Run
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.spark.errors import refusals, said_by_spark, spark_failures
+from deltaic_pipeline.spark.sql_rules import answer
+from deltaic_pipeline.table.sources import UNFIT, Reading, Source, read
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the last step gives (lazily), and what it was made of."""
+
+    rows: "DataFrame"
+    sources: Mapping[str, Reading]
+
+
+def answer_of(spark: "SparkSession", run: Run, batch: "DataFrame | None" = None) -> Answer:
+    """Return the rows of the last step; `given` is a batch of the source that a stream follows."""
+    dataset, sources = run.dataset, dict[str, Reading]()
+    for name, source in dataset.sources.items():
+        with said_where(run, ("sources", name)):
+            streamed = batch is not None and dataset.stream is not None and name == dataset.stream.source
+            sources[name] = _source(spark, source, batch if streamed else None)
+            sources[name].rows.createOrReplaceTempView(name)
+    for number, one in enumerate(dataset.steps):
+        with said_where(run, ("steps", number, "sql")):
+            answer(spark, one.sql).createOrReplaceTempView(one.view)
+    return Answer(spark.table(dataset.last_view), sources)
+
+
+@contextmanager
+def said_where(run: Run, path: Sequence[str | int]) -> Iterator[None]:
+    """Say of what Spark refuses where the file says it."""
+    try:
+        yield
+    except spark_failures() as refusal:
+        raise PipelineError(f"{run.origin(path)}: {said_by_spark(refusal)}") from refusal
+    except PipelineError as refusal:
+        raise PipelineError(f"{run.origin(path)}: {refusal.message}") from refusal
+
+
+@contextmanager
+def said_of_source(run: Run) -> Iterator[None]:
+    """Say of a file that could not be read where the dataset names it, if only one of its sources can have it."""
+    try:
+        yield
+    except PipelineError as refusal:
+        having = {
+            run.origin(("sources", name))
+            for name, source in run.dataset.sources.items()
+            if isinstance(source, model.FileSource)
+            for path in source.paths
+            if _before_glob(path) in refusal.message
+        }
+        if type(refusal) is not PipelineError or len(having) != 1 or refusal.message.startswith(tuple(having)):
+            raise
+        raise PipelineError(f"{having.pop()}: {refusal.message}") from refusal
+
+
+def said_of_values(run: Run, sources: Mapping[str, Reading]) -> AbstractContextManager[None]:
+    """Say of values that do not fit a schema, and for which the run must fail, where the first one is."""
+    remedy = "put the files right, or say in `malformed` where such rows go"
+    return values_told({run.origin(("sources", name)): reading for name, reading in sources.items()}, remedy)
+
+
+@contextmanager
+def values_told(readings: Mapping[str, Reading], remedy: str) -> Iterator[None]:
+    """Say of a refusal for rows that do not fit which file and line has the first; readings by what they are called."""
+    try:
+        yield
+    except PipelineError as refusal:
+        for name, reading in readings.items() if UNFIT in refusal.message else ():
+            with refusals():
+                told = reading.told() if reading.malformed == "fail" else None
+            if told:
+                raise PipelineError(f"{name}: {told}; {remedy}.") from refusal
+        raise
+
+
+def _before_glob(path: str) -> str:
+    return re.split(r"[\[\]{}*?\\]", path.partition("://")[2] or path, maxsplit=1)[0]
+
+
+def file_source(source: model.FileSource | model.DeltaSource) -> Source:
+    """Return what is read of files or a Delta table."""
+    if isinstance(source, model.DeltaSource):
+        return Source("delta", [source.path], source.options)
+    return Source(source.format, source.paths, source.options, source.ddl, source.malformed)
+
+
+def _source(spark: "SparkSession", source: model.Source, given: "DataFrame | None") -> Reading:
+    if isinstance(source, model.JdbcSource):
+        return Reading(read_database(spark, source))
+    return read(spark, file_source(source)) if given is None else Reading(given, file_source(source))

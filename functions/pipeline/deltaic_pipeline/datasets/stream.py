@@ -1,0 +1,162 @@
+"""The streaming run of a dataset: every batch of its source is written once, whatever is killed in between."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from deltaic_pipeline.datasets import model
+from deltaic_pipeline.datasets.expectations import Verdict
+from deltaic_pipeline.datasets.fitness import refuse_unfit
+from deltaic_pipeline.datasets.quality import write_part
+from deltaic_pipeline.datasets.run_state import Run, Summary, told
+from deltaic_pipeline.datasets.sql_steps import answer_of, file_source, said_of_source, said_of_values, said_where
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.spark.progress import Progress, step, tasks_shown
+from deltaic_pipeline.spark.session import end_callbacks
+from deltaic_pipeline.table.leased_run import Attempt
+from deltaic_pipeline.table.schema_diff import differences, refuse_drift
+from deltaic_pipeline.table.sources import follow, spark_path
+from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.writing import Transaction, exists
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+POLL_SECONDS = 1
+MANY_BATCHES = 1000
+"""As many batches are summed up at the end of a stream that ran for long."""
+
+
+class Stream:
+    """A followed source: each batch is written as a run of its own name, which the checkpoint repeats exactly."""
+
+    def __init__(
+        self, attempt: Attempt, run: Run, target: Target, progress: Progress, publish: Callable[[int | None], None]
+    ) -> None:
+        self._attempt, self._run, self._target, self._progress = attempt, run, target, progress
+        self._publish = publish
+        self._started = threading.Event()
+        self._ending = threading.Event()
+        self._query: StreamingQuery | None = None
+        self._failure: BaseException | None = None
+        self._parts: list[Summary] = []
+
+    def build(self, stream: model.Stream) -> Summary:
+        """Follow until the source has no more (`available_now`), or until the job is told to stop."""
+        began = time.monotonic()
+        source = self._run.dataset.sources[stream.source]
+        if isinstance(source, model.JdbcSource):
+            raise PipelineError("a database cannot be followed.")
+        with self._attempt.refusals(), said_where(self._run, ("sources", stream.source)):
+            rows = follow(self._attempt.spark, file_source(source))
+        for lease in self._attempt.leases:
+            lease.on_loss(self._ending.set)
+        writer = rows.writeStream.foreachBatch(self._each).option("checkpointLocation", spark_path(stream.checkpoint))
+        once = stream.trigger == "available_now"
+        seconds = 0 if once else int(model.duration(stream.trigger).total_seconds())
+        writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{seconds} seconds")
+        with self._attempt.refusals(), _stopping(self._ending):
+            try:
+                self._query = writer.start()
+                self._started.set()
+                self._wait(self._query)
+            finally:
+                end_callbacks(self._attempt.spark)
+        self._attempt.confirm()
+        with self._attempt.refusals():
+            present = exists(self._attempt.spark, self._target)
+        if present and (once or not self._parts):
+            self._publish(self._parts[-1].version if self._parts else None)
+        return self._summary(time.monotonic() - began)
+
+    def _wait(self, query: "StreamingQuery") -> None:
+        from pyspark.errors import StreamingQueryException
+
+        try:
+            while not query.awaitTermination(POLL_SECONDS):
+                if self._ending.is_set():
+                    query.stop()
+        except StreamingQueryException:
+            if self._failure is not None:
+                raise self._failure from self._failure.__cause__
+            raise
+
+    def _each(self, batch: "DataFrame", number: int) -> None:
+        """Write one batch; its own steps are shown, and what fails here ends the stream."""
+        self._started.wait()
+        try:
+            self._write(batch, number)
+        except BaseException as failure:
+            self._failure = failure
+            raise
+
+    def _write(self, batch: "DataFrame", number: int) -> None:
+        query = self._query
+        if query is None:
+            raise PipelineError("the stream ended before its first batch.")
+        began, spark = time.monotonic(), batch.sparkSession
+        transaction = Transaction.of_batch(str(query.id), number)
+        with (
+            step(self._progress, f"Writing batch {number} to {self._target.location}") as tell,
+            said_of_source(self._run),
+            self._attempt.refusals(),
+        ):
+            answer = answer_of(spark, self._run, batch)
+            if not self._parts:
+                refuse_unfit(spark, answer.rows, self._run, self._target)
+            with said_where(self._run, ("target",)):
+                refuse_drift(differences(spark, answer.rows, self._target), self._target)
+            with (
+                said_of_values(self._run, answer.sources),
+                self._attempt.refusals(),
+                tasks_shown(spark, str(query.runId), tell),
+            ):
+                part = write_part(spark, answer, self._run, self._target, transaction)
+            self._attempt.confirm()
+            tell(told(part, time.monotonic() - began))
+        if not self._parts and self._run.dataset.stream and self._run.dataset.stream.trigger != "available_now":
+            self._publish(part.version)
+        self._parts.append(part)
+        del self._parts[:-MANY_BATCHES]
+
+    def _summary(self, seconds: float) -> Summary:
+        parts = [part for part in self._parts if not part.repeated]
+        last = self._parts[-1] if self._parts else None
+        totals: dict[str, Verdict] = {}
+        for verdict in (verdict for part in parts for verdict in part.verdicts):
+            known = totals.get(verdict.name)
+            failing = verdict.failing + (known.failing if known else 0)
+            totals[verdict.name] = replace(verdict, failing=failing, said=f"{failing:,} rows in {len(parts)} batches")
+        return Summary(
+            self._run.run_id,
+            self._target.location,
+            last.version if last else None,
+            repeated=not parts,
+            rows=sum(part.rows for part in parts),
+            seconds=seconds,
+            batches=len(self._parts),
+            verdicts=list(totals.values()),
+            written=sum(part.written for part in parts),
+            unchanged=sum(part.unchanged for part in parts),
+            quarantined=sum(part.quarantined for part in parts),
+            dropped=sum(part.dropped for part in parts),
+        )
+
+
+@contextmanager
+def _stopping(ending: threading.Event) -> Iterator[None]:
+    """Let SIGTERM end the block in order: the batch that runs is given up, and the next run does it again."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: ending.set())
+    try:
+        yield
+    finally:
+        with suppress(ValueError):
+            signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,204 @@
+"""Decides which files of a table nobody can need any more, by the log and the folder, and deletes those alone.
+
+A file stays if a version that somebody may read has it, or a commit that somebody may follow names it: data, change
+data and deletion vectors. Of the others only those go that a Delta writer makes and that are older than the window, so
+that a writer that is at work, with a lease or without, loses nothing. What lies in another table's folder is not ours.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import chain, islice
+from typing import IO
+
+from deltaic.delta.actions import Add, AddCdcFile, Remove
+from deltaic.delta.commit_changes import FileChange, commit_changes
+from deltaic.delta.commits import slices, windows
+from deltaic.delta.deletion_vectors import DeletionVector, file_path
+from deltaic.delta.lengths import read_all_listed
+from deltaic.delta.paths import Commit, read_listing
+from deltaic.delta.segment import find_segment
+from deltaic.delta.snapshot import Snapshot
+from deltaic.delta.store import TableStore
+from deltaic.errors import UnsupportedOperation
+from deltaic.storage.locations import TableLocations
+
+from deltaic_pipeline.maintenance.retention import Reader
+from deltaic_pipeline.table.s3_folder import DELETED_AT_ONCE, Folder
+
+LOG_FOLDER = "_delta_log"
+CHANGE_DATA = "_change_data"
+WRITTEN_BY_DELTA = (".parquet", ".bin")
+"""Data, change data and deletion vectors. A text that somebody has put beside them is somebody's."""
+
+IN_MEMORY_BYTES = 16 << 20
+COMMITS_AT_ONCE = 32
+
+
+class Names:
+    """A set of object names by their digests: two that collide keep a file too many, and never one too few."""
+
+    def __init__(self) -> None:
+        self._digests: set[int] = set()
+
+    def add(self, name: str) -> None:
+        """Put a name in."""
+        self._digests.add(_digest(name))
+
+    def __contains__(self, name: str) -> bool:
+        return _digest(name) in self._digests
+
+
+@dataclass(slots=True)
+class Count:
+    """Some files."""
+
+    files: int = 0
+    bytes: int = 0
+
+    def add(self, size: int) -> None:
+        """Count one file more."""
+        self.files += 1
+        self.bytes += size
+
+
+@dataclass(slots=True)
+class Sorted:
+    """What a listing of the folder has found; what is part of the latest version is not counted."""
+
+    kept: Count = field(default_factory=Count)
+    """Needed by older versions, or by commits that can be followed."""
+
+    young: Count = field(default_factory=Count)
+    """Needed by nobody, and younger than the window: a writer may be about to commit it."""
+
+    unneeded: Count = field(default_factory=Count)
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """The files that must stay."""
+
+    latest: Names
+    """Those of the latest version."""
+
+    others: Names
+
+
+def needed(store: TableStore, locations: TableLocations, readers: Sequence[Reader]) -> Needed:
+    """Read the log for the files that the readers need; raises `DeltaicError` where it cannot be read in full.
+
+    The oldest version of all readers, or the oldest that can still be made, is replayed; of later commits everything
+    that they name is kept. Names are held by digests, a million in some 100 MB.
+    """
+    latest, others = Names(), Names()
+    newest = Snapshot(store, find_segment(store))
+    _add_live(newest, locations, latest)
+    listing = read_listing(store.list_log())
+    oldest = 0 if 0 in listing.commits else min(checkpoint.version for checkpoint in listing.checkpoints)
+    first = min(reader.version for reader in readers)
+    first_commit = min(reader.first_commit for reader in readers)
+    if first < newest.version:
+        _add_live(Snapshot(store, find_segment(store, max(first, oldest))), locations, others)
+    commits = [one for one in chain(listing.commits.values(), listing.compactions) if one.end >= first_commit]
+    for window in windows(commits, COMMITS_AT_ONCE):
+        contents = read_all_listed(store, [commit.file for commit in window])
+        for commit, content in zip(window, contents, strict=True):
+            _add_named(content, commit, locations, others)
+    return Needed(latest, others)
+
+
+@contextmanager
+def unneeded(folder: Folder, stays: Needed, older_than: int) -> Iterator[tuple[Sorted, Iterator[Sequence[str]]]]:
+    """List the folder once; give the counts, and the names of what nobody needs, a request's worth at a time.
+
+    `older_than` is in milliseconds since the epoch. Names wait in a file, not in memory.
+    """
+    counts = Sorted()
+    tables: set[str] = set()
+    with tempfile.SpooledTemporaryFile(IN_MEMORY_BYTES, mode="w+", encoding="utf-8", newline="\n") as spool:
+        for stored in folder.objects():
+            above, _, beneath = stored.name.partition(f"/{LOG_FOLDER}/")
+            if beneath:
+                tables.add(f"{above}/")
+            elif not _is_ours(stored.name) or stored.name in stays.latest:
+                continue
+            elif stored.name in stays.others:
+                counts.kept.add(stored.size)
+            elif stored.modified >= older_than:
+                counts.young.add(stored.size)
+            elif "\n" not in stored.name:
+                spool.write(f"{stored.size} {stored.name}\n")
+        for size, _ in _others(spool, tables):
+            counts.unneeded.add(size)
+        yield counts, _batches(name for _, name in _others(spool, tables))
+
+
+def delete(folder: Folder, batches: Iterator[Sequence[str]], proceed: Callable[[int], None]) -> None:
+    """Delete what `unneeded` gave; `proceed` is told how many are done before each request, and may raise."""
+    done = 0
+    for batch in batches:
+        proceed(done)
+        folder.delete(batch)
+        done += len(batch)
+    proceed(done)
+
+
+def _add_live(snapshot: Snapshot, locations: TableLocations, names: Names) -> None:
+    for batch in snapshot.files():
+        for path, vector in zip(batch["path"].to_pylist(), batch["deletionVector"].to_pylist(), strict=True):
+            _add_path(path, locations, names)
+            if vector is not None:
+                _add_vector(vector["storageType"], vector["pathOrInlineDv"], locations, names)
+
+
+def _add_named(content: bytes, commit: Commit, locations: TableLocations, names: Names) -> None:
+    changes = (change for piece in slices(content) for change in commit_changes(piece, commit.path, 0, 0).actions)
+    for change in changes:
+        if not isinstance(change, FileChange):
+            continue
+        action: Add | Remove | AddCdcFile = change.action
+        _add_path(action.path, locations, names)
+        vector: DeletionVector | None = getattr(action, "deletion_vector", None)
+        if vector is not None:
+            _add_vector(vector.storage_type, vector.path_or_inline_dv, locations, names)
+
+
+def _add_path(path: str, locations: TableLocations, names: Names) -> None:
+    with suppress(UnsupportedOperation):  # it lies elsewhere, where nothing is deleted
+        names.add(locations.resolve(path).key[len(locations.root.key_prefix) :])
+
+
+def _add_vector(storage_type: str, path_or_inline: str, locations: TableLocations, names: Names) -> None:
+    path = file_path(storage_type, path_or_inline)
+    if path is not None:
+        with suppress(UnsupportedOperation):
+            names.add(locations.object_name(path).key[len(locations.root.key_prefix) :])
+
+
+def _is_ours(name: str) -> bool:
+    """Tell whether a name is one that Delta's writers give, in a folder where they put files."""
+    *folders, file = name.split("/")
+    hidden = any(folder.startswith(("_", ".")) and "=" not in folder and folder != CHANGE_DATA for folder in folders)
+    return not hidden and file.endswith(WRITTEN_BY_DELTA) and not file.startswith(("_", "."))
+
+
+def _others(spool: IO[str], tables: set[str]) -> Iterator[tuple[int, str]]:
+    """Yield what was written down, but for what lies in a folder that is a table of its own."""
+    spool.seek(0)
+    for line in spool:
+        size, _, name = line.rstrip("\n").partition(" ")
+        above = (name[: at + 1] for at, character in enumerate(name) if character == "/")
+        if not any(folder in tables for folder in above):
+            yield int(size), name
+
+
+def _batches(names: Iterator[str]) -> Iterator[Sequence[str]]:
+    while batch := list(islice(names, DELETED_AT_ONCE)):
+        yield batch
+
+
+def _digest(name: str) -> int:
+    return int.from_bytes(blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest())

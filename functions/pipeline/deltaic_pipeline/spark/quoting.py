@@ -1,0 +1,16 @@
+"""Names and texts as Spark's SQL quotes them."""
+
+
+def quoted(name: str) -> str:
+    """Return an identifier in backticks."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def unquoted(name: str) -> str:
+    """Return an identifier that may stand in backticks without them."""
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name
+
+
+def literal(text: str) -> str:
+    """Return a string literal."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

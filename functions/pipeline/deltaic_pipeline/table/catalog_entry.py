@@ -1,0 +1,153 @@
+"""The entry of a published table in the catalog: the job's last step, so that nothing half written is shared."""
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol, Self
+
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.leases import Leases as CatalogLeases
+from deltaic.catalog.tables import checked_location
+from deltaic.errors import AlreadyExists, Conflict, DeltaicError, NotFound
+from deltaic.nearest import did_you_mean
+from deltaic.protocol import names
+from deltaic.protocol.names import check_schema_name, check_share_name, check_table_name, split_table_name
+
+from deltaic_pipeline.table.lease import Leases
+from deltaic_pipeline.table.sources import catalog_location
+
+
+@dataclass(frozen=True, slots=True)
+class TableName:
+    """The three names under which recipients find a table."""
+
+    share: str
+    schema: str
+    table: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `share.schema.table` (a share's name may hold periods); raises `InvalidParameter`."""
+        share, schema, table = split_table_name(text)
+        return cls(check_share_name(share), check_schema_name(schema), check_table_name(table))
+
+    def __str__(self) -> str:
+        return f"{self.share}.{self.schema}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The catalog entry that a job makes."""
+
+    name: TableName
+    location: str
+    history: bool = True
+    """Recipients may read earlier versions and the change feed."""
+
+    storage: str = ""
+    """The catalog's storage that the location lies in; AWS S3 if none is named."""
+
+    create_share: bool = False
+    """Make the share if there is none; else that is taken for a typo."""
+
+
+class Register(Protocol):
+    """The part of the catalog that a job needs."""
+
+    def check(self, entry: Entry) -> None:
+        """Raise what would keep the entry from being made; called before anything is written."""
+        ...
+
+    def register(self, entry: Entry) -> Sequence[str]:
+        """Create what is missing and return what that was; a table that is there with this location stays."""
+        ...
+
+    def next_step(self, name: TableName) -> str:
+        """Return what is to be done before anybody can read the table; empty if somebody may."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """The two things that a job wants of the catalog."""
+
+    leases: Leases
+    register: Register
+
+    def require_free(self, location: str, wait: timedelta) -> None:
+        """Refuse before Spark starts: raise `Conflict` where a table is being written and nobody waits for the end.
+
+        Whatever keeps the catalog from being asked is raised too.
+        """
+        with contextlib.suppress(*[Conflict] * bool(wait)):
+            self.leases.require_free(catalog_location(location))
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogRegister:
+    """The register in DynamoDB."""
+
+    admin: CatalogAdmin
+
+    def check(self, entry: Entry) -> None:
+        """See `Register`."""
+        name = entry.name
+        try:
+            table = self.admin.tables.get(name.share, name.schema, name.table)
+        except NotFound:
+            checked_location(entry.location)
+            self._check_place(entry)
+            return
+        if catalog_location(table.location) != catalog_location(entry.location):
+            raise Conflict(
+                f"{name} is shared from {table.location} already: choose another name, or give that location."
+            )
+
+    def _check_place(self, entry: Entry) -> None:
+        share = entry.name.share
+        try:
+            self.admin.shares.get(share)
+        except NotFound:
+            if not entry.create_share:
+                near = did_you_mean(share, (each.name for each in self.admin.shares.list()))
+                raise NotFound(
+                    f"there is no share '{share}'{near or '.'} Make it with `deltaic share create {share}`, or let the "
+                    "job make it: create_share: true in the dataset's target, --create-share on the command line."
+                ) from None
+        storages = [each.name for each in self.admin.storages.list()] if entry.storage else []
+        if entry.storage and names.key(entry.storage) not in map(names.key, storages):
+            raise NotFound(f"there is no storage '{entry.storage}'{did_you_mean(entry.storage, storages)}")
+
+    def register(self, entry: Entry) -> Sequence[str]:
+        """See `Register`. Somebody else may create the same entries at the same moment."""
+        name, made = entry.name, []
+        if entry.create_share:
+            with contextlib.suppress(AlreadyExists):
+                made.append(f"share {self.admin.shares.create(name.share).name}")
+        with contextlib.suppress(AlreadyExists):
+            made.append(f"schema {name.share}.{self.admin.schemas.create(name.share, name.schema).name}")
+        try:
+            self.admin.tables.create(
+                name.share, name.schema, name.table, entry.location, history=entry.history, storage=entry.storage
+            )
+            made.append(f"table {name}")
+        except AlreadyExists:
+            self.check(entry)
+        return made
+
+    def next_step(self, name: TableName) -> str:
+        """See `Register`."""
+        with contextlib.suppress(DeltaicError):
+            if not self.admin.grants.of_share(name.share):
+                return f"nobody may read {name.share} yet; next: deltaic grant create <recipient> {name.share}"
+        return ""
+
+
+def connect(catalog_table: str, tokens_table: str, dynamo: Dynamo | None = None) -> Catalog:
+    """Return the catalog in these DynamoDB tables, reached as the environment says unless `dynamo` is given."""
+    shared = dynamo or Dynamo()
+    return Catalog(
+        CatalogLeases(catalog_table, shared), CatalogRegister(CatalogAdmin(catalog_table, tokens_table, shared))
+    )

@@ -1,0 +1,38 @@
+"""The number of files for rows that one machine writes all: few large files are few signed URLs (decision 64)."""
+
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SMALL = 64 << 20
+"""Bytes, as Spark estimates them, from which on a second core is worth a second file."""
+
+LARGE = 512 << 20
+"""Bytes from which on a file is cut, as Delta's own optimized writes do it."""
+
+BELIEVED = 1 << 40
+"""An estimate beyond this is none: Spark multiplies the sizes of what is joined, and takes a database for infinite."""
+
+
+def one_machine(spark: "SparkSession") -> bool:
+    """Tell whether all tasks run in this one process."""
+    return (spark.sparkContext.master or "").startswith("local")
+
+
+def few_files(rows: "DataFrame") -> "DataFrame":
+    """Return the rows in as few tasks, and so files, as keep the machine's cores busy; none is moved for it.
+
+    Delta's optimized writes would send every row through a shuffle, and leave up to 512 MB of it to a single task.
+    """
+    java: Any = rows._jdf  # noqa: SLF001 -- pyspark has no public way to the optimizer's estimate
+    size = int(str(java.queryExecution().optimizedPlan().stats().sizeInBytes()))
+    return rows.coalesce(tasks_for(size, rows.sparkSession.sparkContext.defaultParallelism))
+
+
+def tasks_for(size: int, cores: int) -> int:
+    """Return how many tasks write rows of about `size` bytes."""
+    if size > BELIEVED:
+        return cores
+    return max(1, min(cores, ceil(size / SMALL)), ceil(size / LARGE))

@@ -1,0 +1,102 @@
+"""Decides before Spark starts whether the places are there that a job reads from and writes to, and a table's columns.
+
+Only what is certain is told: where the store does not answer, or does not let us look, Spark finds out.
+"""
+
+import json
+import re
+from contextlib import suppress
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deltaic.errors import DeltaicError
+from deltaic.nearest import did_you_mean
+
+from deltaic_pipeline.spark.access import S3Access
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_S3 = re.compile(r"s3[an]?://([^/]+)/?(.*)", re.DOTALL)
+_GLOB = re.compile(r"[\[\]{}*?\\]")
+
+
+class Places:
+    """The places that a job names; each question is one request at most."""
+
+    def __init__(self) -> None:
+        self._bucket = cache(self._ask_for_bucket)
+
+    def absent_bucket(self, location: str) -> str | None:
+        """Return what to say of a location whose bucket there is not; None if there is one, or nobody knows."""
+        found = _S3.fullmatch(location)
+        return self._bucket(found[1]) if found else None
+
+    def absent_source(self, path: str) -> str | None:
+        """Return what to say of a file, folder or glob at which there is nothing; None as in `absent_bucket`."""
+        match = _S3.fullmatch(path)
+        if match is None:
+            plain = re.sub("^file:(//)?", "", path)
+            if ":" in plain:  # of a store that only Spark knows
+                return None
+            glob = _GLOB.search(plain)
+            present = Path(plain[: glob.start()].rpartition("/")[0] if glob else plain).exists()
+            return None if present else f"there is nothing at {path}"
+        if message := self._bucket(match[1]):
+            return message
+        prefix = match[2][: glob.start()] if (glob := _GLOB.search(match[2])) else match[2]
+        return f"there is nothing at {path}" if self._has_any(match[1], prefix) is False else None
+
+    def absent_table(self, location: str) -> str | None:
+        """Return what to say of a location at which there is no Delta table; None as in `absent_bucket`."""
+        lacks_log = self.absent_source(f"{location.rstrip('/')}/_delta_log/") is not None
+        return self.absent_bucket(location) or (f"there is no Delta table at {location}" if lacks_log else None)
+
+    def columns(self, location: str) -> dict[str, str] | None:
+        """Return the columns of a table and of each type the first word; None if there is none, or nobody knows."""
+        found = _S3.fullmatch(location)
+        if found is None or not self._has_any(found[1], f"{found[2].rstrip('/')}/_delta_log/"):
+            return None
+        from deltaic.delta.log import DeltaLog
+
+        from deltaic_pipeline.table.s3_folder import S3Folder
+
+        with suppress(DeltaicError, ValueError, KeyError):
+            log = DeltaLog(S3Folder(location, S3Access.from_environment()).store)
+            fields = json.loads(log.snapshot().metadata.schema_string)["fields"]
+            kinds = {field["name"]: field["type"] for field in fields}
+            return {name: kind["type"] if isinstance(kind, dict) else kind for name, kind in kinds.items()}
+        return None
+
+    def _has_any(self, bucket: str, prefix: str) -> bool | None:
+        """Tell whether there are objects under a prefix; None if nobody knows."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        with suppress(BotoCoreError, ClientError):
+            return bool(self._s3.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1)["KeyCount"])
+        return None
+
+    @cached_property
+    def _s3(self) -> "S3Client":
+        import boto3
+        from botocore.config import Config
+
+        return boto3.client("s3", config=Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 1}))
+
+    def _ask_for_bucket(self, bucket: str) -> str | None:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            self._s3.head_bucket(Bucket=bucket)
+        except ClientError as refusal:
+            if refusal.response["Error"]["Code"] not in {"404", "NoSuchBucket"}:
+                return None
+        except (BotoCoreError, ValueError):
+            return None
+        else:
+            return None
+        own: list[str] = []
+        with suppress(BotoCoreError, ClientError):
+            own = [each["Name"] for each in self._s3.list_buckets()["Buckets"]]
+        return f"there is no bucket '{bucket}'" + did_you_mean(bucket, own)

@@ -1,0 +1,184 @@
+"""Merges rows by key into a table: update what changed and insert what is new, or keep every state with its time."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.spark.casting import cast, comparable, null
+from deltaic_pipeline.spark.errors import HIDDEN, raised
+from deltaic_pipeline.spark.quoting import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+MATCH = "__key_"
+"""What the keys are called that a merge of states is matched by, beside the rows' own columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """The columns that say when a state of a key held (slowly changing dimension, type 2)."""
+
+    at: str | None = None
+    """The rows' column that says since when they hold; None: since this run."""
+
+    valid_from: str = "valid_from"
+    valid_to: str = "valid_to"
+    """Null while the state holds; else the `valid_from` of the next one."""
+
+    current: str = "is_current"
+
+    @property
+    def columns(self) -> tuple[str, str, str]:
+        """What the table has beside the rows' columns."""
+        return self.valid_from, self.valid_to, self.current
+
+
+def merge(spark: "SparkSession", rows: "DataFrame", keys: Sequence[str], location: str, *, evolve: bool) -> None:
+    """Insert new keys and update known ones; a row that says what the table already says is left alone.
+
+    So the change feed, and with it every recipient's incremental read, holds the real changes only: null is like null,
+    NaN like NaN, and 0.0 like -0.0. `rows` are `conformed`.
+    """
+    from delta.tables import DeltaTable
+
+    table = DeltaTable.forPath(spark, location)
+    changed = _differ(rows.schema, table.toDF().schema, keys)
+    merging = table.alias("old").merge(rows.alias("new"), _same(keys))
+    if evolve:
+        merging = merging.withSchemaEvolution()
+    merging.whenMatchedUpdateAll(condition=changed).whenNotMatchedInsertAll().execute()
+
+
+def states(rows: "DataFrame", validity: Validity) -> "DataFrame":
+    """Return the rows with the columns that say since when they hold."""
+    from pyspark.sql import functions
+
+    taken = [name for name in rows.columns if name.lower() in {column.lower() for column in validity.columns}]
+    if taken:
+        raise PipelineError(f"the rows have a column {taken[0]} already: name another in write, or leave it out.")
+    if validity.at is not None and validity.at.lower() not in {name.lower() for name in rows.columns}:
+        raise PipelineError(f"the column {validity.at} (write.at) is not among the rows': {', '.join(rows.columns)}.")
+    since = functions.col(quoted(validity.at)) if validity.at else functions.lit(datetime.now(UTC))
+    return rows.withColumns({
+        validity.valid_from: since.cast("timestamp"),
+        validity.valid_to: functions.lit(None).cast("timestamp"),
+        validity.current: functions.lit(True),  # noqa: FBT003 -- a value
+    })  # fmt: skip
+
+
+def keep_states(  # noqa: PLR0913 -- what a merge is made of
+    spark: "SparkSession",
+    rows: "DataFrame",
+    keys: Sequence[str],
+    validity: Validity,
+    location: str,
+    *,
+    evolve: bool,
+) -> None:
+    """End the current state of keys whose row changed, and add the new state; all in one commit.
+
+    `rows` are `states`, and `conformed`. A changed row that does not hold since later than the current state is an
+    error: it has no place in the sequence. A row with the current state's values changes nothing, so days may be
+    delivered twice.
+    """
+    from delta.tables import DeltaTable
+
+    table = DeltaTable.forPath(spark, location)
+    own = (*keys, *validity.columns, *([validity.at] if validity.at else []))
+    changed = _differ(rows.schema, table.toDF().schema, own)
+    since, current = quoted(validity.valid_from), quoted(validity.current)
+    late = raised("a changed row holds since no later than the current state of its key: states come in their order")
+    follows = f"CASE WHEN new.{since} > old.{since} THEN true ELSE {late} END"
+    current_states = table.toDF().where(current).alias("old")
+    following = rows.alias("new").join(current_states, on=_condition(_same(keys)), how="inner")
+    following = following.where(f"CASE WHEN {changed} THEN {follows} ELSE false END").select("new.*")
+    # Once with its keys, to end the state or to find nobody, and if there is a state to end once more without, to be
+    # inserted: MERGE does one thing for each row.
+    matches = [quoted(f"{MATCH}{number}") for number in range(len(keys))]
+    staged = rows.selectExpr("*", *(f"{quoted(key)} AS {name}" for key, name in zip(keys, matches, strict=True)))
+    nobody = [f"nullif({quoted(key)}, {quoted(key)}) AS {name}" for key, name in zip(keys, matches, strict=True)]
+    staged = staged.unionByName(following.selectExpr("*", *nobody))
+    same = " AND ".join(f"old.{quoted(key)} = new.{name}" for key, name in zip(keys, matches, strict=True))
+    merging = table.alias("old").merge(staged.alias("new"), f"old.{current} AND {same}")
+    if evolve:
+        merging = merging.withSchemaEvolution()
+    ended: dict[str, str | Column] = {quoted(validity.valid_to): f"new.{since}", current: "false"}
+    inserted: dict[str, str | Column] = {quoted(name): f"new.{quoted(name)}" for name in rows.columns}
+    merging.whenMatchedUpdate(condition=changed, set=ended).whenNotMatchedInsert(values=inserted).execute()
+
+
+def refuse_undecided(rows: "DataFrame", keys: Sequence[str]) -> None:
+    """Raise `PipelineError` when a key is missing, null or given twice: nothing would say which row to keep."""
+    from pyspark.sql import functions
+
+    missing = [key for key in keys if key.lower() not in {name.lower() for name in rows.columns}]
+    if missing:
+        raise PipelineError(f"the key column {missing[0]} is not among the rows' columns: {', '.join(rows.columns)}.")
+    names = [quoted(key) for key in keys]
+    # Sorted and numbered: half the work of counting every key, of which there are as many as rows.
+    number, listed = f"{MATCH}number", ", ".join(names)
+    numbered = rows.selectExpr(*names, f"row_number() OVER (PARTITION BY {listed} ORDER BY {listed}) AS {number}")
+    absent = " OR ".join(f"{name} IS NULL" for name in names)
+    one = functions.first(functions.struct(*names)).alias("key")
+    # An aggregate: `first` by itself would look at one part of the keys after the other.
+    found: Any = numbered.where(f"{number} = 2 OR {absent}").agg(one).first()
+    wrong = found["key"]
+    if wrong is not None:
+        raise undecided("to merge", keys, tuple(wrong))
+
+
+def undecided(rows: str, keys: Sequence[str], values: Sequence[Any], remedy: str = "") -> PipelineError:
+    """Return what is said of a key that names no row, or several; its values are a note, for who asks for them."""
+    named = ", ".join(f"{key} = {None if value is None else HIDDEN}" for key, value in zip(keys, values, strict=True))
+    if None in values:
+        refusal = PipelineError(f"a row {rows} has no key ({named}): leave such rows out in the SQL.")
+    else:
+        refusal = PipelineError(
+            f"several rows {rows} have the same key ({named}): reduce them to one in the SQL{remedy}."
+        )
+    refusal.add_note(", ".join(f"{key} = {value!r}" for key, value in zip(keys, values, strict=True)))
+    return refusal
+
+
+def keyed(rows: "DataFrame", table: "DataFrame", keys: Sequence[str], ignored: Iterable[str] = ()) -> dict[str, int]:
+    """Count the keys of rows, which are `conformed`, that are new to a table, changed, and as they are there."""
+    from pyspark.sql import functions
+
+    refuse_undecided(rows, keys)
+    changed = _differ(rows.schema, table.schema, [*keys, *ignored])
+    there = table.withColumn(f"{MATCH}there", functions.lit(True)).alias("old")  # noqa: FBT003 -- a value
+    joined = rows.alias("new").join(there, on=_condition(_same(keys)), how="left")
+    absent = f"old.{MATCH}there IS NULL"
+    counted: Any = joined.selectExpr(
+        f"count_if({absent}) AS new",
+        f"count_if(NOT {absent} AND {changed}) AS changed",
+        f"count_if(NOT {absent} AND NOT ({changed})) AS unchanged",
+    ).first()
+    return {name: int(count) for name, count in counted.asDict().items()}
+
+
+def _same(keys: Sequence[str]) -> str:
+    return " AND ".join(f"old.{quoted(key)} = new.{quoted(key)}" for key in keys)
+
+
+def _differ(rows: "StructType", table: "StructType", ignored: Iterable[str]) -> str:
+    """Return the condition under which a row (`new`) says something else than the table's (`old`)."""
+    left_out = {name.lower() for name in ignored}
+    known = {field.name.lower(): field.dataType for field in table.fields}
+    same = []
+    for field in rows.fields:
+        name, kind = field.name.lower(), field.dataType
+        if name not in left_out:
+            old = cast(f"old.{quoted(field.name)}", known[name], kind) if name in known else null(kind)
+            same.append(f"{comparable(old, kind)} <=> {comparable(f'new.{quoted(field.name)}', kind)}")
+    return f"NOT ({' AND '.join(same)})" if same else "false"
+
+
+def _condition(text: str) -> "Column":
+    from pyspark.sql import functions
+
+    return functions.expr(text)

@@ -1,0 +1,139 @@
+"""A table's folder in S3: every object in it, listed page by page, and objects deleted by their names."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from deltaic.delta.store import TableStore
+from deltaic.storage.aws_credentials import Credentials, own_credentials
+from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.locations import Location, TableLocations
+from deltaic.storage.log_writer import LogWriter
+from deltaic.storage.objects import ObjectTableStore
+
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.spark.access import S3Access
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+DELETED_AT_ONCE = 1000
+"""S3 takes no more names in one request."""
+
+
+class Stored(NamedTuple):
+    """One object of the folder."""
+
+    name: str
+    """Its key below the table's root, not encoded."""
+
+    size: int
+    """Bytes."""
+
+    modified: int
+    """When it was written, in milliseconds since the epoch, by the store's clock."""
+
+
+class Writer(Protocol):
+    """Where a log is written."""
+
+    def create(self, path: str, content: bytes) -> bool:
+        """Write an object that is not there yet; False if one is."""
+        ...
+
+    def replace(self, path: str, content: bytes) -> None:
+        """Write an object, whether it is there or not."""
+        ...
+
+
+class Folder(Protocol):
+    """All objects below a table's root."""
+
+    @property
+    def store(self) -> TableStore:
+        """The same objects, as the log is read from them."""
+        ...
+
+    @property
+    def writer(self) -> Writer:
+        """Where the log is written."""
+        ...
+
+    def objects(self) -> Iterator[Stored]:
+        """List every object, in no promised order; raises `PipelineError`."""
+        ...
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete at most `DELETED_AT_ONCE` objects; one that is gone already is no mistake. Raises `PipelineError`."""
+        ...
+
+
+class S3Folder:
+    """The folder of a table in S3, or in a store that speaks its language."""
+
+    def __init__(self, location: str, access: S3Access) -> None:
+        self._location = Location.parse(location)
+        self._client = _client(access)
+        storage = StorageConfig(region=access.region, endpoint=access.endpoint or "", path_style=bool(access.endpoint))
+        places, credentials = TableLocations(self._location), _credentials(access)
+        self._store = ObjectTableStore(places, storage, credentials)
+        self._writer = LogWriter(places, storage, credentials)
+
+    @property
+    def store(self) -> ObjectTableStore:
+        """See `Folder`."""
+        return self._store
+
+    @property
+    def writer(self) -> LogWriter:
+        """See `Folder`."""
+        return self._writer
+
+    def objects(self) -> Iterator[Stored]:
+        """See `Folder`; one request for each thousand objects."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        prefix = self._location.key_prefix
+        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._location.bucket, Prefix=prefix)
+        try:
+            for page in pages:
+                for found in page.get("Contents", ()):
+                    modified = int(found["LastModified"].timestamp() * 1000)
+                    yield Stored(found["Key"][len(prefix) :], found["Size"], modified)
+        except (ClientError, BotoCoreError) as failure:
+            raise PipelineError(f"{self._location.uri} cannot be listed: {failure}") from failure
+
+    def delete(self, names: Sequence[str]) -> None:
+        """See `Folder`."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        keys = [f"{self._location.key_prefix}{name}" for name in names]
+        try:
+            answer = self._client.delete_objects(
+                Bucket=self._location.bucket, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
+            )
+        except (ClientError, BotoCoreError) as failure:
+            raise PipelineError(f"objects of {self._location.uri} cannot be deleted: {failure}") from failure
+        for refused in answer.get("Errors", ()):
+            raise PipelineError(f"{refused.get('Key')} cannot be deleted: {refused.get('Code')}.")
+
+
+def _client(access: S3Access) -> "S3Client":
+    import boto3
+    from botocore.config import Config
+
+    return boto3.client(
+        "s3",
+        region_name=access.region,
+        endpoint_url=access.endpoint,
+        aws_access_key_id=access.access_key_id,
+        aws_secret_access_key=access.secret_access_key,
+        aws_session_token=access.session_token,
+        config=Config(s3={"addressing_style": "path"} if access.endpoint else {}),
+    )
+
+
+def _credentials(access: S3Access) -> Callable[[], Credentials]:
+    if not (access.access_key_id and access.secret_access_key):
+        return own_credentials
+    keys = Credentials(access.access_key_id, access.secret_access_key, access.session_token or "")
+    return lambda: keys

@@ -1,0 +1,138 @@
+"""The differences between rows and the table that they are to enter, and the rows in the table's columns."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.spark.casting import cast, joined_fields, lossless
+from deltaic_pipeline.spark.quoting import quoted
+from deltaic_pipeline.table.sources import spark_path
+from deltaic_pipeline.table.table_properties import properties_of
+from deltaic_pipeline.table.target import Target
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+BLANKS = "__CHAR_VARCHAR_TYPE_STRING"
+"""Where Spark keeps the type of a column that is or has a CHAR or VARCHAR, which its schema calls STRING."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A column or a field that is not the same on both sides; None: it is not there."""
+
+    column: str
+    """By dots where it is within another: `address.city`, `doses.element.day`."""
+
+    table: str | None
+    rows: str | None
+
+    def __str__(self) -> str:
+        if self.table is None:
+            return f"{self.column} ({self.rows}) is not in the table"
+        if self.rows is None:
+            return f"{self.column} ({self.table}) is missing in the rows"
+        return f"{self.column} is {self.table} in the table and {self.rows} in the rows"
+
+
+def differences(spark: "SparkSession", rows: "DataFrame", target: Target) -> list[Difference] | None:
+    """Return the differences in the order of the columns; None where there is no table yet.
+
+    Fields in another order, or with other capitals, are none: they go by their names.
+    """
+    from delta.tables import DeltaTable
+    from pyspark.sql import types
+
+    location = spark_path(target.location)
+    if not DeltaTable.isDeltaTable(spark, location):
+        return None
+    own = {name.lower() for name in target.validity.columns} if target.validity else set()
+    fields = spark.read.format("delta").load(location).schema.fields
+    table = types.StructType([field for field in fields if field.name.lower() not in own])
+    return [
+        Difference(path, before.simpleString() if before else None, after.simpleString() if after else None)
+        for path, before, after in _different(table, rows.schema)
+    ]
+
+
+def refuse_drift(found: list[Difference] | None, target: Target) -> None:
+    """Raise `PipelineError` for columns and fields that are new or missing, unless the target's schema may change.
+
+    Delta would fill what is missing with nulls. Other types are left to it, or to `conformed`.
+    """
+    drift = [str(one) for one in found or () if one.table is None or one.rows is None]
+    if drift and not target.evolve_schema:
+        raise PipelineError(
+            f"schema drift: {'; '.join(drift)}. Put it right in a step, or allow it with target.evolve_schema."
+        )
+
+
+def conformed(spark: "SparkSession", rows: "DataFrame", target: Target) -> "DataFrame":
+    """Return the rows in the types of an existing table, field by field by their names, to be compared with its rows.
+
+    Fields that the table lacks follow its own; those that the rows lack are null. Raises `PipelineError` for a type
+    of which the table's cannot hold every value: Delta would cast it, and lose some.
+    """
+    location = spark_path(target.location)
+    table = _with_lengths(spark.read.format("delta").load(location).schema)
+    schema = joined_fields(table, rows.schema, widen=target.evolve_schema and _widens(spark, location))
+    lossy = [
+        f"{path} is {before.simpleString()} in the table and {after.simpleString()} in the rows"
+        for path, before, after in _different(schema, rows.schema)
+        if before is not None and after is not None and not lossless(after, before)
+    ]
+    if lossy:
+        raise PipelineError(
+            f"types that {target.mode} would have to cut: {'; '.join(lossy)}. Declare the source's schema, or cast the "
+            "rows to the table's types in a step."
+        )
+    there = {field.name.lower(): field for field in schema.fields}
+    taken = ((field, there[field.name.lower()]) for field in rows.schema.fields)
+    return rows.selectExpr(*(
+        f"{cast(quoted(field.name), field.dataType, to.dataType)} AS {quoted(to.name)}" for field, to in taken
+    ))  # fmt: skip
+
+
+def _different(
+    table: "DataType", rows: "DataType", path: str = ""
+) -> Iterator[tuple[str, "DataType | None", "DataType | None"]]:
+    """Return where two types differ, with the types that are there."""
+    from pyspark.sql import types
+
+    match table, rows:
+        case types.StructType(), types.StructType():
+            found = {field.name.lower(): field for field in rows.fields}
+            there = {field.name.lower(): field for field in table.fields}
+            for name in dict.fromkeys([*there, *found]):
+                before, after = there.get(name), found.get(name)
+                inner = ".".join(filter(None, (path, (before or found[name]).name)))
+                if before is None or after is None:
+                    yield inner, before and before.dataType, after and after.dataType
+                else:
+                    yield from _different(before.dataType, after.dataType, inner)
+        case types.ArrayType(), types.ArrayType():
+            yield from _different(table.elementType, rows.elementType, f"{path}.element")
+        case types.MapType(), types.MapType():
+            yield from _different(table.keyType, rows.keyType, f"{path}.key")
+            yield from _different(table.valueType, rows.valueType, f"{path}.value")
+        case _ if table != rows:
+            yield path, table, rows
+
+
+def _with_lengths(schema: "StructType") -> "StructType":
+    from pyspark.sql import types
+
+    return types.StructType([
+        types.StructField(
+            field.name,
+            types.DataType.fromDDL(field.metadata[BLANKS]) if BLANKS in (field.metadata or {}) else field.dataType,
+        )
+        for field in schema.fields
+    ])  # fmt: skip
+
+
+def _widens(spark: "SparkSession", location: str) -> bool:
+    """Tell whether Delta gives the table's columns wider types where rows have them (table property)."""
+    return properties_of(spark, location).get("delta.enableTypeWidening") == "true"

@@ -1,0 +1,153 @@
+"""The properties, comments and clustering of a table, brought to what the target wants of them.
+
+They are versions of their own, after the rows (decision 40), and only where something differs.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.spark.errors import all_said, spark_failures
+from deltaic_pipeline.spark.quoting import literal, quoted, unquoted
+from deltaic_pipeline.spark.sql_rules import refuse_queries
+from deltaic_pipeline.table.sources import spark_path
+from deltaic_pipeline.table.target import Target
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def describe(spark: "SparkSession", target: Target) -> bool:
+    """Give an existing table what it lacks, each kind as a version of its own; tell whether there was anything.
+
+    Safe to repeat: a run that was ended between its rows and this does it when it is started again.
+    """
+    statements = list(_statements(spark, target, spark_path(target.location)))
+    for statement in statements:
+        spark.sql(statement)
+    return bool(statements)
+
+
+def set_properties(spark: "SparkSession", location: str, properties: Mapping[str, str]) -> None:
+    """Set properties of a table, whatever it has, as one version."""
+    spark.sql(_alter(spark_path(location), properties))
+
+
+def pending(spark: "SparkSession", target: Target) -> list[str]:
+    """Return what `describe` would do now, in words."""
+    location = spark_path(target.location)
+    return [statement.replace(f" delta.{quoted(location)}", "") for statement in _statements(spark, target, location)]
+
+
+def check_properties(spark: "SparkSession", target: Target) -> None:
+    """Have Spark and Delta refuse what they would not set on this table, before anything is written."""
+    location = spark_path(target.location)
+    properties = _lacking(spark, location, target.wanted_properties)
+    if not properties:
+        return
+    constraints = [name for name in properties if name.lower().startswith("delta.constraints.")]
+    if constraints:
+        raise PipelineError(f"{constraints[0]} is a constraint: add it with ALTER TABLE ... ADD CONSTRAINT.")
+    spark.sql(f"EXPLAIN {_alter(location, properties)}")  # names that Spark keeps for itself, such as `provider`
+    transaction, proposed = _proposed(spark, location, properties)
+    transaction.updateMetadata(proposed, False)  # noqa: FBT003 -- Scala's, by position
+
+
+def check_clustering(spark: "SparkSession", target: Target, schema: str = "") -> None:
+    """Have Delta refuse columns by which it would not cluster this table, before anything is written.
+
+    `schema` is what the table will have, as JSON; empty: what it has.
+    """
+    if not target.cluster_by:
+        return
+    transaction, proposed = _proposed(spark, spark_path(target.location), target.wanted_properties, schema)
+    if not proposed.partitionColumns().isEmpty() and not target.rewrites:
+        raise PipelineError(f"{target.location} is partitioned, and Delta clusters no table that is.")
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- as `_proposed`
+    clustering = jvm.org.apache.spark.sql.delta.skipping.clustering
+    names = jvm.org.apache.spark.api.python.PythonUtils.toSeq([quoted(name) for name in target.cluster_by])
+    clustering.ClusteredTableUtils.validateClusteringColumnsInStatsSchema(
+        transaction.protocol(), proposed, clustering.temp.ClusterBySpec.fromColumnNames(names)
+    )
+
+
+def check_new_properties(spark: "SparkSession", target: Target) -> None:
+    """Refuse properties that no new table can have, by Delta's word and where a constraint has a query within."""
+    for name, value in target.properties.items():
+        if name.lower().startswith("delta.constraints."):
+            refuse_queries(spark, value)
+    _proposed(spark, spark_path(target.location), target.wanted_properties)
+
+
+def latest(spark: "SparkSession", location: str) -> Any:
+    """Return the latest snapshot of a table as Delta has it; before the first commit its version is -1."""
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- the public ways (SHOW, DESCRIBE) read all of the log's state
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, location)  # noqa: SLF001 -- as above
+    nothing = jvm.scala.Option.empty()
+    return log.update(False, nothing, nothing)  # noqa: FBT003 -- Scala's, by position
+
+
+def properties_of(spark: "SparkSession", location: str) -> dict[str, str]:
+    """Return the properties of a table, its protocol among them."""
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- as `latest`
+    return dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(latest(spark, location).getProperties()))
+
+
+def _statements(spark: "SparkSession", target: Target, location: str) -> Iterator[str]:
+    table = f"delta.{quoted(location)}"
+    lacking = _lacking(spark, location, target.wanted_properties)
+    if lacking:
+        yield _alter(location, lacking)
+    if target.comment is not None and (latest(spark, location).metadata().description() or "") != target.comment:
+        yield f"COMMENT ON TABLE {table} IS {literal(target.comment)}"
+    if target.cluster_by and _clustering(spark, table) != [name.lower() for name in target.cluster_by]:
+        yield f"ALTER TABLE {table} CLUSTER BY ({', '.join(quoted(name) for name in target.cluster_by)})"
+    if target.column_comments:
+        fields = {field.name.lower(): field for field in spark.read.format("delta").load(location).schema.fields}
+        for name, comment in target.column_comments.items():
+            field = fields.get(name.lower())
+            if field is not None and (field.metadata or {}).get("comment", "") != comment:
+                yield f"ALTER TABLE {table} ALTER COLUMN {quoted(field.name)} COMMENT {literal(comment)}"
+
+
+def _clustering(spark: "SparkSession", table: str) -> list[str]:
+    detail: Any = spark.sql(f"DESCRIBE DETAIL {table}").select("clusteringColumns").first()
+    return [unquoted(name).lower() for name in detail["clusteringColumns"]]
+
+
+def _lacking(spark: "SparkSession", location: str, wanted: Mapping[str, str]) -> dict[str, str]:
+    """Return the wanted properties that the table has not, or has with another value."""
+    present = properties_of(spark, location) if wanted else {}
+    return {name: value for name, value in wanted.items() if present.get(name) != value}
+
+
+def _alter(location: str, properties: Mapping[str, str]) -> str:
+    pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in sorted(properties.items()))
+    return f"ALTER TABLE delta.{quoted(location)} SET TBLPROPERTIES ({pairs})"
+
+
+def _proposed(spark: "SparkSession", location: str, properties: Mapping[str, str], schema: str = "") -> tuple[Any, Any]:
+    """Return a transaction that is never committed, and what the table's metadata would be in it."""
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- Delta has no public way to try without committing
+    delta = jvm.org.apache.spark.sql.delta
+    transaction = delta.DeltaLog.forTable(spark._jsparkSession, location).startTransaction()  # noqa: SLF001
+    metadata = transaction.metadata()
+    configuration = metadata.configuration()
+    for name, value in properties.items():
+        given = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({name: value})
+        try:
+            configuration = configuration.concat(delta.DeltaConfigs.validateConfigurations(given))
+        except spark_failures() as refusal:
+            why = all_said(refusal).strip().partition("\n")[0]  # no row was read: there are no values in it
+            raise PipelineError(f"the property {name} cannot be '{value}': {why}") from refusal
+    proposed = metadata.copy(
+        metadata.id(),
+        metadata.name(),
+        metadata.description(),
+        metadata.format(),
+        schema or metadata.schemaString(),
+        metadata.partitionColumns(),
+        configuration,
+        metadata.createdTime(),
+    )
+    return transaction, proposed

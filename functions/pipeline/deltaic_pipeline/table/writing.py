@@ -1,0 +1,240 @@
+"""Writes rows into a Delta table as one version, at most once per run or batch."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.table.file_sizing import few_files, one_machine
+from deltaic_pipeline.table.merging import Validity, keep_states, merge, refuse_undecided, states
+from deltaic_pipeline.table.schema_diff import conformed, differences, refuse_drift
+from deltaic_pipeline.table.sources import spark_path
+from deltaic_pipeline.table.table_properties import check_new_properties, check_properties, latest
+from deltaic_pipeline.table.target import Target
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+RECENT_COMMITS = 20
+
+INSERTED, UPDATED = "numTargetRowsInserted", "numTargetRowsUpdated"
+"""Delta's metrics of a MERGE; its `numOutputRows` counts the rows that were copied too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """Who writes: Delta commits a version of an application once (Delta protocol, "Transaction Identifiers")."""
+
+    application: str
+    version: int
+    mark: Mapping[str, str | int | Mapping[str, int]]
+    """Stands in `commitInfo`, by which the commit is found again."""
+
+    @classmethod
+    def of_run(cls, run_id: str) -> "Transaction":
+        """Name the one commit of a run."""
+        return cls(f"deltaic-publish/{run_id}", 1, {"run": run_id})
+
+    @classmethod
+    def of_batch(cls, stream: str, batch: int) -> "Transaction":
+        """Name the commit of one batch of a stream, which its checkpoint gave a name."""
+        return cls(f"deltaic-stream/{stream}", batch, {"stream": stream, "batch": batch})
+
+    @property
+    def user_metadata(self) -> str:
+        """The mark as it stands in the log."""
+        return json.dumps(dict(self.mark))
+
+    def __str__(self) -> str:
+        return " ".join(f"{name} {value}" for name, value in self.mark.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a run did to the table."""
+
+    version: int
+    """The version that holds the run's rows, or the latest one when an earlier attempt is too long ago to be found."""
+
+    repeated: bool
+    """True when an earlier attempt of the same run had already committed, so that nothing was written now."""
+
+    metrics: Mapping[str, str]
+    """Delta's operation metrics of that version (`numOutputRows`, `numFiles`, ...)."""
+
+
+def write(spark: "SparkSession", rows: "DataFrame", target: Target, run: str | Transaction) -> Written:
+    """Write the rows as one version of the table and return what was committed, read back from the log.
+
+    A second call with the same run commits nothing. The caller holds the table's lease, and calls `describe`
+    afterwards: a new table is made with its properties, an existing one takes none in the transaction that writes
+    rows. They are checked here, so whatever is refused, rows or properties, is refused before the log has anything of
+    this run. Raises `PipelineError` if the commit is not in the log afterwards.
+    """
+    target.check()
+    transaction = Transaction.of_run(run) if isinstance(run, str) else run
+    refuse_void_columns(rows)
+    location = spark_path(target.location)
+    present = exists(spark, target)
+    partitions = _partitions(spark, location) if present else []
+    before = _latest(spark, location, transaction) if present else None
+    if before is not None and before.commit is not None:
+        return Written(before.commit, repeated=True, metrics=before.metrics)
+    unchanged = -1 if before is None else before.version
+    if present:
+        check_properties(spark, target)
+        _check_partitions(target, partitions)
+    else:
+        check_new_properties(spark, target)
+    if target.keys:
+        rows = _keyed(spark, rows, target, exists=present)
+    here = not partitions and not target.partition_by and one_machine(spark)
+    with marked(spark, transaction, spread=not here):
+        if target.mode == "merge" and present:
+            merge(spark, rows, target.keys, location, evolve=target.evolve_schema)
+        elif target.mode == "scd2" and present:
+            validity = target.validity or Validity()
+            keep_states(spark, rows, target.keys, validity, location, evolve=target.evolve_schema)
+        else:
+            _save(few_files(rows) if here else rows, target, location, exists=present)
+    after = _latest(spark, location, transaction)
+    if after.commit is not None:
+        return Written(after.commit, repeated=False, metrics=after.metrics)
+    if after.version == unchanged:
+        # The log's `txn` action says that the run has committed, longer ago than the latest commits.
+        return Written(after.version, repeated=True, metrics={})
+    raise PipelineError(
+        f"the commit of {transaction} is not in the log of {target.location}: "
+        "another writer that does not take the table's lease has overwritten it. Run the job again."
+    )
+
+
+def exists(spark: "SparkSession", target: Target) -> bool:
+    """Tell whether there is a table at the target's location."""
+    from delta.tables import DeltaTable
+
+    return DeltaTable.isDeltaTable(spark, spark_path(target.location))
+
+
+def committed(spark: "SparkSession", target: Target, transaction: Transaction) -> Written | None:
+    """Return what this run has committed already, if that is among the latest commits; else None."""
+    if not exists(spark, target):
+        return None
+    latest = _latest(spark, spark_path(target.location), transaction)
+    return None if latest.commit is None else Written(latest.commit, repeated=True, metrics=latest.metrics)
+
+
+def _save(rows: "DataFrame", target: Target, location: str, *, exists: bool) -> None:
+    adds = target.mode == "append" or (target.mode == "scd2" and not exists)
+    writer = rows.write.format("delta").mode("append" if adds else "overwrite")
+    if target.partition_by and (not exists or target.evolve_schema):
+        writer = writer.partitionBy(*target.partition_by)
+    if not exists:
+        writer = writer.options(**target.wanted_properties)
+    if target.mode == "overwrite_partitions" and exists:
+        whole = {"replaceWhere": target.where} if target.where else {"partitionOverwriteMode": "dynamic"}
+        writer = writer.options(**whole)
+    if target.evolve_schema:
+        writer = writer.option("overwriteSchema" if target.mode == "overwrite" else "mergeSchema", "true")
+    writer.save(location)
+
+
+def _keyed(spark: "SparkSession", rows: "DataFrame", target: Target, *, exists: bool) -> "DataFrame":
+    """Return the rows as they are found by their keys and compared; raises `PipelineError` for those that cannot be."""
+    if exists:
+        refuse_drift(differences(spark, rows, target), target)
+    if target.mode == "scd2":
+        rows = states(rows, target.validity or Validity())
+    if exists:
+        rows = conformed(spark, rows, target)
+    # In the table's types, in which values may be alike that are not in the rows'.
+    refuse_undecided(rows, target.keys)
+    return rows
+
+
+def _partitions(spark: "SparkSession", location: str) -> list[str]:
+    """Return the columns by which an existing table is partitioned."""
+    columns = latest(spark, location).metadata().partitionColumns()
+    return [str(columns.apply(number)) for number in range(columns.size())]
+
+
+def _check_partitions(target: Target, partitions: Sequence[str]) -> None:
+    """Refuse what Delta would take for something else: other partitions than the table's, or none to overwrite."""
+    if not target.partition_by and target.mode != "overwrite_partitions":
+        return
+    if target.mode == "overwrite_partitions" and not target.where and not partitions:
+        # Delta would overwrite the whole table.
+        raise PipelineError(f"{target.location} is not partitioned: say with `where` which rows are overwritten.")
+    rewritten = target.mode == "overwrite" and target.evolve_schema
+    if target.partition_by and not rewritten and list(partitions) != list(target.partition_by):
+        raise PipelineError(
+            f"{target.location} is partitioned by {', '.join(partitions) or 'nothing'}, and not by "
+            f"{', '.join(target.partition_by)}: overwrite it with another schema allowed, or give what it has."
+        )
+
+
+def refuse_void_columns(rows: "DataFrame") -> None:
+    """Refuse columns of Spark's type void (`SELECT NULL AS x`): Delta leaves them out of its files without a word."""
+    from pyspark.sql import types
+
+    def voids(kind: types.DataType, path: str) -> Iterator[str]:
+        match kind:
+            case types.NullType():
+                yield path
+            case types.StructType():
+                for field in kind.fields:
+                    yield from voids(field.dataType, f"{path}.{field.name}" if path else field.name)
+            case types.ArrayType():
+                yield from voids(kind.elementType, f"{path}.element")
+            case types.MapType():
+                yield from voids(kind.keyType, f"{path}.key")
+                yield from voids(kind.valueType, f"{path}.value")
+
+    names = list(voids(rows.schema, ""))
+    if names:
+        raise PipelineError(
+            f"Delta stores no column of type void, which these are: {', '.join(names)}. Give each a type in the SQL, "
+            "such as CAST(NULL AS STRING), or leave it out."
+        )
+
+
+@contextmanager
+def marked(spark: "SparkSession", transaction: Transaction, *, spread: bool) -> Iterator[None]:
+    """Mark the commits of this session with who writes, in the log's `txn` action and in `commitInfo`.
+
+    `spread`: Delta shuffles the rows before it writes them, so that there are few files for each partition.
+    """
+    settings = {
+        "spark.databricks.delta.write.txnAppId": transaction.application,
+        "spark.databricks.delta.write.txnVersion": str(transaction.version),
+        "spark.databricks.delta.commitInfo.userMetadata": transaction.user_metadata,
+        "spark.databricks.delta.optimizeWrite.enabled": str(spread).lower(),
+    }
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Latest:
+    """The end of the log: the latest version, and the run's commit if it is among the latest ones."""
+
+    version: int
+    commit: int | None
+    metrics: Mapping[str, str]
+
+
+def _latest(spark: "SparkSession", location: str, transaction: Transaction) -> _Latest:
+    from delta.tables import DeltaTable
+
+    recent: list[Any] = DeltaTable.forPath(spark, location).history(RECENT_COMMITS).collect()
+    mine = next((commit for commit in recent if commit["userMetadata"] == transaction.user_metadata), None)
+    if mine is None:
+        return _Latest(recent[0]["version"], None, {})
+    return _Latest(recent[0]["version"], mine["version"], dict(mine["operationMetrics"] or {}))

@@ -1,0 +1,223 @@
+"""Both access logs as rows: what the functions say of each request, and what S3 says of each fetch.
+
+Requests are JSON lines as CloudWatch gives them: bare, behind the time that an export puts before each, or in the
+envelope of a subscription. Fetches are lines of S3's server access log (Amazon S3 User Guide, "Amazon S3 server access
+log format"). A line that looks like one of them and cannot be read is counted, and what else a log group holds is left
+out. All by Spark's own expressions. What makes a URL valid (its signature, its token) is never taken over.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from deltaic_pipeline.spark.quoting import literal
+from deltaic_pipeline.table.sources import spark_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EVENT: Final = """
+    endpoint STRING, requestId STRING, time STRING, status INT, ended STRING, milliseconds DOUBLE, recipientId STRING,
+    recipient STRING, tokenId STRING, sourceIp STRING, userAgent STRING, errorCode STRING, share STRING, schema STRING,
+    table STRING, tableId STRING, tableLocations ARRAY<STRING>, names STRUCT<share: STRING, schema: STRING,
+    table: STRING>, session STRING, signedAt STRING, signedUntil STRING, version BIGINT, endVersion BIGINT,
+    format STRING, predicates STRING, limit BIGINT, maxFiles BIGINT, isPage BOOLEAN, isRange BOOLEAN, files BIGINT,
+    bytes BIGINT, deletionVectors BIGINT, changeFiles BIGINT, removedFiles BIGINT, lines BIGINT
+"""
+"""What an event holds that is of use here."""
+
+ENVELOPE: Final = "messageType STRING, logEvents ARRAY<STRUCT<message: STRING>>"
+
+STAMP: Final = "yyyyMMdd'T'HHmmssX"
+"""How signatures write a time (`X-Amz-Date`)."""
+
+MARK: Final = "\u0001"
+"""What separates the fields of a line that was read; a line that holds it is malformed, as it could add fields."""
+
+# Nobody can forge what stands before the referer: a request's target may hold quotes, but no space. Without (?s) a line
+# would end for Java at U+0085 and U+2028.
+LINE: Final = (
+    r"(?s)^(\S+) (\S+) \[([^\]]+)\] (\S+) (\S+) (\S+) (\S+) (\S+) "
+    r'(?:"(\S+) (\S+) (\S+)"|-|"-") (\d{3}|-) (\S+) (\d+|-) (\d+|-) (\d+|-) (\d+|-)( .*)?\z'
+)
+FIELDS: Final = (
+    "owner",
+    "bucket",
+    "at",
+    "source_ip",
+    "requester",
+    "s3_request",
+    "operation",
+    "logged_key",
+    "method",
+    "target",
+    "http",
+    "status",
+    "error_code",
+    "bytes_sent",
+    "object_bytes",
+    "duration_ms",
+    "turnaround_ms",
+    "rest",
+)
+SESSION: Final = r"^arn:[^:]*:sts::[^:]*:assumed-role/([^/]+)/([^/]+)$"
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """What a log's lines were."""
+
+    understood: int
+    malformed: int
+    """They look like lines of this log, and cannot be read."""
+
+    others: int
+    """They are no such lines: a log group also holds what Lambda says."""
+
+    first: str
+    """When the oldest one that was understood was written, `2026-11-22`; empty if there is none."""
+
+    malformed_in: str
+    """A file with a malformed line."""
+
+
+def requests(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":
+    """Return every line of the functions' logs: the event's fields, and whether it is one (`verdict`)."""
+    found = _text(spark, paths)
+    # A subscription's records may follow each other without a line's end.
+    parts = "explode(split(value, '(?<=[}])(?=[{]\"messageType\")'))"
+    told = found.selectExpr(f"{parts} AS line", "file")
+    told = told.selectExpr("substring(line, greatest(instr(line, '{'), 1)) AS line", "file")
+    told = told.selectExpr("line", "file", f"from_json(line, {literal(ENVELOPE)}) AS envelope")
+    messages = (
+        "explode(CASE WHEN envelope.messageType IS NOT NULL "
+        "THEN transform(coalesce(envelope.logEvents, array()), event -> event.message) ELSE array(line) END)"
+    )
+    told = told.selectExpr(f"{messages} AS message", "file")
+    told = told.selectExpr(
+        "message",
+        "file",
+        f"from_json(substring(message, greatest(instr(message, '{{'), 1)), {literal(EVENT)}) AS event",
+    )
+    meant = "contains(message, '\"endpoint\"') AND contains(message, '\"requestId\"')"
+    read = "nullif(event.requestId, '') IS NOT NULL AND try_to_timestamp(event.time) IS NOT NULL"
+    verdict = f"CASE WHEN {read} THEN 'understood' WHEN {meant} THEN 'malformed' ELSE 'other' END"
+    # A request that was refused before its table was found has the names that it asked for.
+    return told.selectExpr(
+        "file",
+        f"{verdict} AS verdict",
+        "try_to_timestamp(event.time) AS time",
+        "concat('request/', event.requestId) AS id",
+        "event.requestId AS request_id",
+        "nullif(event.recipientId, '') AS recipient_id",
+        "nullif(event.recipient, '') AS recipient",
+        "nullif(event.tokenId, '') AS token_id",
+        "event.endpoint AS operation",
+        "coalesce(event.share, event.names.share) AS share",
+        "coalesce(event.schema, event.names.schema) AS schema",
+        "coalesce(event.table, event.names.table) AS table",
+        "event.tableId AS table_id",
+        f"transform(event.tableLocations, location -> {_spelled('location')}) AS locations",
+        "event.session AS session",
+        "event.signedAt AS signed_at",
+        f"try_to_timestamp(event.signedUntil, {literal(STAMP)}) AS signed_until",
+        "event.status AS status",
+        "event.errorCode AS error_code",
+        "event.ended AS ended",
+        "event.version AS version",
+        "event.endVersion AS end_version",
+        "event.format AS response_format",
+        "event.predicates AS predicates",
+        "event.limit AS row_limit",
+        "event.maxFiles AS max_files",
+        "event.isPage AS is_page",
+        "event.files AS files_signed",
+        "event.bytes AS bytes_signed",
+        "event.deletionVectors AS deletion_vectors",
+        "event.changeFiles AS change_files",
+        "event.removedFiles AS removed_files",
+        "event.lines AS lines",
+        "event.milliseconds AS duration_ms",
+        "event.sourceIp AS source_ip",
+        "event.userAgent AS user_agent",
+    )
+
+
+def fetches(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":
+    """Return every line of S3's access log, whoever asked, and whether it is one (`verdict`)."""
+    fields = len(FIELDS)
+    joined = MARK.join(f"${number}" for number in range(1, fields + 1))
+    read = f"regexp_replace(value, {literal(LINE)}, {literal(joined)})"
+    split = f"split(CASE WHEN contains(value, {literal(MARK)}) THEN '' ELSE {read} END, {literal(MARK)}, {fields})"
+    told = _text(spark, paths).where("trim(value) <> ''").selectExpr("file", f"{split} AS part")
+    told = told.selectExpr("file", *(f"get(part, {number}) AS {name}" for number, name in enumerate(FIELDS)))
+    told = told.selectExpr(
+        "*",
+        "try_to_timestamp(at, 'dd/MMM/yyyy:HH:mm:ss Z') AS time",
+        f"nullif(regexp_extract(requester, {literal(SESSION)}, 1), '') AS role",
+        f"nullif(regexp_extract(requester, {literal(SESSION)}, 2), '') AS session",
+        f"{_decoded('logged_key')} AS once",
+        "split(target, '[?]', 2) AS url",
+    )
+    told = told.selectExpr(
+        "*", f"{_decoded('once')} AS twice", f"{_decoded('url[0]')} AS path", "coalesce(get(url, 1), '') AS query"
+    )
+    # A listing has no key: what it lists is told by its query.
+    listed = f"coalesce({_decoded(_parameter('prefix'))}, '')"
+    return told.selectExpr(
+        "file",
+        "CASE WHEN rest IS NOT NULL AND time IS NOT NULL THEN 'understood' ELSE 'malformed' END AS verdict",
+        "time",
+        "concat('fetch/', s3_request, '/', operation, '/', logged_key) AS id",
+        "operation",
+        "role",
+        "session",
+        f"nullif({_parameter('X-Amz-Date')}, '') AS signed_at",
+        "bucket",
+        # The log encodes a key twice; where it did not, the target tells.
+        f"CASE WHEN logged_key = '-' THEN {listed} "
+        "WHEN NOT endswith(path, twice) AND endswith(path, once) THEN once ELSE twice END AS key",
+        "try_cast(status AS INT) AS status",
+        "nullif(error_code, '-') AS error_code",
+        "coalesce(try_cast(bytes_sent AS BIGINT), 0) AS bytes_sent",
+        "try_cast(object_bytes AS BIGINT) AS object_bytes",
+        "try_cast(duration_ms AS DOUBLE) AS duration_ms",
+        "nullif(source_ip, '-') AS source_ip",
+        r"""nullif(left(regexp_extract(rest, '(?s)^ "[^"]*" "(.*?)" \\S+ ', 1), 200), '') AS user_agent""",
+    )
+
+
+def lines_of(rows: "DataFrame") -> Lines:
+    """Count a log's lines by what they are."""
+    told: Any = rows.selectExpr(
+        "count_if(verdict = 'understood') AS understood",
+        "count_if(verdict = 'malformed') AS malformed",
+        "count_if(verdict = 'other') AS others",
+        "coalesce(date_format(min(time) FILTER (WHERE verdict = 'understood'), 'yyyy-MM-dd'), '') AS first",
+        "coalesce(min(file) FILTER (WHERE verdict = 'malformed'), '') AS malformed_in",
+    ).first()
+    return Lines(**told.asDict())
+
+
+def understood(rows: "DataFrame") -> "DataFrame":
+    """Return the rows of lines that could be read, each once however often logs repeat it."""
+    return rows.where("verdict = 'understood'").drop("verdict", "file").dropDuplicates(["id"])
+
+
+def _text(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":
+    lines = spark.read.text([spark_path(path) for path in paths], lineSep="\n")
+    return lines.selectExpr("rtrim('\r', value) AS value", "input_file_name() AS file")
+
+
+def _spelled(location: str) -> str:
+    """Return SQL that spells a location as the catalog does."""
+    return f"rtrim('/', regexp_replace({location}, '^s3[an]://', 's3://'))"
+
+
+def _parameter(name: str) -> str:
+    return f"regexp_extract(query, '(?:^|&){name}=([^&]*)', 1)"
+
+
+def _decoded(text: str) -> str:
+    """Return SQL that decodes percent signs and nothing else; a text with a stray one stays."""
+    return f"coalesce(try_url_decode(replace({text}, '+', '%2B')), {text})"

@@ -1,0 +1,185 @@
+"""One refresh of a view between catalog and table: whose rows are wanted, and when the catalog says they are there.
+
+A variant leaves the catalog before its rows leave the table, and enters it after the commit that holds them; so at any
+moment, whatever is killed, whoever finds a variant finds the rows.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.items import Recipient, Table, View, ViewPartition, now
+from deltaic.catalog.views import named
+from deltaic.errors import DeltaicError, InvalidParameter, NotFound
+from deltaic.partition_filters.audiences import audience
+from deltaic.partition_filters.properties import value_of
+from deltaic.protocol.names import split_table_name
+
+from deltaic_pipeline.view_refresh.definition import Definition, SourceTable, Wanted
+from deltaic_pipeline.view_refresh.sql import read_sql
+
+if TYPE_CHECKING:
+    from deltaic_pipeline.view_refresh.refreshing import Refreshed
+
+KEPT_VERSIONS = 20
+"""So many versions of a view the catalog tells the sources' versions of."""
+
+MOST_COUNTS = 500
+"""Rows are counted for each policy while there are no more than these: the entry has its bounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Whose rows a refresh is about, as the catalog says at its begin."""
+
+    view: View
+    table: Table
+    wanted: Sequence[Wanted]
+    known: frozenset[str]
+    """The wanted policies that the catalog says the view has."""
+
+    recipients: int
+    """How many see rows of it."""
+
+
+def begin(admin: CatalogAdmin, view: View) -> Task:
+    """Read what a view needs anew, and take the partitions out of the catalog that nobody has a right to any more.
+
+    The caller holds the lease on the view's location. Raises `NotFound`.
+    """
+    view = admin.views.get(view.share, view.schema_name, view.name)
+    table = admin.views.table(view)
+    holders = holders_by_policy(admin, table)
+    known = {partition.audience for partition in admin.views.partitions.list(view.share, view.table_id)}
+    admin.views.partitions.remove(view.share, view.table_id, sorted(known - set(holders)))
+    wanted = [
+        Wanted(name, {used: value_of(some[0].properties[used]) for used in table.view_properties or ()})
+        for name, some in sorted(holders.items())
+    ]
+    recipients = sum(len(some) for some in holders.values())
+    return Task(view, table, wanted, frozenset(known & set(holders)), recipients)
+
+
+def settle(admin: CatalogAdmin, task: Task, refreshed: "Refreshed", run_id: str, seconds: float) -> View:
+    """Say in the catalog that the rows are there, after the commit, and what the refresh did.
+
+    The request that it served is over unless recipients came meanwhile whose rows are not there. Raises `Conflict` when
+    the view was changed in between.
+    """
+    new = [
+        ViewPartition(
+            table_id=task.view.table_id,
+            audience=each.policy,
+            since_version=refreshed.version,
+            values=dict(each.values),
+            created_at=now(),
+        )
+        for each in task.wanted
+        if each.policy not in task.known
+    ]
+    admin.views.partitions.put(task.view, new)
+    done: dict[str, Any] = {
+        "run_id": run_id,
+        "version": refreshed.version,
+        "sources": dict(refreshed.source_versions),
+        "full_because": refreshed.full_because,
+        "inserted": refreshed.inserted,
+        "updated": refreshed.updated,
+        "deleted": refreshed.deleted,
+        "rows": sum(refreshed.rows.values()),
+        "rows_by_policy": dict(refreshed.rows) if len(refreshed.rows) <= MOST_COUNTS else {},
+        "bytes": refreshed.bytes,
+        "recipients": task.recipients,
+        "policies": len(task.wanted),
+        "milliseconds": round(seconds * 1000),
+        "versions": _versions(task.view, refreshed),
+    }
+    return admin.views.record(task.view, done, wanted_still=bool(lacking(admin, task.table)))
+
+
+def definition_of(admin: CatalogAdmin, view: View, table: Table) -> Definition:
+    """Return what the engine needs to know of a view; raises `NotFound`, `InvalidParameter` with the remedy."""
+    read = read_sql(view.sql, view.source)
+    if read.properties != frozenset(table.view_properties or ()):
+        raise InvalidParameter(
+            f"the SQL of '{named(view)}' uses other properties than its entry says: give it again by "
+            f"`deltaic view update {named(view)} --sql ...`"
+        )
+    return Definition(
+        name=named(view),
+        location=table.location,
+        sql=view.sql,
+        source=source_of(admin, view.source),
+        others={name: source_of(admin, name) for name in read.tables},
+        key=view.key,
+    )
+
+
+def source_of(admin: CatalogAdmin, name: str) -> SourceTable:
+    """Return a table that a view reads; raises `NotFound`, `InvalidParameter` with the remedy."""
+    try:
+        found = admin.views.source(name)
+    except NotFound as missing:
+        raise NotFound(f"{missing.message}: share it under that name again, or change the view's SQL") from None
+    return SourceTable(f"{found.share}.{found.schema_name}.{found.name}", found.location)
+
+
+def holders_by_policy(admin: CatalogAdmin, table: Table) -> dict[str, list[Recipient]]:
+    """Return who may read a view, by the policy that their properties make; who lacks a property has none."""
+    holding = {grant.recipient_id for grant in admin.grants.of_share(table.share)}
+    found: dict[str, list[Recipient]] = {}
+    for recipient in admin.recipients.list():
+        if recipient.id in holding:
+            name = audience(table.view_properties or (), recipient.properties)
+            if name is not None:
+                found.setdefault(name, []).append(recipient)
+    return found
+
+
+def lacking(admin: CatalogAdmin, table: Table) -> list[Recipient]:
+    """Return who may read a view that has no rows for them."""
+    there = {partition.audience for partition in admin.views.partitions.list(table.share, table.id)}
+    return [each for name, some in holders_by_policy(admin, table).items() if name not in there for each in some]
+
+
+def due(admin: CatalogAdmin, view: View, moment: datetime | None = None) -> str:
+    """Say why a view is to be refreshed; empty if it is not."""
+    moment = moment or datetime.now(UTC)
+    if view.requested_at is not None:
+        return f"asked for since {view.requested_at:%Y-%m-%d %H:%M} UTC"
+    if view.refreshed_at is None and not view.refresh:
+        return "never refreshed"
+    if stale(view, moment):
+        return f"older than {timedelta(seconds=view.max_staleness)}"
+    try:
+        without = lacking(admin, admin.views.table(view))
+    except DeltaicError:  # deleted at this moment
+        return ""
+    return f"{len(without)} recipient(s) lack their rows" if without else ""
+
+
+def stale(view: View, moment: datetime) -> bool:
+    """Return whether a view is older than it may be."""
+    since = view.refreshed_at or view.created_at
+    return bool(view.max_staleness) and moment - since >= timedelta(seconds=view.max_staleness)
+
+
+def all_views(admin: CatalogAdmin) -> list[View]:
+    """Return the views of all shares."""
+    return [view for share in admin.shares.list() for view in admin.views.list(share.name)]
+
+
+def named_views(admin: CatalogAdmin, names: Sequence[str]) -> list[View]:
+    """Return views by name, once each; raises `NotFound`, `InvalidParameter`."""
+    found = [admin.views.get(*split_table_name(name)) for name in names]
+    return list({view.table_id: view for view in found}.values())
+
+
+def _versions(view: View, refreshed: "Refreshed") -> list[Mapping[str, Any]]:
+    """Return the latest versions with those of the sources that each was found to show, the latest first."""
+    latest = {"version": refreshed.version, "sources": dict(refreshed.source_versions), "at": round(time.time())}
+    before = [each for each in view.last_refresh.get("versions", ()) if each["version"] != refreshed.version]
+    return [latest, *before][:KEPT_VERSIONS]

@@ -1,0 +1,65 @@
+"""Runs the checks in the protocol's order, and says of each whether it holds, fails, or could not be tried."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import httpx
+
+from delta_sharing_conformance import changes, formats, hints, listings, queries, submissions, urls, versions
+from delta_sharing_conformance.check import Check, Fails, NotTried, Outcome, check
+from delta_sharing_conformance.client import SharingClient
+from delta_sharing_conformance.shared import Shared
+from delta_sharing_conformance.untrusted_http import AnswerRefused
+
+TABLES = 20
+"""Of each share, unless more are asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What came of one check."""
+
+    check: str
+    section: str
+    """The heading of PROTOCOL.md."""
+    result: Outcome
+    said: str
+    remedy: str = ""
+    """What the server must do, where it does not."""
+
+
+@check("REST APIs")
+def no_answer_was_a_server_error(shared: Shared) -> str:
+    """Answer with 5xx only for failures in passing: clients repeat such requests for minutes."""
+    if broken := shared.client.broken:
+        raise Fails(f"{len(broken)} answers, as {broken[0]}")
+    return "none of all answers before"
+
+
+CHECKS: Sequence[Check] = [
+    *(
+        one
+        for module in (listings, versions, formats, queries, hints, changes, urls, submissions)
+        for one in vars(module).values()
+        if isinstance(one, Check)
+    ),
+    no_answer_was_a_server_error,
+]
+
+
+def run(client: SharingClient, checks: Sequence[Check] = CHECKS, most: int = TABLES) -> Iterator[CheckResult]:
+    """Yield what comes of each check on what the client can see, on `most` tables of each share at most."""
+    shared = Shared(client, most)
+    for one in checks:
+        outcome: Outcome = "fails"
+        try:
+            outcome, said = "holds", one.ask(shared)
+        except NotTried as reason:
+            outcome, said = "not tried", str(reason)
+        except (Fails, AnswerRefused) as failure:
+            said = str(failure)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            said = f"no answer: {type(error).__name__}"
+        except (AttributeError, KeyError, TypeError, ValueError) as error:  # an answer of no shape that was thought of
+            said = f"an answer of another shape: {error!r}"[:200]
+        yield CheckResult(one.name, one.section, outcome, said, one.remedy * (outcome == "fails"))

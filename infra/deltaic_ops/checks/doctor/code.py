@@ -1,0 +1,80 @@
+"""Whether what is deployed is what lies here: the packages in S3 against this checkout, file by file."""
+
+import io
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deltaic_ops.checks.findings import Finding, ask, judge, not_asked
+from deltaic_ops.deploy.deployed_stack import DeployedStack
+from deltaic_ops.deploy.template import ROOT, load_template
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+CHECK = "runs what lies here"
+_TAIL = 4_000_000
+"""Bytes at the end of an archive in which its directory is, with a checksum of every file."""
+
+_LAYER = ROOT / "functions" / "layer" / "deltaic"
+
+
+def same_code(client: "S3Client", stack: DeployedStack) -> Iterator[Finding]:
+    """Compare functions and layer with this checkout; installed without one, nobody can tell."""
+    if not _LAYER.is_dir():
+        yield not_asked(CHECK, "there is no checkout here to compare with")
+        return
+    yield from ask(CHECK, "the bucket of the packages: it is gone, or another account's", lambda: _same(client, stack))
+
+
+def _same(client: "S3Client", stack: DeployedStack) -> Finding:
+    functions = load_template(parameters={"Checkpoints": "enabled", "SparkJobs": "enabled"}).functions
+    differing = []
+    for logical_id, (bucket, key) in sorted(stack.packages.items()):
+        function = functions.get(logical_id)
+        if function is not None:
+            ours = checksums(function.code, "")
+            theirs = packed(client, bucket, key)
+        elif logical_id.startswith("DeltaicLayer"):
+            ours = checksums(_LAYER, "python/deltaic/")
+            theirs = {
+                name: sum_ for name, sum_ in packed(client, bucket, key).items() if name.startswith("python/deltaic/")
+            }
+        else:
+            continue
+        if ours != theirs:
+            differing.append(f"{logical_id} ({_first(ours, theirs)})")
+    return judge(
+        CHECK,
+        f"not {', '.join(differing)}" if differing else f"{len(stack.packages)} packages",
+        "check out what is deployed, or deploy this: sam build && sam deploy",
+        holds=not differing,
+        otherwise="warning",
+    )
+
+
+def checksums(folder: Path, prefix: str) -> dict[str, int]:
+    """Return the CRC-32 of every file below a folder, by its name in an archive."""
+    return {
+        prefix + path.relative_to(folder).as_posix(): zlib.crc32(path.read_bytes())
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def packed(client: "S3Client", bucket: str, key: str) -> dict[str, int]:
+    """Return the CRC-32 of every file of an archive in S3 but bytecode; only its end is read."""
+    answer = client.get_object(Bucket=bucket, Key=key, Range=f"bytes=-{_TAIL}")
+    with zipfile.ZipFile(io.BytesIO(answer["Body"].read())) as archive:
+        return {
+            entry.filename: entry.CRC
+            for entry in archive.infolist()
+            if not entry.is_dir() and "__pycache__" not in entry.filename  # made of the sources, where it is built
+        }
+
+
+def _first(ours: Mapping[str, int], theirs: Mapping[str, int]) -> str:
+    """Return the first file that differs."""
+    return min(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))

@@ -1,0 +1,160 @@
+"""The doctor's examination: what is looked at, in which order, first what all else rests on."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+from delta_sharing_conformance.client import SharingClient, segments
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.items import Table
+from deltaic.errors import DeltaicError, NotFound
+
+from deltaic_ops.checks.doctor import account, code, durability, places, reading, roles, views
+from deltaic_ops.checks.doctor.filters import filters, folders
+from deltaic_ops.checks.findings import Finding, judge, not_asked
+from deltaic_ops.checks.verify import AGENT, TIMEOUT_SECONDS
+from deltaic_ops.deploy.deployed_stack import DeployedStack, read_stack
+
+THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
+AT_REST = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE")
+DEPLOY = "name the stack (--stack), the account and the region, or deploy it (sam deploy)"
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What is examined: a stack, and the tables and the endpoint that stand for it."""
+
+    client: Callable[[str], Any]
+    admin: CatalogAdmin
+    read: reading.Read
+    """Reads the columns of a shared table."""
+
+    stack: str
+    region: str
+    catalog_table: str
+    tokens_table: str
+    endpoint: str
+    """Empty where nothing tells it."""
+
+    deployed: bool
+    """Whether there must be a stack: an AWS on this machine may have none."""
+
+
+def examine(what: Examined, only: tuple[str, str, str] | None = None) -> Iterator[Finding]:
+    """Yield what is found; of each share the first table is read, or `only` that one.
+
+    Nothing is changed, but for tokens of a quarter of an hour at most, made in the name of who holds a share and
+    deleted at the end.
+    """
+    yield account.clock(what.client("sts").meta.endpoint_url)
+    stack = None
+    try:
+        stack = _our_stack(what)
+        yield _stands(stack)
+    except NotFound as missing:
+        if what.deployed:
+            yield Finding("the stack stands", "failed", missing.message, DEPLOY)
+        else:
+            yield not_asked("the stack stands", f"{missing.message}: the tables are named without one")
+    except DeltaicError as refusal:
+        yield Finding("the stack stands", "failed", refusal.message, DEPLOY)
+    parameters = stack.parameters if stack else {}
+    dynamodb = what.client("dynamodb")
+    here = stack is None and urlsplit(dynamodb.meta.endpoint_url).hostname in THIS_MACHINE
+    yield from durability.table(dynamodb, what.catalog_table, "shares", parameters, here=here)
+    yield from durability.table(dynamodb, what.tokens_table, "tokens", parameters, here=here)
+    if stack:
+        yield from _stack(what, stack)
+    try:
+        yield from _catalog(what, stack, only)
+    except DeltaicError as refusal:
+        yield Finding("reads the catalog", "failed", refusal.message, "the two tables, above")
+
+
+def _our_stack(what: Examined) -> DeployedStack:
+    """Read the stack; raises NotFound too for one that is somebody else's."""
+    stack = read_stack(what.client("cloudformation"), what.stack)
+    if not stack.ours:
+        raise NotFound(f"'{stack.name}' is not a stack of Deltaic's")
+    return stack
+
+
+def _stands(stack: DeployedStack) -> Finding:
+    """Check that the last deployment is over; one that was taken back has left the one before it."""
+    return judge(
+        "the stack stands",
+        f"{stack.name}: {stack.status}",
+        f"what went wrong: aws cloudformation describe-stack-events --stack-name {stack.name}; then deploy again",
+        holds=stack.status in AT_REST,
+        otherwise="warning" if stack.status == "UPDATE_ROLLBACK_COMPLETE" else "failed",
+    )
+
+
+def _stack(what: Examined, stack: DeployedStack) -> Iterator[Finding]:
+    yield from durability.token_key(what.client("secretsmanager"), stack.outputs.get("TokenKeySecret", ""))
+    yield from roles.signing_role(what.client("iam"), stack)
+    yield from account.executions(what.client("lambda"), stack.parameters)
+    yield from account.gateway(what.client("apigateway"), stack.parameters)
+    yield from code.same_code(what.client("s3"), stack)
+
+
+def _catalog(what: Examined, stack: DeployedStack | None, only: tuple[str, str, str] | None) -> Iterator[Finding]:
+    shared = {share.name: list(what.admin.tables.list(share.name)) for share in what.admin.shares.list()}
+    chosen = [what.admin.tables.get(*only)] if only else [tables[0] for tables in shared.values() if tables]
+    buckets = places.buckets_of(table for tables in shared.values() for table in tables)
+    if stack:
+        yield from roles.storage_roles(what.admin.storages.list(), stack)
+        for bucket, table in buckets.items():
+            yield places.may_read(bucket, table, stack.list_of("DataBuckets"))
+    for bucket in buckets:
+        yield from places.region(what.client("s3"), bucket, what.region)
+    known = [view for share in shared for view in what.admin.views.list(share)]
+    yield from views.fresh(known)
+    unmade = {view.table_id for view in known if view.refreshed_at is None}
+    heads = reading.heads([one for tables in shared.values() for one in tables if one.id not in unmade], what.read)
+    yield from reading.logs(heads)
+    yield from folders(what.admin.tables.opened())
+    recipients = {recipient.id: recipient for recipient in what.admin.recipients.list()}
+    for share, tables in shared.items():
+        yield from filters(tables, what.admin.grants.of_share(share), recipients, heads)
+    if not chosen:
+        yield not_asked("reads a shared table", "no share has a table")
+    elif not what.endpoint:
+        yield not_asked("reads a shared table", "no endpoint is known: give --endpoint, or the stack by --stack")
+    else:
+        yield from _read(what, chosen, stack.parameters if stack else {})
+
+
+def _read(what: Examined, tables: list[Table], parameters: Any) -> Iterator[Finding]:
+    bearers: dict[str, str] = {}
+    with ExitStack() as tokens, httpx.Client(timeout=TIMEOUT_SECONDS) as http:
+        for table in tables:
+            name = f"{table.share}.{table.schema_name}.{table.name}"
+            bearer = _bearer(what.admin, table.share, bearers, tokens)
+            if bearer is None:
+                yield not_asked(f"reads {name}", "nobody holds its share")
+                continue
+            client = SharingClient(http, what.endpoint, bearer, AGENT)
+            path = segments(table.share, table.schema_name, table.name)
+            try:
+                yield from reading.read(client, path, name, parameters)
+            except httpx.HTTPError as error:
+                said = f"{type(error).__name__} at {what.endpoint}"
+                yield Finding(f"reads {name}", "failed", said, "that this is the endpoint (--endpoint), and up")
+                return
+
+
+def _bearer(admin: CatalogAdmin, share: str, made: dict[str, str], tokens: ExitStack) -> str | None:
+    """Return a token of somebody who holds a share: one that is there already, else a new one; None if nobody does."""
+    holders = [grant.recipient for grant in admin.grants.of_share(share)]
+    for holder in sorted(holders, key=lambda name: name not in made):
+        try:
+            if holder not in made:
+                made[holder] = tokens.enter_context(admin.tokens.for_checks(admin.recipients.get(holder)))
+        except NotFound:
+            continue
+        return made[holder]
+    return None

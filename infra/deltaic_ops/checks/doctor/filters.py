@@ -1,0 +1,107 @@
+"""Whether what keeps rows and columns back still fits the tables, and who sees nothing for want of a property."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from deltaic.catalog.items import Grant, Recipient, Table
+from deltaic.errors import DeltaicError
+from deltaic.partition_filters import evaluate, parse
+
+from deltaic_ops.checks.doctor.reading import Heads
+from deltaic_ops.checks.findings import Finding, judge, not_asked, ok
+from deltaic_ops.filter_checks import full_name, lacked
+from deltaic_ops.shared_schema import SharedSchema, check_filter, check_hidden
+
+
+def filters(
+    tables: Iterable[Table], grants: Sequence[Grant], recipients: Mapping[str, Recipient], heads: Heads
+) -> Iterator[Finding]:
+    """Check the tables of one share, of which `grants` are all, and `recipients` by their ids those who hold it.
+
+    The server refuses to answer for a filter that does not fit, so nobody sees too much meanwhile.
+    """
+    for table in tables:
+        own = bool(table.partition_filter or table.hidden_columns)
+        filtered = [grant for grant in grants if grant.partition_filter]
+        schema = None
+        if own or filtered:
+            head = heads.get(full_name(table))
+            if not isinstance(head, SharedSchema):
+                yield not_asked(f"what narrows {full_name(table)} fits it", "its log could not be read")
+                continue
+            schema = head
+            yield from _fits(table, filtered, schema)
+        if table.partition_filter or filtered or table.view_properties:
+            yield _sees(table, grants, recipients, schema)
+
+
+def folders(pairs: Iterable[tuple[Table, Table]]) -> Iterator[Finding]:
+    """Name each table whose folder's credentials open another of which not all is shared; else one line for all."""
+    check = "credentials for a folder open no table of which not all is shared"
+    wrong = [
+        Finding(
+            check,
+            "failed",
+            f"those of {full_name(wide)} read all of {full_name(narrow)}: {narrow.location} and {wide.location} lie "
+            "one in the other",
+            f"deltaic table update {full_name(wide)} --access-mode url; or move one of them",
+        )
+        for wide, narrow in pairs
+    ]
+    yield from wrong or [ok(check, "the whole catalog")]
+
+
+def _fits(table: Table, filtered: Sequence[Grant], schema: SharedSchema) -> Iterator[Finding]:
+    name = full_name(table)
+    check = f"what narrows {name} fits it"
+    wrong = []
+    if table.partition_filter and (why := _why(lambda: check_filter(table.partition_filter, schema))):
+        wrong.append(Finding(check, "failed", why, f"deltaic table update {name} --partition-filter ..."))
+    if why := _why(lambda: check_hidden(table.hidden_columns, schema)):
+        wrong.append(Finding(check, "failed", why, f"deltaic table update {name} --hide-columns ..."))
+    for grant in filtered:
+        if why := _why(lambda text=grant.partition_filter: check_filter(text, schema)):  # type: ignore[misc]
+            remedy = f"deltaic grant update {grant.recipient} {grant.share} --partition-filter ..."
+            wrong.append(Finding(check, "failed", f"the grant of '{grant.recipient}': {why}", remedy))
+    yield from wrong or [ok(check, "its latest version")]
+
+
+def _why(look: Callable[[], object]) -> str:
+    """Return what is wrong; empty if nothing is."""
+    try:
+        look()
+    except DeltaicError as refusal:
+        return refusal.message
+    return ""
+
+
+def _sees(
+    table: Table, grants: Sequence[Grant], recipients: Mapping[str, Recipient], schema: SharedSchema | None
+) -> Finding:
+    """Check that whoever holds a table has every property that its rows are chosen by."""
+    name = full_name(table)
+    without = {}
+    for grant in grants:
+        recipient = recipients.get(grant.recipient_id)
+        if recipient is None:  # deleted meanwhile
+            continue
+        if missing := lacked(recipient, table, grant):
+            without[recipient.name] = ", ".join(missing)
+        elif schema is not None and not _has_values(table, grant, recipient, schema):
+            without[recipient.name] = "a value that fits the column"
+    said = "; ".join(f"'{who}' lacks {what}" for who, what in without.items())
+    return judge(
+        f"who holds {name} has the properties that it asks for",
+        f"{said}: no rows" if said else f"{len(grants)} recipients",
+        f"deltaic recipient update {next(iter(without), '')} --property ...",
+        holds=not without,
+        otherwise="warning",
+    )
+
+
+def _has_values(table: Table, grant: Grant, recipient: Recipient, schema: SharedSchema) -> bool:
+    """Tell whether the properties hold values of the columns' types; what does not fit the table is told elsewhere."""
+    texts = [text for text in (table.partition_filter, grant.partition_filter) if text]
+    try:
+        return evaluate([parse(text) for text in texts], recipient.properties, schema.metadata).tests is not None
+    except DeltaicError:
+        return True

@@ -1,0 +1,52 @@
+"""Where shared tables lie: buckets that the stack may read, in the region for which it signs."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from deltaic.catalog.items import Table
+from deltaic.storage.locations import Location
+
+from deltaic_ops.checks.findings import Finding, ask, judge
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+
+def buckets_of(tables: Iterable[Table]) -> dict[str, str]:
+    """Return the buckets of tables that no storage holds, each with the name of one such table."""
+    return {
+        Location.parse(uri).bucket: f"{table.share}.{table.schema_name}.{table.name}"
+        for table in tables
+        if not table.storage
+        for uri in (table.location, *table.auxiliary_locations)
+    }
+
+
+def may_read(bucket: str, table: str, arns: Sequence[str]) -> Finding:
+    """Check that a bucket is among those that the stack was deployed with (`arns`, which may hold `*`)."""
+    arn = f"arn:aws:s3:::{bucket}"
+    return judge(
+        f"may read the bucket {bucket}",
+        "in DataBuckets" if (holds := any(fnmatchcase(arn, _plain(one)) for one in arns)) else "not in DataBuckets",
+        f"deploy with DataBuckets={','.join([*arns, arn])}, or move {table} away",
+        holds=holds,
+    )
+
+
+def _plain(arn: str) -> str:
+    """Return an ARN without its partition's name."""
+    return f"arn:aws:s3:::{arn.rpartition(':')[2]}"
+
+
+def region(client: "S3Client", bucket: str, expected: str) -> Iterator[Finding]:
+    """Check that a bucket is there, and in the region for which the stack signs."""
+    check = f"finds the bucket {bucket} in its region"
+    storage = "deltaic storage create NAME --region {}; then for its tables: deltaic table update ... --storage NAME"
+
+    def look() -> Finding:
+        said: str | None = client.get_bucket_location(Bucket=bucket)["LocationConstraint"]
+        found = {None: "us-east-1", "EU": "eu-west-1"}.get(said, str(said))
+        return judge(check, found, storage.format(found), holds=found == expected)
+
+    yield from ask(check, f"the name of the bucket {bucket}, and whose it is", look)

@@ -1,0 +1,97 @@
+"""Whether shared tables can be read: each log by who asks; one table through the endpoint, as its answer comes."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+from delta_sharing_conformance.client import BOTH, SharingClient
+from deltaic.catalog.items import Table
+from deltaic.errors import DeltaicError, TableRefused, TooManyRequests, Unavailable
+
+from deltaic_ops.checks.findings import Finding, Verdict, not_asked, ok
+from deltaic_ops.checks.verify import table
+from deltaic_ops.filter_checks import READERS, full_name
+from deltaic_ops.shared_schema import SharedSchema
+
+Read = Callable[[Table], SharedSchema]
+"""Reads the columns of a table; raises DeltaicError with the reason."""
+
+Heads = Mapping[str, SharedSchema | DeltaicError]
+"""What the log of each table says of its columns, or why it cannot be read, by the full names of tables."""
+
+ENOUGH_BYTES = 256_000
+"""What an answer must have for its beginning to be told from its end."""
+
+MOST_BYTES = 4_000_000
+"""After which the doctor has seen enough of it."""
+
+LATE = 0.9
+"""Share of the time to the last byte at which the first one is as late as if somebody had waited for the last."""
+
+SOON_SECONDS = 2.0
+"""Until when an answer may come at once."""
+
+
+def heads(tables: Sequence[Table], read: Read) -> Heads:
+    """Look at the logs of tables, many at the same time."""
+
+    def head(table: Table) -> SharedSchema | DeltaicError:
+        try:
+            return read(table)
+        except DeltaicError as refusal:
+            return refusal
+
+    with ThreadPoolExecutor(READERS) as pool:
+        return dict(zip(map(full_name, tables), pool.map(head, tables), strict=True))
+
+
+def logs(heads: Heads) -> Iterator[Finding]:
+    """Yield a finding for each table whose log could not be read, then one line for all others."""
+    for name, head in heads.items():
+        check = f"reads the log of {name}"
+        if isinstance(head, TableRefused):
+            yield not_asked(check, head.message)
+        elif isinstance(head, TooManyRequests | Unavailable):
+            yield Finding(check, "warning", head.message, "whether its storage answers; then again: deltaic doctor")
+        elif isinstance(head, DeltaicError):
+            remedy = f"deltaic table update {name} --location ..., or deltaic table delete {name}"
+            yield Finding(check, "failed", head.message, remedy)
+    if readable := sum(isinstance(head, SharedSchema) for head in heads.values()):
+        yield ok("reads the logs of shared tables", f"{readable} of {len(heads)}")
+
+
+def read(client: SharingClient, path: str, name: str, parameters: Mapping[str, str]) -> Iterator[Finding]:
+    """Read one table as its recipient does: the version from its log, a byte of a file, the whole list of files."""
+    holds = True
+    for finding in table(client, path, name):
+        holds &= finding.holds
+        yield finding
+    if holds:
+        yield streams(client, path, name, parameters)
+
+
+def streams(client: SharingClient, path: str, name: str, parameters: Mapping[str, str]) -> Finding:
+    """Measure when the first byte of a query's answer comes, against its last."""
+    check = f"streams the answer for {name}"
+    if parameters.get("ResponseStreaming") == "disabled":
+        return ok(check, "buffered, as ResponseStreaming=disabled says: 6 MB at most")
+    began, first, size = time.perf_counter(), 0.0, 0
+    headers = {**client.headers(BOTH), "Accept-Encoding": "identity"}
+    with client.http.stream("POST", f"{client.endpoint}{path}/query", json={}, headers=headers) as answer:
+        for chunk in answer.iter_raw():
+            first = first or time.perf_counter() - began
+            size += len(chunk)
+            if size >= MOST_BYTES:
+                break
+        last = time.perf_counter() - began
+        announced = "content-length" in answer.headers
+        status = answer.status_code
+    times = f"first byte after {first:.2f} s, {size:,} bytes after {last:.2f} s"
+    if status != httpx.codes.OK:
+        return Finding(check, "failed", f"{status}", "the log of the function query-table")
+    if size < ENOUGH_BYTES:
+        return not_asked(check, f"the answer is too small to tell: {times}")
+    verdict: Verdict = "failed" if announced or (first > LATE * last and last > SOON_SECONDS) else "ok"
+    remedy = "what stands between: a proxy, a firewall or a CDN that buffers; the stack's ResponseStreaming"
+    return Finding(check, verdict, times, remedy * (verdict == "failed"))

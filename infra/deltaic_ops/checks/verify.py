@@ -1,0 +1,203 @@
+"""Plays a recipient against an endpoint and says what holds: what is granted can be read, and nothing else.
+
+It knows only what a recipient knows, the endpoint and a token, and follows the protocol ("REST APIs"). Every check says
+what it saw; one that fails says what to look at.
+"""
+
+import json
+import re
+import secrets
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+from delta_sharing_conformance.client import BOTH, Reply, SharingClient, segments
+from delta_sharing_conformance.files import files_of
+from delta_sharing_conformance.shared import items
+from delta_sharing_conformance.untrusted_http import AnswerRefused
+
+from deltaic_ops.checks.findings import Finding, judge, ok
+
+AGENT = "deltaic-verify"
+TIMEOUT_SECONDS = 60.0
+_FIRST_BYTE = "bytes=0-0"
+_URL = re.compile(r"https?://\S+|\?\S+")
+ROWS = 10
+"""Of a table, by the published client."""
+TABLES = 3
+"""Of each share, unless more are asked for."""
+
+
+def verify(
+    client: SharingClient,
+    shares: Sequence[str],
+    strangers: Sequence[str],
+    most: int = TABLES,
+    *,
+    with_client: bool = find_spec("delta_sharing") is not None,
+) -> Iterator[Finding]:
+    """Yield what holds of an endpoint for whoever has this token.
+
+    `shares` must be listed and be readable; `strangers` are names of shares that exist and are not granted. Files are
+    fetched by a byte each, and rows are read by the published client, if it is installed. What cannot be reached at all
+    is a finding too.
+    """
+    try:
+        yield from _doors(client)
+        listing = client.get("/shares")
+        names = [str(item["name"]) for item in items(listing)]
+        missing = [share for share in shares if share.lower() not in {name.lower() for name in names}]
+        yield judge(
+            "lists the shares that are granted",
+            f"{listing.status}, {len(names)} shares" + f", not {', '.join(missing)}" * bool(missing),
+            "the grants (deltaic grant list) and the log of the function list-shares",
+            holds=listing.status == httpx.codes.OK and not missing,
+        )
+        for stranger in strangers:
+            yield _hidden(client, stranger, "a share that is not granted")
+        yield _hidden(client, f"no_such_share_{secrets.token_hex(4)}", "what does not exist")
+        for share in shares or names:
+            yield from _share(client, share, most, with_client=with_client)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        remedy = f"that {client.endpoint} is the endpoint, and up"
+        yield Finding("answers", "failed", f"{type(error).__name__}: {error}", remedy)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # an answer of no shape that was thought of
+        remedy = "what the server answers: `deltaic conformance` says which answer is not the protocol's"
+        yield Finding("answers as the protocol says", "failed", type(error).__name__, remedy)
+
+
+def _doors(client: SharingClient) -> Iterator[Finding]:
+    """Check that nobody gets in without a live token."""
+    strangers = {
+        "without a token": "",
+        "with a token that nobody has": f"Bearer {client.bearer[:-8]}{secrets.token_hex(4)}",
+        "with another scheme": "Basic YTpi",
+    }
+    for who, authorization in strangers.items():
+        answer = client.ask("GET", "/shares", headers={"Authorization": authorization})
+        yield judge(
+            f"refuses who comes {who}",
+            f"{answer.status}",
+            "the API's authorizer: every route must have it",
+            holds=answer.status == httpx.codes.UNAUTHORIZED,
+        )
+
+
+def _hidden(client: SharingClient, share: str, what: str) -> Finding:
+    """Check that what is not granted looks as if it did not exist."""
+    path, table = segments(share), segments(share, "s", "t")
+    answers = [client.get(below) for below in (path, f"{path}/all-tables", f"{table}/version")]
+    statuses = sorted({answer.status for answer in [*answers, _query(client, table)]})
+    return judge(
+        f"hides {what}",
+        ", ".join(map(str, statuses)),
+        "the grants of this recipient (deltaic grant list --recipient ...)",
+        holds=statuses == [httpx.codes.NOT_FOUND],
+    )
+
+
+def _share(client: SharingClient, share: str, most: int, *, with_client: bool) -> Iterator[Finding]:
+    listing = client.get(f"{segments(share)}/all-tables")
+    tables = items(listing)
+    yield judge(
+        f"lists the tables of {share}",
+        f"{listing.status}, {len(tables)} tables",
+        "the log of the function list-all-tables",
+        holds=listing.status == httpx.codes.OK,
+    )
+    for item in tables[:most]:
+        parts = (share, str(item["schema"]), str(item["name"]))
+        holds = True
+        for finding in table(client, segments(*parts), ".".join(parts)):
+            holds = holds and finding.holds
+            yield finding
+        if holds and with_client:
+            yield _read(client, ".".join(parts))
+
+
+def table(client: SharingClient, path: str, name: str) -> Iterator[Finding]:
+    """Check that one table's version is told, that it is queried, and that only a signed URL gives a file."""
+    version = client.get(f"{path}/version")
+    yield judge(
+        f"tells the version of {name}",
+        f"{version.status}, version {version.headers.get('delta-table-version') or 'none'}",
+        f"that its location is right, and the log of the function get-table-version: {_message(version)}",
+        holds=version.status == httpx.codes.OK and version.version is not None,
+    )
+    answer = _query(client, path, limitHint=1)
+    urls = list(_urls(answer))
+    yield judge(
+        f"queries {name}",
+        f"{answer.status}, {len(urls)} files",
+        f"the log of the function query-table: {_message(answer)}",
+        holds=answer.status == httpx.codes.OK and answer.kinds[:2] == ["protocol", "metaData"],
+    )
+    if urls:
+        try:
+            yield from _file(client, urls[0], name)
+        except AnswerRefused as refusal:
+            remedy = "what the server signs: the URL of a file in its object store"
+            yield Finding(f"gives a URL of {name} that can be fetched", "failed", f"{refusal}", remedy)
+
+
+def _file(client: SharingClient, url: str, name: str) -> Iterator[Finding]:
+    """Check that the signed URL gives the file, and that nothing else does."""
+    byte = client.fetch(url, _FIRST_BYTE)
+    yield judge(
+        f"gives a byte of {name} by its URL",
+        f"{byte.status_code}, {len(byte.content)} bytes",
+        "the signing role: s3:GetObject on the bucket, kms:Decrypt on its key (DataKeys)",
+        holds=byte.status_code == httpx.codes.PARTIAL_CONTENT and len(byte.content) == 1,
+    )
+    bare = client.fetch(urlsplit(url)._replace(query="").geturl(), _FIRST_BYTE)
+    yield judge(
+        f"keeps that file from who has no signature ({name})",
+        f"{bare.status_code}",
+        "the bucket's policy and its public access block: anybody can read it",
+        holds=bare.status_code == httpx.codes.FORBIDDEN,
+    )
+    forged = client.fetch(f"{url[:-4]}0000", _FIRST_BYTE)
+    yield judge(
+        f"keeps that file from who changes a signature ({name})",
+        f"{forged.status_code}",
+        "the object store: it does not check signatures",
+        holds=forged.status_code == httpx.codes.FORBIDDEN,
+    )
+
+
+def _read(client: SharingClient, name: str) -> Finding:
+    """Check that the published client reads rows; it is there where a recipient's tools are."""
+    import delta_sharing
+
+    check, remedy = f"gives rows of {name} to the published client", "what that client asked and could read"
+    profile = {"shareCredentialsVersion": 1, "endpoint": client.endpoint, "bearerToken": client.bearer}
+    with tempfile.TemporaryDirectory() as folder:  # its owner's alone
+        path = Path(folder) / "profile.share"
+        path.write_text(json.dumps(profile), encoding="utf-8")
+        try:
+            rows = len(delta_sharing.load_as_pandas(f"{path}#{name}", limit=ROWS))
+        except Exception as error:  # noqa: BLE001 -- the client raises whatever its HTTP and Parquet libraries raise
+            reason = _URL.sub("<url>", str(error).strip().split("\n")[0])  # whose signature is nobody else's
+            return Finding(check, "failed", f"{type(error).__name__}: {reason[:200]}", remedy)
+    return ok(check, f"{rows} rows")
+
+
+def _query(client: SharingClient, path: str, **fields: object) -> Reply:
+    """Query a table, taking either format."""
+    return client.ask("POST", f"{path}/query", body=fields, capabilities=BOTH)
+
+
+def _urls(answer: Reply) -> Iterator[str]:
+    """Yield the URLs of files that can be fetched for some time yet."""
+    now = time.time() * 1000
+    for file in files_of(answer.lines or []):
+        if file.url and (file.expiration or now + 1) > now:
+            yield file.url
+
+
+def _message(answer: Reply) -> str:
+    return str(answer.json.get("message", ""))[:200] if isinstance(answer.json, dict) else ""

@@ -1,0 +1,144 @@
+"""What narrows a share must fit its tables before it is stored; and who sees nothing, as it lacks a property."""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.items import Grant, Recipient, Table
+from deltaic.errors import DeltaicError, InvalidParameter, NotFound
+from deltaic.partition_filters import parse
+from deltaic.partition_filters.properties import value_of
+from msgspec.structs import replace
+
+from deltaic_ops.shared_schema import SchemaReader, SharedSchema, check_filter, check_hidden, missed_by_folder
+
+READERS = 8
+"""Logs that are read at the same time, each of which may have many commits behind its checkpoint."""
+
+
+def full_name(table: Table) -> str:
+    """Return `share.schema.table`."""
+    return f"{table.share}.{table.schema_name}.{table.name}"
+
+
+def filtered_grants(admin: CatalogAdmin, share: str) -> list[Grant]:
+    """Return the grants of a share that have a filter; raises NotFound."""
+    return [grant for grant in admin.grants.of_share(share) if grant.partition_filter]
+
+
+def fitted(
+    admin: CatalogAdmin,
+    schemas: Callable[[], SchemaReader],
+    wanted: Table,
+    before: Table | None,
+    *,
+    unchecked: bool = False,
+) -> tuple[Table, list[str]]:
+    """Return a table entry as it may be stored, its hidden columns spelled as the table spells them; and warnings.
+
+    Warnings are of what readers of a folder that is newly shared by `dir` do not see.
+    Raises InvalidParameter unless its filter, its hidden columns and the filters of grants of its share fit the table,
+    and what the reader raises where there is no table that can be read. What is as it was `before` is not looked at
+    again; an `unchecked` table is read only where something narrows it.
+    """
+    moved = before is None or (wanted.location, wanted.storage) != (before.location, before.storage)
+
+    def new(name: str) -> bool:
+        return moved or getattr(wanted, name) != getattr(before, name)
+
+    rows = wanted.partition_filter if new("partition_filter") else ""
+    hidden = wanted.hidden_columns if new("hidden_columns") else ()
+    grants = filtered_grants(admin, wanted.share) if new("access_modes") else []
+    narrowed_somehow = bool(rows or hidden or grants)
+    by_folder = "dir" in wanted.access_modes and new("access_modes")
+    if not narrowed_somehow and (unchecked or not (moved or by_folder)):
+        return wanted, []
+    try:
+        schema = schemas().read(wanted.location, wanted.storage)
+    except NotFound:  # its storage, told by its name
+        raise
+    except DeltaicError as refusal:
+        remedy = "" if narrowed_somehow else ", or share it unseen: --unchecked"
+        raise type(refusal)(f"{refusal.message}. Correct --location or --storage{remedy}") from refusal
+    if rows:
+        check_filter(rows, schema)
+    _check_held(grants, wanted, schema)
+    stored = replace(wanted, hidden_columns=check_hidden(hidden, schema)) if hidden else wanted
+    return stored, list(missed_by_folder(schema)) if by_folder else []
+
+
+def _check_held(grants: Iterable[Grant], table: Table, schema: SharedSchema) -> None:
+    """Raise InvalidParameter, naming the recipient, unless the filters of grants fit a table of their share."""
+    for grant in grants:
+        try:
+            _check_urls(table)
+            check_filter(grant.partition_filter, schema)
+        except InvalidParameter as wrong:
+            raise InvalidParameter(
+                f"'{grant.recipient}' holds '{grant.share}' with the filter {grant.partition_filter}, which does not "
+                f"fit this table: {wrong.message}. Put the table into another share, or change the filter: "
+                f"deltaic grant update {grant.recipient} {grant.share}"
+            ) from wrong
+
+
+def _check_urls(table: Table) -> None:
+    if table.view_properties is not None:
+        raise InvalidParameter("it is a view, whose SQL says what each recipient sees: grant a share without views")
+    if "url" not in table.access_modes:
+        raise InvalidParameter(
+            "it is shared by access mode 'dir' alone, whose credentials read the whole folder: add the "
+            "access mode 'url'"
+        )
+
+
+def check_grant(text: str, tables: Iterable[Table], schemas: SchemaReader) -> None:
+    """Raise what is wrong, naming the table, unless the filter of a grant fits every table of its share."""
+    parse(text)
+
+    def check(table: Table) -> None:
+        try:
+            _check_urls(table)
+            check_filter(text, schemas.read(table.location, table.storage))
+        except InvalidParameter as wrong:
+            raise InvalidParameter(f"the filter does not fit {full_name(table)}: {wrong.message}") from wrong
+        except DeltaicError as broken:
+            name = full_name(table)
+            raise type(broken)(
+                f"the filter cannot be compared with {name}: {broken.message}. Correct its entry, or share it no more, "
+                f"then try again: deltaic table update {name} --location ..., or deltaic table delete {name}"
+            ) from broken
+
+    with ThreadPoolExecutor(READERS) as pool:
+        list(pool.map(check, list(tables)))
+
+
+def lacked(recipient: Recipient, table: Table, grant: Grant) -> list[str]:
+    """Return the properties without which a recipient sees no rows of a table."""
+    asked = {
+        name for text in (table.partition_filter, grant.partition_filter) if text for name in parse(text).properties
+    }
+    asked |= set(table.view_properties or ())
+    return sorted(name for name in asked if not _has(recipient, name))
+
+
+def warnings(admin: CatalogAdmin, recipient: Recipient, grants: Iterable[Grant]) -> list[str]:
+    """Return a line for each table of which a recipient sees no rows, as it lacks a property."""
+    said = []
+    for grant in grants:
+        with suppress(NotFound):  # a share whose deletion was begun
+            said += [line for table in admin.tables.list(grant.share) if (line := _warning(recipient, table, grant))]
+    return said
+
+
+def _warning(recipient: Recipient, table: Table, grant: Grant) -> str:
+    names = lacked(recipient, table, grant)
+    if not names:
+        return ""
+    words = f"propert{'y' if len(names) == 1 else 'ies'} {', '.join(names)}"
+    return f"'{recipient.name}' sees no rows of {full_name(table)}: it lacks the {words}"
+
+
+def _has(recipient: Recipient, name: str) -> bool:
+    """Tell whether a property is there, and no empty list."""
+    return name in recipient.properties and value_of(recipient.properties[name]) != ()

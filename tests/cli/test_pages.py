@@ -1,0 +1,127 @@
+"""What pages tell people to type is there, and what the pages on sharing and on security say of it happens."""
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+import typer.main
+from cli.conftest import CLEAN, Deltaic
+from deltaic.catalog.tokens import TokenStore
+from deltaic.errors import Unauthenticated
+from deltaic_ops.cli import app
+from deltaic_ops.deploy.template import ROOT
+from deltaic_ops.local.embedded import EmbeddedAws
+from deltaic_ops.local.resources import DATA_BUCKET
+from typer.testing import CliRunner
+
+PAGES = ["README.md", "CONTRIBUTING.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md")))]
+OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
+
+
+def commands(page: str) -> list[str]:
+    """Return what a page's blocks run of `deltaic`, each line once, without that name and without its comment."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    typed = "".join(block for language, block in blocks if not language).replace("\\\n", " ")
+    lines = re.findall(r"^(?:\$ )?(?:.* && )?(?:uv run )?deltaic (.*)$", typed, re.MULTILINE)
+    return list(dict.fromkeys(re.sub(r"\s+# .*", "", line) for line in lines))
+
+
+@cache
+def explained(*words: str) -> set[str]:
+    """Return the options that a command's help names."""
+    told = CliRunner().invoke(app, [*words, "--help"], env={**dict.fromkeys(CLEAN), "COLUMNS": "200", "TERM": "dumb"})
+    assert told.exit_code == 0, told.output
+    return set(OPTION.findall(told.output))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_command_of_a_page_exists_with_its_options(page: str) -> None:
+    inline = re.findall(r"(?<!`)`deltaic ([a-z-][^`]*)`", (ROOT / page).read_text(encoding="utf-8"))
+    for line in [*commands(page), *inline]:
+        words = shlex.split(line)
+        if words[0] == "--stack":
+            del words[:2]
+        command: Any = typer.main.get_command(app)
+        called: list[str] = []
+        while words and hasattr(command, "get_command") and words[0] != "...":
+            called.append(words.pop(0))
+            command = command.get_command(None, called[-1])
+            assert command is not None, f"there is no `deltaic {line}`"
+        used = {word.partition("=")[0] for word in words if OPTION.match(word)}
+        assert used <= explained() | explained(*called), line
+
+
+@pytest.fixture(params=["README.md", "docs/share.md"])
+def page(request: pytest.FixtureRequest, aws_session: boto3.Session, embedded_aws: EmbeddedAws, tmp_path: Path) -> str:
+    """Return a page that shares a table, after its Python wrote that table out of a CSV file."""
+    s3 = aws_session.client("s3", endpoint_url=embedded_aws.endpoint)
+    s3.create_bucket(Bucket=DATA_BUCKET)
+    for listed in s3.list_objects_v2(Bucket=DATA_BUCKET, Prefix="orders/").get("Contents", []):
+        s3.delete_object(Bucket=DATA_BUCKET, Key=listed["Key"])
+    (tmp_path / "orders.csv").write_text("region,year,team,amount\nEU,2024,north,1\n")
+    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / request.param).read_text(), re.MULTILINE | re.DOTALL)
+    [code] = [block for block in blocks if "orders.csv" in block]
+    reached = {**os.environ, **embedded_aws.environment, "AWS_ALLOW_HTTP": "true"}  # what `deltaic env` says
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=reached, check=True)
+    return str(request.param)
+
+
+def test_the_commands_that_share_a_table_share_it(deltaic: Deltaic, tmp_path: Path, page: str) -> None:
+    nouns = ("share", "schema", "table", "recipient", "grant", "token")
+    lines = [line for line in commands(page) if line.startswith(nouns)]
+    assert [line.split()[:2] for line in lines[:6]] == [[noun, "create"] for noun in nouns]
+    for line in lines:
+        if "regoin" in line:
+            assert "the table has no column regoin to filter by" in deltaic(line).output
+        else:
+            deltaic.done(line)
+    assert deltaic.json("table list sales_share")[0]["history"]
+    assert json.loads((tmp_path / "alice.share").read_text())["bearerToken"]
+    if page == "docs/share.md":
+        assert {grant["recipient"]: grant["partitionFilter"] for grant in deltaic.json("grant list")} == {
+            "alice": "",
+            "bob": "team = 'north'",
+        }
+
+
+def test_every_command_on_security_is_taken_and_ends_what_it_says(
+    deltaic: Deltaic, tokens: TokenStore, tmp_path: Path
+) -> None:
+    for line in (
+        "share create sales_share",
+        "recipient create alice --property regions=EU",
+        "grant create alice sales_share",
+        "storage create vault --access-key-id AKIDOLD --secret-access-key-stdin",
+        f"token create alice --profile {tmp_path}/leaked.share",
+        f"token create alice --profile {tmp_path}/alice.share",
+    ):
+        deltaic.done(line, given="hush\n")
+    leaked, other = (
+        json.loads((tmp_path / f"{name}.share").read_text())["bearerToken"] for name in ("leaked", "alice")
+    )
+    # The page's own way from a token that was found to its id.
+    found = hashlib.sha256(leaked.encode()).hexdigest()[:12]
+    lines = commands("docs/security.md")
+    assert len(lines) == 8
+    for line in sorted(lines, key=lambda line: line.startswith("recipient delete")):
+        deltaic.done(line.replace("TOKEN_ID", found), given="hush\n")
+        if line.startswith("token revoke"):
+            with pytest.raises(Unauthenticated):
+                tokens.authenticate(leaked)
+            assert tokens.authenticate(other).recipient == "alice"
+        if line.startswith("token rotate"):
+            with pytest.raises(Unauthenticated):
+                tokens.authenticate(other)
+        if line.startswith("grant revoke"):
+            assert deltaic.json("grant list") == []
+    assert deltaic.json("recipient list") == []

@@ -1,0 +1,111 @@
+"""The demo's data: the same rows everywhere, in several versions, complete after an interruption, shared at the end."""
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import deltalake
+import pyarrow as pa
+import pytest
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic_ops import sample
+from deltaic_ops.local.embedded import EmbeddedAws
+from deltaic_ops.sample import publish, vaccinations
+
+if TYPE_CHECKING:
+    import boto3
+
+A_DAY = 400
+
+
+class Interrupted(Exception):
+    """What ends a publication on its way."""
+
+
+@pytest.fixture
+def place(aws_session: "boto3.Session", embedded_aws: EmbeddedAws) -> str:
+    bucket = f"sample-{uuid4().hex}"
+    aws_session.client("s3", endpoint_url=embedded_aws.endpoint).create_bucket(Bucket=bucket)
+    return f"s3://{bucket}/vaccine"
+
+
+@pytest.fixture
+def storage(embedded_aws: EmbeddedAws) -> Mapping[str, str]:
+    return {**embedded_aws.environment, "AWS_ALLOW_HTTP": "true"}
+
+
+def told_by(admin: CatalogAdmin, place: str, storage: Mapping[str, str], stop_at: int = 99) -> list[tuple[str, int]]:
+    """Publish the sample and return what it tells; after `stop_at` versions it is interrupted."""
+    told: list[tuple[str, int]] = []
+
+    def say(text: str, version: int) -> None:
+        told.append((text.partition(":")[0], version))
+        if len(told) == stop_at:
+            raise Interrupted
+
+    publish(admin, place, storage, say, A_DAY)
+    return told
+
+
+def test_the_tables_are_shared_and_one_of_them_by_site(
+    admin: CatalogAdmin, place: str, storage: Mapping[str, str]
+) -> None:
+    told_by(admin, place, storage)
+    shared = {share: list(admin.tables.list(share)) for share in ("vaccine_share", "site_share")}
+    assert [(table.name, table.location) for table in shared["vaccine_share"]] == [
+        ("vaccine_ingredients", f"{place}/vaccine_ingredients"),
+        ("vaccine_patients", f"{place}/vaccine_patients"),
+    ]
+    [mine] = shared["site_share"]
+    assert (mine.name, mine.location) == ("my_site", f"{place}/vaccine_patients")
+    assert mine.partition_filter == "site = current_recipient('site')"
+
+
+def test_each_version_has_its_rows_and_the_feed_its_changes(
+    admin: CatalogAdmin, place: str, storage: Mapping[str, str]
+) -> None:
+    told_by(admin, place, storage)
+    table = deltalake.DeltaTable(f"{place}/vaccine_patients", storage_options=dict(storage))
+    feeds = [pa.table(table.load_cdf(starting_version=v, ending_version=v)) for v in range(4)]
+    corrected = A_DAY // sample.CORRECTED_EVERY
+    assert [Counter(feed["_change_type"].to_pylist()) for feed in feeds] == [
+        {"insert": 14 * A_DAY},
+        {"insert": 2 * A_DAY},
+        {"insert": sample.LATE_ENTRIES, "update_preimage": corrected, "update_postimage": corrected},
+        {"delete": 1},
+    ]
+    assert table.to_pyarrow_table().num_rows == 16 * A_DAY + sample.LATE_ENTRIES - 1
+
+
+@pytest.mark.parametrize("stop_at", [1, 3, 4, 5])
+def test_an_interrupted_publication_is_completed_by_the_next(
+    admin: CatalogAdmin, place: str, storage: Mapping[str, str], stop_at: int
+) -> None:
+    with pytest.raises(Interrupted):
+        told_by(admin, place, storage, stop_at)
+    whole = [("vaccine_patients", version) for version in range(4)]
+    whole += [("vaccine_ingredients", version) for version in range(2)]
+    assert told_by(admin, place, storage) == whole
+    for name, versions in (("vaccine_patients", 4), ("vaccine_ingredients", 2)):
+        table = deltalake.DeltaTable(f"{place}/{name}", storage_options=dict(storage))
+        assert table.version() == versions - 1
+
+
+def test_the_rows_are_the_same_on_every_machine() -> None:
+    assert vaccinations(0, 3).slice(1, 1).to_pylist() == [
+        {
+            "patient_id": 1,
+            "date": dt.date(2026, 3, 2),
+            "site": "Porto",
+            "vaccine": "Acmevax",
+            "dose": 1,
+            "age": 67,
+            "weight_kg": Decimal("91.1"),
+            "reaction": "fever",
+            "administered_at": dt.datetime(2026, 3, 2, 11, 3, 22, tzinfo=dt.UTC),
+        }
+    ]
+    assert vaccinations(1, 2) == vaccinations(0, 3).slice(1)

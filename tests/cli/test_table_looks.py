@@ -1,0 +1,153 @@
+"""A table is looked at before it is shared: what no recipient could read is refused, unless nobody shall look."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from delta_tables.handmade import lines, metadata, protocol
+
+if TYPE_CHECKING:
+    import boto3
+    from cli.conftest import Deltaic
+    from deltaic.catalog.admin import CatalogAdmin
+    from deltaic_ops.local.embedded import EmbeddedAws
+
+BUCKET = "looked-at-lake"
+WIDENING = "typeWidening"
+LOGS: dict[str, dict[int, Any]] = {
+    "good": {0: [protocol(), metadata()]},
+    "gap": {0: [protocol(), metadata()], 2: []},
+    "beheaded": {3: []},
+    "bare": {0: [protocol()]},
+    "mapped": {
+        0: [
+            {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["columnMapping", WIDENING]}},
+            metadata({"delta.columnMapping.mode": "name"}, partitions=("p", "x")),
+        ]
+    },
+    "foreign": {0: [{"protocol": {"minReaderVersion": 9, "minWriterVersion": 9}}, metadata()]},
+}
+NEW = "table create vaccine_share.acme.new --location"
+BROKEN = [
+    pytest.param(f"s3://{BUCKET}/nothing", "the table has no Delta log (_delta_log/ is empty or absent)", id="folder"),
+    pytest.param("s3://no-such-lake/t", "the bucket of this table does not exist", id="bucket"),
+    pytest.param(f"s3://{BUCKET}/gap", "cannot be read with your credentials: table files missing", id="gap"),
+    pytest.param(f"s3://{BUCKET}/beheaded", "neither its first commit nor a whole checkpoint", id="no first commit"),
+    pytest.param(f"s3://{BUCKET}/bare", "cannot be read with your credentials", id="no schema"),
+    pytest.param(f"s3://{BUCKET}/foreign", "cannot be read with your credentials", id="a later protocol"),
+    pytest.param(f"s3://{BUCKET}/good --storage silent", "/good cannot be read with your credentials", id="no answer"),
+    # Whoever is there is not told the session of an operator on AWS.
+    pytest.param(f"s3://{BUCKET}/good --storage keyless", "has an endpoint but no keys", id="no keys"),
+]
+
+
+@pytest.fixture(scope="module")
+def lake(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> str:
+    """Return a bucket with a log of each kind."""
+    s3 = aws_session.client("s3", endpoint_url=embedded_aws.endpoint)
+    s3.create_bucket(Bucket=BUCKET)
+    for name, commits in LOGS.items():
+        for version, actions in commits.items():
+            s3.put_object(Bucket=BUCKET, Key=f"{name}/_delta_log/{version:020d}.json", Body=lines(actions))
+    return f"s3://{BUCKET}"
+
+
+@pytest.fixture
+def looking(filled: Deltaic, admin: CatalogAdmin, lake: str) -> Deltaic:
+    """Return the command over a catalog with a table that is there."""
+    filled.done(
+        "storage create silent --endpoint http://127.0.0.1:9 --path-style --access-key-id A --secret-access-key-stdin",
+        given="very-secret\n",
+    )
+    admin.storages.create("keyless", endpoint="http://127.0.0.1:9", path_style=True)
+    admin.tables.create("vaccine_share", "acme", "there", f"{lake}/good")
+    return filled
+
+
+@pytest.mark.parametrize(("place", "why"), BROKEN)
+def test_what_no_recipient_could_read_is_not_shared(looking: Deltaic, place: str, why: str) -> None:
+    before = looking.json("table list vaccine_share")
+    for line in (f"{NEW} {place}", f"table update vaccine_share.acme.there --location {place}"):
+        refused = looking(line)
+        assert (refused.exit_code, why in refused.stderr) == (1, True), refused.output
+        assert place.partition(" ")[0] in refused.stderr
+        assert "Correct --location or --storage, or share it unseen: --unchecked" in refused.stderr
+    assert looking.json("table list vaccine_share") == before
+    made = looking.json(f"{NEW} {place} --unchecked")
+    assert made["location"] == place.partition(" ")[0]
+    # What does not move is not looked at again, or nothing of it could be changed.
+    assert looking.json("table update vaccine_share.acme.new --history")["history"]
+
+
+def test_a_table_that_is_there_is_shared(looking: Deltaic, lake: str) -> None:
+    assert looking.json(f"{NEW} {lake}/good/")["location"] == f"{lake}/good"
+
+
+def test_what_readers_of_the_folder_miss_is_told_when_it_is_shared_by_its_folder(looking: Deltaic, lake: str) -> None:
+    by_url = looking.json(f"{NEW} {lake}/mapped --history")
+    assert "warnings" not in by_url
+    by_folder = "table update vaccine_share.acme.new --access-mode url --access-mode dir"
+    mapped, widened, odd = looking.json(by_folder)["warnings"]
+    assert mapped.startswith("its columns are mapped: to_pyarrow_table and to_pandas of deltalake give nulls")
+    assert widened == f"neither deltalake nor polars reads a table with {WIDENING}: share it by URLs too"
+    assert odd.startswith("values of p may stand in its paths with a space")
+    # Said once: who changes something else has heard it.
+    assert "warnings" not in looking.json(by_folder)
+    looking.done("table delete vaccine_share.acme.new")
+    made = looking(f"{NEW} {lake}/mapped --history --access-mode dir")
+    assert f"warning: {mapped}" in made.stderr, made.output
+
+
+def test_a_storage_that_is_not_there_is_named_with_the_nearest(looking: Deltaic, lake: str) -> None:
+    refused = looking(f"{NEW} {lake}/good --storage silnt")
+    assert "storage 'silnt' not found: did you mean silent?" in refused.stderr, refused.output
+
+
+def test_who_may_not_read_the_lake_is_told_how_to_share_it_all_the_same(
+    looking: Deltaic, lake: str, aws_session: boto3.Session, embedded_aws: EmbeddedAws
+) -> None:
+    iam: Any = aws_session.client("iam", endpoint_url=embedded_aws.endpoint)
+    iam.create_user(UserName="librarian")
+    allowed = {"Effect": "Allow", "Action": "dynamodb:*", "Resource": "*"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [allowed]})
+    iam.put_user_policy(UserName="librarian", PolicyName="P", PolicyDocument=document)
+    key = iam.create_access_key(UserName="librarian")["AccessKey"]
+    keys = {"AWS_ACCESS_KEY_ID": key["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": key["SecretAccessKey"]}
+    refused = looking(f"{NEW} {lake}/good", **keys)
+    assert refused.exit_code == 1
+    assert "good cannot be read with your credentials: access to it is refused" in refused.stderr, refused.output
+    assert "--unchecked" in refused.stderr
+    assert looking(f"{NEW} {lake}/good --unchecked", **keys).exit_code == 0
+    found = {one["check"]: one for one in json.loads(looking("doctor --json", **keys).stdout)}
+    assert found["reads the log of vaccine_share.acme.new"]["verdict"] == "not asked"
+
+
+def test_a_grants_filter_names_the_table_whose_storage_does_not_answer(
+    looking: Deltaic, admin: CatalogAdmin, lake: str
+) -> None:
+    admin.tables.delete("vaccine_share", "acme", "patients")
+    admin.tables.create("vaccine_share", "acme", "far", f"{lake}/good", storage="silent")
+    refused = looking("grant update alice vaccine_share --partition-filter \"p = 'a'\"")
+    assert refused.exit_code == 1
+    assert "compared with vaccine_share.acme.far" in refused.stderr, refused.output
+
+
+def test_the_doctor_names_every_table_whose_log_cannot_be_read(looking: Deltaic, admin: CatalogAdmin) -> None:
+    for number, case in enumerate(BROKEN):
+        place, _, storage = str(case.values[0]).partition(" --storage ")
+        admin.tables.create("vaccine_share", "acme", f"t{number}", place, storage=storage)
+    source, sql = "vaccine_share.acme.there", "SELECT * FROM source"
+    admin.views.create("vaccine_share", "acme", "unmade", "s3://views/unmade", source=source, sql=sql, properties=())
+    found = {one["check"]: one for one in json.loads(looking("doctor --json").stdout)}
+    assert "reads the log of vaccine_share.acme.unmade" not in found
+    for number, case in enumerate(BROKEN):
+        one = found[f"reads the log of vaccine_share.acme.t{number}"]
+        assert str(case.values[1]) in one["said"]
+        name = f"vaccine_share.acme.t{number}"
+        known = ("warning", "deltaic doctor") if case.id == "no answer" else ("failed", f"deltaic table delete {name}")
+        assert (one["verdict"], known[1] in one["remedy"]) == (known[0], True), one
+    # The fixtures' own tables: one is there, and one is not.
+    assert found["reads the log of vaccine_share.acme.patients"]["verdict"] == "failed"
+    assert found["reads the logs of shared tables"]["said"] == f"1 of {len(BROKEN) + 2}"

@@ -1,0 +1,53 @@
+"""The template.yaml as CloudFormation will see it, references to resources left visible."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from deltaic_ops.deploy.intrinsics import Resolver, TemplateError, read
+from deltaic_ops.deploy.names import pseudo_parameters
+from deltaic_ops.deploy.template import TEMPLATE
+from deltaic_ops.deploy.transform import translated
+
+
+class _Symbolic(Resolver):
+    """Resolves a name that the template does not set to itself, as `${LogicalId.Attribute}`."""
+
+    def reference(self, name: str) -> Any:
+        try:
+            return super().reference(name)
+        except TemplateError:
+            return f"${{{name}}}"
+
+
+def transformed(path: Path = TEMPLATE, parameters: Mapping[str, str] | None = None) -> dict[str, dict[str, Any]]:
+    """Return the resources that CloudFormation would create, by logical id, their `Properties` resolved.
+
+    Parameters, conditions and pseudo parameters are resolved; a reference to a resource stays visible as
+    `${LogicalId}` or `${LogicalId.Attribute}`. Raises samtranslator's InvalidDocumentException for what SAM refuses.
+    """
+    given = dict(parameters or {})
+    document = cloudformation(path, given)
+    resolve = _Symbolic(document, given, pseudo_parameters())
+    return {
+        logical_id: {**resource, "Properties": resolve(resource.get("Properties", {}))}
+        for logical_id, resource in document["Resources"].items()
+        if "Condition" not in resource or resolve.condition(resource["Condition"])
+    }
+
+
+def cloudformation(path: Path = TEMPLATE, parameters: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the document that SAM hands to CloudFormation for these parameters, its intrinsics unresolved.
+
+    Raises samtranslator's InvalidDocumentException for what SAM refuses.
+    """
+    return translated(_packaged(read(path)), parameters or {})
+
+
+def _packaged(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the document as `sam package` leaves it: code lies in S3, and only there does the transform take it."""
+    for logical_id, resource in document["Resources"].items():
+        for key in ("CodeUri", "ContentUri"):
+            if key in resource.get("Properties", {}):
+                resource["Properties"][key] = f"s3://packaged/{logical_id}"
+    return document

@@ -1,0 +1,323 @@
+"""Stories of datasets: what is delivered day by day, and what tables, quarantine and counts must be by plain Python.
+
+Nothing here knows Spark, Delta or our code: rows are dictionaries, a table is a list of them.
+"""
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+MODES = ("append", "overwrite", "overwrite_partitions", "merge", "scd2")
+SITES = ("oslo", "rome", "bern")
+NOTES = ("", "plain", 'quo"ted', "semi;colon", "comma, here", "ünï", " padded ", "back\\slash", "NULL", "null", None)
+COLUMNS = {"id": "INT", "site": "STRING", "dose": "INT", "note": "STRING", "at": "TIMESTAMP"}
+MALFORMED = "arrivals: dose is not INT"
+LATER = "extra"
+"""A column that comes with a later delivery."""
+
+STATES = ("valid_from", "valid_to", "is_current")
+FIRST_DAY = datetime(2026, 3, 1)  # noqa: DTZ001 -- Spark's session is in UTC, and so is every time here
+
+Row = Mapping[str, Any]
+Rows = Counter[tuple[tuple[str, Any], ...]]
+
+
+class Refused(Exception):
+    """What the delivery cannot be written for, in a word."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """An expectation: what stands in the file, and which rows fail it."""
+
+    name: str
+    action: str
+    said: Mapping[str, Any]
+    fails: Callable[[Row, Sequence[Row]], bool]
+
+
+def expectations(random: Random, keyed: bool) -> list[Expected]:
+    """Draw some expectations; of keyed rows those that share a key are mostly put aside, not refused."""
+
+    def known(row: Row, _: Sequence[Row]) -> bool:
+        return row["site"] is not None and row["site"] not in {"oslo", "rome"}
+
+    def shared(row: Row, all_: Sequence[Row]) -> bool:
+        return row["id"] is not None and sum(other["id"] == row["id"] for other in all_) > 1
+
+    possible: list[tuple[str, dict[str, Any], Callable[[Row, Sequence[Row]], bool]]] = [
+        ("given", {"expect": "not_null", "columns": ["id"]}, lambda row, _: row["id"] is None),
+        ("bounded", {"expect": "range", "column": "dose", "min": 0, "max": 4},
+         lambda row, _: row["dose"] is not None and not 0 <= row["dose"] <= 4),
+        ("known", {"expect": "accepted_values", "column": "site", "values": ["oslo", "rome"]}, known),
+        ("no_three", {"expect": "sql", "condition": "dose <> 3"}, lambda row, _: row["dose"] == 3),
+        ("once", {"expect": "unique", "columns": ["id"]}, shared),
+    ]  # fmt: skip
+    found = []
+    for name, said, fails in possible:
+        wanted = keyed and name in {"given", "once"}
+        if random.random() < (0.8 if wanted else 0.35):
+            action = random.choice(
+                ["drop", "quarantine", "quarantine", "fail"] if not wanted else ["drop", "quarantine"]
+            )
+            found.append(Expected(name, action, {"name": name, "action": action, **said}, fails))
+    return found
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One file of a provider, and how the run that takes it goes."""
+
+    rows: Sequence[Row]
+    malformed: frozenset[int] = frozenset()
+    """Rows, by their number, whose dose is no number in the file."""
+
+    later: bool = False
+    """The file has the later column too."""
+
+    killed: bool = False
+    """The run dies on the way, and is started again by its id."""
+
+    again: bool = False
+    """The run is started a second time by its id after it has ended."""
+
+
+@dataclass
+class Counted:
+    """What a run must tell."""
+
+    read: int = 0
+    written: int = 0
+    quarantined: int = 0
+    dropped: int = 0
+    unchanged: int = 0
+
+
+@dataclass
+class Story:
+    """A dataset, its deliveries and the tables as they should be."""
+
+    seed: int
+    mode: str
+    format: str
+    partitioned: bool
+    evolves: bool
+    expected: list[Expected]
+    deliveries: list[Delivery]
+    malformed: str
+    """Where rows go whose dose is no number."""
+
+    table: list[dict[str, Any]] = field(default_factory=list)
+    aside: list[tuple[dict[str, Any], tuple[str, ...]]] = field(default_factory=list)
+    """Rows put aside with the names of the expectations that they fail, and texts that are no rows."""
+
+    has_later: bool = False
+    written: bool = False
+    """There is a table."""
+
+    @property
+    def keyed(self) -> bool:
+        return self.mode in {"merge", "scd2"}
+
+    def take(self, delivery: Delivery) -> Counted:
+        """Change the tables as a run must; raises `Refused`, and then nothing has changed."""
+        if delivery.malformed and self.malformed == "fail":
+            raise Refused("malformed")
+        if self.written and delivery.later != self.has_later and not self.evolves:
+            raise Refused("drift")
+        rows = [dict(row) for number, row in enumerate(delivery.rows) if number not in delivery.malformed]
+        if not delivery.later:
+            rows = [{name: value for name, value in row.items() if name != LATER} for row in rows]
+        kept, dropped, aside = [], 0, []
+        for row in rows:
+            failed = [one for one in self.expected if one.fails(row, rows)]
+            if any(one.action == "fail" for one in failed):
+                raise Refused("expectation")
+            reasons = tuple(one.name for one in failed if one.action == "quarantine")
+            if reasons:
+                aside.append((row, reasons))
+            elif failed:
+                dropped += 1
+            else:
+                kept.append(row)
+        if self.malformed == "drop":
+            dropped += len(delivery.malformed)
+        else:
+            lines = lines_of(delivery, self.format)
+            aside += [({"_raw": lines[number]}, (MALFORMED,)) for number in delivery.malformed]
+        counted = Counted(len(delivery.rows), len(kept), len(aside), dropped)
+        self.table = self._after(kept, counted)
+        self.aside += aside
+        grows = self.written and self.evolves and self.mode != "overwrite"
+        self.has_later = (self.has_later or delivery.later) if grows or not self.written else delivery.later
+        self.written = True
+        return counted
+
+    def _after(self, kept: list[dict[str, Any]], counted: Counted) -> list[dict[str, Any]]:
+        if self.keyed:
+            ids = [row["id"] for row in kept]
+            if None in ids or len(set(ids)) < len(ids):
+                raise Refused("keys")
+        match self.mode:
+            case "append":
+                return [*self.table, *kept]
+            case "overwrite":
+                return kept
+            case "overwrite_partitions":
+                replaced = {row["site"] for row in kept}
+                return [row for row in self.table if row["site"] not in replaced] + kept
+            case "merge":
+                return self._merged(kept, counted)
+            case _:
+                return self._states(kept, counted)
+
+    def _merged(self, kept: list[dict[str, Any]], counted: Counted) -> list[dict[str, Any]]:
+        known = {row["id"]: row for row in self.table}
+        for row in kept:
+            before = known.get(row["id"])
+            if before is not None and all(before.get(name) == value for name, value in row.items()):
+                counted.written -= 1
+                counted.unchanged += 1
+            known[row["id"]] = {**(before or {}), **row}
+        return list(known.values())
+
+    def _states(self, kept: list[dict[str, Any]], counted: Counted) -> list[dict[str, Any]]:
+        current = {row["id"]: row for row in self.table if row["is_current"]}
+        ended, begun = [], []
+        for row in kept:
+            before = current.get(row["id"])
+            compared = [name for name in row if name not in {"id", "at"}]
+            if before is not None and all(before.get(name) == row[name] for name in compared):
+                counted.written -= 1
+                counted.unchanged += 1
+                continue
+            if before is not None:
+                if row["at"] <= before["valid_from"]:
+                    raise Refused("late")
+                ended.append((before, row["at"]))
+            begun.append({**row, "valid_from": row["at"], "valid_to": None, "is_current": True})
+        over = {id(before): until for before, until in ended}
+        held = [
+            {**row, "valid_to": over[id(row)], "is_current": False} if id(row) in over else row for row in self.table
+        ]
+        return held + begun
+
+    def __str__(self) -> str:
+        told = [f"{one.name}:{one.action}" for one in self.expected]
+        return (
+            f"seed {self.seed}: {self.mode} of {self.format}, "
+            f"partitioned {self.partitioned}, evolves {self.evolves}, expects {told}, malformed {self.malformed}"
+        )
+
+
+def story(seed: int, *, mode: str | None = None) -> Story:
+    """Draw a story."""
+    random = Random(seed)  # noqa: S311 -- a test's
+    mode = mode or random.choice(MODES)
+    keyed = mode in {"merge", "scd2"}
+    told = Story(
+        seed=seed,
+        mode=mode,
+        format=random.choice(["csv", "json"]),
+        partitioned=mode == "overwrite_partitions" or random.random() < 0.6,
+        evolves=random.random() < 0.5,
+        expected=expectations(random, keyed),
+        deliveries=[],
+        malformed=random.choice(["fail", "quarantine", "drop"]),
+    )
+    told.deliveries.extend(_deliveries(random, told))
+    return told
+
+
+def _deliveries(random: Random, told: Story) -> Iterator[Delivery]:
+    before: list[dict[str, Any]] = []
+    later = False
+    for day in range(random.randint(3, 5)):
+        late = told.mode == "scd2" and day > 1 and random.random() < 0.2
+        at = FIRST_DAY + timedelta(days=1 if late else day + 1)
+        if before and random.random() < 0.2:
+            rows = [dict(row) for row in before]  # the same delivered again
+        else:
+            rows = [_row(random, at, told) for _ in range(random.randint(0 if day else 1, 12))]
+            rows += [dict(row) for row in before if random.random() < 0.4]
+            if told.keyed and random.random() < 0.8:
+                rows = list({row["id"]: row for row in rows if row["id"] is not None}.values())
+        random.shuffle(rows)
+        before = rows
+        later = later or (day > 0 and random.random() < 0.15)
+        broken = {number for number in range(len(rows)) if random.random() < 0.2} if random.random() < 0.5 else set()
+        yield Delivery(rows, frozenset(broken), later, random.random() < 0.25, random.random() < 0.2)
+
+
+def _row(random: Random, at: datetime, told: Story) -> dict[str, Any]:
+    row = {
+        "id": None if random.random() < 0.03 else random.randint(0, 15),
+        "site": random.choice(SITES) if random.random() < 0.95 or told.partitioned else None,
+        "dose": None
+        if random.random() < 0.1
+        else random.choice([0, 1, 2, 3, 4, 5] if random.random() < 0.5 else [1, 2]),
+        "note": random.choice(NOTES),
+        "at": at,
+    }
+    return {**row, LATER: random.choice([None, 7, 8])}
+
+
+def schema_of(delivery: Delivery) -> str:
+    """Return what the dataset file declares."""
+    columns = {**COLUMNS, **({LATER: "INT"} if delivery.later else {})}
+    return ", ".join(f"{name} {kind}" for name, kind in columns.items())
+
+
+def write_file(delivery: Delivery, format_: str, file: Path) -> dict[str, Any]:
+    """Write a delivery down as its provider would, and return the options by which it is read."""
+    header = [";".join(_names(delivery))] if format_ == "csv" else []
+    lines = [*header, *lines_of(delivery, format_)]
+    file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    if format_ == "json":
+        return {}
+    assert len(list(csv.reader(io.StringIO("\n".join(lines)), delimiter=";"))) == len(delivery.rows) + 1
+    return {"sep": ";"}
+
+
+def lines_of(delivery: Delivery, format_: str) -> list[str]:
+    """Return the rows of a delivery as its file has them."""
+    names, lines = _names(delivery), []
+    for number, row in enumerate(delivery.rows):
+        broken = number in delivery.malformed
+        if format_ == "json":
+            lines.append(json.dumps(_json(row, names, broken)))
+        else:
+            lines.append(";".join(_csv(name, row[name], broken, quoted=number % 2 == 0) for name in names))
+    return lines
+
+
+def _names(delivery: Delivery) -> list[str]:
+    return [*COLUMNS, *([LATER] if delivery.later else [])]
+
+
+def _json(row: Row, names: Iterable[str], broken: bool) -> dict[str, Any]:
+    told = {name: str(row[name]) if isinstance(row[name], datetime) else row[name] for name in names}
+    return {**told, "dose": "1.5x"} if broken else told
+
+
+def _csv(name: str, value: Any, broken: bool, *, quoted: bool) -> str:
+    """Write a value; where nothing stands, or an empty text in quotes in a column that is no text, is a null."""
+    if name == "dose" and broken:
+        return "1.5x"
+    if value is None:
+        return '""' if quoted and COLUMNS.get(name) != "STRING" else ""
+    if not isinstance(value, str):
+        return str(value)
+    return '"' + value.replace('"', '""') + '"'
+
+
+def counted(rows: Iterable[Row]) -> Rows:
+    """Return rows as a multiset; a column that is null is as one that is not there."""
+    return Counter(tuple(sorted((name, value) for name, value in row.items() if value is not None)) for row in rows)

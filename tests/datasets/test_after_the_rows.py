@@ -1,0 +1,278 @@
+"""What belongs behind the rows: refused before they are written where it can be, else told as missing and repaired."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from datasets.files import dataset, json_source, run_of
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.errors import Conflict, NotFound, Unavailable
+from deltaic_pipeline.arguments import Job
+from deltaic_pipeline.command import Tell, conduct
+from deltaic_pipeline.datasets.batch import build
+from deltaic_pipeline.datasets.dry_run import plan
+from deltaic_pipeline.datasets.run_state import Run
+from deltaic_pipeline.failures import PipelineError, Unfinished, exit_code
+from deltaic_pipeline.publish import publish
+from deltaic_pipeline.spark.progress import Progress, silent
+from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
+from deltaic_pipeline.table.sources import Source
+from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.writing import Transaction, write
+from pipeline.place import BUCKET, Place
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+STEPS = [{"view": "last", "sql": "SELECT id, DATE'2026-01-01' AS day, id > 1 AS ok, 'x' AS label FROM s"}]
+
+
+@pytest.fixture
+def tell(place: Place, s3: "S3Client") -> Callable[[], list[str]]:
+    """Return what tells which commits and files of others there are at the test's place."""
+
+    def objects() -> list[str]:
+        listed = s3.list_objects_v2(Bucket=BUCKET, Prefix=place.prefix).get("Contents", [])
+        return [item["Key"] for item in listed if item["Key"].endswith(".json")]
+
+    return objects
+
+
+def content(place: Place, **more: Any) -> dict[str, Any]:
+    source = json_source(place.folder, "s", [{"id": 1}, {"id": 2}], "id INT")
+    return dataset(place.location, sources={"s": source}, **{"steps": STEPS, **more})
+
+
+def run_with_lines(content: dict[str, Any], run_id: str) -> Run:
+    return replace(run_of(content, run_id), origin=lambda path: f"d.yaml:7: {'.'.join(map(str, path))}")
+
+
+MISFITS: dict[str, tuple[dict[str, Any], str]] = {
+    "cluster column": ({"target": {"cluster_by": ["dya"]}}, r"d\.yaml:7: target\.cluster_by\.0: 'dya' .*mean day"),
+    "cluster type": ({"target": {"cluster_by": ["ok"]}}, r"target\.cluster_by\.0: 'ok' is of type boolean"),
+    "column without statistics": (
+        {"target": {"cluster_by": ["label"], "properties": {"delta.dataSkippingNumIndexedCols": 2}}},
+        r"d\.yaml:7: target\.cluster_by: .*'label'",
+    ),
+    "partition column": ({"target": {"partition_by": ["dya"]}}, r"target\.partition_by\.0: 'dya' .*mean day"),
+    "comment": ({"target": {"columns": {"lable": "x"}}}, r"target\.columns\.lable: 'lable' .*mean label"),
+    "key": ({"write": {"mode": "merge", "keys": ["ident"]}}, r"write\.keys\.0: 'ident'"),
+    "at": ({"write": {"mode": "scd2", "keys": ["id"], "at": "dy"}}, r"write\.at: 'dy' .*mean day"),
+    "expectation": (
+        {"expectations": [{"expect": "not_null", "columns": ["id", "labell"]}]},
+        r"expectations\.0\.columns\.1: 'labell' .*mean label",
+    ),
+    "condition": (
+        {"expectations": [{"expect": "sql", "name": "few", "condition": "labell > 0"}]},
+        r"d\.yaml:7: expectations\.0: the expectation few: .*labell",
+    ),
+    "where": (
+        {"write": {"mode": "overwrite_partitions", "where": "labell > 0"}},
+        r"d\.yaml:7: write\.where: .*labell",
+    ),
+    "property's value": (
+        {"target": {"properties": {"delta.checkpointInterval": "often"}}},
+        r"d\.yaml:7: target\.properties: .*positive integer",
+    ),
+}
+
+
+@pytest.mark.parametrize(("more", "message"), MISFITS.values(), ids=MISFITS)
+@pytest.mark.parametrize("there", [False, True], ids=["a new table", "a table that is there"])
+def test_what_the_table_cannot_have_is_refused_before_the_first_commit(  # noqa: PLR0917 -- pytest passes by name
+    spark: "SparkSession",
+    catalog: Catalog,
+    place: Place,
+    tell: Callable[[], list[str]],
+    more: dict[str, Any],
+    message: str,
+    there: bool,
+) -> None:
+    if there:
+        build(spark, run_of(content(place), "first"), catalog, silent)
+    before = tell()
+    wrong = run_with_lines(content(place, **more), "second")
+    with pytest.raises(PipelineError, match=message):
+        build(spark, wrong, catalog, silent)
+    with pytest.raises(PipelineError, match=message):
+        plan(spark, wrong)
+    assert tell() == before
+
+
+def test_a_stream_is_refused_before_its_first_commit(
+    spark: "SparkSession", catalog: Catalog, place: Place, tell: Callable[[], list[str]]
+) -> None:
+    stream = {"source": "s", "checkpoint": f"{place.location}-checkpoint"}
+    said = content(place, stream=stream, target={"cluster_by": ["dya"]})
+    said["sources"]["s"]["paths"] = [f"{place.folder}/*.json"]
+    wrong = run_of(said, "one")
+    with pytest.raises(PipelineError, match="did you mean day"):
+        build(spark, wrong, catalog, silent)
+    assert [name for name in tell() if "/_delta_log/" in name] == []
+
+
+def test_a_table_is_clustered_by_whatever_name_its_column_has(
+    spark: "SparkSession", catalog: Catalog, place: Place
+) -> None:
+    named_columns = {"delta.columnMapping.mode": "name"}
+    target = {"cluster_by": ["the day"], "properties": named_columns, "change_data_feed": False}
+    named = content(place, target=target, steps=[{"view": "v", "sql": "SELECT id, now() AS `the day` FROM s"}])
+    for run in ("one", "two"):
+        build(spark, run_of(named, run), catalog, silent)
+    detail: Any = spark.sql(f"DESCRIBE DETAIL delta.`{place.spark_location}`").first()
+    assert detail["clusteringColumns"] == ["`the day`"]
+    history: Any = spark.sql(f"DESCRIBE HISTORY delta.`{place.spark_location}`")
+    assert [row["operation"] for row in history.collect()] == ["WRITE", "CLUSTER BY", "WRITE"]
+
+
+def test_a_partitioned_table_is_not_clustered(
+    spark: "SparkSession", catalog: Catalog, place: Place, tell: Callable[[], list[str]]
+) -> None:
+    build(spark, run_of(content(place, target={"partition_by": ["day"]}), "first"), catalog, silent)
+    before = tell()
+    with pytest.raises(PipelineError, match=r"target\.cluster_by: .* is partitioned"):
+        build(spark, run_of(content(place, target={"cluster_by": ["id"]}), "second"), catalog, silent)
+    assert tell() == before
+
+
+@pytest.mark.parametrize(("kind", "fits"), [("STRING", True), ("INT", True), ("ARRAY<INT>", False)])
+def test_a_quarantine_that_cannot_hold_the_rows_is_refused_before_the_first_commit(  # noqa: PLR0917 -- pytest's
+    spark: "SparkSession", catalog: Catalog, place: Place, tell: Callable[[], list[str]], kind: str, fits: bool
+) -> None:
+    aside = Target(f"{place.location}_quarantine", "append")
+    column = {"STRING": "label", "INT": "id", "ARRAY<INT>": "label"}[kind]
+    write(spark, spark.sql(f"SELECT CAST(NULL AS {kind}) AS {column}"), aside, Transaction.of_run("other"))
+    before = tell()
+    odd = [{"expect": "range", "column": "id", "max": 1, "action": "quarantine"}]
+    run = run_of(content(place, expectations=odd), "one")
+    if fits:
+        assert build(spark, run, catalog, silent).quarantined == 1
+    else:
+        with pytest.raises(PipelineError, match=r"quarantine: .*label"):
+            build(spark, run, catalog, silent)
+        assert tell() == before
+
+
+def test_a_share_that_is_not_there_is_made_only_where_the_file_says_so(
+    spark: "SparkSession", catalog: Catalog, place: Place, admin: CatalogAdmin, tell: Callable[[], list[str]]
+) -> None:
+    admin.shares.create("careful_share")
+    name = "careful_shar.lab.doses"
+    with pytest.raises(NotFound, match=r"target\.share: there is no share .*: did you mean careful_share\?"):
+        build(spark, run_of(content(place, target={"share": name}), "one"), catalog, silent)
+    rows = Source("json", [str(place.folder / "s.json")])
+    job = Job(rows, Target(place.location), name=TableName.parse(name))
+    with pytest.raises(NotFound, match="--create-share"):
+        publish(spark, job, catalog)
+    assert tell() == []
+    assert [share.name for share in admin.shares.list() if share.name.startswith("careful")] == ["careful_share"]
+    made = build(spark, run_of(content(place, target={"share": name, "create_share": True}), "two"), catalog, silent)
+    assert made.made == ["share careful_shar", "schema careful_shar.lab", "table careful_shar.lab.doses"]
+    step = catalog.register.next_step(TableName.parse(name))
+    assert step == "nobody may read careful_shar yet; next: deltaic grant create <recipient> careful_shar"
+    admin.recipients.create("careful_reader")
+    admin.grants.create("careful_reader", "careful_shar")
+    again = build(spark, run_of(content(place, target={"share": name}), "three"), catalog, silent)
+    assert (list(again.made), catalog.register.next_step(TableName.parse(name))) == ([], "")
+
+
+def test_a_storage_that_is_not_there_is_refused_before_the_first_commit(
+    spark: "SparkSession", catalog: Catalog, place: Place, tell: Callable[[], list[str]]
+) -> None:
+    target = {"share": "stored.s.t", "create_share": True, "storage": "nowhere"}
+    with pytest.raises(NotFound, match="there is no storage 'nowhere'"):
+        build(spark, run_of(content(place, target=target), "one"), catalog, silent)
+    assert tell() == []
+
+
+class Failing:
+    """A catalog that finds everything in order, and can be written at the second attempt."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._register = catalog.register
+        self._failed = False
+
+    def check(self, entry: Entry) -> None:
+        self._register.check(entry)
+
+    def register(self, entry: Entry) -> Sequence[str]:
+        if not self._failed:
+            self._failed = True
+            raise Unavailable("the catalog is busy: try again later.")
+        return self._register.register(entry)
+
+    def next_step(self, name: TableName) -> str:
+        return self._register.next_step(name)
+
+
+def test_what_fails_behind_the_rows_is_told_and_done_by_the_next_run(
+    spark: "SparkSession", catalog: Catalog, place: Place, admin: CatalogAdmin
+) -> None:
+    target = {"share": "late.s.doses", "create_share": True, "comment": "Doses"}
+    run = run_of(content(place, target=target), "one")
+    failing = Catalog(catalog.leases, Failing(catalog))
+    with pytest.raises(Unfinished) as unfinished:
+        build(spark, run, failing, silent)
+    assert unfinished.value.message == (
+        "the rows are in version 0; not done: the catalog entry late.s.doses (the catalog is busy: try again later). "
+        "Put it right: the next run does it."
+    )
+    assert (unfinished.value.version, exit_code(unfinished.value)) == (0, 5)
+    again = build(spark, replace(run, run_id="two"), failing, silent)
+    assert again.version != 0
+    assert admin.tables.get("late", "s", "doses").location == place.location
+
+
+def test_programs_are_told_which_version_has_the_rows_and_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    def job(_: Progress, __: Tell) -> None:
+        raise Unfinished(7, ["the catalog entry a.b.c (busy)"])
+
+    assert conduct(job, as_json=True, stopped="") == 5
+    [event] = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (event["code"], event["exitCode"]) == ("UNFINISHED", 5)
+    assert (event["version"], event["missing"]) == (7, ["the catalog entry a.b.c (busy)"])
+
+
+def test_a_quarantine_that_fails_behind_the_rows_is_told_and_done_by_the_same_run(
+    spark: "SparkSession", catalog: Catalog, place: Place
+) -> None:
+    odd = [{"expect": "range", "column": "id", "max": 1, "action": "quarantine"}]
+    run = run_of(content(place, expectations=odd), "one")
+    aside = f"delta.`{place.spark_location}_quarantine`"
+    spark.sql(f"CREATE TABLE {aside} (id INT) USING delta")
+    spark.sql(f"ALTER TABLE {aside} ADD CONSTRAINT small CHECK (id < 0)")
+    with pytest.raises(Unfinished, match=r"rows are in version 0; not done: the quarantined rows .*--run-id one\."):
+        build(spark, run, catalog, silent)
+    spark.sql(f"ALTER TABLE {aside} DROP CONSTRAINT small")
+    assert build(spark, run, catalog, silent).quarantined == 1
+    assert spark.read.format("delta").load(place.spark_location).count() == 1
+
+
+def test_a_publication_whose_entry_fails_is_told_and_done_by_the_next_run(
+    spark: "SparkSession", catalog: Catalog, place: Place, admin: CatalogAdmin
+) -> None:
+    content(place)
+    rows = Source("json", [str(place.folder / "s.json")])
+    job = Job(rows, Target(place.location), name=TableName("late", "s", "rows"), create_share=True, run_id="one")
+    failing = Catalog(catalog.leases, Failing(catalog))
+    with pytest.raises(Unfinished, match=r"version 0; not done: the catalog entry late\.s\.rows"):
+        publish(spark, job, failing)
+    assert publish(spark, job, failing).repeated
+    assert admin.tables.get("late", "s", "rows").location == place.location
+
+
+def test_a_name_that_is_taken_is_told_with_its_line(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+    target = {"share": "named.s.t", "create_share": True}
+    build(spark, run_of(content(place, target=target), "one"), catalog, silent)
+    other = content(place, target=target)
+    other["target"]["location"] = f"{place.location}-elsewhere"
+    with pytest.raises(Conflict, match=r"d\.yaml:7: target\.share: named\.s\.t is shared from"):
+        build(spark, run_with_lines(other, "two"), catalog, silent)

@@ -1,0 +1,393 @@
+"""Rows by their keys into tables of other types and other orders of fields, against plain Python."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from datasets.files import dataset, json_source, run_of
+from datasets.kinds import (
+    LEAVES,
+    TAKEN,
+    Array,
+    Kind,
+    Map,
+    Struct,
+    any_kind,
+    arrow,
+    brought,
+    delivered,
+    frozen,
+    mended,
+    read_as,
+    refused,
+    reordered,
+    value_of,
+    widened,
+)
+from deltaic_pipeline.datasets.batch import build
+from deltaic_pipeline.datasets.dry_run import plan
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.spark.progress import silent
+from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.table.merging import Validity, keyed
+from deltaic_pipeline.table.schema_diff import conformed, differences, refuse_drift
+from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.writing import write
+from pipeline.place import Place
+from pyspark.sql.pandas.types import from_arrow_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")]
+
+Columns = dict[str, Kind]
+Row = dict[str, Any]
+Key = tuple[Any, ...]
+UPDATED = "numTargetRowsUpdated"
+KEYS: Columns = {"id": "int", "Site": "string"}
+STATE: Columns = {"since": "timestamp", "valid_from": "timestamp", "valid_to": "timestamp", "is_current": "boolean"}
+FIRST = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Story:
+    """A table, three deliveries to it, and what plain Python makes of them.
+
+    Every column of a delivery is a case by itself: the type of the table, that of the rows, and values of both.
+    """
+
+    def __init__(
+        self, spark: "SparkSession", location: str, mode: Literal["merge", "scd2"], seed: int, columns: int
+    ) -> None:
+        self._spark, self._draw = spark, random.Random(f"{mode} {seed}")  # noqa: S311 -- the same rows every time
+        self._states = mode == "scd2"
+        self._evolve = self._draw.random() < 0.5
+        self._target = Target(
+            location,
+            mode,
+            keys=[*KEYS],
+            change_data_feed=False,
+            evolve_schema=self._evolve,
+            validity=Validity("since") if self._states else None,
+        )
+        self._columns: Columns = {f"c{number}": any_kind(self._draw) for number in range(columns)}
+        self._number = 0
+        self._rows: dict[Key, Row] = {}
+        self._ended: list[Row] = []
+        """States that hold no longer (scd2)."""
+
+    def play(self) -> int:
+        """Make the table, deliver, and deliver most of it again in another order; return how many columns came."""
+        self._deliver(self._columns, {key: self._drawn(self._columns) for key in self._some_keys()})
+        came = {name: delivered(self._draw, kind, evolve=self._evolve) for name, kind in self._columns.items()}
+        if self._evolve:
+            came = {"added": any_kind(self._draw)} | {n: k for n, k in came.items() if self._draw.random() < 0.95}
+        rows = {key: self._drawn(came) for key in self._some_keys()}
+        came = self._refused(came, rows)
+        rows = {key: self._drawn(came) for key in self._some_keys()}
+        self._deliver(came, rows)
+        again = {name: reordered(self._draw, kind) for name, kind in came.items()}
+        for row in rows.values():
+            if self._draw.random() < 0.5:
+                name = self._draw.choice([*came])
+                row[name] = value_of(self._draw, came[name])
+        rows |= {key: self._drawn(came) for key in self._some_keys()[:2]}
+        self._deliver(again, rows)
+        return 2 * len(came)
+
+    def _some_keys(self) -> list[Key]:
+        return [(number, self._draw.choice("xy")) for number in self._draw.sample(range(8), 6)]
+
+    def _drawn(self, columns: Columns) -> Row:
+        return {name: value_of(self._draw, kind) for name, kind in columns.items()}
+
+    def _refused(self, came: Columns, rows: Mapping[Key, Row]) -> Columns:
+        """Have everything refused by name that would lose something, and return what comes instead."""
+        both = {name: kind for name, kind in came.items() if name in self._columns}
+        told = {one for name, kind in both.items() for one in refused(self._columns[name], kind, name)}
+        if told:
+            self._number += 1
+            with pytest.raises(PipelineError) as refusal:
+                self._write(came, rows)
+            said = refusal.value.message.partition("cut: ")[2].partition(". Declare")[0]
+            assert set(said.split("; ")) == told
+        return came | {name: mended(self._columns[name], kind) for name, kind in both.items()}
+
+    def _frame(self, columns: Columns, rows: Mapping[Key, Row]) -> "DataFrame":
+        """Return the rows with their columns in any order, and the number of the key in a narrower type."""
+        keys: Columns = {"ID": "tinyint", "site": "string"} if self._rows else KEYS
+        kinds = keys | columns
+        lines = [dict(zip(keys, key, strict=True)) | row for key, row in rows.items()]
+        if self._states:
+            kinds["since"] = "timestamp"
+            lines = [line | {"since": FIRST + timedelta(days=self._number)} for line in lines]
+        names = self._draw.sample([*kinds], len(kinds))
+        arrays = [_array([line[name] for line in lines], kinds[name]) for name in names]
+        table = pa.Table.from_arrays(arrays, names=names)
+        return self._spark.createDataFrame(table, from_arrow_schema(table.schema, prefer_timestamp_ntz=True))
+
+    def _write(self, columns: Columns, rows: Mapping[Key, Row]) -> Mapping[str, str]:
+        return write(self._spark, self._frame(columns, rows), self._target, f"{self._number}").metrics
+
+    def _deliver(self, came: Columns, rows: Mapping[Key, Row]) -> None:
+        self._number += 1
+        told = self._told_before(came, rows) if self._rows else {}
+        before, self._columns = self._columns, _joined(self._columns, came)
+        self._ended = [self._as_now(row, before) for row in self._ended]
+        self._rows = {key: self._as_now(row, before) for key, row in self._rows.items()}
+        counts = {"new": 0, "changed": 0, "unchanged": 0}
+        metrics = self._write(came, rows)
+        for key, row in rows.items():
+            counts[self._enter(key, {name: brought(row[name], came[name], self._columns[name]) for name in came})] += 1
+        self._compare()
+        if told:
+            assert told == counts
+            assert metrics["numTargetRowsInserted"] == f"{counts['new'] + (counts['changed'] if self._states else 0)}"
+            assert metrics["numTargetRowsUpdated"] == f"{counts['changed']}"
+
+    def _as_now(self, row: Row, before: Columns) -> Row:
+        kept = {name: value for name, value in row.items() if name not in self._columns}
+        return kept | {
+            name: brought(row[name], before[name], kind) if name in before else None
+            for name, kind in self._columns.items()
+        }
+
+    def _enter(self, key: Key, row: Row) -> str:
+        old = self._rows.get(key)
+        if old is not None and all(_same(old[name], row[name]) for name in row):
+            return "unchanged"
+        since = FIRST + timedelta(days=self._number)
+        if self._states:
+            if old is not None:
+                self._ended.append(dict(zip(KEYS, key, strict=True)) | old | {"valid_to": since, "is_current": False})
+            begun = {"since": since, "valid_from": since, "valid_to": None, "is_current": True}
+            self._rows[key] = dict.fromkeys(self._columns) | row | begun
+        else:
+            self._rows[key] = (old or dict.fromkeys(self._columns)) | row
+        return "new" if old is None else "changed"
+
+    def _told_before(self, came: Columns, rows: Mapping[Key, Row]) -> dict[str, int]:
+        """Return what a dry run counts."""
+        table = self._spark.read.format("delta").load(self._target.location)
+        frame = conformed(self._spark, self._frame(came, rows), self._target)
+        return keyed(frame, table.where("is_current") if self._states else table, [*KEYS], ["since"])
+
+    def _compare(self) -> None:
+        kinds: Columns = KEYS | self._columns | (STATE if self._states else {})
+        found = self._spark.read.format("delta").load(self._target.location).toArrow()
+        assert {field.name: field.type for field in found.schema} == {n: arrow(kind) for n, kind in kinds.items()}
+        expected = [dict(zip(KEYS, key, strict=True)) | row for key, row in self._rows.items()] + self._ended
+        rows = [{name: read_as(line[name], kind) for name, kind in kinds.items()} for line in found.to_pylist()]
+        for name in kinds:
+            assert _listed(rows, name) == _listed(expected, name)
+
+
+def _listed(rows: Sequence[Row], name: str) -> list[str]:
+    """Return a column's values with their keys, told apart by the sign of zero."""
+    said = [*KEYS, "valid_from", name] if "valid_from" in rows[0] else [*KEYS, name]
+    return sorted(repr([frozen(row[one], signed=True) for one in said]) for row in rows)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return bool(frozen(one, signed=False) == frozen(other, signed=False))
+
+
+def _joined(table: Columns, came: Columns) -> Columns:
+    return table | {name: widened(table.get(name, kind), kind) for name, kind in came.items()}
+
+
+def _array(values: list[Any], kind: Kind) -> pa.Array:
+    return pa.array(values, arrow(kind))
+
+
+@pytest.mark.parametrize("mode", ["merge", "scd2"])
+@pytest.mark.parametrize(
+    ("stories", "columns"),
+    [(1, 30), pytest.param(24, 120, marks=pytest.mark.long)],
+    ids=["a few columns", "five thousand columns"],
+)
+def test_rows_of_any_types_enter_as_plain_python_says(
+    spark: "SparkSession", tmp_path: Path, mode: Literal["merge", "scd2"], stories: int, columns: int
+) -> None:
+    played = [Story(spark, f"{tmp_path}/{number}", mode, number, columns).play() for number in range(stories)]
+    assert sum(played) > 1.5 * stories * columns
+
+
+def test_types_are_taken_where_nothing_is_lost_and_refused_by_name_elsewhere(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    def columns(leaf: str) -> Columns:
+        return {"plain": leaf, "fields": Struct((("a", leaf),)), "list": Array(leaf), "map": Map("string", leaf)}
+
+    def of(kinds: Columns) -> "DataFrame":
+        fields = [pa.field(name, arrow(kind)) for name, kind in kinds.items()]
+        return spark.createDataFrame([], from_arrow_schema(pa.schema(fields), prefer_timestamp_ntz=True))
+
+    table = {f"{name} {number}": kind for number, leaf in enumerate(LEAVES) for name, kind in columns(leaf).items()}
+    target = Target(str(tmp_path), "merge", keys=["plain 0"], properties={"delta.columnMapping.mode": "name"})
+    write(spark, of(table), target, "first")
+    for leaf in LEAVES:
+        rows = {f"{name} {number}": kind for number in range(len(LEAVES)) for name, kind in columns(leaf).items()}
+        told = [one for name, kind in rows.items() for one in refused(table[name], kind, name)]
+        assert len(told) == 4 * (len(LEAVES) - 1 - len(TAKEN.get(leaf, ())))
+        with pytest.raises(PipelineError) as refusal:
+            conformed(spark, of(rows), target)
+        assert refusal.value.message == (
+            f"types that merge would have to cut: {'; '.join(told)}. "
+            "Declare the source's schema, or cast the rows to the table's types in a step."
+        )
+
+
+WRITES: dict[str, Any] = {"merge": {"mode": "merge", "keys": ["id"]}, "scd2": {"mode": "scd2", "keys": ["id"]}}
+VALID = "valid_from TIMESTAMP, valid_to TIMESTAMP, is_current BOOLEAN"
+
+
+def a_table(spark: "SparkSession", location: str, columns: str, rows: str = "", properties: str = "") -> str:
+    """Make a table by SQL, with rows of a SELECT."""
+    told = f"TBLPROPERTIES ({properties})" if properties else ""
+    spark.sql(f"CREATE TABLE delta.`{location}` ({columns}) USING delta {told}")
+    if rows:
+        spark.sql(f"INSERT INTO delta.`{location}` {rows}")
+    return location
+
+
+def rows_of(spark: "SparkSession", location: str) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row) for row in spark.read.format("delta").load(location).collect()), key=repr)
+
+
+CUT = {
+    "numbers with a point": ("id INT, n INT", "id,n\n7.2,1\n7.6,2\n", "id is int in the table and double in the rows"),
+    "texts": ("id INT, n INT", "id,n\n7,x\n07x,y\n", "id is int in the table and string in the rows; n is int"),
+    "moments": ("id DATE, n INT", "id,n\n2026-01-01 10:00:00,1\n", "id is date in the table and timestamp"),
+    "large numbers": ("id INT, n INT", "id,n\n1,5000000000\n", "n is int in the table and bigint in the rows"),
+}
+
+
+@pytest.mark.parametrize("mode", WRITES)
+@pytest.mark.parametrize("case", CUT)
+def test_a_csv_file_that_spark_takes_for_other_types_changes_nothing(
+    spark: "SparkSession", catalog: Catalog, place: Place, mode: str, case: str
+) -> None:
+    columns, content, message = CUT[case]
+    a_table(spark, place.spark_location, columns + ("" if mode == "merge" else f", {VALID}"))
+    (place.folder / "rows.csv").write_text(content)
+    source = {"format": "csv", "paths": [f"{place.folder}/rows.csv"], "options": {"inferSchema": True}}
+    run = run_of(dataset(place.location, sources={"s": source}, write=WRITES[mode]))
+    for attempt in (lambda: build(spark, run, catalog, silent), lambda: plan(spark, run)):
+        with pytest.raises(PipelineError, match=message) as refusal:
+            attempt()
+        assert "\n" not in refusal.value.message
+    assert rows_of(spark, place.spark_location) == []
+
+
+@pytest.mark.parametrize("mode", WRITES)
+def test_fields_go_by_their_names_whatever_their_order(
+    spark: "SparkSession", catalog: Catalog, place: Place, mode: str
+) -> None:
+    schema = "id BIGINT, said STRUCT<paid: BIGINT, opt_in: BIGINT>, doses ARRAY<STRUCT<b: BIGINT, a: BIGINT>>"
+
+    def deliver(name: str, paid: int, a: int, schema: str | None = None) -> dict[str, int]:
+        rows = [{"id": 1, "said": {"opt_in": 1 - paid, "paid": paid}, "doses": [{"a": a, "b": 3 - a}]}]
+        source = json_source(place.folder, name, rows, schema)
+        content = dataset(place.location, sources={"s": source}, write=WRITES[mode])
+        told = plan(spark, run_of(content))
+        assert not told.differences
+        assert build(spark, run_of(content, name), catalog, silent).version is not None
+        return told.effect
+
+    deliver("first", 1, 1, schema)
+    # Spark takes fields of JSON in the alphabet's order: by their places these would be the same, and that another one.
+    assert deliver("other", 0, 2) == {"new": 0, "changed": 1, "unchanged": 0}
+    assert deliver("again", 0, 2) == {"new": 0, "changed": 0, "unchanged": 1}
+    table = spark.read.format("delta").load(place.spark_location)
+    now = table.where("true" if mode == "merge" else "is_current").select("said.paid", "said.opt_in", "doses.a")
+    assert [tuple(row) for row in now.collect()] == [(0, 1, [2])]
+
+
+DRIFT = {
+    "new field": ("named_struct('a', 1, 'b', 2, 'c', 3)", r"s\.c \(int\) is not in the table"),
+    "missing field": ("named_struct('a', 1)", r"s\.b \(int\) is missing in the rows"),
+}
+
+
+@pytest.mark.parametrize("case", DRIFT)
+def test_fields_that_are_new_or_missing_need_permission(spark: "SparkSession", tmp_path: Path, case: str) -> None:
+    value, message = DRIFT[case]
+    location = a_table(spark, f"{tmp_path}/t", "id INT, s STRUCT<a: INT, b: INT>")
+    rows = spark.sql(f"SELECT 1 AS id, {value} AS s")
+    for target in (Target(location, "merge", keys=["id"]), Target(location, "append")):
+        found = differences(spark, rows, target)
+        with pytest.raises(PipelineError, match=f"schema drift: {message}"):
+            refuse_drift(found, target)
+        refuse_drift(found, replace(target, evolve_schema=True))
+    with pytest.raises(PipelineError, match=f"schema drift: {message}"):
+        write(spark, rows, Target(location, "merge", keys=["id"]), "run")
+
+
+def merged(spark: "SparkSession", location: str, sql: str, **target: Any) -> int:
+    """Merge the rows of a query by `id` and return how many of the table's were updated."""
+    written = write(spark, spark.sql(sql), Target(location, "merge", keys=["id"], **target), uuid4().hex)
+    return int(written.metrics["numTargetRowsUpdated"])
+
+
+def test_a_missing_field_is_null_in_what_is_updated(spark: "SparkSession", tmp_path: Path) -> None:
+    before = "SELECT 1, named_struct('a', 1, 'b', 2), array(named_struct('a', 1, 'b', 2))"
+    columns = "id INT, s STRUCT<a: INT, b: INT>, l ARRAY<STRUCT<a: INT, b: INT>>"
+    location = a_table(spark, f"{tmp_path}/t", columns, before)
+    rows = "SELECT 1 AS id, named_struct('c', 9, 'a', 1) AS s, array(named_struct('a', 1)) AS l"
+    assert merged(spark, location, rows, evolve_schema=True) == 1
+    assert merged(spark, location, rows, evolve_schema=True) == 0
+    assert rows_of(spark, location) == [(1, (1, None, 9), [(1, None)])]
+
+
+def test_keys_are_compared_as_the_table_has_them(spark: "SparkSession", tmp_path: Path) -> None:
+    location = a_table(spark, f"{tmp_path}/t", "id CHAR(3), n INT, s STRUCT<c: CHAR(2)>")
+    merged(spark, location, "SELECT 'ab' AS id, 1 AS n, named_struct('c', 'x') AS s")
+    assert merged(spark, location, "SELECT 'ab' AS id, 1 AS n, named_struct('c', 'x') AS s") == 0
+    assert merged(spark, location, "SELECT 'ab' AS id, 2 AS n, named_struct('c', 'x') AS s") == 1
+    assert rows_of(spark, location) == [("ab ", 2, ("x ",))]
+    with pytest.raises(PipelineError, match="same key"):
+        merged(spark, location, "SELECT explode(array('ab', 'ab ')) AS id, 2 AS n, named_struct('c', 'x') AS s")
+
+
+def test_zeros_of_both_signs_are_alike_and_so_are_nulls_and_nan(spark: "SparkSession", tmp_path: Path) -> None:
+    same = "SELECT 1 AS id, double('{}') AS d, array(double('{}')) AS l, double('NaN') AS n, CAST(NULL AS INT) AS x"
+    location = a_table(spark, f"{tmp_path}/t", "id INT, d DOUBLE, l ARRAY<DOUBLE>, n DOUBLE, x INT", same.format(0, 0))
+    assert merged(spark, location, same.format("-0.0", "-0.0")) == 0
+    assert str(rows_of(spark, location)) == "[(1, 0.0, [0.0], nan, None)]"
+
+
+@pytest.mark.parametrize("mode", WRITES)
+def test_maps_and_variants_are_compared_by_what_they_hold(spark: "SparkSession", tmp_path: Path, mode: str) -> None:
+    def written(run: str, entries: str, text: str) -> int:
+        rows = spark.sql(f"SELECT 1 AS id, map({entries}) AS bitmap, parse_json('{text}') AS v, {run} AS at")
+        rows = rows.withColumn("at", rows["at"].cast("timestamp"))
+        target = Target(str(tmp_path), "merge" if mode == "merge" else "scd2", keys=["id"], validity=validity)
+        return int(write(spark, rows.drop(*(() if validity else ("at",))), target, run).metrics.get(UPDATED, -1))
+
+    validity = None if mode == "merge" else Validity("at")
+    assert written("1", "'a', 1, 'b', 2", '{"x": 1}') == -1
+    assert written("2", "'b', 2, 'a', 1", '{"x":1}') == 0
+    assert written("3", "'b', 2, 'a', 3", '{"x":1}') == 1
+
+
+def test_columns_become_wider_where_table_and_run_allow_it(spark: "SparkSession", tmp_path: Path) -> None:
+    widening = "'delta.enableTypeWidening' = 'true'"
+    location = a_table(spark, f"{tmp_path}/t", "id INT, n INT", "SELECT 1, 1 UNION ALL SELECT 2, 2", widening)
+    rows = "SELECT * FROM VALUES (1, 1L), (2, 5000000000L) AS v(id, n)"
+    with pytest.raises(PipelineError, match="n is int in the table and bigint in the rows"):
+        merged(spark, location, rows)
+    assert merged(spark, location, rows, evolve_schema=True) == 1
+    assert rows_of(spark, location) == [(1, 1), (2, 5000000000)]
+
+
+def test_a_publication_that_merges_loses_no_column_unasked(spark: "SparkSession", tmp_path: Path) -> None:
+    location = a_table(spark, f"{tmp_path}/t", "id INT, n INT")
+    with pytest.raises(PipelineError, match=r"schema drift: m \(int\) is not in the table"):
+        merged(spark, location, "SELECT 1 AS id, 2 AS n, 3 AS m")

@@ -1,0 +1,276 @@
+"""What a run says of rows that it cannot read or write: file, column, condition, and no value unless asked for."""
+
+import gzip
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+from datasets.files import dataset, run_of
+from deltaic.errors import DeltaicError
+from deltaic_pipeline.command import Tell, conduct
+from deltaic_pipeline.datasets.batch import build
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.spark.errors import TOLD, raised, refusals
+from deltaic_pipeline.spark.progress import Progress, silent
+from deltaic_pipeline.table.catalog_entry import Catalog
+from pipeline.place import BUCKET, Place
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+NAME, NUMBER = "Ottilie-Wiesengrund", 9223372036854770123
+TABLE = f"s3://{BUCKET}/said-without-values"
+Source = Callable[["SparkSession", Path], dict[str, Any]]
+
+
+def rows(spark: "SparkSession", folder: Path) -> dict[str, Any]:
+    """One row, whose name and number nobody may read in a message."""
+    found = spark.sql(f"SELECT 1 AS id, '{NAME}' AS name, {NUMBER}L AS number")
+    found.coalesce(1).write.parquet(str(folder / "rows"))
+    return {"format": "parquet", "paths": [str(folder / "rows")]}
+
+
+def half_a_parquet_file(spark: "SparkSession", folder: Path) -> dict[str, Any]:
+    source = rows(spark, folder)
+    [file] = (folder / "rows").glob("*.parquet")
+    file.write_bytes(file.read_bytes()[:-20])
+    (folder / "rows" / f".{file.name}.crc").unlink()
+    return source | {"schema": "id INT, name STRING", "options": {"mergeSchema": "false"}}
+
+
+def half_a_gzip(_: "SparkSession", folder: Path) -> dict[str, Any]:
+    whole = gzip.compress(("id,name\n" + "".join(f"{n},{NAME} {n * n}\n" for n in range(1, 5000))).encode())
+    (folder / "half.csv.gz").write_bytes(whole[: len(whole) // 2])
+    return {"format": "csv", "paths": [str(folder / "half.csv.gz")], "schema": "id INT, name STRING"}
+
+
+def text(name: str, content: str) -> Source:
+    def source(_: "SparkSession", folder: Path) -> dict[str, Any]:
+        (folder / name).write_text(content)
+        return {"format": name.rpartition(".")[2], "paths": [str(folder / name)], "schema": "id INT, name STRING"}
+
+    return source
+
+
+EXPRESSIONS = {
+    "cast": ("CAST(name AS INT)", r'^\[CAST_INVALID_INPUT\].*"STRING".*"INT".*\(in CAST\(name AS INT\)\)$'),
+    "cast to a date": ("CAST(name AS DATE)", '"DATE"'),
+    "cast to an interval": ("CAST(name AS INTERVAL DAY)", "interval day"),
+    "cast to a decimal": ("CAST(number AS DECIMAL(3, 0))", r"Decimal\(3, 0\)"),
+    "overflow of a cast": ("CAST(number AS INT)", 'CAST_OVERFLOW.*"BIGINT".*"INT"'),
+    "overflow of a sum": ("sum(number)", r"\[ARITHMETIC_OVERFLOW\] long overflow"),
+    "overflow of a product": ("number * 2", r"\(in number \* 2\)"),
+    "division": ("number / (id - 1)", r"\[DIVIDE_BY_ZERO\].*\(in number / \(id - 1\)\)"),
+    "number format": ("to_number(name, '999')", "INVALID_FORMAT.*STRING"),
+    "date format": ("to_date(name, 'yyyy-MM-dd')", "CANNOT_PARSE_TIMESTAMP.*try_to_date"),
+    "time zone": ("from_utc_timestamp(now(), name)", "INVALID_TIMEZONE"),
+    "address": ("parse_url(concat('http://[', name), 'HOST')", "INVALID_URL.*URISyntaxException"),
+    "hexadecimal": ("to_binary(name, 'hex')", 'CONVERSION_INVALID_INPUT.*"BINARY"'),
+    "regular expression": ("regexp_replace('a', concat('(', name), 'b')", "`regexp` in `regexp_replace`"),
+    "message of a step": ("raise_error(name)", "USER_RAISED_EXCEPTION"),
+    "assertion of a step": ("assert_true(id > 1, name)", "USER_RAISED_EXCEPTION"),
+    "key of a map twice": ("map(name, 1, name, 2)", "DUPLICATED_MAP_KEY"),
+    "broken JSON": ("from_json(concat('{\"a\": ', name), 'a INT', map('mode', 'FAILFAST'))", "JsonParseException"),
+    "value in JSON": ("from_json(to_json(named_struct('a', name)), 'a INT', map('mode', 'FAILFAST'))", '"INT"'),
+    "value in CSV": ("from_csv(name, 'a INT', map('mode', 'FAILFAST'))", "MALFORMED.*NumberFormatException"),
+    "variant": ("variant_get(parse_json(concat('\"', name, '\"')), '$', 'int')", 'INVALID_VARIANT_CAST.*"INT"'),
+}
+
+ROWS = {"steps": [{"view": "v", "sql": "SELECT id, name FROM s"}]}
+TWICE = {"steps": [{"view": "v", "sql": "SELECT id, name FROM s UNION ALL SELECT id, name FROM s"}]}
+NO_ID = {"steps": [{"view": "v", "sql": "SELECT nullif(id, 1) AS id, name FROM s"}]}
+FAULTS: dict[str, tuple[Source, dict[str, Any], str]] = {
+    "constraint": (
+        rows,
+        {"steps": [{"view": "v", "sql": "SELECT -1 AS id, name FROM s"}]},
+        r"CHECK constraint known \(.*name",
+    ),
+    "column without nulls": (rows, NO_ID, "CONSTRAINT.*id"),
+    "rows outside of what is overwritten": (
+        rows,
+        ROWS | {"write": {"mode": "overwrite_partitions", "where": "name < 'A'"}},
+        "REPLACE_WHERE_MISMATCH.*name < 'A'",
+    ),
+    "key twice": (rows, TWICE | {"write": {"mode": "merge", "keys": ["name"]}}, r"same key \(name = \.\.\.\)"),
+    "half a key": (
+        rows,
+        NO_ID | {"write": {"mode": "merge", "keys": ["id", "name"]}},
+        r"no key \(id = None, name = \.\.\.\)",
+    ),
+    "half a Parquet file": (half_a_parquet_file, {}, r"part-\S+\.parquet.*is not a Parquet file"),
+    "half a gzip file": (half_a_gzip, {}, r"half\.csv\.gz"),
+    "CSV of another type": (text("a.csv", f"id,name\n{NAME},x\n"), {}, r"a\.csv:2: "),
+    "CSV line too long": (text("a.csv", f"id,name\n1,{NAME},x\n"), {}, r"a\.csv:2: "),
+    "CSV without a header": (text("a.csv", f"1,{NAME}\n"), {}, r"a\.csv: column 1"),
+    "JSON that is none": (text("a.json", f'{{"id": 1, "name": {NAME}'), {}, r"a\.json:1: "),
+    "JSON of another type": (text("a.json", f'{{"id": "{NAME}"}}\n'), {}, r"a\.json:1: "),
+}
+WITHOUT_VALUES = {
+    *("overflow of a sum", "overflow of a product", "division", "half a Parquet file", "half a gzip file"),
+    *("column without nulls", "CSV of another type", "CSV line too long", "JSON that is none", "JSON of another type"),
+}
+"""In these Spark itself says none."""
+
+
+@pytest.fixture(scope="module")
+def table(spark: "SparkSession", s3: "S3Client") -> str:
+    assert s3.head_bucket(Bucket=BUCKET)
+    location = TABLE.replace("s3://", "s3a://")
+    spark.sql(f"CREATE TABLE delta.`{location}` (id INT NOT NULL, name STRING) USING delta")
+    spark.sql(f"ALTER TABLE delta.`{location}` ADD CONSTRAINT known CHECK (coalesce(id, 1) > 0 OR name = 'nobody')")
+    return TABLE
+
+
+@pytest.fixture(scope="module")
+def one_row(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> "DataFrame":
+    return spark.read.parquet(*rows(spark, tmp_path_factory.mktemp("one"))["paths"])
+
+
+@pytest.fixture(scope="module")
+def logged(spark: "SparkSession") -> Iterator[Callable[[], str]]:
+    """What the loggers of the JVM print, by the configuration that jobs have."""
+    jvm: Any = spark.sparkContext._jvm
+    written = jvm.java.io.StringWriter()
+    appender = jvm.org.apache.logging.log4j.core.appender.WriterAppender.newBuilder()
+    appender = appender.setName("tests").setTarget(written).build()
+    appender.start()
+    context = jvm.org.apache.logging.log4j.LogManager.getContext(False)  # noqa: FBT003 -- a value
+    context.getConfiguration().getRootLogger().addAppender(appender, None, None)
+    context.updateLoggers()
+    yield written.toString
+    context.getConfiguration().getRootLogger().removeAppender("tests")
+    context.updateLoggers()
+
+
+def tells_values(*texts: str) -> bool:
+    return any(part in text for text in texts for part in (*NAME.split("-"), str(NUMBER)))
+
+
+def said(refusal: DeltaicError, capsys: pytest.CaptureFixture[str], **how: bool) -> str:
+    """Return all that a job prints that ends with this."""
+
+    def job(_: Progress, __: Tell) -> None:
+        raise refusal
+
+    assert conduct(job, stopped="", **{"as_json": False, **how}) == 1
+    printed = capsys.readouterr()
+    return printed.out + printed.err
+
+
+def judge(refusal: DeltaicError, capsys: pytest.CaptureFixture[str], logged: Callable[[], str], case: str) -> None:
+    told, event = said(refusal, capsys), said(refusal, capsys, as_json=True)
+    assert refusal.message in told
+    assert json.loads(event.splitlines()[0])["message"] == refusal.message
+    assert not tells_values(told, event, logged())
+    assert ("--show-values" in told) is ("..." in refusal.message)
+    shown = said(refusal, capsys, show_values=True)
+    assert shown.startswith(f"error: {refusal.message}")
+    assert tells_values(shown) is (case not in WITHOUT_VALUES)
+
+
+@pytest.mark.parametrize("case", EXPRESSIONS)
+def test_a_step_that_fails_tells_its_condition_and_no_value_unless_asked(
+    one_row: "DataFrame",
+    logged: Callable[[], str],
+    capsys: pytest.CaptureFixture[str],
+    case: str,
+) -> None:
+    expression, message = EXPRESSIONS[case]
+    query = one_row.unionAll(one_row).selectExpr(f"{expression} AS made")
+    with pytest.raises(PipelineError, match=message) as refusal, refusals():
+        query.write.format("noop").mode("overwrite").save()
+    judge(refusal.value, capsys, logged, case)
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_a_run_that_fails_tells_file_or_column_and_no_value_unless_asked(  # noqa: PLR0917 -- pytest passes by name
+    spark: "SparkSession",
+    catalog: Catalog,
+    tmp_path: Path,
+    table: str,
+    logged: Callable[[], str],
+    capsys: pytest.CaptureFixture[str],
+    case: str,
+) -> None:
+    source, parts, message = FAULTS[case]
+    content = dataset(table, sources={"s": source(spark, tmp_path)}, **parts)
+    with pytest.raises(DeltaicError, match=message) as refusal:
+        build(spark, run_of(content, uuid4().hex), catalog, silent)
+    judge(refusal.value, capsys, logged, case)
+
+
+def test_a_stream_that_fails_tells_its_condition_and_no_value_unless_asked(
+    spark: "SparkSession",
+    catalog: Catalog,
+    place: Place,
+    logged: Callable[[], str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source = rows(spark, place.folder) | {"schema": "id INT, name STRING, number LONG"}
+    content = dataset(
+        place.location,
+        sources={"s": source},
+        steps=[{"view": "v", "sql": "SELECT CAST(name AS INT) AS id FROM s"}],
+        stream={"source": "s", "checkpoint": f"{place.location}-checkpoint"},
+    )
+    with pytest.raises(PipelineError, match=r"^\[CAST_INVALID_INPUT\].*CAST\(name AS INT\)") as refusal:
+        build(spark, run_of(content, uuid4().hex), catalog, silent)
+    judge(refusal.value, capsys, logged, "stream")
+
+
+def test_words_of_ours_that_end_a_query_are_told(one_row: "DataFrame") -> None:
+    with pytest.raises(PipelineError, match=r"^a state is late$"), refusals():
+        one_row.selectExpr(f"CAST({raised('a state is late')} AS STRING)").collect()
+
+
+def test_what_nothing_foresaw_tells_its_place_and_not_its_words(capsys: pytest.CaptureFixture[str]) -> None:
+    def job(_: Progress, __: Tell) -> None:
+        raise ValueError(NAME)
+
+    assert conduct(job, as_json=False, stopped="") == 1
+    told = capsys.readouterr().err
+    assert "raise ValueError(NAME)" in told
+    assert told.endswith("error: ValueError: ...\n(... may be values of rows: --show-values shows all that was said)\n")
+    with pytest.raises(ValueError, match=NAME):
+        conduct(job, as_json=False, stopped="", show_values=True)
+
+
+def test_what_spark_refuses_outside_of_a_run_is_told_without_values(
+    one_row: "DataFrame", capsys: pytest.CaptureFixture[str]
+) -> None:
+    def job(_: Progress, __: Tell) -> None:
+        one_row.selectExpr("CAST(name AS INT)").collect()
+
+    assert conduct(job, as_json=False, stopped="") == 1
+    told = capsys.readouterr().err
+    assert told.startswith("error: [CAST_INVALID_INPUT] ")
+    assert not tells_values(told)
+
+
+def test_the_loggers_of_the_jvm_are_heard_here(spark: "SparkSession", logged: Callable[[], str]) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    jvm.org.apache.logging.log4j.LogManager.getLogger("of.somebody.else").error("heard")
+    assert "heard" in logged()
+
+
+def test_parameters_that_are_told_are_those_of_conditions(spark: "SparkSession") -> None:
+    jvm: Any = spark.sparkContext._jvm
+    loader = jvm.org.apache.spark.util.Utils.getSparkClassLoader()
+    files = ("error/error-conditions.json", "error/delta-error-classes.json")
+    texts = [bytes(loader.getResource(file).openStream().readAllBytes()).decode() for file in files]
+    known = set(re.findall(r"<(\w+)>", "".join(texts)))
+    told = TOLD.pattern.replace("\\", "").split("|")
+    assert {name.rpartition(".")[2] for name in told} <= known
+    assert {name.rpartition(".")[0] for name in told if "." in name} <= {
+        condition for text in texts for condition in json.loads(text)
+    }

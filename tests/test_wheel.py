@@ -1,0 +1,115 @@
+"""The wheel alone, in an empty environment and an empty folder: the demo reads rows, and a stack can be deployed."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from deltaic_ops.deploy.template import ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+Deltaic = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run(["uv", "build", "--quiet", "--wheel", "--out-dir", str(folder)], cwd=ROOT, check=True, timeout=300)
+    [built] = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the wheel as `pip install` does, with nothing that the lock or a developer adds."""
+    folder = tmp_path_factory.mktemp("environment") / "venv"
+    subprocess.run(["uv", "venv", "--quiet", "--python", sys.executable, str(folder)], check=True, timeout=60)
+    install = ["uv", "pip", "install", "--quiet", "--python", str(folder / "bin" / "python"), str(wheel)]
+    subprocess.run(install, check=True, timeout=300)
+    return folder
+
+
+@pytest.fixture
+def deltaic(environment: Path, tmp_path: Path) -> Deltaic:
+    """Return what runs `deltaic` in an empty folder, with no variable of the developer's."""
+    kept = {name: os.environ[name] for name in ("HOME", "TMPDIR", "LANG") if name in os.environ}
+    path = f"{environment / 'bin'}:/usr/local/bin:/usr/bin:/bin"
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["deltaic", *words],
+            cwd=tmp_path,
+            env={**kept, "PATH": path},
+            executable=str(environment / "bin" / "deltaic"),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+
+    return run
+
+
+def test_the_demo_ends_with_rows(deltaic: Deltaic, tmp_path: Path) -> None:
+    done = deltaic("demo", "--exit", "--port", "0")
+    assert done.returncode == 0, done.stderr
+    assert "the first 5 of 320,209 rows" in done.stderr
+    assert "read by demo_porto: 39,906 rows, of Porto" in done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {
+        ".deltaic", "vaccine.share", "demo_porto.share", "demo_turku.share",
+    }  # fmt: skip
+
+
+def test_the_conformance_kit_is_in_it(deltaic: Deltaic, tmp_path: Path) -> None:
+    (tmp_path / "alice.share").write_text('{"endpoint": "http://127.0.0.1:9", "bearerToken": "t"}')
+    done = deltaic("conformance", "--profile", "alice.share")
+    assert done.returncode == 1
+    assert "no answer: ConnectError" in done.stdout
+
+
+def test_what_sam_deploys_is_written_into_a_folder(deltaic: Deltaic, tmp_path: Path) -> None:
+    stack = tmp_path / "stack"
+    assert deltaic("template", "stack").returncode == 0
+    tracked = ["git", "ls-files", "template.yaml", "samconfig.toml", "functions"]
+    named = subprocess.run(tracked, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout.split()
+    assert {str(path.relative_to(stack)) for path in stack.rglob("*") if path.is_file()} == set(named)
+    assert all((stack / name).read_bytes() == (ROOT / name).read_bytes() for name in named)
+
+
+def test_a_folder_of_an_earlier_release_is_brought_up_and_keeps_its_answers(deltaic: Deltaic, tmp_path: Path) -> None:
+    stack = tmp_path / "stack"
+    assert deltaic("template", "stack").returncode == 0
+    (stack / "samconfig.toml").write_text("version = 0.1\n")
+    (stack / "functions" / "api" / "withdrawn").mkdir()
+    (stack / "template.yaml").write_text("")
+    assert deltaic("template", "stack").returncode == 0
+    assert (stack / "samconfig.toml").read_text() == "version = 0.1\n"
+    assert (stack / "template.yaml").read_bytes() == (ROOT / "template.yaml").read_bytes()
+    assert not (stack / "functions" / "api" / "withdrawn").exists()
+
+
+def test_a_folder_with_something_else_is_left_alone(deltaic: Deltaic, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "template.yaml").write_text("Resources: {}\n")
+    refused = deltaic("template", "mine")
+    assert (refused.returncode, refused.stderr) == (
+        1,
+        "refused: 'mine' holds something else: name a folder of its own\n",
+    )
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["template.yaml"]
+
+
+def test_a_job_without_spark_says_how_spark_comes(environment: Path, tmp_path: Path) -> None:
+    program = "from deltaic_pipeline.spark.session import session; session('a job')"
+    python = [str(environment / "bin" / "python"), "-c", program]
+    refused = subprocess.run(python, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert "Spark is not installed (pyspark): `pip install 'deltaic[pipeline]'` brings it" in refused.stderr
+
+
+def test_the_wheel_holds_nothing_compiled(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        assert not [name for name in archive.namelist() if name.endswith(".pyc")]
