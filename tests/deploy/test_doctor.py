@@ -299,7 +299,8 @@ def test_what_the_caller_may_not_ask_is_told(stack: Stack) -> None:
 
 
 def test_a_stack_and_an_endpoint_that_are_not_there_are_findings(stack: Stack) -> None:
-    found = stack.found(options="--stack nowhere --catalog deltaic-deploytest-catalog")
-    assert found["the stack stands"]["verdict"] == "failed"
+    refused = stack.deltaic(f"--stack nowhere doctor --table {TABLE} --json")
+    assert refused.exit_code == 1
+    assert "there is no stack 'nowhere'" in refused.stderr
     found = stack.found(DELTAIC_ENDPOINT="http://127.0.0.1:9")
     assert found[f"reads {TABLE}"]["said"] == "ConnectError at http://127.0.0.1:9"

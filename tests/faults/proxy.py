@@ -98,6 +98,8 @@ class Proxy:
     upstream: str
     port: int = 0
     _plans: list[Plan] = field(default_factory=list)
+    _connections: set[asyncio.Task[None]] = field(default_factory=set)
+    """Held here, for the loop holds a task weakly: one whose client has gone would be collected while it waits."""
 
     @property
     def url(self) -> str:
@@ -119,15 +121,33 @@ class Proxy:
         thread = threading.Thread(target=loop.run_forever)
         thread.start()
         try:
-            serving = asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 20)
+            serving = asyncio.start_server(self._connected, "127.0.0.1", 0, limit=1 << 20)
             server = asyncio.run_coroutine_threadsafe(serving, loop).result()
             self.port = server.sockets[0].getsockname()[1]
-            yield self
-            asyncio.run_coroutine_threadsafe(_end(server), loop).result()
+            try:
+                yield self
+            finally:
+                asyncio.run_coroutine_threadsafe(self._end(server), loop).result()
         finally:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = asyncio.create_task(self._serve(reader, writer))
+        self._connections.add(connection)
+        connection.add_done_callback(self._connections.discard)
+
+    async def _end(self, server: asyncio.Server) -> None:
+        server.close()
+        # What was accepted last becomes a connection a turn of the loop later; each closes its sockets as it ends.
+        await asyncio.sleep(0)
+        while self._connections:
+            ending = list(self._connections)
+            for connection in ending:
+                connection.cancel()
+            await asyncio.gather(*ending, return_exceptions=True)
+        await server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
@@ -197,13 +217,3 @@ def _unchunked(body: bytes) -> bytes:
         whole += body[:length]
         body = body[length + 2 :]
     return whole
-
-
-async def _end(server: asyncio.Server) -> None:
-    server.close()
-    served = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in served:
-        task.cancel()
-    # Each closes its sockets as it ends, which takes more than one turn of the loop.
-    await asyncio.gather(*served, return_exceptions=True)
-    await server.wait_closed()

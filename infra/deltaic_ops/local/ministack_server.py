@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs
@@ -66,6 +67,8 @@ class State:
         """Each service's state as JSON, as it was when the service last changed."""
         self._changed: set[str] = set()
         self._writing = asyncio.Lock()
+        self._disk = ThreadPoolExecutor(1)
+        """Where it is synced: a disk that is busy takes seconds, and readers need not wait for it."""
 
     def load(self) -> None:
         """Bring MiniStack to the state on disk; raises StateDamaged, OSError."""
@@ -96,15 +99,21 @@ class State:
 
     def save(self, names: Collection[str] = ()) -> None:
         """Write the state of services anew, by default of all, and that of the others as it was; raises OSError."""
+        self._write(self._rendered(names))
+
+    def _rendered(self, names: Collection[str]) -> bytes:
         for name, get_state in ministack._build_persistence_save_dict().items():  # noqa: SLF001 -- as MiniStack saves itself
             again = not names or name in names or name not in self._services
             if again and (state := get_state()) is not None:
                 service = {"version": persistence._state_format_version(name), "payload": state}  # noqa: SLF001 -- as above
                 self._services[name] = json.dumps(service, default=persistence._json_default).encode()  # noqa: SLF001 -- as above
-        services = b",".join(b'"%b":%b' % (name.encode(), said) for name, said in self._services.items())
+        services = b",".join(b'"%b":%b' % (name.encode(), state) for name, state in self._services.items())
+        return b'{"format":%d,"services":{%b}}' % (FORMAT, services)
+
+    def _write(self, content: bytes) -> None:
         fresh = self._file.with_suffix(".new")
         with fresh.open("wb") as file:
-            file.write(b'{"format":%d,"services":{%b}}' % (FORMAT, services))
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(self._file)
@@ -126,7 +135,9 @@ class State:
                 if name in self._changed:  # else another request has written this change with its own
                     changed, self._changed = self._changed, set()
                     try:
-                        self.save(changed)
+                        await asyncio.get_running_loop().run_in_executor(
+                            self._disk, self._write, self._rendered(changed)
+                        )
                     except OSError as error:
                         self._changed |= changed
                         return _not_kept(name, error)
