@@ -37,7 +37,7 @@ def fitted(
 ) -> tuple[Table, list[str]]:
     """Return a table entry as it may be stored, its hidden columns spelled as the table spells them; and warnings.
 
-    Warnings are of what readers of a folder that is newly shared by `dir` do not see.
+    Warnings are of who sees no rows by a new filter, and of what readers of a folder newly shared by `dir` do not see.
     Raises InvalidParameter unless its filter, its hidden columns and the filters of grants of its share fit the table,
     and what the reader raises where there is no table that can be read. What is as it was `before` is not looked at
     again; an `unchecked` table is read only where something narrows it.
@@ -65,7 +65,7 @@ def fitted(
         check_filter(rows, schema)
     _check_held(grants, wanted, schema)
     stored = replace(wanted, hidden_columns=check_hidden(hidden, schema)) if hidden else wanted
-    return stored, list(missed_by_folder(schema)) if by_folder else []
+    return stored, [*(missed_by_folder(schema) if by_folder else []), *(_unseen(admin, stored) if rows else [])]
 
 
 def _check_held(grants: Iterable[Grant], table: Table, schema: SharedSchema) -> None:
@@ -129,6 +129,13 @@ def warnings(admin: CatalogAdmin, recipient: Recipient, grants: Iterable[Grant])
         with suppress(NotFound):  # a share whose deletion was begun
             said += [line for table in admin.tables.list(grant.share) if (line := _warning(recipient, table, grant))]
     return said
+
+
+def _unseen(admin: CatalogAdmin, table: Table) -> list[str]:
+    """Return a line for each recipient who sees no rows of a table, as it lacks a property."""
+    grants = {grant.recipient_id: grant for grant in admin.grants.of_share(table.share)}
+    held = ((recipient, grants[recipient.id]) for recipient in admin.recipients.list() if recipient.id in grants)
+    return [line for recipient, grant in held if (line := _warning(recipient, table, grant))]
 
 
 def _warning(recipient: Recipient, table: Table, grant: Grant) -> str:

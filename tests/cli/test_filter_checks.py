@@ -252,6 +252,17 @@ def test_a_property_given_more_than_once_is_a_list(sales: Deltaic) -> None:
     assert changed["properties"] == {"regions": ["ü"], "one": ["2"]}
 
 
+def test_a_filter_tells_who_lacks_its_property(sales: Deltaic, orders: str) -> None:
+    assert "warning" not in sales.done(f'table update {ORDERS} --partition-filter "{BY_REGION}"')
+    sales.done("grant create bob sales")
+    line = f"'bob' sees no rows of {ORDERS}: it lacks the property region"
+    changed = sales.json(f"table update {ORDERS} --partition-filter \"{BY_REGION} AND team = 'a'\"")
+    assert changed["warnings"] == [line]
+    assert "warnings" not in sales.json(f"table update {ORDERS} --history")
+    made = f"table create sales.europe.more --location {orders} --partition-filter \"team = current_recipient('team')\""
+    assert [line.split()[0] for line in sales.json(made)["warnings"]] == ["'alice'", "'bob'"]
+
+
 def test_who_lacks_a_property_is_warned_of(sales: Deltaic, dynamodb: Any) -> None:
     sales.done(f'table update {ORDERS} --partition-filter "{BY_REGION}"')
     line = f"'bob' sees no rows of {ORDERS}: it lacks the property region"
