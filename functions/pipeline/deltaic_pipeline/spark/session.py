@@ -128,24 +128,23 @@ def session(  # noqa: PLR0913 -- what differs between jobs
 
 
 def _started(app: str, settings: Mapping[str, str]) -> "SparkSession":
+    from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.appName(app)
-    for name, value in settings.items():
-        builder = builder.config(name, value)
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
-        spark = builder.getOrCreate()
+        SparkContext.getOrCreate(SparkConf().setAppName(app).setAll(list(settings.items())))
     except PySparkRuntimeError as failure:
         raise PipelineError(
             f"Spark did not start with the Java at {os.environ.get('JAVA_HOME', 'the PATH')}: "
             f"{failure.getCondition() or failure}; what it printed is above."
         ) from failure
     if threading.current_thread() is threading.main_thread():
-        # pyspark's own handler asks the JVM to cancel over the connection on which an answer may be under way.
+        # pyspark's own handler, the context's last act, asks the JVM to cancel over the connection on which an answer
+        # may be under way, such as that to the session's making.
         signal.signal(signal.SIGINT, on_interrupt)
-    return spark
+    return SparkSession.builder.appName(app).config(map=dict(settings)).getOrCreate()
 
 
 def leave(spark: "SparkSession") -> None:
