@@ -53,6 +53,7 @@ def test_what_is_declared_fits_together() -> None:
         pytest.param("<a: INT", "<a: INTT", 8, "sources.inbox.schema", "'INTT', .*did you mean int", id="type within"),
         pytest.param("ok BOOLEAN", "DAY STRING", 8, "sources.inbox.schema", "column 'DAY' twice", id="column twice"),
         pytest.param("ok BOOLEAN", "ok", 8, "sources.inbox.schema", "'ok' no type", id="no type"),
+        pytest.param("NOT NULL,", "NOT NULL", 8, "sources.inbox.schema", "'day' where a comma is", id="comma missing"),
         pytest.param("dose INT,", "dose INT,,", 8, "sources.inbox.schema", "comma too many", id="comma"),
         pytest.param("dose INT,", "dose DECIMAL(3,", 8, "sources.inbox.schema", "bracket", id="bracket"),
         pytest.param("sep: ", "seperator: ", 9, "sources.inbox.options.seperator", "reader of csv", id="option"),
@@ -187,8 +188,21 @@ RIGHT_DDL = [
     "a interval day to second, b interval year to month",
     "a string collate UTF8_LCASE, b timestamp without time zone",
     "date date, timestamp timestamp",
+    "a string collate unicode_ci not null comment \"b\", b varchar(3) comment r'c', c timestamp with local time zone",
+    "a interval month, b interval hour to minute comment '', c struct<d: int not null comment 'e'> not null",
+    "`not` int comment 'x' 'y', a time(3), b array<interval day>, c map<string, decimal(3, 2)> comment 'd'",
 ]
-WRONG_DDL = ["a DECMAL(12,2)", "a int,, b int", "a int,", "a", "a text", "a array<strng>", "a decimal(1", "a.b int"]
+WRONG_DDL = [
+    *("a DECMAL(12,2)", "a int,, b int", "a int,", "a", "a text", "a array<strng>", "a decimal(1", "a.b int"),
+    *(
+        "a int b string",
+        "a int not null b string",
+        "a int comment 'x' b string",
+        "a string\n`b c` int",
+        "a interval b int",
+    ),
+    *("a struct<b int c int>", "a array<int b>", "a decimal(1) b int", "a int null", "a map<string, int> b int"),
+]
 
 
 @pytest.mark.spark

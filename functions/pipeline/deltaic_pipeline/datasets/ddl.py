@@ -1,11 +1,12 @@
 """Spark's DDL of columns (`id BIGINT NOT NULL, day DATE`), read as far as their names and types.
 
-Whatever else the grammar allows behind a type is passed over: only Spark knows all of it.
+What a type has in brackets is passed over where no types are in it: only Spark knows all of it.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from deltaic.nearest import did_you_mean
 
@@ -24,6 +25,12 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 """What has no end goes on to the text's, so that reading takes one way through it."""
+
+_BEHIND = re.compile(
+    r"((collate \S+ (\. \S+ )*|with(out)? (local )?time zone |(year|month|day|hour|minute) (to \S+ )?|second ))?"
+    r"(not null )?(comment ((r )?['\"] )+)?"
+)
+"""What may stand between a type and the next comma, as words that end with a space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,18 +104,18 @@ def _check_type(tokens: Sequence[_Token]) -> None:
         raise WrongDdl(
             f"has the type '{word.text}', which Spark does not know" + did_you_mean(word.text, TYPES), word.line
         )
-    if word.text.lower() not in {"array", "map", "struct"} or [token.text for token in tokens[1:2]] != ["<"]:
-        return
-    depth = 0
-    for position, token in enumerate(tokens):
-        depth += {"<": 1, ">": -1}.get(token.text, 0)
-        if position and not depth:
-            break
-    inner = tokens[2:position]
-    if word.text.lower() == "struct":
-        list(_fields(inner))
-    else:
-        for part in _parts(inner):
+    end = 1
+    if [token.text for token in tokens[1:2]] in (["<"], ["("]):
+        depths = accumulate({"<": 1, "(": 1, ">": -1, ")": -1}.get(token.text, 0) for token in tokens[1:])
+        end = next((number for number, depth in enumerate(depths, 2) if not depth), len(tokens))
+    behind = [token.text if token.named else token.text[:1] for token in tokens[end:]]
+    taken = _BEHIND.match("".join(f"{text.replace(' ', '_')} " for text in behind).lower())
+    if taken and len(behind) > (count := taken[0].count(" ")):
+        raise WrongDdl(f"has '{behind[count]}' where a comma is expected", tokens[end + count].line)
+    if word.text.lower() == "struct" and end > 1:
+        list(_fields(tokens[2 : end - 1]))
+    elif word.text.lower() in {"array", "map"} and end > 1:
+        for part in _parts(tokens[2 : end - 1]):
             _check_type(part)
 
 
