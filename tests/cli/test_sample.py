@@ -4,6 +4,7 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Mapping
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic_ops import sample
+from deltaic_ops.cli.demo import first_rows
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.sample import publish, vaccinations
 
@@ -78,6 +80,16 @@ def test_each_version_has_its_rows_and_the_feed_its_changes(
         {"delete": 1},
     ]
     assert table.to_pyarrow_table().num_rows == 16 * A_DAY + sample.LATE_ENTRIES - 1
+
+
+def test_the_demo_shows_the_rows_of_the_readme_whatever_the_order_of_the_files(
+    admin: CatalogAdmin, place: str, storage: Mapping[str, str]
+) -> None:
+    told_by(admin, place, storage)
+    table = deltalake.DeltaTable(f"{place}/vaccine_patients", storage_options=dict(storage))
+    shuffled = table.to_pandas().sample(frac=1)
+    page = (Path(__file__).parents[2] / "README.md").read_text()
+    assert f"```\n{first_rows(shuffled, 3)}\n```" in page
 
 
 @pytest.mark.parametrize("stop_at", [1, 3, 4, 5])

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from deltaic.catalog.admin import CatalogAdmin
     from deltaic_pipeline.spark.progress import Progress
+    from pandas import DataFrame
     from rich.console import Console
 
 RECIPIENT = "demo_reader"
@@ -179,7 +180,7 @@ def _read(console: "Console", progress: "Progress", profile: Path, state: Path) 
         tell(f"{len(tables)} tables, {rows:,} rows")
     for name, frame in frames.items():
         console.print(f"\n[bold]{name}[/bold]: the first {FIRST_ROWS} of {len(frame):,} rows", markup=True)
-        console.print(frame.head(FIRST_ROWS).to_string(index=False, line_width=console.width), soft_wrap=True)
+        console.print(first_rows(frame, FIRST_ROWS, console.width), soft_wrap=True)
 
 
 def _read_own_rows(console: "Console", progress: "Progress", profiles: "Mapping[str, Path]", state: Path) -> None:
@@ -203,7 +204,13 @@ def _read_own_rows(console: "Console", progress: "Progress", profiles: "Mapping[
         sites = ", ".join(sorted(frame["site"].unique()))
         read = f"\n[bold]{name}[/bold], read by {recipient}: {len(frame):,} rows, of {sites}"
         console.print(read, markup=True, soft_wrap=True)
-        console.print(frame.head(OWN_ROWS).to_string(index=False, line_width=console.width), soft_wrap=True)
+        console.print(first_rows(frame, OWN_ROWS, console.width), soft_wrap=True)
+
+
+def first_rows(frame: "DataFrame", rows: int, width: int | None = None) -> str:
+    """Return a frame's first rows in order, as text: of a share's files the order is another for every table."""
+    ordered = frame.sort_values(list(frame.columns[:2]))
+    return ordered.head(rows).to_string(index=False, line_width=width)
 
 
 def _unread(error: Exception, state: Path) -> StackFailed:
