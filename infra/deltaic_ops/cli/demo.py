@@ -210,7 +210,7 @@ def _read_own_rows(console: "Console", progress: "Progress", profiles: "Mapping[
 def first_rows(frame: "DataFrame", rows: int, width: int | None = None) -> str:
     """Return a frame's first rows in order, as text: of a share's files the order is another for every table."""
     ordered = frame.sort_values(list(frame.columns[:2]))
-    return ordered.head(rows).to_string(index=False, line_width=width)
+    return str(ordered.head(rows).to_string(index=False, line_width=width))
 
 
 def _unread(error: Exception, state: Path) -> StackFailed:
