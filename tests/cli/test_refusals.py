@@ -111,9 +111,11 @@ def test_a_misspelt_name_is_answered_with_the_nearest_that_is_there(filled: Delt
 
 
 def test_no_server_is_a_line_and_not_a_stack_trace(deltaic: Deltaic) -> None:
-    result = deltaic("share list", AWS_ENDPOINT_URL=f"http://127.0.0.1:{free_port()}")
+    endpoint = f"http://127.0.0.1:{free_port()}"
+    result = deltaic("share list", AWS_ENDPOINT_URL=endpoint)
     assert result.exit_code == 1
-    assert result.stderr.startswith("refused: AWS cannot be reached")
+    assert result.stderr.startswith(f"refused: nothing answers at {endpoint}, which AWS_ENDPOINT_URL names")
+    assert 'eval "$(deltaic env)"' in result.stderr
     assert len(result.stderr.splitlines()) == 1
 
 
@@ -174,6 +176,7 @@ def test_a_state_folder_that_is_none_is_a_line(nowhere: Deltaic, tmp_path: Path,
         pytest.param(["--state", "file"], {}, id="state-is-a-file"),
         pytest.param(["--state", "log-is-a-folder"], {}, id="log-cannot-be-written"),
         pytest.param([], {"AWS_ENDPOINT_URL": "http://["}, id="no-endpoint"),
+        pytest.param([], {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, id="an-aws-that-has-ended"),
     ],
 )
 def test_a_server_that_cannot_start_is_a_line(tmp_path: Path, arguments: list[str], variables: dict[str, str]) -> None:

@@ -90,7 +90,8 @@ def test_without_a_caller_nothing_is_asked(deltaic: Callable[..., Result], argum
 def test_an_endpoint_that_is_not_there_is_a_finding(provider: Provider, deltaic: Callable[..., Result]) -> None:
     answer = deltaic("--profile", str(provider.profile), "--endpoint", "http://127.0.0.1:9")
     assert answer.exit_code == 1
-    assert "FAILED answers" in answer.output
+    assert "FAILED answers nothing answers at http://127.0.0.1:9" in answer.output
+    assert "deltaic serve" in answer.output
 
 
 FILE = {"file": {"url": "", "id": "1", "partitionValues": {}, "size": 1}}

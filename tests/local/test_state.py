@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from deltaic.errors import Conflict
+from deltaic_ops.local.embedded import EmbeddedAws, bound
 from deltaic_ops.local.private import StateUnusable, kept_secret, write_private
 from deltaic_ops.local.state import LOCK, RUNNING, StateInUse, announced, locked, running, served
 from deltaic_ops.localstack.running import Running, announce, born
@@ -74,6 +75,28 @@ def test_who_neither_serves_nor_ends_is_not_waited_for_without_end(tmp_path: Pat
     ):
         pass
     assert refused.value.environment is None
+
+
+def test_a_server_that_was_just_called_is_waited_for(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with ThreadPoolExecutor(1) as pool:
+        environment = pool.submit(served, state, appear=60)
+        with locked(state, to_serve=True), announced(state, "http://127.0.0.1:1", os.getpid(), KNOWN):
+            assert environment.result(60) == KNOWN
+    assert served(state) is None
+
+
+@pytest.mark.parametrize("kept", [None, "", "port", "99999999999", "-1"])
+def test_the_embedded_aws_of_a_folder_has_its_port_again(tmp_path: Path, kept: str | None) -> None:
+    if kept is not None:
+        write_private(tmp_path / "port", kept)
+    port = EmbeddedAws(tmp_path).port
+    assert EmbeddedAws(tmp_path).port == port
+    with bound(port) as taken:
+        taken.listen()
+        other = EmbeddedAws(tmp_path).port
+    assert other != port
+    assert EmbeddedAws(tmp_path).port == other
 
 
 def test_a_folder_is_had_after_the_one_before(tmp_path: Path) -> None:

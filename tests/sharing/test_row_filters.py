@@ -90,7 +90,7 @@ def test_a_version_whose_files_hold_a_hidden_column_is_refused(tmp_path: Path, v
     if version >= 2:
         assert "canary" not in str(lines(asked.query(version=version)))
         return
-    with pytest.raises(TableUnreadable, match="a hidden column of this table is no partition column of this version"):
+    with pytest.raises(TableUnreadable, match="this version of the table is not shared: a column that is hidden"):
         asked.query(version=version)
 
 

@@ -9,6 +9,8 @@ from deltaic.aws_codes import DENIED
 
 Verdict = Literal["ok", "warning", "failed", "not asked"]
 
+NO_ENDPOINT = "no endpoint is known: start `deltaic serve`, give --endpoint, or the stack by --stack"
+
 _UNSERVED = frozenset({"400", "404", "501", "InvalidAction", "NotImplemented", "UnknownOperationException"})
 """How a service says that it does not know the question; emulators leave the code out and the status in its place."""
 

@@ -21,6 +21,7 @@ from delta_sharing_conformance.shared import items
 from delta_sharing_conformance.untrusted_http import AnswerRefused
 
 from deltaic_ops.checks.findings import Finding, judge, ok
+from deltaic_ops.local.variables import THIS_MACHINE
 
 AGENT = "deltaic-verify"
 TIMEOUT_SECONDS = 60.0
@@ -63,8 +64,10 @@ def verify(
         for share in shares or names:
             yield from _share(client, share, most, with_client=with_client)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        remedy = f"that {client.endpoint} is the endpoint, and up"
-        yield Finding("answers", "failed", f"{type(error).__name__}: {error}", remedy)
+        nobody = isinstance(error, httpx.ConnectError) and urlsplit(client.endpoint).hostname in THIS_MACHINE
+        said = f"nothing answers at {client.endpoint}" if nobody else f"{type(error).__name__}: {error}"
+        remedy = "whether `deltaic serve` runs" if nobody else f"that {client.endpoint} is the endpoint, and up"
+        yield Finding("answers", "failed", said, remedy)
     except (AttributeError, KeyError, TypeError, ValueError) as error:  # an answer of no shape that was thought of
         remedy = "what the server answers: `deltaic conformance` says which answer is not the protocol's"
         yield Finding("answers as the protocol says", "failed", type(error).__name__, remedy)

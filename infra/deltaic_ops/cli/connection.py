@@ -16,6 +16,7 @@ from deltaic.settings import Settings
 from deltaic.urls import web_address
 
 from deltaic_ops.deploy.outputs import DEFAULT_STACK, JobsOutputs, StackOutputs, reachable, stack_outputs
+from deltaic_ops.local.variables import THIS_MACHINE, check_answered, names_aws
 
 if TYPE_CHECKING:
     import boto3
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from deltaic_ops.shared_schema import SchemaReader
 
 _DEFAULTS = Settings()
-_THIS_MACHINE = {"127.0.0.1", "::1", "localhost"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,11 @@ class Wishes:
     region: str | None = None
     endpoint_url: str | None = None
     state: str = ".deltaic"
+
+    @property
+    def stack_name(self) -> str:
+        """The stack that is meant."""
+        return self.stack or DEFAULT_STACK
 
 
 class Connection:
@@ -83,7 +88,7 @@ class Connection:
     @property
     def stack(self) -> str:
         """The name of the stack that is meant."""
-        return self._wishes.stack or DEFAULT_STACK
+        return self._wishes.stack_name
 
     @property
     def region(self) -> str:
@@ -213,6 +218,9 @@ def connection(wishes: Wishes) -> Iterator[Connection]:
     with ExitStack() as parts:
         environment = _embedded(wishes, told, parts)
         variables = {**told, **environment}
+        if not environment and (endpoint := wishes.endpoint_url or told.get("AWS_ENDPOINT_URL")):
+            again = 'start it, as `deltaic serve` does, and take its variables again: eval "$(deltaic env)"'
+            check_answered(endpoint, again)
         keys = _keys(wishes, environment or told)
         if keys is not None:
             yield Connection(wishes, variables, lambda: _session(wishes, environment, told), keys)
@@ -225,7 +233,6 @@ def _embedded(wishes: Wishes, told: Mapping[str, str], parts: ExitStack) -> Mapp
     """Return the variables of this machine's AWS, if it is what is meant: running, or started until `parts` end."""
     from deltaic_ops.local.private import StateUnusable
     from deltaic_ops.local.state import LOCK, StateInUse, locked
-    from deltaic_ops.local.variables import names_aws
     from deltaic_ops.localstack.running import running
 
     state = Path(wishes.state)
@@ -274,7 +281,7 @@ def _keys(wishes: Wishes, variables: Mapping[str, str]) -> "Credentials | None":
     place = web_address(wishes.endpoint_url or variables.get("AWS_ENDPOINT_URL") or "https://aws")
     region = wishes.region or variables.get("AWS_REGION")
     key, secret = variables.get("AWS_ACCESS_KEY_ID"), variables.get("AWS_SECRET_ACCESS_KEY")
-    if place.hostname not in _THIS_MACHINE or wishes.profile or variables.get("AWS_PROFILE"):
+    if place.hostname not in THIS_MACHINE or wishes.profile or variables.get("AWS_PROFILE"):
         return None
     return Credentials(key, secret, variables.get("AWS_SESSION_TOKEN", "")) if key and secret and region else None
 
@@ -294,8 +301,8 @@ def _session(wishes: Wishes, environment: Mapping[str, str], told: Mapping[str, 
         raise refused(error) from error
     if not known:
         raise NotFound(
-            f"no AWS is named and none runs in {wishes.state}: set AWS_PROFILE or the AWS variables, "
-            "or start one on this machine with `deltaic serve`"
+            f"no AWS is named and none runs in {Path(wishes.state).absolute()}: set AWS_PROFILE or the AWS variables, "
+            "name the folder of a running one with --state, or start one here with `deltaic serve`"
         )
     if session.region_name is None:
         raise NotFound("no AWS region is named: give --region or AWS_REGION")

@@ -9,6 +9,9 @@ import typer
 from deltaic_ops.local.private import StateUnusable
 from deltaic_ops.local.state import served
 
+APPEAR_SECONDS = 5.0
+"""How long after its command a server's first trace may come."""
+
 
 def env(
     ctx: typer.Context,
@@ -25,8 +28,11 @@ def env(
     folder = state or Path(global_options(ctx).get("state") or ".deltaic")
     command = f"deltaic serve --state {shlex.quote(str(folder))}"
     try:
-        environment = served(folder)
-        refusal = f"no embedded AWS runs in {folder}: start it with `{command}`"
+        environment = served(folder, appear=APPEAR_SECONDS)
+        refusal = (
+            f"no embedded AWS runs in {folder.absolute()}: start it with `{command}`, or name the folder of one "
+            "that runs with --state"
+        )
     except StateUnusable as error:
         environment, refusal = None, str(error)
     if environment is None:

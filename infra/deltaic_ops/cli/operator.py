@@ -23,7 +23,6 @@ from rich.table import Table
 from rich.text import Text
 
 from deltaic_ops.cli.connection import Connection, Wishes, connection
-from deltaic_ops.deploy.outputs import DEFAULT_STACK
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -71,7 +70,7 @@ class Operator:
     @property
     def stack(self) -> str:
         """The name of the stack that is meant."""
-        return self._wishes.stack or DEFAULT_STACK
+        return self._wishes.stack_name
 
     @cached_property
     def connection(self) -> Connection:

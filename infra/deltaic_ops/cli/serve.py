@@ -10,7 +10,6 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from deltaic.urls import web_address
 from deltaic_pipeline.spark.printing import text_console
 
 from deltaic_ops.cli.env import global_options
@@ -18,7 +17,7 @@ from deltaic_ops.deploy.intrinsics import TemplateError
 from deltaic_ops.local.aws_limits import Limits
 from deltaic_ops.local.private import StateUnusable
 from deltaic_ops.local.stack import Stack, StackFailed, gateway_over, local_stack
-from deltaic_ops.local.variables import names_aws
+from deltaic_ops.local.variables import check_answered, names_aws
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,7 +62,8 @@ def serve(
     folder = state or Path(said.get("state") or ".deltaic")
     variables = {**os.environ, **{VARIABLES[name]: value for name, value in said.items() if name in VARIABLES}}
     if variables.get("AWS_ENDPOINT_URL"):
-        web_address(variables["AWS_ENDPOINT_URL"])
+        alone = "start it, or for an AWS of this command's own: unset AWS_ENDPOINT_URL AWS_ACCESS_KEY_ID"
+        check_answered(variables["AWS_ENDPOINT_URL"], alone)
     part: AbstractContextManager[Stack] = (
         gateway_over(variables, folder, port, limits=limits)
         if names_aws(variables)

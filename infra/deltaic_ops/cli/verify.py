@@ -10,7 +10,7 @@ import typer
 from delta_sharing_conformance.client import SharingClient
 from deltaic.errors import InvalidParameter, NotFound
 
-from deltaic_ops.checks.findings import Finding
+from deltaic_ops.checks.findings import NO_ENDPOINT, Finding
 from deltaic_ops.checks.verify import AGENT, TABLES, TIMEOUT_SECONDS
 from deltaic_ops.checks.verify import verify as verification
 from deltaic_ops.cli.operator import AsJson, Operator, operator
@@ -67,7 +67,7 @@ def _caller(out: Operator, recipient: str, profile: Path | None, endpoint: str) 
         return
     where = (endpoint or out.connection.sharing_endpoint).rstrip("/")
     if not where:
-        raise NotFound("no endpoint is known: give --endpoint, or the stack by --stack")
+        raise NotFound(NO_ENDPOINT)
     with out.admin.tokens.for_checks(out.admin.recipients.get(recipient)) as bearer:
         yield where, bearer
 

@@ -9,12 +9,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from deltaic_ops.local.private import UMASK, StateUnusable, kept_secret, private_folder, private_log
+from deltaic_ops.local.private import (
+    UMASK,
+    StateUnusable,
+    kept_secret,
+    private_folder,
+    private_log,
+    read_private,
+    unusable,
+    write_private,
+)
 from deltaic_ops.local.request_guard import HEALTH
 
 REGION = "us-east-1"
@@ -43,10 +52,22 @@ def bound(port: int = 0) -> socket.socket:
         # one of them listens; for the other, listening is an OSError.
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind(("127.0.0.1", port))
-    except OSError:
+    except (OSError, OverflowError):
         taken.close()
         raise
     return taken
+
+
+def _kept_port(path: Path) -> int:
+    """Return the port that was taken before, if it is free, else another: what other shells were told shall hold."""
+    with suppress(OSError, OverflowError, ValueError), bound(int(read_private(path))) as before:
+        return int(before.getsockname()[1])
+    port = free_port()
+    try:
+        write_private(path, str(port))
+    except OSError as error:
+        raise unusable(path.parent, error) from error
+    return port
 
 
 class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
@@ -65,9 +86,9 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
         Raises StateUnusable if the folder cannot be used.
         """
         self.state = state
-        self.port = free_port()
-        self._log = state / "ministack.log"
         private_folder(state)
+        self.port = _kept_port(state / "port")
+        self._log = state / "ministack.log"
         self._secret = kept_secret(state / "root-secret")
         self._locks = () if lock is None else (lock,)
         self._options = () if kept else (FORGET,)

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import IO, Final
 from urllib.parse import urlsplit
 
+from deltaic_ops.local.variables import THIS_MACHINE
+
 UMASK: Final = 0o077
 """Of the processes that write in the folder."""
 
@@ -72,7 +74,7 @@ def is_this_machine(address: str) -> bool:
     """Return whether an address leads to this machine, where all that state folders tell of runs."""
     try:
         where = urlsplit(address)
-        return where.scheme == "http" and where.hostname in {"127.0.0.1", "::1", "localhost"} and bool(where.port)
+        return where.scheme == "http" and where.hostname in THIS_MACHINE and bool(where.port)
     except ValueError:
         return False
 

@@ -89,16 +89,22 @@ def announced(state: Path, endpoint: str, pid: int, environment: Mapping[str, st
         path.unlink(missing_ok=True)
 
 
-def served(state: Path) -> Mapping[str, str] | None:
+def served(state: Path, *, appear: float = 0.0) -> Mapping[str, str] | None:
     """Return the variables with which the folder's embedded AWS is reached, after its start; None if nobody serves.
+
+    A server whose command was typed a moment ago holds nothing yet: it may `appear` in so many seconds.
 
     Raises StateInUse if whoever holds the folder neither serves nor ends, StateUnusable as `locked` does.
     """
-    if not (state / LOCK).exists():
-        return None
+    deadline = time.monotonic() + appear
     try:
-        with locked(state):
-            return None
+        while True:
+            if (state / LOCK).exists():
+                with locked(state):
+                    pass
+            if time.monotonic() >= deadline:
+                return None
+            time.sleep(_POLL_SECONDS)
     except StateInUse as error:
         if error.environment is None:
             raise

@@ -83,7 +83,7 @@ class Body(msgspec.Struct, frozen=True):
         if isinstance(value, str):
             number = integer(value, 10**20)
             if number is None:
-                raise MalformedRequest(f"Not a numeric value: {shown(value)}")
+                raise MalformedRequest(f"Not a numeric value: {shown(value)} for field {name} of {self.message}")
             value = number
         elif isinstance(value, float) and value.is_integer() and abs(value) < _EXACT_FLOAT:
             value = int(value)  # protobuf's JSON mapping takes 1.0 and 1e3 for integers
@@ -92,7 +92,7 @@ class Body(msgspec.Struct, frozen=True):
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise MalformedRequest(f"Not a numeric value: field {name} of {self.message}")
         if isinstance(value, float) or not -limit - 1 <= value <= limit:
-            raise MalformedRequest(out_of_range)
+            raise MalformedRequest(f"{out_of_range}: field {name} of {self.message}")
         return value
 
 

@@ -145,8 +145,8 @@ def _without(metadata: Metadata, hidden: frozenset[str]) -> tuple[Metadata, froz
     partition_columns = {name.lower() for name in metadata.partition_columns}
     if lost := sorted(hidden - partition_columns):
         raise TableUnreadable(
-            "a hidden column of this table is no partition column of this version: the provider must correct what is "
-            "hidden, and other versions may still be read",
+            "this version of the table is not shared: a column that is hidden from recipients is no partition column "
+            "in it; other versions may still be read",
             f"hidden and no partition columns: {', '.join(lost)}",
         )
     schema = json.loads(metadata.schema_string)

@@ -14,11 +14,11 @@ from deltaic.errors import DeltaicError, NotFound
 
 from deltaic_ops.checks.doctor import account, code, durability, places, reading, roles, views
 from deltaic_ops.checks.doctor.filters import filters, folders
-from deltaic_ops.checks.findings import Finding, judge, not_asked
+from deltaic_ops.checks.findings import NO_ENDPOINT, Finding, judge, not_asked
 from deltaic_ops.checks.verify import AGENT, TIMEOUT_SECONDS
 from deltaic_ops.deploy.deployed_stack import DeployedStack, read_stack
+from deltaic_ops.local.variables import THIS_MACHINE
 
-THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
 AT_REST = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE")
 DEPLOY = "name the stack (--stack), the account and the region, or deploy it (sam deploy)"
 
@@ -123,7 +123,7 @@ def _catalog(what: Examined, stack: DeployedStack | None, only: tuple[str, str, 
     if not chosen:
         yield not_asked("reads a shared table", "no share has a table")
     elif not what.endpoint:
-        yield not_asked("reads a shared table", "no endpoint is known: give --endpoint, or the stack by --stack")
+        yield not_asked("reads a shared table", NO_ENDPOINT)
     else:
         yield from _read(what, chosen, stack.parameters if stack else {})
 
