@@ -11,7 +11,14 @@ from deltaic.partition_filters import parse
 from deltaic.partition_filters.properties import value_of
 from msgspec.structs import replace
 
-from deltaic_ops.shared_schema import SchemaReader, SharedSchema, check_filter, check_hidden, missed_by_folder
+from deltaic_ops.shared_schema import (
+    SchemaReader,
+    SharedSchema,
+    check_filter,
+    check_hidden,
+    missed_by_folder,
+    missed_by_history,
+)
 
 READERS = 8
 """Logs that are read at the same time, each of which may have many commits behind its checkpoint."""
@@ -37,7 +44,8 @@ def fitted(
 ) -> tuple[Table, list[str]]:
     """Return a table entry as it may be stored, its hidden columns spelled as the table spells them; and warnings.
 
-    Warnings are of who sees no rows by a new filter, and of what readers of a folder newly shared by `dir` do not see.
+    Warnings are of who sees no rows by a new filter, and of what readers of a folder newly shared by `dir`, or of newly
+    shared history, do not see.
     Raises InvalidParameter unless its filter, its hidden columns and the filters of grants of its share fit the table,
     and what the reader raises where there is no table that can be read. What is as it was `before` is not looked at
     again; an `unchecked` table is read only where something narrows it.
@@ -52,20 +60,25 @@ def fitted(
     grants = filtered_grants(admin, wanted.share) if new("access_modes") else []
     narrowed_somehow = bool(rows or hidden or grants)
     by_folder = "dir" in wanted.access_modes and new("access_modes")
-    if not narrowed_somehow and (unchecked or not (moved or by_folder)):
+    looked_at = narrowed_somehow or (not unchecked and (moved or by_folder))
+    with_history = wanted.history and new("history") and not unchecked
+    if not (looked_at or with_history):
         return wanted, []
     try:
         schema = schemas().read(wanted.location, wanted.storage)
     except NotFound:  # its storage, told by its name
         raise
     except DeltaicError as refusal:
+        if not looked_at:
+            return wanted, []
         remedy = "" if narrowed_somehow else ", or share it unseen: --unchecked"
         raise type(refusal)(f"{refusal.message}. Correct --location or --storage{remedy}") from refusal
     if rows:
         check_filter(rows, schema)
     _check_held(grants, wanted, schema)
     stored = replace(wanted, hidden_columns=check_hidden(hidden, schema)) if hidden else wanted
-    return stored, [*(missed_by_folder(schema) if by_folder else []), *(_unseen(admin, stored) if rows else [])]
+    told = [*(missed_by_folder(schema) if by_folder else []), *(missed_by_history(schema) if with_history else [])]
+    return stored, [*told, *(_unseen(admin, stored) if rows else [])]
 
 
 def _check_held(grants: Iterable[Grant], table: Table, schema: SharedSchema) -> None:

@@ -12,6 +12,7 @@ from deltaic.delta.features import (
     COLUMN_MAPPING,
     TYPE_WIDENING,
     VARIANT_SHREDDING,
+    change_data_enabled,
     live_features,
     partition_values_in_files,
     supported_features,
@@ -36,6 +37,11 @@ class SharedSchema:
 
     metadata: Metadata
     protocol: Protocol
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of its columns."""
+        return [field["name"] for field in _fields(self.metadata)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +142,15 @@ def missed_by_folder(schema: SharedSchema) -> Iterator[str]:
         yield (
             f"values of {', '.join(sorted(odd))} may stand in its paths with a space or a letter beyond ASCII, where "
             "polars finds no file; QueryBuilder of deltalake does"
+        )
+
+
+def missed_by_history(schema: SharedSchema) -> Iterator[str]:
+    """Yield what recipients of a table's history have to do without."""
+    if not change_data_enabled(schema.metadata):
+        yield (
+            "it records no change data, so recipients read its earlier versions, and not what changed: its writer sets "
+            "the property delta.enableChangeDataFeed to true, and the feed begins with the next version"
         )
 
 

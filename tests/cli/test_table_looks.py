@@ -24,7 +24,7 @@ LOGS: dict[str, dict[int, Any]] = {
     "mapped": {
         0: [
             {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["columnMapping", WIDENING]}},
-            metadata({"delta.columnMapping.mode": "name"}, partitions=("p", "x")),
+            metadata({"delta.columnMapping.mode": "name", "delta.enableChangeDataFeed": "true"}, partitions=("p", "x")),
         ]
     },
     "foreign": {0: [{"protocol": {"minReaderVersion": 9, "minWriterVersion": 9}}, metadata()]},
@@ -98,6 +98,15 @@ def test_what_readers_of_the_folder_miss_is_told_when_it_is_shared_by_its_folder
     looking.done("table delete vaccine_share.acme.new")
     made = looking(f"{NEW} {lake}/mapped --history --access-mode dir")
     assert f"warning: {mapped}" in made.stderr, made.output
+
+
+def test_history_without_change_data_is_shared_with_a_warning(looking: Deltaic, lake: str) -> None:
+    [warning] = looking.json(f"{NEW} {lake}/good --history")["warnings"]
+    assert "the property delta.enableChangeDataFeed to true" in warning
+    assert "warnings" not in looking.json("table update vaccine_share.acme.new --history"), "said once"
+    assert looking.json("table update vaccine_share.acme.there --history")["warnings"] == [warning]
+    looking.done(f"table create vaccine_share.acme.unseen --location {lake}/good --unchecked")
+    assert "warnings" not in looking.json("table update vaccine_share.acme.unseen --history --unchecked")
 
 
 def test_a_storage_that_is_not_there_is_named_with_the_nearest(looking: Deltaic, lake: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from delta_tables.handmade import lines, metadata, protocol
 from deltaic.catalog.items import ViewPartition, now
 from deltaic_ops.cli.refreshing import schedule_name
 from deltaic_ops.cli.view import beside
@@ -11,12 +12,15 @@ from deltaic_ops.cli.view import beside
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import boto3
     from cli.conftest import Deltaic
     from deltaic.catalog.admin import CatalogAdmin
+    from deltaic_ops.local.embedded import EmbeddedAws
 
 VIEW = "vaccine_share.acme.mine"
 FROM = "--from vaccine_share.acme.patients"
 NARROW = "'SELECT id FROM source'"
+KNOWN, UNKNOWN = "'SELECT x FROM source'", "'SELECT p, xx FROM source'"
 RANDOM = "'SELECT uuid() AS u FROM source'"
 JOIN = "'SELECT * FROM source JOIN {} USING (id)'"
 SQL = "\"SELECT * FROM source WHERE site = current_recipient('site')\""
@@ -153,6 +157,22 @@ def test_what_cannot_be_is_refused_with_the_remedy(filled: Deltaic, admin: Catal
         result = filled(line)
         assert (result.exit_code, words in result.stderr) == (1, True), (line, result.stderr)
     assert [one["name"] for one in filled.json("view list")] == ["first"]
+
+
+def test_columns_are_compared_with_the_logs_of_the_tables_that_can_be_read(
+    filled: Deltaic, admin: CatalogAdmin, aws_session: boto3.Session, embedded_aws: EmbeddedAws
+) -> None:
+    s3, bucket = aws_session.client("s3", endpoint_url=embedded_aws.endpoint), "viewed-lake"
+    s3.create_bucket(Bucket=bucket)
+    s3.put_object(Bucket=bucket, Key="t/_delta_log/00000000000000000000.json", Body=lines([protocol(), metadata()]))
+    admin.tables.create("vaccine_share", "acme", "there", f"s3://{bucket}/t")
+    create = f"view create {VIEW} --from vaccine_share.acme.there --sql"
+    refused = filled(f"{create} {UNKNOWN}")
+    assert (refused.exit_code, "'xx' is no column of source" in refused.stderr) == (1, True), refused.output
+    assert filled.json(f"{create} {JOIN.format('vaccine_share.acme.patients')}")["name"] == "mine"  # it has no log
+    refused = filled(f"view update {VIEW} --sql {UNKNOWN}")
+    assert (refused.exit_code, "'xx' is no column of source" in refused.stderr) == (1, True), refused.output
+    assert filled.json(f"view update {VIEW} --sql {KNOWN}")["sql"] == "SELECT x FROM source"
 
 
 WRONG = [

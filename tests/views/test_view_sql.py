@@ -2,7 +2,7 @@
 
 import pytest
 from deltaic.errors import InvalidParameter
-from deltaic_pipeline.view_refresh.sql import Asked, Read, read_sql
+from deltaic_pipeline.view_refresh.sql import Asked, Read, read_sql, refuse_unknown_columns
 
 ORDERS = "sales.europe.orders"
 
@@ -42,6 +42,51 @@ def written(text: str, source: str = ORDERS) -> str:
 )
 def test_what_is_replaced_is_found_and_nothing_else(text: str, expected: str) -> None:
     assert written(f"SELECT {text}") == f"SELECT {expected}"
+
+
+COLUMNS = {"source": ["id", "amount", "place", "day", "Größe x"], "s.d.other": ["id", "name"]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM source",
+        "SELECT ID, o.Amount, place.street, o.place.street.name, `größe x` FROM source o",
+        "SELECT id AS n, n + 1 AS m FROM source WHERE amount BETWEEN 1 AND 2 AND NOT day = current_date",
+        "SELECT source.id, s.d.other.name, orders.day, name AS x FROM source JOIN s.d.other USING (id)",
+        "SELECT user, current_date, DATE '2026-01-01' AS d, \"text\" AS t, 3L AS l, INTERVAL 1 DAY AS i FROM source",
+        "SELECT date_add(MONTH, 1, day) AS d, transform(place.x, y -> y + z) AS a, _metadata.file_path FROM source",
+        "SELECT a FROM source AS s (a, b, c, d, e)",
+        "SELECT a FROM (SELECT id AS a FROM source)",
+        "WITH w AS (SELECT id AS a FROM source) SELECT a FROM w",
+        "SELECT id, y FROM source LATERAL VIEW explode(place) t AS y",
+        "SELECT id AS n FROM source GROUP BY n",
+        "SELECT CAST(id AS STRING) AS a, id::STRING AS b, current_recipient('r') AS r FROM sales.europe.orders",
+    ],
+)
+def test_columns_that_may_be_there_are_not_refused(text: str) -> None:
+    refuse_unknown_columns(text, ORDERS, COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "SELECT id, ammount FROM source",
+            "line 1, column 12 of the view's SQL: 'ammount' is no column of source: did",
+        ),
+        ("SELECT id\nFROM source\nWHERE dya > '2026'", "line 3, column 7 of the view's SQL: 'dya' is no column of"),
+        ("SELECT o.nme FROM source s JOIN s.d.other o ON s.id = o.id", "'nme' is no column of o: did you mean name?"),
+        ("SELECT id FROM source JOIN s.d.other o ON source.id = o.key", "'key' is no column of o"),
+        ("SELECT orders.ids FROM sales.europe.orders", "'ids' is no column of orders"),
+        ("SELECT (amount + tax) * 2 AS total FROM source JOIN s.d.other USING (id)", "'tax' is no column of source or"),
+        ("SELECT CAST(groesse AS INT) AS g FROM source", "'groesse' is no column of source"),
+    ],
+)
+def test_a_column_that_no_table_has_is_refused_with_its_place(text: str, said: str) -> None:
+    with pytest.raises(InvalidParameter) as refusal:
+        refuse_unknown_columns(text, ORDERS, COLUMNS)
+    assert said in refusal.value.message
 
 
 def test_properties_and_other_tables_are_told_once() -> None:

@@ -8,12 +8,12 @@ from uuid import uuid4
 import typer
 from deltaic.catalog.items import Table, View
 from deltaic.catalog.views import named
-from deltaic.errors import InvalidParameter
+from deltaic.errors import DeltaicError, InvalidParameter
 from deltaic.partition_filters.properties import value_of
 from deltaic.storage.locations import Location
 from deltaic_pipeline.datasets.schedule import check_schedule
 from deltaic_pipeline.view_refresh.catalog import due, holders_by_policy, source_of
-from deltaic_pipeline.view_refresh.sql import ViewSql, read_sql
+from deltaic_pipeline.view_refresh.sql import SOURCE, ViewSql, read_sql, refuse_unknown_columns
 
 from deltaic_ops.cli.jobs import Detach, Memory, On, RunId, ShowValues, Wait, run_job
 from deltaic_ops.cli.operator import AsJson, Column, Operator, operator, wire
@@ -259,9 +259,17 @@ def _schedule(text: str) -> str:
 
 def _checked(out: Operator, sql: str, source: Table) -> ViewSql:
     """Return what a SQL says; raises InvalidParameter, and NotFound for a table that is not shared."""
-    read = read_sql(sql, f"{source.share}.{source.schema_name}.{source.name}")
+    full_name = f"{source.share}.{source.schema_name}.{source.name}"
+    read = read_sql(sql, full_name)
+    tables = {SOURCE: source}
     for name in read.tables:
         source_of(out.admin, name)
+        tables[name.lower()] = out.admin.views.source(name)
+    try:
+        columns = {name: out.schemas.read(table.location, table.storage).columns for name, table in tables.items()}
+    except DeltaicError:  # the jobs may read what we cannot
+        return read
+    refuse_unknown_columns(sql, full_name, columns)
     return read
 
 

@@ -2,11 +2,12 @@
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deltaic.errors import InvalidParameter
+from deltaic.nearest import did_you_mean
 
 from deltaic_pipeline.view_refresh.definition import POLICY
 
@@ -35,6 +36,9 @@ SPECIAL_MOMENT = re.compile(r"\s*(now|today|tomorrow|yesterday)(?![a-z])", re.IG
 follows may be a zone; a text that only looks like one costs a refresh, and no row."""
 
 ESCAPE = re.compile(r"\\(?:u(?P<hex>[0-9A-Fa-f]{4})|U(?P<long>[0-9A-Fa-f]{8})|(?P<octal>[01][0-7]{2})|(?P<other>.))")
+
+WORDS = PROVIDER | CLOCK | {"current_catalog", "current_database", "current_schema", "grouping__id"}
+"""Names that are functions where no column is called so."""
 
 CLOCK_IS_ASKED = "the SQL asks for the time"
 FULL_NAME = 3
@@ -126,6 +130,43 @@ def read_sql(text: str, source: str = "") -> ViewSql:
         not why or _only_joins(query),
         tuple(_parts(text, tokens, found)),
     )
+
+
+def refuse_unknown_columns(text: str, source: str, columns: Mapping[str, Collection[str]]) -> None:
+    """Raise `InvalidParameter` for a column that no table has; `columns` are theirs by `Read.table` in lower case.
+
+    Only what is certain without Spark is told: in one SELECT with its joins, columns that are in no function.
+    """
+    from sqlglot import expressions as tree
+
+    plain = (
+        *(tree.Alias, tree.Paren, tree.Cast, tree.And, tree.Or, tree.Not, tree.Neg, tree.Is, tree.In, tree.Between),
+        *(tree.EQ, tree.NEQ, tree.NullSafeEQ, tree.GT, tree.GTE, tree.LT, tree.LTE, tree.Like, tree.Add, tree.Sub),
+        *(tree.Mul, tree.Div, tree.Mod, tree.DPipe, tree.Where, tree.Join),
+    )
+    query, _ = _parsed(text)
+    tables = list(query.find_all(tree.Table))
+    if not _only_joins(query) or any(table.alias_column_names for table in tables):
+        return
+    known: dict[str, dict[str, str]] = {}
+    for table in tables:
+        name = ".".join(part.name for part in table.parts).lower()
+        there = columns[SOURCE if name == source.lower() else name]
+        known[table.alias_or_name.lower()] = {column.lower(): column for column in there}
+    every = {name: column for own in known.values() for name, column in own.items()}
+    made = {column.alias.lower() for column in query.expressions if isinstance(column, tree.Alias)}
+    for column in query.find_all(tree.Column):
+        above: Any = column.parent
+        while isinstance(above, plain):
+            above = above.parent
+        parts = [part.name.lower() for part in column.parts]
+        of_table = len(parts) > 1 and parts[0] in known and parts[0] not in every
+        sure = above is query and (of_table or len(parts) == 1 or parts[0] in every)
+        named, having = column.parts[of_table], known[parts[0]] if of_table else every
+        if sure and not column.is_star and named.name.lower() not in {*having, *made, *WORDS, "_metadata"}:
+            owner = column.parts[0].name if of_table else " or ".join(known)
+            near = did_you_mean(named.name, having.values())
+            raise InvalidParameter(f"{_at(text, named.meta['start'])}: '{named.name}' is no column of {owner}{near}")
 
 
 def _parsed(text: str) -> "tuple[tree.Query, list[Token]]":
