@@ -31,7 +31,13 @@ Attributes = dict[str, Any]
 
 
 def connect() -> "DynamoDBClient":
-    """Return a client for what the environment names, with waits that fit inside one request of a function.
+    """Return a client for what the environment names, with waits that fit inside one request of a function."""
+    client: DynamoDBClient = botocore_client("dynamodb")
+    return client
+
+
+def botocore_client(service: str) -> Any:
+    """Return botocore's client of a service of the catalog, for what the environment names.
 
     Imported here and by botocore rather than boto3: an authorizer's cold start pays for every import.
     """
@@ -39,8 +45,7 @@ def connect() -> "DynamoDBClient":
 
     session = botocore.session.get_session()
     region = session.get_config_variable("region") or settings().region  # botocore does not know AWS_REGION
-    client: DynamoDBClient = session.create_client("dynamodb", region_name=region, config=client_config())  # type: ignore[assignment]
-    return client
+    return session.create_client(service, region_name=region, config=client_config())
 
 
 def client_config() -> Any:

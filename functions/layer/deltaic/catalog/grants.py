@@ -10,7 +10,7 @@ from deltaic.catalog.filter_rules import check_folders, checked_filter
 from deltaic.catalog.items import Grant, Table, now
 from deltaic.catalog.records import Records
 from deltaic.catalog.view_requests import ViewRequests
-from deltaic.catalog.writes import ABSENT, Writes, check, delete, put_new, update
+from deltaic.catalog.writes import ABSENT, Writes
 from deltaic.errors import AlreadyExists, NotFound
 
 
@@ -42,10 +42,10 @@ class GrantAdmin:
         )
         try:
             self._records.transact([
-                check(self._records.table, keys.share(entry.name), {"id": entry.id, "state": ABSENT}),
-                check(self._records.table, keys.recipient_id(holder.id), {"state": ABSENT}),
-                put_new(self._records.table, keys.grant(holder.id, entry.name), grant.attributes()),
-                put_new(self._records.table, keys.grantee(entry.name, holder.id), grant.attributes()),
+                self._records.check(keys.share(entry.name), {"id": entry.id, "state": ABSENT}),
+                self._records.check(keys.recipient_id(holder.id), {"state": ABSENT}),
+                self._records.put_new(keys.grant(holder.id, entry.name), grant.attributes()),
+                self._records.put_new(keys.grantee(entry.name, holder.id), grant.attributes()),
             ])  # fmt: skip
         except ConditionFailed as failed:
             if failed.index == 0:
@@ -73,7 +73,7 @@ class GrantAdmin:
         def both(before: Attributes, after: Mapping[str, Any]) -> Writes:
             other = keys.grantee(before["share"], before["recipient_id"])
             same = {"share_id": before["share_id"]}
-            return [update(self._records.table, other, assign=after, add={"revision": 1}, expect=same)]
+            return [self._records.update(other, assign=after, add={"revision": 1}, expect=same)]
 
         try:
             key = keys.grant(self._records.recipient(recipient).id, share)
@@ -116,8 +116,8 @@ class GrantAdmin:
         same = {"share_id": grant.share_id}
         try:
             self._records.transact([
-                delete(self._records.table, keys.grant(grant.recipient_id, grant.share), same),
-                delete(self._records.table, keys.grantee(grant.share, grant.recipient_id), same),
+                self._records.delete(keys.grant(grant.recipient_id, grant.share), same),
+                self._records.delete(keys.grantee(grant.share, grant.recipient_id), same),
             ])  # fmt: skip
         except ConditionFailed:
             return False

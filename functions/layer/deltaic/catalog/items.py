@@ -40,26 +40,30 @@ def _plain(name: str, value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-class Share(Item, frozen=True, kw_only=True):
-    """A share; `id` is immutable for its life."""
+class Named(Item, frozen=True, kw_only=True):
+    """What recipients list by name."""
 
     name: str
+
+    @property
+    def key(self) -> str:
+        """The position in the listing of its kind: pass it as `after`."""
+        return names.key(self.name)
+
+
+class Share(Named, frozen=True, kw_only=True):
+    """A share; `id` is immutable for its life."""
+
     id: str
     display_name: str = ""
     comment: str = ""
     properties: dict[str, str] = msgspec.field(default_factory=dict)
     created_at: datetime
 
-    @property
-    def key(self) -> str:
-        """The position in `list_shares`: pass it as `after`."""
-        return names.key(self.name)
 
-
-class Schema(Item, frozen=True, kw_only=True):
+class Schema(Named, frozen=True, kw_only=True):
     """A schema of a share."""
 
-    name: str
     share: str
     share_id: str
     comment: str = ""
@@ -67,16 +71,10 @@ class Schema(Item, frozen=True, kw_only=True):
 
     created_at: datetime
 
-    @property
-    def key(self) -> str:
-        """The position in `list_schemas`: pass it as `after`."""
-        return names.key(self.name)
 
-
-class Table(Item, frozen=True, kw_only=True):
+class Table(Named, frozen=True, kw_only=True):
     """A table entry: where the Delta table lies and what recipients may do with it."""
 
-    name: str
     schema_name: str
     share: str
     id: str
@@ -111,11 +109,6 @@ class Table(Item, frozen=True, kw_only=True):
     def is_restricted(self) -> bool:
         """Whether less than all of the table is shared, whoever asks."""
         return bool(self.partition_filter or self.hidden_columns or self.view_properties is not None)
-
-    @property
-    def key(self) -> str:
-        """The position in `list_tables`: pass it as `after`."""
-        return names.key(self.name)
 
     @property
     def key_in_share(self) -> str:

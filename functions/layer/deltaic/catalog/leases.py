@@ -7,13 +7,13 @@ An expiry is compared with the clock of whoever asks: the time to live must be l
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
-from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.dynamo import Attributes, Dynamo
 from deltaic.catalog.writes import ABSENT, update
 from deltaic.errors import Conflict, InvalidParameter
 from deltaic.storage.locations import Location
@@ -90,16 +90,18 @@ class Leases:
 
     def require_free(self, location: str) -> None:
         """Raise Conflict, which names the holder, where somebody holds the lease now."""
-        item = self._dynamo.get(self._table, _key(location))
-        if item is not None and "holder" in item and item["expires"] > self._now():
+        if (item := self._current(location)) is not None:
             raise _held(location, item)
 
     def find(self, location: str) -> Lease | None:
         """Return the lease that somebody holds now, or None."""
-        item = self._dynamo.get(self._table, _key(location))
-        if item is None or "holder" not in item or item["expires"] <= self._now():
+        if (item := self._current(location)) is None:
             return None
         return Lease(item["location"], item["holder"], _moment(item["expires"]), item["fence"])
+
+    def _current(self, location: str) -> Attributes | None:
+        item = self._dynamo.get(self._table, _key(location))
+        return item if item is not None and "holder" in item and item["expires"] > self._now() else None
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
@@ -118,7 +120,7 @@ def _moment(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
-def _held(location: str, item: dict[str, Any]) -> Conflict:
+def _held(location: str, item: Attributes) -> Conflict:
     if "holder" not in item:
         return Conflict(f"the lease of {location} is not held any more: take it again before writing")
     until = _moment(item["expires"]).isoformat(timespec="seconds")

@@ -15,7 +15,7 @@ from deltaic.catalog.items import Recipient, now
 from deltaic.catalog.records import DELETING, Records, merged_properties
 from deltaic.catalog.token_admin import TokenAdmin
 from deltaic.catalog.view_requests import ViewRequests
-from deltaic.catalog.writes import Writes, delete, put_new, update
+from deltaic.catalog.writes import Writes
 from deltaic.errors import AlreadyExists
 from deltaic.partition_filters.properties import check_lists
 from deltaic.protocol import names
@@ -42,11 +42,9 @@ class RecipientAdmin:
         )
         try:
             self._records.transact([
-                put_new(self._records.table, keys.recipient(name), recipient.attributes()),
-                put_new(
-                    self._records.table,
-                    keys.recipient_id(recipient.id),
-                    {"recipient": name, "properties": recipient.properties},
+                self._records.put_new(keys.recipient(name), recipient.attributes()),
+                self._records.put_new(
+                    keys.recipient_id(recipient.id), {"recipient": name, "properties": recipient.properties}
                 ),
             ])  # fmt: skip
         except ConditionFailed:
@@ -76,15 +74,12 @@ class RecipientAdmin:
         check_lists(add_properties or {})
 
         def change(item: Attributes) -> dict[str, Any]:
-            assign: dict[str, Any] = {}
-            if comment is not None:
-                assign["comment"] = names.check_comment(comment)
-            assign["properties"] = merged_properties(item["properties"], add_properties, remove_properties)
-            return assign
+            assign = {} if comment is None else {"comment": names.check_comment(comment)}
+            return {**assign, "properties": merged_properties(item["properties"], add_properties, remove_properties)}
 
         def both(before: Attributes, after: Mapping[str, Any]) -> Writes:
             by_id = keys.recipient_id(before["id"])
-            return [update(self._records.table, by_id, assign={"properties": after["properties"]})]
+            return [self._records.update(by_id, assign={"properties": after["properties"]})]
 
         missing = f"recipient '{name}' not found"
         changed = Recipient.read(self._records.change(keys.recipient(name), missing, change, also=both))
@@ -104,14 +99,14 @@ class RecipientAdmin:
         mark = {"state": DELETING}
         try:
             self._records.transact([
-                update(self._records.table, key, assign=mark, expect=same),
-                update(self._records.table, keys.recipient_id(recipient.id), assign=mark),
+                self._records.update(key, assign=mark, expect=same),
+                self._records.update(keys.recipient_id(recipient.id), assign=mark),
             ])  # fmt: skip
             self._tokens.remove_all(recipient.id)
             self._grants.remove_all(keys.grants(recipient.id))
             self._records.transact([
-                delete(self._records.table, key, same),
-                delete(self._records.table, keys.recipient_id(recipient.id)),
+                self._records.delete(key, same),
+                self._records.delete(keys.recipient_id(recipient.id)),
             ])  # fmt: skip
         except ConditionFailed:
             pass  # somebody else deletes it at the same moment, and was faster

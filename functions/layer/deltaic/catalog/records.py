@@ -1,6 +1,7 @@
 """What the administration of every kind of entry rests on: nobody's change is lost, nothing is written half."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -9,7 +10,7 @@ from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes, Dynamo
 from deltaic.catalog.items import Recipient, Schema, Share
 from deltaic.catalog.keys import Key
-from deltaic.catalog.writes import ABSENT, Write, Writes, update
+from deltaic.catalog.writes import ABSENT, Write, Writes, check, delete, put_new, update
 from deltaic.errors import Conflict, InvalidParameter, NotFound
 from deltaic.protocol import names
 
@@ -30,8 +31,11 @@ class Records:
 
     def __init__(self, table: str, dynamo: Dynamo) -> None:
         self.table = table
-        """The name of the DynamoDB table, which every write spells out."""
+        """The name of the DynamoDB table."""
         self._dynamo = dynamo
+        # Every write spells out the table.
+        self.put_new, self.check = partial(put_new, table), partial(check, table)
+        self.update, self.delete = partial(update, table), partial(delete, table)
 
     def share(self, name: str) -> Share:
         """Return a share; raises NotFound."""
@@ -88,8 +92,7 @@ class Records:
             revision = item.get("revision", ABSENT)
             try:
                 self.transact([
-                    update(
-                        self.table,
+                    self.update(
                         key,
                         assign=assign,
                         add={"revision": 1},

@@ -7,7 +7,7 @@ from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.items import Schema, now
 from deltaic.catalog.records import DELETING, Records
 from deltaic.catalog.tables import TableAdmin
-from deltaic.catalog.writes import ABSENT, delete, put_new, update
+from deltaic.catalog.writes import ABSENT
 from deltaic.errors import AlreadyExists, Conflict, NotFound
 from deltaic.protocol import names
 
@@ -32,13 +32,8 @@ class SchemaAdmin:
         )
         try:
             self._records.transact([
-                put_new(self._records.table, keys.schema(share, name), {**schema.attributes(), "tables": 0}),
-                update(
-                    self._records.table,
-                    keys.share(share),
-                    add={"schemas": 1},
-                    expect={"id": parent.id, "state": ABSENT},
-                ),
+                self._records.put_new(keys.schema(share, name), {**schema.attributes(), "tables": 0}),
+                self._records.update(keys.share(share), add={"schemas": 1}, expect={"id": parent.id, "state": ABSENT}),
             ])  # fmt: skip
         except ConditionFailed as failed:
             if failed.index == 1:
@@ -73,11 +68,11 @@ class SchemaAdmin:
         same = {"share_id": schema.share_id, "created_at": schema.created_at}
         try:
             if force:
-                self._records.transact([update(self._records.table, key, assign={"state": DELETING}, expect=same)])
+                self._records.transact([self._records.update(key, assign={"state": DELETING}, expect=same)])
                 self._tables.remove_all(share, name)
             self._records.transact([
-                delete(self._records.table, key, {**same, "tables": 0}),
-                update(self._records.table, keys.share(share), add={"schemas": -1}, expect={"id": schema.share_id}),
+                self._records.delete(key, {**same, "tables": 0}),
+                self._records.update(keys.share(share), add={"schemas": -1}, expect={"id": schema.share_id}),
             ])  # fmt: skip
         except ConditionFailed as failed:
             left = (failed.item or {}).get("tables", 0)

@@ -1,7 +1,7 @@
 """The shares of the catalog: the name is unique, the id is for ever, and schemas hold it in place."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 from deltaic.catalog import keys
@@ -9,9 +9,8 @@ from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.grants import GrantAdmin
 from deltaic.catalog.items import Share, now
-from deltaic.catalog.records import DELETING, Records, checked_id, merged_properties
+from deltaic.catalog.records import DELETING, Checks, Records, checked, checked_id, merged_properties
 from deltaic.catalog.schemas import SchemaAdmin
-from deltaic.catalog.writes import delete, put_new, update
 from deltaic.errors import AlreadyExists, Conflict, NotFound
 from deltaic.protocol import names
 
@@ -46,9 +45,7 @@ class ShareAdmin:
             created_at=now(),
         )
         try:
-            self._records.transact(
-                [put_new(self._records.table, keys.share(name), {**share.attributes(), "schemas": 0})]
-            )
+            self._records.transact([self._records.put_new(keys.share(name), {**share.attributes(), "schemas": 0})])
         except ConditionFailed:
             raise AlreadyExists(f"there is a share '{name}' already: choose another name, or update it") from None
         return share
@@ -73,13 +70,8 @@ class ShareAdmin:
         """Change what is given and keep the rest, the id above all; raises NotFound, InvalidParameter."""
 
         def change(item: Attributes) -> dict[str, Any]:
-            assign: dict[str, Any] = {}
-            if display_name is not None:
-                assign["display_name"] = names.check_display_name(display_name)
-            if comment is not None:
-                assign["comment"] = names.check_comment(comment)
-            assign["properties"] = merged_properties(item["properties"], add_properties, remove_properties)
-            return assign
+            assign = checked(_CHECKED, {"display_name": display_name, "comment": comment})
+            return {**assign, "properties": merged_properties(item["properties"], add_properties, remove_properties)}
 
         return Share.read(self._records.change(keys.share(name), f"share '{name}' not found", change))
 
@@ -96,15 +88,18 @@ class ShareAdmin:
         empty = {**same, "schemas": 0}
         try:
             self._records.transact([
-                update(self._records.table, key, assign={"state": DELETING}, expect=same if force else empty),
+                self._records.update(key, assign={"state": DELETING}, expect=same if force else empty),
             ])  # fmt: skip
             # The grants first: for recipients the share is gone at once, not piece by piece.
             self._grants.remove_all(keys.grantees(name))
             self._schemas.remove_all(name)
-            self._records.transact([delete(self._records.table, key, empty)])
+            self._records.transact([self._records.delete(key, empty)])
         except ConditionFailed as failed:
             left = (failed.item or {}).get("schemas", 0)
             if left and not force:
                 raise Conflict(f"share '{share.name}' has {left} schema(s): delete them first, or force it") from None
             raise NotFound(missing) from None  # somebody else deleted it at the same moment
         return share
+
+
+_CHECKED: Final[Checks] = {"display_name": names.check_display_name, "comment": names.check_comment}

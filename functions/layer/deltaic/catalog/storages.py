@@ -4,17 +4,15 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed, refused
-from deltaic.catalog.dynamo import client_config
+from deltaic.catalog.dynamo import botocore_client
 from deltaic.catalog.items import Storage, now
-from deltaic.catalog.records import Records
-from deltaic.catalog.writes import delete, put_new
+from deltaic.catalog.records import Checks, Records, checked
 from deltaic.errors import AlreadyExists, Conflict, InvalidParameter, NotFound
 from deltaic.protocol import names
-from deltaic.settings import settings
 from deltaic.urls import web_address
 
 if TYPE_CHECKING:
@@ -37,13 +35,19 @@ class AccessKeys:
     secret_access_key: str = field(repr=False)
 
 
+class StorageSettings(TypedDict, total=False):
+    """What of a storage is set; None, as what is left out, keeps what there is."""
+
+    endpoint: str | None
+    public_endpoint: str | None
+    region: str | None
+    path_style: bool | None
+    role_arn: str | None
+
+
 def connect_secrets() -> "SecretsManagerClient":
     """Return a Secrets Manager client for what the environment names."""
-    import botocore.session
-
-    session = botocore.session.get_session()
-    region = session.get_config_variable("region") or settings().region
-    client: SecretsManagerClient = session.create_client("secretsmanager", region_name=region, config=client_config())  # type: ignore[assignment]
+    client: SecretsManagerClient = botocore_client("secretsmanager")
     return client
 
 
@@ -54,40 +58,28 @@ class StorageAdmin:
         self._records = records
         self._secrets = secrets
 
-    def create(  # noqa: PLR0913 -- what a storage holds
-        self,
-        name: str,
-        *,
-        endpoint: str = "",
-        public_endpoint: str = "",
-        region: str = "us-east-1",
-        path_style: bool = False,
-        role_arn: str = "",
-        access_keys: AccessKeys | None = None,
+    def create(
+        self, name: str, *, access_keys: AccessKeys | None = None, **settings: Unpack[StorageSettings]
     ) -> Storage:
         """Make a storage; its access keys go to Secrets Manager. Raises AlreadyExists, InvalidParameter."""
         if not _NAME.fullmatch(name):
             raise InvalidParameter(f"'{name}' cannot name a storage: use up to 100 letters, digits and _ + = . @ -")
         storage = Storage(
             name=name,
-            endpoint=_checked_endpoint(endpoint),
-            public_endpoint=_checked_endpoint(public_endpoint),
-            region=_checked_region(region),
-            path_style=path_style,
-            role_arn=_checked_role(role_arn),
+            **checked(_CHECKED, settings),
             secret="" if access_keys is None else self._secret(name),
             created_at=now(),
         )
         key = keys.storage(name)
         try:
-            self._records.transact([put_new(self._records.table, key, {**storage.attributes(), "tables": 0})])
+            self._records.transact([self._records.put_new(key, {**storage.attributes(), "tables": 0})])
         except ConditionFailed:
             raise AlreadyExists(f"there is a storage '{name}' already: choose another name, or update it") from None
         if access_keys is not None:
             try:
                 self._keep(storage.secret, access_keys)
             except Exception:
-                self._records.transact([delete(self._records.table, key)])
+                self._records.transact([self._records.delete(key)])
                 raise
         return storage
 
@@ -99,29 +91,11 @@ class StorageAdmin:
         """Yield all storages, in the order of their names."""
         return (Storage.read(item) for item in self._records.all(keys.storages()))
 
-    def update(  # noqa: PLR0913 -- what a storage holds
-        self,
-        name: str,
-        *,
-        endpoint: str | None = None,
-        public_endpoint: str | None = None,
-        region: str | None = None,
-        path_style: bool | None = None,
-        role_arn: str | None = None,
-        access_keys: AccessKeys | None = None,
+    def update(
+        self, name: str, *, access_keys: AccessKeys | None = None, **changes: Unpack[StorageSettings]
     ) -> Storage:
         """Change what is given and keep the rest; raises NotFound, InvalidParameter."""
-        assign: dict[str, Any] = {}
-        if endpoint is not None:
-            assign["endpoint"] = _checked_endpoint(endpoint)
-        if public_endpoint is not None:
-            assign["public_endpoint"] = _checked_endpoint(public_endpoint)
-        if region is not None:
-            assign["region"] = _checked_region(region)
-        if path_style is not None:
-            assign["path_style"] = path_style
-        if role_arn is not None:
-            assign["role_arn"] = _checked_role(role_arn)
+        assign = checked(_CHECKED, changes)
         if access_keys is not None:
             assign["secret"] = self._secret(self.get(name).name)
             self._keep(assign["secret"], access_keys)
@@ -132,7 +106,7 @@ class StorageAdmin:
         """Delete a storage that no table lies in, and its access keys; raises NotFound, Conflict."""
         storage = self.get(name)
         try:
-            self._records.transact([delete(self._records.table, keys.storage(name), {"tables": 0})])
+            self._records.transact([self._records.delete(keys.storage(name), {"tables": 0})])
         except ConditionFailed as failed:
             left = (failed.item or {}).get("tables", 0)
             if not left:
@@ -189,3 +163,12 @@ def _checked_role(role_arn: str) -> str:
     if role_arn and not _ROLE.fullmatch(role_arn):
         raise InvalidParameter(f"'{role_arn}' is not a role: write arn:aws:iam::<account>:role/<name>")
     return role_arn
+
+
+_CHECKED: Final[Checks] = {
+    "endpoint": _checked_endpoint,
+    "public_endpoint": _checked_endpoint,
+    "region": _checked_region,
+    "path_style": bool,
+    "role_arn": _checked_role,
+}

@@ -11,7 +11,7 @@ from deltaic.catalog.filter_rules import check_access, check_folders, checked_co
 from deltaic.catalog.items import AccessMode, Table, now
 from deltaic.catalog.records import Checks, Records, checked, checked_id
 from deltaic.catalog.view_partitions import ViewPartitions
-from deltaic.catalog.writes import ABSENT, Write, Writes, delete, put_new, update
+from deltaic.catalog.writes import ABSENT, Write, Writes
 from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
 from deltaic.protocol import names
 from deltaic.storage.locations import Location
@@ -31,10 +31,9 @@ Fit = Callable[[Table, Table | None], Table]
 may be spelled otherwise. Raises DeltaicError for one that may not be."""
 
 
-class TableChanges(TypedDict, total=False):
-    """What of a table entry an update changes; None, as what is left out, keeps what there is."""
+class TableSettings(TypedDict, total=False):
+    """What of a table entry is set, beside its location; None, as what is left out, keeps what there is."""
 
-    location: str | None
     auxiliary_locations: Sequence[str] | None
     access_modes: Sequence[str] | None
     history: bool | None
@@ -43,6 +42,12 @@ class TableChanges(TypedDict, total=False):
     checkpoint: bool | None
     partition_filter: str | None
     hidden_columns: Sequence[str] | None
+
+
+class TableChanges(TableSettings, total=False):
+    """What of a table entry an update changes."""
+
+    location: str | None
 
 
 def _as_it_is(wanted: Table, _before: Table | None) -> Table:
@@ -66,16 +71,9 @@ class TableAdmin:
         name: str,
         location: str,
         *,
-        auxiliary_locations: Sequence[str] = (),
-        access_modes: Sequence[str] = ("url",),
-        history: bool = False,
-        start_version: int = 0,
-        storage: str = "",
-        checkpoint: bool = False,
-        partition_filter: str = "",
-        hidden_columns: Sequence[str] = (),
         table_id: str | None = None,
         fit: Fit = _as_it_is,
+        **settings: Unpack[TableSettings],
     ) -> Table:
         """Make a table entry; raises NotFound for the schema or the storage, AlreadyExists, InvalidParameter.
 
@@ -84,23 +82,15 @@ class TableAdmin:
         """
         names.check_table_name(name)
         parent = self._records.schema(share, schema)
-        table = Table(
-            name=name,
-            schema_name=parent.name,
-            share=parent.share,
-            id=str(uuid4()) if table_id is None else checked_id(table_id),
-            share_id=parent.share_id,
-            location=checked_location(location),
-            auxiliary_locations=tuple(checked_location(auxiliary) for auxiliary in auxiliary_locations),
-            access_modes=checked_access_modes(access_modes),
-            history=history,
-            start_version=_checked_version(start_version),
-            storage=names.key(storage),
-            checkpoint=checkpoint,
-            partition_filter=checked_filter(partition_filter),
-            hidden_columns=checked_columns(hidden_columns),
-            created_at=now(),
-        )
+        table = Table.read({
+            "name": name,
+            "schema_name": parent.name,
+            "share": parent.share,
+            "id": str(uuid4()) if table_id is None else checked_id(table_id),
+            "share_id": parent.share_id,
+            **checked(_CHECKED, {"location": location, **settings}),
+            "created_at": now(),
+        })  # fmt: skip
         check_access(table.access_modes, table.partition_filter, table.hidden_columns)
         return self.enter(fit(table, None))
 
@@ -111,12 +101,9 @@ class TableAdmin:
         stored = {name: value for name, value in table.attributes().items() if _WHOLE.get(name, ABSENT) != value}
         try:
             self._records.transact([
-                put_new(self._records.table, keys.table(share, schema, name), stored),
-                update(
-                    self._records.table,
-                    keys.schema(share, schema),
-                    add={"tables": 1},
-                    expect={"share_id": table.share_id, "state": ABSENT},
+                self._records.put_new(keys.table(share, schema, name), stored),
+                self._records.update(
+                    keys.schema(share, schema), add={"tables": 1}, expect={"share_id": table.share_id, "state": ABSENT}
                 ),
                 *self._uses(storage, 1),
                 *also,
@@ -200,15 +187,13 @@ class TableAdmin:
         if table.view_properties is not None:
             self._partitions.end(table)
             place = keys.view(table.share, table.schema_name, table.name)
-            of_view = [delete(self._records.table, place, present=False)]
+            of_view = [self._records.delete(place, present=False)]
         try:
             self._records.transact([
-                delete(
-                    self._records.table,
-                    keys.table(table.share, table.schema_name, table.name),
-                    {"id": table.id, "storage": table.storage},
+                self._records.delete(
+                    keys.table(table.share, table.schema_name, table.name), {"id": table.id, "storage": table.storage}
                 ),
-                update(self._records.table, keys.schema(table.share, table.schema_name), add={"tables": -1}),
+                self._records.update(keys.schema(table.share, table.schema_name), add={"tables": -1}),
                 *self._uses(table.storage, -1),
                 *of_view,
             ])  # fmt: skip
@@ -217,7 +202,7 @@ class TableAdmin:
         return True
 
     def _uses(self, storage: str, count: int) -> Writes:
-        return [update(self._records.table, keys.storage(storage), add={"tables": count})] if storage else []
+        return [self._records.update(keys.storage(storage), add={"tables": count})] if storage else []
 
 
 def checked_location(uri: str) -> str:

@@ -8,7 +8,7 @@ from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.items import Table, View, ViewPartition
 from deltaic.catalog.records import DELETING, Records
-from deltaic.catalog.writes import ABSENT, Writes, delete, put_new, update
+from deltaic.catalog.writes import ABSENT, Writes
 from deltaic.errors import Conflict
 
 _Each = TypeVar("_Each")
@@ -41,12 +41,10 @@ class ViewPartitions:
             try:
                 self._records.transact([
                     # Whoever changes the SQL takes the partitions away that there are: none may come in between.
-                    update(self._records.table, place, add={"revision": 1}, expect=same),
+                    self._records.update(place, add={"revision": 1}, expect=same),
                     *(
-                        put_new(
-                            self._records.table,
-                            keys.view_partition(view.share, each.table_id, each.audience),
-                            each.attributes(),
+                        self._records.put_new(
+                            keys.view_partition(view.share, each.table_id, each.audience), each.attributes()
                         )
                         for each in some
                     ),
@@ -63,7 +61,7 @@ class ViewPartitions:
     def removals(self, share: str, table_id: str, audiences: Iterable[str]) -> Writes:
         """Return the writes that remove partitions, for a transaction."""
         return [
-            delete(self._records.table, keys.view_partition(share, table_id, audience), present=False)
+            self._records.delete(keys.view_partition(share, table_id, audience), present=False)
             for audience in audiences
         ]
 
@@ -72,7 +70,7 @@ class ViewPartitions:
         place = keys.view(table.share, table.schema_name, table.name)
         with suppress(ConditionFailed):  # the view is gone, or another one has its name
             same = {"table_id": table.id}
-            self._records.transact([update(self._records.table, place, assign={"state": DELETING}, expect=same)])
+            self._records.transact([self._records.update(place, assign={"state": DELETING}, expect=same)])
         self.remove(table.share, table.id, [each.audience for each in self.list(table.share, table.id)])
 
 

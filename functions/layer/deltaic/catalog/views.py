@@ -11,7 +11,7 @@ from deltaic.catalog.records import Checks, Records, checked, checked_id
 from deltaic.catalog.tables import TableAdmin, checked_location
 from deltaic.catalog.view_partitions import AT_ONCE, ViewPartitions
 from deltaic.catalog.view_requests import ViewRequests, refresh_request
-from deltaic.catalog.writes import Writes, put_new, update
+from deltaic.catalog.writes import Writes
 from deltaic.errors import Conflict, InvalidParameter, NotFound
 from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 from deltaic.protocol import names
@@ -75,9 +75,7 @@ class ViewAdmin:
             **checked(_CHECKED, {"sql": sql, "key": key, "refresh": refresh, "max_staleness": max_staleness}),
             created_at=table.created_at,
         )
-        self._tables.enter(
-            table, also=[put_new(self._records.table, keys.view(share, schema, name), view.attributes())]
-        )
+        self._tables.enter(table, also=[self._records.put_new(keys.view(share, schema, name), view.attributes())])
         return view
 
     def source(self, name: str) -> Table:
@@ -137,7 +135,7 @@ class ViewAdmin:
             audiences = [each.audience for each in self.partitions.list(share, before["table_id"])]
             self.partitions.remove(share, before["table_id"], audiences[AT_ONCE:])
             return [
-                update(self._records.table, keys.table(share, schema, name), assign={"view_properties": used}),
+                self._records.update(keys.table(share, schema, name), assign={"view_properties": used}),
                 *self.partitions.removals(share, before["table_id"], audiences[:AT_ONCE]),
             ]
 
