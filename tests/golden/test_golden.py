@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from delta_tables.folder_store import FolderStore
+from deltaic.delta.features import LOG_ONLY, PREVIEWS, READABLE
 from deltaic.delta.log import DeltaLog
 from golden.build import BUILDERS
 from golden.library import TABLES, Golden, load, names, place
@@ -45,6 +46,16 @@ def test_every_readable_version_has_as_many_rows_as_spark_read(golden: Golden, t
                 live += json.loads(file["stats"])["numRecords"]
                 live -= file["deletionVector"]["cardinality"] if file["deletionVector"] else 0
         assert live == golden.rows(version).num_rows, f"{golden.name} version {version}"
+
+
+def test_every_feature_that_is_read_is_in_use_in_a_golden_table(tmp_path: Path) -> None:
+    used: set[str] = set()
+    for name in names():
+        golden = load(name)
+        snapshot = DeltaLog(FolderStore(place(golden, tmp_path / name))).snapshot(golden.versions[-1])
+        used |= snapshot.live_features | LOG_ONLY & {*(snapshot.protocol.reader_features or ())}
+    read = {PREVIEWS.get(feature, feature) for feature in READABLE}
+    assert read - used == set(), "no golden table has it, or live_features of delta/features.py does not see it"
 
 
 def test_a_change_feed_has_spark_s_columns_and_range(golden: Golden) -> None:
