@@ -12,6 +12,8 @@ from delta_sharing_conformance.client import SharingClient
 from deltaic_ops.local.resources import DATA_BUCKET
 from filled_server import Entry, FilledServer
 
+MAPPED = Path(__file__).parent.parent / "golden" / "tables" / "column_mapping_change_feed" / "delta"
+
 
 class Gateway(FilledServer):
     """Our own server, its tables, and who may read them."""
@@ -31,9 +33,11 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         Entry(entry.share, entry.schema, entry.table, entry.folder, entry.options)
         for entry in conformance_tables.ENTRIES
     ]
-    readers = {"conformance": sorted({entry.share for entry in entries})}
+    readers = {"conformance": sorted({entry.share for entry in entries}), "mapped": ["mapped"]}
+    entries.append(Entry("mapped", "features", "names", options={"history": True}))
     with Gateway.running(tmp_path_factory.mktemp("conformance"), entries, readers) as running:
         conformance_tables.fill(running.environment, DATA_BUCKET)
+        running.upload(MAPPED, "names")
         yield running
 
 

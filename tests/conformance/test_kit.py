@@ -208,6 +208,13 @@ def test_every_check_holds_of_our_own_gateway_and_none_is_left_out(caller: Calli
     assert [one.check for one in found] == [one.name for one in CHECKS]
 
 
+def test_a_table_that_parquet_format_cannot_carry_fails_no_check(gateway: Gateway) -> None:
+    with httpx.Client() as http:
+        found = list(run(SharingClient(http, gateway.endpoint, gateway.readers["mapped"].token)))
+    assert [one for one in found if one.result == "fails"] == []
+    assert "holds" in {one.result for one in found if one.check == "changes in delta format"}
+
+
 def test_the_command_says_it_in_json(gateway: Gateway) -> None:
     done = CliRunner().invoke(app, ["conformance", "--profile", str(gateway.profile), "--tables", "1", "--json"])
     assert done.exit_code == 0, done.output

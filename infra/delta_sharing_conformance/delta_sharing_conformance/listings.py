@@ -5,7 +5,7 @@ from typing import Any
 
 from delta_sharing_conformance import expect
 from delta_sharing_conformance.check import NotTried, check
-from delta_sharing_conformance.client import Reply, segments
+from delta_sharing_conformance.client import BOTH, Reply, segments
 from delta_sharing_conformance.shared import OK, Shared, items
 
 ABSENT = "no_such_thing_9f4c1d27"
@@ -175,7 +175,7 @@ def names_are_case_insensitive(shared: Shared) -> str:
     table = shared.readable[0]
     path = segments(table.share.swapcase(), table.schema.swapcase(), table.table.swapcase())
     for below in ("/version", "/metadata"):
-        other = expect.answered(shared.client.get(f"{path}{below}", "responseformat=parquet,delta"))
+        other = expect.answered(shared.client.get(f"{path}{below}", BOTH))
         expect.that(other.version == table.latest, f"{other} with another version than {table.path}")
     return f"a share, {table.name}"
 
