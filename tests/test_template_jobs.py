@@ -18,7 +18,7 @@ from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.template import TEMPLATE
 from deltaic_pipeline.table.catalog_entry import CatalogRegister, Entry, TableName
 from deltaic_pipeline.view_refresh.catalog import begin, settle
-from deltaic_pipeline.view_refresh.refreshing import Refreshed
+from deltaic_pipeline.view_refresh.refreshing import RefreshResult
 from ministack.core.iam_evaluator import EvalContext, evaluate, parse_policy_document
 from pipeline.place import CATALOG
 from template_rights import BUCKETS, CHANGED, OBJECTS, configured, granted, keys, published, several
@@ -164,10 +164,10 @@ def test_a_job_can_do_all_its_writes(dynamo: Dynamo, admin: CatalogAdmin, decide
     view = admin.views.create("made", "by", "view", "s3://lake/v", source="made.by.jobs", sql=sql, properties=["site"])
     dynamo.client.meta.events.register("provide-client-params.dynamodb.TransactWriteItems", heard)
     task = begin(admin, view)
-    done = Refreshed(0, {"made.by.jobs": 0}, "", 1, 0, 0, {task.wanted[0].policy: 1}, 1, repeated=False)
+    done = RefreshResult(0, {"made.by.jobs": 0}, "", 1, 0, 0, {task.wanted[0].name: 1}, 1, repeated=False)
     assert settle(admin, task, done, "run", 1.0).refreshed_at
     admin.views.failed(view, "of no use")
-    admin.views.partitions.remove("made", view.table_id, [task.wanted[0].policy])
+    admin.views.partitions.remove("made", view.table_id, [task.wanted[0].name])
     dynamo.client.meta.events.unregister("provide-client-params.dynamodb.TransactWriteItems", heard)
     assert {kind for kind, _ in writes} == {"UpdateItem", "DeleteItem"}
     assert [write for write in writes if not decide(*write)] == []

@@ -44,7 +44,7 @@ def test_a_view_is_made_shown_changed_and_deleted(filled: Deltaic, tmp_path: Pat
     assert made | expected == made
     shown = filled.json(f"view show {VIEW}")
     location = f"s3://bucket/patients-views/mine-{made['tableId'][:8]}"
-    entry = {"location": location, "history": True, "properties": ["site"], "due": "never refreshed", "variants": []}
+    entry = {"location": location, "history": True, "properties": ["site"], "due": "never refreshed", "partitions": []}
     assert shown == {**made, **entry}
     assert filled.json("view list") == filled.json("view list vaccine_share") == [made]
     [entry] = [one for one in filled.json("table list vaccine_share") if one["name"] == "mine"]
@@ -65,13 +65,13 @@ def test_a_view_says_whose_rows_it_has_and_how_fresh_it_is(filled: Deltaic, admi
     filled.done("grant create bob vaccine_share")
     view = admin.views.get("vaccine_share", "acme", "mine")
     before = filled.json(f"view show {VIEW}")
-    assert sorted((each["recipients"], each["rows"], each["sinceVersion"]) for each in before["variants"]) == [
+    assert sorted((each["recipients"], each["rows"], each["sinceVersion"]) for each in before["partitions"]) == [
         (["alice"], None, None),
         (["bob"], None, None),
     ]
-    policy = next(each["policy"] for each in before["variants"] if each["recipients"] == ["alice"])
+    audience = next(each["audience"] for each in before["partitions"] if each["recipients"] == ["alice"])
     partition = ViewPartition(
-        table_id=view.table_id, audience=policy, since_version=3, values={"site": "Porto"}, created_at=now()
+        table_id=view.table_id, audience=audience, since_version=3, values={"site": "Porto"}, created_at=now()
     )
     admin.views.partitions.put(view, [partition])
     done = {
@@ -82,7 +82,7 @@ def test_a_view_says_whose_rows_it_has_and_how_fresh_it_is(filled: Deltaic, admi
         "updated": 0,
         "deleted": 0,
         "rows": 1400,
-        "rows_by_policy": {policy: 1400},
+        "rows_by_policy": {audience: 1400},
         "bytes": 20_480,
         "recipients": 1,
         "policies": 1,
@@ -103,9 +103,9 @@ def test_a_view_says_whose_rows_it_has_and_how_fresh_it_is(filled: Deltaic, admi
     ):
         assert words in said
     told = filled.json(f"view show {VIEW}")
-    [there] = [each for each in told["variants"] if each["sinceVersion"] is not None]
+    [there] = [each for each in told["partitions"] if each["sinceVersion"] is not None]
     assert there == {
-        "policy": policy,
+        "audience": audience,
         "values": {"site": "Porto"},
         "sinceVersion": 3,
         "rows": 1400,

@@ -16,7 +16,7 @@ from deltaic_pipeline.publish import transform
 from deltaic_pipeline.spark.sql_rules import drop_reaching
 from deltaic_pipeline.table.table_properties import check_new_properties
 from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.view_refresh.definition import Wanted
+from deltaic_pipeline.view_refresh.definition import Audience
 from deltaic_pipeline.view_refresh.evaluating import Evaluation
 from deltaic_pipeline.view_refresh.sql import read_sql
 from pyspark.errors import AnalysisException
@@ -160,7 +160,7 @@ def answered(door: str, session: "SparkSession", folder: Path, sql: str) -> "Dat
         case "publish --sql":
             return transform(rows, sql)
         case _:
-            return Evaluation(session, read_sql(sql), {}).rows(rows, [Wanted("p", {})])
+            return Evaluation(session, read_sql(sql), {}).rows(rows, [Audience("p", {})])
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +217,7 @@ def test_a_view_is_judged_by_spark_too_as_its_parser_may_read_otherwise(session:
     assert folder.exists()
     forged = replace(read_sql("SELECT a FROM source"), parts=("SELECT a FROM default.kept",))
     with pytest.raises(PipelineError, match="no source and no step"):
-        Evaluation(session, forged, {}).rows(session.range(1), [Wanted("p", {})])
+        Evaluation(session, forged, {}).rows(session.range(1), [Audience("p", {})])
 
 
 QUERY = "a IN (SELECT a FROM default.kept)"

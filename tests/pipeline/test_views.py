@@ -56,7 +56,7 @@ class Kept:
     def refresh(self) -> Outcome:
         return refresh_view(self.spark, self.view, self.admin, self.catalog, "r")
 
-    def variants(self) -> dict[str, int]:
+    def partitions(self) -> dict[str, int]:
         """Return the version from which on each site's rows are there."""
         found: list[ViewPartition] = self.admin.views.partitions.list(self.share, self.view.table_id)
         return {str(each.values["site"]): each.since_version for each in found}
@@ -95,8 +95,8 @@ def test_rows_and_rights_come_and_go_in_this_order(kept: Kept) -> None:
     kept.admin.recipients.create(f"{kept.share}-nobody")
     kept.admin.grants.create(f"{kept.share}-nobody", kept.share)
     first = kept.refresh()
-    assert (first.refreshed.version, first.recipients, first.policies) == (0, 2, 2)
-    assert kept.variants() == {"Porto": 0, "Turku": 0}
+    assert (first.refreshed.version, first.recipients, first.audiences) == (0, 2, 2)
+    assert kept.partitions() == {"Porto": 0, "Turku": 0}
     assert (kept.rows("Porto"), kept.rows("Turku"), kept.rows("Leuven")) == (of("Porto", 30), of("Turku", 30), [])
     told = kept.view.last_refresh
     assert (told["rows"], told["recipients"], told["sources"]) == (20, 2, {f"{kept.share}.d.visits": 0})
@@ -107,7 +107,7 @@ def test_rows_and_rights_come_and_go_in_this_order(kept: Kept) -> None:
     assert due(kept.admin, kept.view).startswith("asked for since")
     second = kept.refresh()
     # Nobody has a right to Turku's rows any more, and Porto's history is what it was.
-    assert kept.variants() == {"Porto": 0, "Leuven": second.refreshed.version}
+    assert kept.partitions() == {"Porto": 0, "Leuven": second.refreshed.version}
     assert (kept.rows("Porto"), kept.rows("Turku"), kept.rows("Leuven")) == (of("Porto", 60), [], of("Leuven", 60))
     versions = [(each["version"], each["sources"]) for each in kept.view.last_refresh["versions"]]
     assert versions == [
@@ -116,7 +116,7 @@ def test_rows_and_rights_come_and_go_in_this_order(kept: Kept) -> None:
     ]
     again = kept.refresh()
     assert (again.refreshed.inserted, again.refreshed.deleted) == (0, 0)
-    assert kept.variants() == {"Porto": 0, "Leuven": second.refreshed.version}
+    assert kept.partitions() == {"Porto": 0, "Leuven": second.refreshed.version}
 
 
 def test_what_was_killed_after_its_commit_is_completed_by_the_next_run(kept: Kept) -> None:
@@ -124,10 +124,10 @@ def test_what_was_killed_after_its_commit_is_completed_by_the_next_run(kept: Kep
     task = begin(kept.admin, kept.view)
     definition = definition_of(kept.admin, task.view, task.table)
     killed = refresh(kept.spark.newSession(), definition, task.wanted, task.known, "killed")
-    assert (kept.variants(), kept.view.requested_at is not None) == ({}, True)
+    assert (kept.partitions(), kept.view.requested_at is not None) == ({}, True)
     kept.holder("bob", "Turku")
     done = kept.refresh()
-    assert kept.variants() == dict.fromkeys(("Porto", "Turku"), done.refreshed.version)
+    assert kept.partitions() == dict.fromkeys(("Porto", "Turku"), done.refreshed.version)
     assert done.refreshed.version > killed.version
     assert (kept.rows("Porto"), kept.rows("Turku")) == (of("Porto", 30), of("Turku", 30))
 
@@ -161,7 +161,7 @@ def test_views_are_refreshed_whatever_fails_beside_them(kept: Kept) -> None:
         ("notRefreshed", "a_wrong"),
         ("refreshed", "mine"),
     ]
-    assert (kept.rows("Porto"), kept.variants()) == (of("Porto", 30), {"Porto": 0})
+    assert (kept.rows("Porto"), kept.partitions()) == (of("Porto", 30), {"Porto": 0})
     failed = kept.admin.views.get(kept.share, "d", "a_wrong")
     assert "nothing" in failed.last_refresh["failure"]
     assert (failed.refreshed_at, due(kept.admin, failed)[:5]) == (None, "never")

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deltaic_pipeline.view_refresh.definition import POLICY, Definition, SourceTable, Wanted
-from deltaic_pipeline.view_refresh.refreshing import Refreshed, refresh
+from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
+from deltaic_pipeline.view_refresh.definition import Audience, Definition, SourceTable
+from deltaic_pipeline.view_refresh.refreshing import RefreshResult, refresh
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,13 +55,13 @@ class Made:
         for statement in statements:
             self.spark.sql(statement.replace("{source}", self.source))
 
-    def refresh(self, policies: Mapping[str, Values], run: str = "") -> Refreshed:
-        """Refresh as the job does: variants that are not wanted leave the catalog before, new ones enter after."""
+    def refresh(self, audiences: Mapping[str, Values], run: str = "") -> RefreshResult:
+        """Refresh as the job does: audiences that are not wanted leave the catalog before, new ones enter after."""
         self.runs += 1
-        self.known &= policies.keys()
-        wanted = [Wanted(name, values) for name, values in policies.items()]
+        self.known &= audiences.keys()
+        wanted = [Audience(name, values) for name, values in audiences.items()]
         found = refresh(self.spark.newSession(), self.definition, wanted, self.known, run or f"run-{self.runs}")
-        self.known |= policies.keys()
+        self.known |= audiences.keys()
         return found
 
     def version(self) -> int:
@@ -68,18 +69,19 @@ class Made:
         return int(found["version"])
 
     def rows(self, version: int | None = None) -> Counter[str]:
-        """Return the view's rows, policy first, with their copies."""
+        """Return the view's rows, audience first, with their copies."""
         options = {} if version is None else {"versionAsOf": str(version)}
         return counted(self.spark.read.format("delta").options(**options).load(self.location))
 
-    def expected(self, policies: Mapping[str, Values]) -> Counter[str]:
+    def expected(self, audiences: Mapping[str, Values]) -> Counter[str]:
         """Return what the SQL with literals says of the source as it is now."""
         session = self.spark.newSession()
         session.read.format("delta").load(f"{self.folder}/source").createOrReplaceTempView("source")
         found: Counter[str] = Counter()
-        for name, values in policies.items():
+        for name, values in audiences.items():
             rows = session.sql(written(self.sql, values))
-            found += counted(rows.selectExpr(f"'{name}' AS {POLICY}", *(f"`{column}`" for column in rows.columns)))
+            columns = [f"'{name}' AS {AUDIENCE_COLUMN}", *(f"`{column}`" for column in rows.columns)]
+            found += counted(rows.selectExpr(*columns))
         return found
 
     def changes(self, version: int) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ import pytest
 from datasets.death import living
 from deltaic.errors import DeltaicError
 from deltaic_ops.local.embedded import EmbeddedAws
-from deltaic_pipeline.view_refresh.definition import Definition, SourceTable, Wanted
+from deltaic_pipeline.view_refresh.definition import Audience, Definition, SourceTable
 from deltaic_pipeline.view_refresh.refreshing import refresh
 from faults.proxy import Proxy
 from views.made import counted
@@ -33,7 +33,7 @@ pytestmark = [
 ]
 
 BUCKET = "mortal-views"
-WANTED = [Wanted("eu", {"region": "EU"}), Wanted("us", {"region": "US"})]
+WANTED = [Audience("eu", {"region": "EU"}), Audience("us", {"region": "US"})]
 SQL = "SELECT id, name FROM source WHERE region = current_recipient('region')"
 
 
@@ -45,7 +45,7 @@ def test_a_refresh_that_dies_anywhere_is_repeated_without_a_row_twice(
     jvm: Any = spark.sparkContext._jvm
     source = SourceTable("a.b.source", f"{tmp_path}/source")
 
-    def run(name: str, wanted: list[Wanted], known: list[str], run_id: str) -> bool:
+    def run(name: str, wanted: list[Audience], known: list[str], run_id: str) -> bool:
         view = Definition("a.b.view", f"s3://{BUCKET}/{name}", SQL, source)
         return refresh(spark.newSession(), view, wanted, known, run_id).repeated
 

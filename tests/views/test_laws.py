@@ -1,4 +1,4 @@
-"""Whatever happens to a source, a refreshed view holds what its SQL says of each policy, and its feed leads there.
+"""Whatever happens to a source, a refreshed view holds what its SQL says of each audience, and its feed leads there.
 
 A few sequences in every run of the tests; `DELTAIC_VIEWS=40` tries as many, of more steps.
 """
@@ -80,8 +80,8 @@ def statements(draw: st.DrawFn) -> str:
 
 
 @st.composite
-def policies(draw: st.DrawFn) -> dict[str, Values]:
-    """Return policies by names that stand for their values, as digests do."""
+def audiences(draw: st.DrawFn) -> dict[str, Values]:
+    """Return audiences by names that stand for their values, as digests do."""
     found: dict[str, Values] = {}
     for _ in range(draw(st.integers(1, 3))):
         region, least = draw(regions), draw(st.sampled_from(["0", "2"]))
@@ -119,7 +119,7 @@ def test_rows_are_the_sqls_and_the_feed_leads_to_them(  # noqa: PLR0917 -- pytes
     )
     first = ", ".join(data.draw(st.lists(rows(st.integers(0, 5)), min_size=1, max_size=8), label="first"))
     made.run(f"INSERT INTO {{source}} VALUES {first}")  # noqa: S608
-    wanted = data.draw(policies(), label="wanted")
+    wanted = data.draw(audiences(), label="wanted")
     made.refresh(wanted)
     assert made.rows() == made.expected(wanted)
     grown = False
@@ -129,7 +129,7 @@ def test_rows_are_the_sqls_and_the_feed_leads_to_them(  # noqa: PLR0917 -- pytes
                 made.run(statement)
             grown |= statement.startswith("ALTER")
         if data.draw(st.booleans(), label="others"):
-            wanted = data.draw(policies(), label="wanted")
+            wanted = data.draw(audiences(), label="wanted")
         _refreshed(made, wanted)
 
 
@@ -138,7 +138,7 @@ def _refreshed(made: Made, wanted: dict[str, Values]) -> None:
     found = made.refresh(wanted)
     after = made.rows()
     assert after == made.expected(wanted)
-    assert found.rows == {policy: sum(_of(after, policy).values()) for policy in wanted}
+    assert found.rows == {audience: sum(_of(after, audience).values()) for audience in wanted}
     if found.version > at:
         changes = made.changes(found.version)
         assert applied(before, changes) == after
@@ -152,5 +152,5 @@ def _refreshed(made: Made, wanted: dict[str, Values]) -> None:
     assert made.refresh(wanted).version <= latest == made.version()
 
 
-def _of(rows: Counter[str], policy: str) -> Counter[str]:
-    return Counter({row: count for row, count in rows.items() if f"'_deltaic_policy': '{policy}'" in row})
+def _of(rows: Counter[str], audience: str) -> Counter[str]:
+    return Counter({row: count for row, count in rows.items() if f"'_deltaic_policy': '{audience}'" in row})

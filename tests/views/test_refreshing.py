@@ -1,4 +1,4 @@
-"""A view's refresh: every policy's rows, in one commit, whose change feed shows what changed and no more."""
+"""A view's refresh: every audience's rows, in one commit, whose change feed shows what changed and no more."""
 
 import json
 import shutil
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltaic.errors import InvalidParameter
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.view_refresh.definition import SourceTable, Wanted
+from deltaic_pipeline.view_refresh.definition import Audience, SourceTable
 from deltaic_pipeline.view_refresh.evaluating import Evaluation
 from deltaic_pipeline.view_refresh.sql import read_sql
 from views.made import Made, Values, applied
@@ -34,11 +34,11 @@ def kinds(made: Made, version: int) -> Counter[str]:
     return Counter(kind for kind, _ in made.changes(version))
 
 
-def refreshed_exactly(made: Made, policies: dict[str, Values]) -> Any:
+def refreshed_exactly(made: Made, audiences: dict[str, Values]) -> Any:
     """Refresh, and hold that rows are the SQL's, that the feed leads to them and changes nothing twice."""
     before, at = made.rows(), made.version()
-    found = made.refresh(policies)
-    assert made.rows() == made.expected(policies)
+    found = made.refresh(audiences)
+    assert made.rows() == made.expected(audiences)
     if found.version == at:
         assert made.rows() == before
         assert (found.inserted, found.updated, found.deleted) == (0, 0, 0)
@@ -132,7 +132,7 @@ def asked(spark: "SparkSession", condition: str, since: str) -> bool:
     sql = read_sql(
         "SELECT id FROM source WHERE CONDITION OR d = current_recipient('since')".replace("CONDITION", condition)
     )
-    return Evaluation(session, sql, {}).asks_for_time(source, [Wanted("p", {"since": since})])
+    return Evaluation(session, sql, {}).asks_for_time(source, [Audience("p", {"since": since})])
 
 
 @pytest.mark.parametrize(
@@ -156,10 +156,10 @@ def test_a_recipients_own_date_is_no_clock_unless_it_says_today(spark: "SparkSes
     assert asked(spark, "d > DATE'2020-01-01'", "today")
     made = Made(spark, tmp_path, "SELECT max(d) AS d FROM source WHERE d < CAST(current_recipient('until') AS DATE)")
     made.source_of("d DATE", "INSERT INTO {source} VALUES ('2020-01-01'), ('2100-01-01')")
-    policies: dict[str, Values] = {"p": {"until": "today"}}
-    made.refresh(policies)
-    assert made.refresh(policies).full_because == "the SQL asks for the time"
-    assert made.rows() == made.expected(policies)
+    audiences: dict[str, Values] = {"p": {"until": "today"}}
+    made.refresh(audiences)
+    assert made.refresh(audiences).full_because == "the SQL asks for the time"
+    assert made.rows() == made.expected(audiences)
 
 
 @pytest.mark.parametrize("user", ["current_user", "user", "SESSION_USER", "current_database()"])
@@ -184,17 +184,17 @@ def test_masks_lists_and_expressions_are_made_in_one_pass(spark: "SparkSession",
         "current_recipient('region') AS mine FROM source WHERE region IN current_recipient('all') OR id = 4",
     )
     made.source_of(COLUMNS, FOUR)
-    policies: dict[str, Values] = {
+    audiences: dict[str, Values] = {
         "p1": {"region": "EU", "all": ("EU", "US")},
         "p2": {"region": 'it\'s \\ "quoted"', "all": "US"},
     }
-    made.refresh(policies)
-    assert made.rows() == made.expected(policies)
+    made.refresh(audiences)
+    assert made.rows() == made.expected(audiences)
     made.run("UPDATE {source} SET name = 'zz', region = 'US' WHERE id IN (1, 4)")
-    assert refreshed_exactly(made, policies).full_because == ""
+    assert refreshed_exactly(made, audiences).full_because == ""
     # Whoever lacks a property, or has a list for one value, sees nothing at all: not what `OR` would show.
     lacking: dict[str, Values] = {"p3": {"region": "EU"}, "p4": {"region": ("EU",), "all": "EU"}, "p5": {"all": ()}}
-    found = made.refresh(policies | lacking)
+    found = made.refresh(audiences | lacking)
     assert [found.rows[name] for name in lacking] == [0, 0, 0]
 
 
@@ -353,16 +353,16 @@ def test_a_run_that_is_repeated_writes_nothing_again(spark: "SparkSession", tmp_
     again = made.refresh(EU, "run")
     assert (again.repeated, again.version, again.source_versions) == (True, first.version, first.source_versions)
     assert made.version() == at
-    # With other policies it is another refresh, or those would be thought to have no rows.
+    # With other audiences it is another refresh, or those would be thought to have no rows.
     assert made.refresh(EU | US, "run").rows == {"p-eu": 3, "p-us": 1}
 
 
 def test_a_longer_list_than_a_relation_of_policies_holds(spark: "SparkSession", tmp_path: Path) -> None:
     made = Made(spark, tmp_path, "SELECT id FROM source WHERE region IN current_recipient('all') AND d <= current_date")
     made.source_of("id INT, region STRING, d DATE", "INSERT INTO {source} VALUES (1, 'r7', DATE'2026-01-01')")
-    policies: dict[str, Values] = {"p": {"all": tuple(f"r{number}" for number in range(101))}}
-    made.refresh(policies)
-    assert made.rows() == made.expected(policies)
+    audiences: dict[str, Values] = {"p": {"all": tuple(f"r{number}" for number in range(101))}}
+    made.refresh(audiences)
+    assert made.rows() == made.expected(audiences)
     at = made.version()
-    found = made.refresh(policies)
+    found = made.refresh(audiences)
     assert (found.full_because, found.version) == ("the SQL asks for the time", at)

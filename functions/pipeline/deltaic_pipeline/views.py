@@ -26,7 +26,7 @@ from deltaic_pipeline.table.catalog_entry import Catalog, connect
 from deltaic_pipeline.table.leased_run import leased_run
 from deltaic_pipeline.table.sources import catalog_location
 from deltaic_pipeline.view_refresh.catalog import all_views, begin, definition_of, due, named_views, settle
-from deltaic_pipeline.view_refresh.refreshing import Refreshed, refresh
+from deltaic_pipeline.view_refresh.refreshing import RefreshResult, refresh
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,9 +48,9 @@ class Outcome:
     """What came of the refresh of one view."""
 
     view: str
-    refreshed: Refreshed
+    refreshed: RefreshResult
     recipients: int
-    policies: int
+    audiences: int
     seconds: float
 
     def lines(self) -> Iterator[str]:
@@ -61,7 +61,7 @@ class Outcome:
         yield f"{self.view}"
         yield f"  version     {done.version} (rows {changed}; sources: {read})"
         yield f"  rows        {sum(done.rows.values()):,} in {done.bytes:,} bytes"
-        yield f"  recipients  {self.recipients:,}, of {self.policies:,} policies"
+        yield f"  recipients  {self.recipients:,}, of {self.audiences:,} audiences"
         yield f"  computed    {f'all rows: {done.full_because}' if done.full_because else 'what changed'}"
         yield f"  time        {self.seconds:.1f} s"
 
@@ -80,7 +80,7 @@ class Outcome:
             "rows": sum(done.rows.values()),
             "bytes": done.bytes,
             "recipients": self.recipients,
-            "policies": self.policies,
+            "audiences": self.audiences,
             "seconds": round(self.seconds, 3),
         }
 

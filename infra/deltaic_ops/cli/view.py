@@ -12,7 +12,7 @@ from deltaic.errors import DeltaicError, InvalidParameter
 from deltaic.partition_filters.properties import value_of
 from deltaic.storage.locations import Location
 from deltaic_pipeline.datasets.schedule import check_schedule
-from deltaic_pipeline.view_refresh.catalog import due, holders_by_policy, source_of
+from deltaic_pipeline.view_refresh.catalog import due, holders_by_audience, source_of
 from deltaic_pipeline.view_refresh.sql import SOURCE, ViewSql, read_sql, refuse_unknown_columns
 
 from deltaic_ops.cli.jobs import Detach, Memory, On, RunId, ShowValues, Wait, run_job
@@ -108,10 +108,10 @@ def list_(
     out.rows(views, columns, "there is no view yet: deltaic view create")
 
 
-class _Shown(NamedTuple):
-    """A variant as it is shown."""
+class _Partition(NamedTuple):
+    """A partition of a view as people see it: the rows of one audience."""
 
-    policy: str
+    audience: str
     values: Mapping[str, Any]
     since: int | None
     """None for rows that are not there yet."""
@@ -130,22 +130,22 @@ def show(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
     out = operator(ctx, as_json)
     view = out.admin.views.get(*table_name(name))
     table = out.admin.views.table(view)
-    why, variants = due(out.admin, view), _partitions(out, view, table)
+    why, partitions = due(out.admin, view), _partitions(out, view, table)
     if as_json:
-        variants_told = [
-            {"policy": each.policy, "values": each.values, "sinceVersion": each.since, "rows": each.rows}
+        listed = [
+            {"audience": each.audience, "values": each.values, "sinceVersion": each.since, "rows": each.rows}
             | {"recipients": list(each.recipients)}
-            for each in variants
+            for each in partitions
         ]
         entry = {"location": table.location, "history": table.history}
         entry_of_sql = {"properties": list(table.view_properties or ())}
-        out.json({**wire(view), **entry, **entry_of_sql, "due": why, "variants": variants_told})
+        out.json({**wire(view), **entry, **entry_of_sql, "due": why, "partitions": listed})
         return
     out.facts(_facts(view, table, why))
     if versions := view.last_refresh.get("versions"):
         out.table(versions, _VERSIONS)
-    if variants:
-        out.table(variants, _VARIANTS)
+    if partitions:
+        out.table(partitions, _PARTITIONS)
 
 
 @app.command()
@@ -280,31 +280,31 @@ def _promises(read: ViewSql) -> list[str]:
     return [whose, f"every refresh computes all rows: {read.why_full}" if read.why_full else "refreshes follow changes"]
 
 
-def _partitions(out: Operator, view: View, table: Table) -> list[_Shown]:
-    """Return the variants that there are, and those whose rows are missing."""
-    holders = holders_by_policy(out.admin, table)
+def _partitions(out: Operator, view: View, table: Table) -> list[_Partition]:
+    """Return the partitions that there are, and those whose rows are missing."""
+    holders = holders_by_audience(out.admin, table)
     counts: Mapping[str, int] = view.last_refresh.get("rows_by_policy", {})
     there = {each.audience: each for each in out.admin.views.partitions.list(view.share, view.table_id)}
     shown = [
-        _Shown(
-            policy,
+        _Partition(
+            audience,
             each.values,
             each.since_version,
-            counts.get(policy),
-            [recipient.name for recipient in holders.get(policy, ())],
+            counts.get(audience),
+            [recipient.name for recipient in holders.get(audience, ())],
         )
-        for policy, each in there.items()
+        for audience, each in there.items()
     ]
     missing = [
-        _Shown(
-            policy,
+        _Partition(
+            audience,
             {name: value_of(some[0].properties[name]) for name in table.view_properties or ()},
             None,
             None,
             [recipient.name for recipient in some],
         )
-        for policy, some in holders.items()
-        if policy not in there
+        for audience, some in holders.items()
+        if audience not in there
     ]
     return [*shown, *missing]
 
@@ -333,7 +333,7 @@ def _facts(view: View, table: Table, why: str) -> dict[str, object]:
         facts |= {
             "computed": f"{computed} (+{last['inserted']:,} ~{last['updated']:,} -{last['deleted']:,})",
             "rows": f"{last['rows']:,} in {last['bytes']:,} bytes",
-            "recipients": f"{last['recipients']:,}, of {last['policies']:,} policies",
+            "recipients": f"{last['recipients']:,}, of {last['policies']:,} audiences",
         }
     if "failure" in last:
         failed_at = datetime.fromtimestamp(last["failed_at"], UTC)
@@ -354,10 +354,10 @@ _VERSIONS: tuple[Column, ...] = (
     ("SINCE", lambda each: datetime.fromtimestamp(each["at"], UTC)),
 )
 
-_VARIANTS: tuple[Column, ...] = (
+_PARTITIONS: tuple[Column, ...] = (
     ("PROPERTIES", lambda each: each.values),
     ("ROWS", lambda each: "" if each.rows is None else f"{each.rows:,}"),
     ("FROM VERSION", lambda each: "not yet" if each.since is None else each.since),
     ("RECIPIENTS", lambda each: ", ".join(each.recipients) or "nobody any more"),
-    ("POLICY", lambda each: each.policy),
+    ("AUDIENCE", lambda each: each.audience),
 )

@@ -1,7 +1,7 @@
 """One refresh of a view between catalog and table: whose rows are wanted, and when the catalog says they are there.
 
-A variant leaves the catalog before its rows leave the table, and enters it after the commit that holds them; so at any
-moment, whatever is killed, whoever finds a variant finds the rows.
+A view partition leaves the catalog before its rows leave the table, and enters it after the commit that holds them; so
+at any moment, whatever is killed, whoever finds one finds the rows.
 """
 
 import time
@@ -18,17 +18,17 @@ from deltaic.partition_filters.audiences import audience
 from deltaic.partition_filters.properties import value_of
 from deltaic.protocol.names import split_table_name
 
-from deltaic_pipeline.view_refresh.definition import Definition, SourceTable, Wanted
+from deltaic_pipeline.view_refresh.definition import Audience, Definition, SourceTable
 from deltaic_pipeline.view_refresh.sql import read_sql
 
 if TYPE_CHECKING:
-    from deltaic_pipeline.view_refresh.refreshing import Refreshed
+    from deltaic_pipeline.view_refresh.refreshing import RefreshResult
 
 KEPT_VERSIONS = 20
 """So many versions of a view the catalog tells the sources' versions of."""
 
 MOST_COUNTS = 500
-"""Rows are counted for each policy while there are no more than these: the entry has its bounds."""
+"""Rows are counted for each audience while there are no more than these: the entry has its bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class Task:
 
     view: View
     table: Table
-    wanted: Sequence[Wanted]
+    wanted: Sequence[Audience]
     known: frozenset[str]
-    """The wanted policies that the catalog says the view has."""
+    """The wanted audiences that the catalog says the view has."""
 
     recipients: int
     """How many see rows of it."""
@@ -52,18 +52,18 @@ def begin(admin: CatalogAdmin, view: View) -> Task:
     """
     view = admin.views.get(view.share, view.schema_name, view.name)
     table = admin.views.table(view)
-    holders = holders_by_policy(admin, table)
+    holders = holders_by_audience(admin, table)
     known = {partition.audience for partition in admin.views.partitions.list(view.share, view.table_id)}
     admin.views.partitions.remove(view.share, view.table_id, sorted(known - set(holders)))
     wanted = [
-        Wanted(name, {used: value_of(some[0].properties[used]) for used in table.view_properties or ()})
+        Audience(name, {used: value_of(some[0].properties[used]) for used in table.view_properties or ()})
         for name, some in sorted(holders.items())
     ]
     recipients = sum(len(some) for some in holders.values())
     return Task(view, table, wanted, frozenset(known & set(holders)), recipients)
 
 
-def settle(admin: CatalogAdmin, task: Task, refreshed: "Refreshed", run_id: str, seconds: float) -> View:
+def settle(admin: CatalogAdmin, task: Task, refreshed: "RefreshResult", run_id: str, seconds: float) -> View:
     """Say in the catalog that the rows are there, after the commit, and what the refresh did.
 
     The request that it served is over unless recipients came meanwhile whose rows are not there. Raises `Conflict` when
@@ -72,13 +72,13 @@ def settle(admin: CatalogAdmin, task: Task, refreshed: "Refreshed", run_id: str,
     new = [
         ViewPartition(
             table_id=task.view.table_id,
-            audience=each.policy,
+            audience=each.name,
             since_version=refreshed.version,
             values=dict(each.values),
             created_at=now(),
         )
         for each in task.wanted
-        if each.policy not in task.known
+        if each.name not in task.known
     ]
     admin.views.partitions.put(task.view, new)
     done: dict[str, Any] = {
@@ -127,8 +127,8 @@ def source_of(admin: CatalogAdmin, name: str) -> SourceTable:
     return SourceTable(f"{found.share}.{found.schema_name}.{found.name}", found.location)
 
 
-def holders_by_policy(admin: CatalogAdmin, table: Table) -> dict[str, list[Recipient]]:
-    """Return who may read a view, by the policy that their properties make; who lacks a property has none."""
+def holders_by_audience(admin: CatalogAdmin, table: Table) -> dict[str, list[Recipient]]:
+    """Return who may read a view, by the audience that their properties make them; who lacks a property has none."""
     holding = {grant.recipient_id for grant in admin.grants.of_share(table.share)}
     found: dict[str, list[Recipient]] = {}
     for recipient in admin.recipients.list():
@@ -142,7 +142,7 @@ def holders_by_policy(admin: CatalogAdmin, table: Table) -> dict[str, list[Recip
 def lacking(admin: CatalogAdmin, table: Table) -> list[Recipient]:
     """Return who may read a view that has no rows for them."""
     there = {partition.audience for partition in admin.views.partitions.list(table.share, table.id)}
-    return [each for name, some in holders_by_policy(admin, table).items() if name not in there for each in some]
+    return [each for name, some in holders_by_audience(admin, table).items() if name not in there for each in some]
 
 
 def due(admin: CatalogAdmin, view: View, moment: datetime | None = None) -> str:
@@ -178,7 +178,7 @@ def named_views(admin: CatalogAdmin, names: Sequence[str]) -> list[View]:
     return list({view.table_id: view for view in found}.values())
 
 
-def _versions(view: View, refreshed: "Refreshed") -> list[Mapping[str, Any]]:
+def _versions(view: View, refreshed: "RefreshResult") -> list[Mapping[str, Any]]:
     """Return the latest versions with those of the sources that each was found to show, the latest first."""
     latest = {"version": refreshed.version, "sources": dict(refreshed.source_versions), "at": round(time.time())}
     before = [each for each in view.last_refresh.get("versions", ()) if each["version"] != refreshed.version]

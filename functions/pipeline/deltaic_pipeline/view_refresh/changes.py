@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
+
 from deltaic_pipeline.spark.casting import comparable
 from deltaic_pipeline.spark.quoting import quoted
 from deltaic_pipeline.table.merging import undecided
-from deltaic_pipeline.view_refresh.definition import POLICY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,7 +23,7 @@ ROW, COUNT, THERE = "_deltaic_row", "_deltaic_count", "_deltaic_there"
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many rows of a policy change."""
+    """How many rows of an audience change."""
 
     inserted: int
     updated: int
@@ -30,15 +31,15 @@ class Counts:
 
 
 def net(gained: "DataFrame", lost: "DataFrame") -> "DataFrame":
-    """Return each row of which more are gained than lost, or fewer: the policy, what it is compared by, and how many.
+    """Return each row of which more are gained than lost, or fewer: the audience, what it is compared by, and how many.
 
-    Both have the policy and the same columns in the same order. A row's copies are counted, null is like null.
+    Both have the audience and the same columns in the same order. A row's copies are counted, null is like null.
     """
     names = [quoted(name) for name in gained.columns]
     both = gained.selectExpr(*names, f"1 AS {COUNT}").unionAll(lost.selectExpr(*names, f"-1 AS {COUNT}"))
     compared = [f"{by} AS {name}" for name, by in _compared(gained.schema)]
-    grouped = both.selectExpr(POLICY, *compared, f"struct({', '.join(names[1:])}) AS {ROW}", COUNT).groupBy(
-        POLICY, *(name for name, _ in _compared(gained.schema))
+    grouped = both.selectExpr(AUDIENCE_COLUMN, *compared, f"struct({', '.join(names[1:])}) AS {ROW}", COUNT).groupBy(
+        AUDIENCE_COLUMN, *(name for name, _ in _compared(gained.schema))
     )
     counted = grouped.agg(
         _expression(f"sum({COUNT})").alias(COUNT),
@@ -49,16 +50,16 @@ def net(gained: "DataFrame", lost: "DataFrame") -> "DataFrame":
 
 
 def by_key(changed: "DataFrame", key: Sequence[str]) -> "DataFrame":
-    """Return one operation for each policy and key, of net changes; `counted_by_key` refuses keys that are no keys."""
+    """Return one operation for each audience and key, of net changes; `counted_by_key` refuses what is no key."""
     keys = [_expression(f"{ROW}.{quoted(name)}").alias(f"_deltaic_key{number}") for number, name in enumerate(key)]
-    grouped = changed.groupBy(POLICY, *keys).agg(
+    grouped = changed.groupBy(AUDIENCE_COLUMN, *keys).agg(
         _expression(f"sum(greatest({COUNT}, 0))").alias(COUNT),
         _expression(f"sum(greatest(-{COUNT}, 0))").alias(THERE),
         _expression(f"first(if({COUNT} > 0, {ROW}, NULL), true)").alias("_deltaic_new"),
         _expression(f"first({ROW})").alias(ROW),
     )
     return grouped.selectExpr(
-        POLICY,
+        AUDIENCE_COLUMN,
         f"coalesce(_deltaic_new, {ROW}) AS {ROW}",
         COUNT,
         f"CASE WHEN {COUNT} = 0 THEN '{DELETE}' WHEN {THERE} = 0 THEN '{INSERT}' ELSE '{UPDATE}' END AS {OPERATION}",
@@ -66,11 +67,11 @@ def by_key(changed: "DataFrame", key: Sequence[str]) -> "DataFrame":
 
 
 def counted_by_key(staged: "DataFrame", key: Sequence[str]) -> dict[str, Counts]:
-    """Count the operations of each policy; raises `PipelineError` for a key that is null or has several rows."""
+    """Count the operations of each audience; raises `PipelineError` for a key that is null or has several rows."""
     keys = [f"{ROW}.{quoted(name)}" for name in key]
     wrong = f"{COUNT} > 1 OR ({COUNT} > 0 AND ({' OR '.join(f'{name} IS NULL' for name in keys)}))"
     found: list[Any] = (
-        staged.groupBy(POLICY)
+        staged.groupBy(AUDIENCE_COLUMN)
         .agg(
             *(_expression(f"count_if({OPERATION} = '{one}')") for one in (INSERT, UPDATE, DELETE)),
             _expression(f"first(if({wrong}, struct({', '.join(keys)}), NULL), true)"),
@@ -85,9 +86,9 @@ def counted_by_key(staged: "DataFrame", key: Sequence[str]) -> dict[str, Counts]
 
 
 def counted_as_rows(changed: "DataFrame") -> dict[str, Counts]:
-    """Count the copies of rows that each policy gains and loses."""
+    """Count the copies of rows that each audience gains and loses."""
     found: list[Any] = (
-        changed.groupBy(POLICY)
+        changed.groupBy(AUDIENCE_COLUMN)
         .agg(_expression(f"sum(greatest({COUNT}, 0))"), _expression(f"sum(greatest(-{COUNT}, 0))"))
         .collect()
     )
@@ -98,35 +99,35 @@ def as_rows(changed: "DataFrame", there: "DataFrame | None") -> "DataFrame":
     """Return operations on whole rows, of net changes.
 
     A row that loses some of its copies loses all, and the rest is inserted again: nothing tells one copy from another.
-    `there` are the view's rows of the policies that lose some; None if none does.
+    `there` are the view's rows of the audiences that lose some; None if none does.
     """
-    inserted = changed.where(f"{COUNT} > 0").selectExpr(POLICY, ROW, COUNT, f"'{INSERT}' AS {OPERATION}")
+    inserted = changed.where(f"{COUNT} > 0").selectExpr(AUDIENCE_COLUMN, ROW, COUNT, f"'{INSERT}' AS {OPERATION}")
     if there is None:
         return _copied(inserted)
     compared = _compared(there.schema)
-    same = " AND ".join(f"lost.{name} <=> there.{name}" for name, _ in [(POLICY, ""), *compared])
-    rows = there.selectExpr(POLICY, *(f"{by} AS {name}" for name, by in compared)).alias("there")
+    same = " AND ".join(f"lost.{name} <=> there.{name}" for name, _ in [(AUDIENCE_COLUMN, ""), *compared])
+    rows = there.selectExpr(AUDIENCE_COLUMN, *(f"{by} AS {name}" for name, by in compared)).alias("there")
     lost = changed.where(f"{COUNT} < 0").alias("lost")
     found = (
         lost.join(rows, _expression(same))
-        .groupBy(f"lost.{POLICY}", *(f"lost.{name}" for name, _ in compared))
+        .groupBy(f"lost.{AUDIENCE_COLUMN}", *(f"lost.{name}" for name, _ in compared))
         .agg(
             _expression(f"first(lost.{ROW})").alias(ROW),
             (_expression("count(*)") + _expression(f"first(lost.{COUNT})")).alias(COUNT),
         )
     )
-    deleted = found.selectExpr(POLICY, ROW, f"1L AS {COUNT}", f"'{DELETE}' AS {OPERATION}")
-    kept = found.where(f"{COUNT} > 0").selectExpr(POLICY, ROW, COUNT, f"'{KEEP}' AS {OPERATION}")
-    return _copied(inserted.unionAll(kept)).unionAll(deleted.select(POLICY, ROW, OPERATION))
+    deleted = found.selectExpr(AUDIENCE_COLUMN, ROW, f"1L AS {COUNT}", f"'{DELETE}' AS {OPERATION}")
+    kept = found.where(f"{COUNT} > 0").selectExpr(AUDIENCE_COLUMN, ROW, COUNT, f"'{KEEP}' AS {OPERATION}")
+    return _copied(inserted.unionAll(kept)).unionAll(deleted.select(AUDIENCE_COLUMN, ROW, OPERATION))
 
 
 def _copied(rows: "DataFrame") -> "DataFrame":
     copies = f"explode(sequence(1L, {COUNT})) AS _deltaic_copy"
-    return rows.selectExpr(POLICY, ROW, OPERATION, copies).drop("_deltaic_copy")
+    return rows.selectExpr(AUDIENCE_COLUMN, ROW, OPERATION, copies).drop("_deltaic_copy")
 
 
 def _compared(schema: "StructType") -> list[tuple[str, str]]:
-    """Return by which expressions the columns after the policy are compared, and what those are called."""
+    """Return by which expressions the columns after the audience are compared, and what those are called."""
     return [
         (f"_deltaic_by{number}", comparable(quoted(field.name), field.dataType))
         for number, field in enumerate(schema.fields[1:])

@@ -3,10 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
-
-POLICY = AUDIENCE_COLUMN
-
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
@@ -34,14 +30,14 @@ class Definition:
     """Every other shared table that the SQL names (`ViewSql.tables`), by that name."""
 
     key: tuple[str, ...] = ()
-    """Columns that name a row of one policy; empty: rows are compared as a whole."""
+    """Columns that name a row of one audience; empty: rows are compared as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Audience:
     """One combination of the properties that the SQL uses, which the view shall hold the rows of."""
 
-    policy: str
+    name: str
     """Names the combination (deltaic.partition_filters.audiences)."""
 
     values: Mapping[str, str | tuple[str, ...]]

@@ -1,4 +1,4 @@
-"""A view's SQL over the rows of its tables, for many policies at once (decision 86)."""
+"""A view's SQL over the rows of its tables, for many audiences at once (decision 86)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaic.errors import InvalidParameter
+from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 
-from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.quoting import literal, quoted
 from deltaic_pipeline.spark.sql_rules import no_files, of_views
-from deltaic_pipeline.view_refresh.definition import POLICY, Wanted
+from deltaic_pipeline.view_refresh.definition import Audience
 from deltaic_pipeline.view_refresh.sql import RECIPIENT, SOURCE, SPECIAL_MOMENT, Asked, Read, ViewSql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-POLICIES, OTHER = "_deltaic_policies", "_deltaic_other"
+AUDIENCES, OTHER = "_deltaic_audiences", "_deltaic_other"
 LONGEST_LIST = 100
-"""A list of more values than this is a literal of a SELECT of its own, and no columns of the policies."""
+"""A list of more values than this is a literal of a SELECT of its own, and no columns of the audiences."""
 
 ALONE = frozenset({"Project", "Filter"})
 """What Spark makes of SQL whose rows stand alone."""
@@ -26,21 +26,21 @@ ALONE = frozenset({"Project", "Filter"})
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A view's SQL in one session; every answer has the policy as its first column."""
+    """A view's SQL in one session; every answer has the audience as its first column."""
 
     spark: "SparkSession"
     sql: ViewSql
     others: Mapping[str, "DataFrame"]
     """The other tables' rows by their full names in lower case."""
 
-    def rows(self, source: "DataFrame", policies: Sequence[Wanted]) -> "DataFrame":
-        """Return the rows of all policies (lazily); in one pass over the source where the SQL allows.
+    def rows(self, source: "DataFrame", audiences: Sequence[Audience]) -> "DataFrame":
+        """Return the rows of all audiences (lazily); in one pass over the source where the SQL allows.
 
-        A policy that lacks a property, or has a list where one value is wanted, has no rows.
+        An audience that lacks a property, or has a list where one value is wanted, has no rows.
         """
         from pyspark.errors import AnalysisException
 
-        whole = [policy for policy in policies if self._has_all(policy)]
+        whole = [audience for audience in audiences if self._has_all(audience)]
         with self._tables(source):
             if not whole:
                 return self._one(None).where("false")
@@ -51,8 +51,8 @@ class Evaluation:
                     # Spark cannot move some part of the SQL out of a LATERAL; or the SQL is wrong, which comes out now.
                     pass
             rows = of_views(self._one(whole[0]))
-            for policy in whole[1:]:
-                rows = rows.unionAll(self._one(policy))
+            for audience in whole[1:]:
+                rows = rows.unionAll(self._one(audience))
             return rows
 
     def columns(self, source: "DataFrame") -> "DataFrame":
@@ -65,9 +65,10 @@ class Evaluation:
                 f"ask for a property with {RECIPIENT}('...')."
             )
         names = [name.lower() for name in rows.columns]
-        if POLICY in names[1:]:
+        if AUDIENCE_COLUMN in names[1:]:
             raise InvalidParameter(
-                "the view's source is a view itself, whose rows are made for each policy: name that view's own source."
+                "the view's source is a view itself, whose rows are made for each audience: "
+                "name that view's own source."
             )
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -88,50 +89,50 @@ class Evaluation:
             plan = plan.children().apply(0)
         return bool(plan.nodeName() == "SubqueryAlias")
 
-    def asks_for_time(self, source: "DataFrame", policies: Sequence[Wanted]) -> bool:
-        """Tell whether Spark would put the time of the query into the SQL, or into some policy's values in it."""
+    def asks_for_time(self, source: "DataFrame", audiences: Sequence[Audience]) -> bool:
+        """Tell whether Spark would put the time of the query into the SQL, or into some audience's values in it."""
 
         def said(asked: Asked) -> str:
-            values = (value for policy in policies if self._has_all(policy) for value in _listed(policy, asked))
+            values = (value for audience in audiences if self._has_all(audience) for value in _listed(audience, asked))
             moments = [literal(value) for value in values if SPECIAL_MOMENT.match(value)]
             return ", ".join(moments if asked.of_list else moments[:1]) or _nothing(asked)
 
         with self._tables(source):
             return _asked_of_session(self.spark.sql(self._written(said)))[0]
 
-    def _has_all(self, policy: Wanted) -> bool:
+    def _has_all(self, audience: Audience) -> bool:
         for asked in self.sql.asked():
-            value = policy.values.get(asked.property)
+            value = audience.values.get(asked.property)
             if value is None or value == () or (isinstance(value, tuple) and not asked.of_list):
                 return False
         return True
 
-    def _has_long_list(self, policies: Sequence[Wanted]) -> bool:
-        return any(len(_listed(policy, asked)) > LONGEST_LIST for policy in policies for asked in self.sql.asked())
+    def _has_long_list(self, audiences: Sequence[Audience]) -> bool:
+        return any(len(_listed(audience, asked)) > LONGEST_LIST for audience in audiences for asked in self.sql.asked())
 
-    def _one(self, policy: Wanted | None) -> "DataFrame":
-        """Return one policy's rows, its properties written as literals; for None the columns alone."""
-        name = literal(policy.policy) if policy else "CAST(NULL AS STRING)"
-        said = _nothing if policy is None else _literals(policy)
+    def _one(self, audience: Audience | None) -> "DataFrame":
+        """Return one audience's rows, its properties written as literals; for None the columns alone."""
+        name = literal(audience.name) if audience else "CAST(NULL AS STRING)"
+        said = _nothing if audience is None else _literals(audience)
         written = self._written(said)
-        return self.spark.sql(f"SELECT {name} AS {POLICY}, rows.* FROM (\n{written}\n) AS rows")  # noqa: S608
+        return self.spark.sql(f"SELECT {name} AS {AUDIENCE_COLUMN}, rows.* FROM (\n{written}\n) AS rows")  # noqa: S608
 
-    def _at_once(self, policies: Sequence[Wanted]) -> "DataFrame":
-        """Return all policies' rows: the source beside a small relation of policies, a column a property."""
+    def _at_once(self, audiences: Sequence[Audience]) -> "DataFrame":
+        """Return all audiences' rows: the source beside a small relation of audiences, a column a property."""
         texts = sorted({asked.property for asked in self.sql.asked() if not asked.of_list})
         lists = {
-            asked.property: max(len(_listed(policy, asked)) for policy in policies)
+            asked.property: max(len(_listed(audience, asked)) for audience in audiences)
             for asked in self.sql.asked()
             if asked.of_list
         }
         rows = []
-        for policy in policies:
-            values = [policy.policy, *(str(policy.values[name]) for name in texts)]
+        for audience in audiences:
+            values = [audience.name, *(str(audience.values[name]) for name in texts)]
             for name, length in sorted(lists.items()):
-                listed = _listed(policy, Asked(name, of_list=True))
+                listed = _listed(audience, Asked(name, of_list=True))
                 values += [*listed, *[listed[0]] * (length - len(listed))]
             rows.append(f"({', '.join(map(literal, values))})")
-        names = [POLICY, *(f"_deltaic_one{number}" for number in range(len(texts)))]
+        names = [AUDIENCE_COLUMN, *(f"_deltaic_one{number}" for number in range(len(texts)))]
         of_list: dict[str, list[str]] = {}
         for number, (name, length) in enumerate(sorted(lists.items())):
             of_list[name] = [f"_deltaic_list{number}_{place}" for place in range(length)]
@@ -139,13 +140,13 @@ class Evaluation:
 
         def said(asked: Asked) -> str:
             if asked.of_list:
-                return ", ".join(f"{POLICIES}.{column}" for column in of_list[asked.property])
-            return f"{POLICIES}._deltaic_one{texts.index(asked.property)}"
+                return ", ".join(f"{AUDIENCES}.{column}" for column in of_list[asked.property])
+            return f"{AUDIENCES}._deltaic_one{texts.index(asked.property)}"
 
         given = f"SELECT * FROM VALUES {', '.join(rows)} AS given({', '.join(names)})"  # noqa: S608 -- literals
-        self.spark.sql(given).createOrReplaceTempView(POLICIES)
+        self.spark.sql(given).createOrReplaceTempView(AUDIENCES)
         each = f"LATERAL (\n{self._written(said)}\n) AS rows"
-        return self.spark.sql(f"SELECT {POLICIES}.{POLICY}, rows.* FROM {POLICIES} CROSS JOIN {each}")  # noqa: S608
+        return self.spark.sql(f"SELECT {AUDIENCES}.{AUDIENCE_COLUMN}, rows.* FROM {AUDIENCES} CROSS JOIN {each}")  # noqa: S608
 
     def _written(self, said: Callable[[Asked], str]) -> str:
         names = list(self.others)
@@ -183,36 +184,27 @@ def _asked_of_session(rows: "DataFrame") -> tuple[bool, bool]:
     )
 
 
-def at_fault(said: str, policies: Sequence[Wanted]) -> str | None:
+def at_fault(said: str, audiences: Sequence[Audience]) -> str | None:
     """Return the property whose value is what Spark could not cast, by Spark's own words; None if it was another."""
     if "CAST" not in said:
         return None
-    for policy in policies:
-        for name, value in policy.values.items():
+    for audience in audiences:
+        for name, value in audience.values.items():
             if any(f"'{one}'" in said for one in ((value,) if isinstance(value, str) else value)):
                 return name
     return None
 
 
-def located(others: Mapping[str, "DataFrame"], sql: ViewSql) -> dict[str, "DataFrame"]:
-    """Return the other tables by the SQL's names in lower case; raises `PipelineError` for one that nobody gave."""
-    given = {name.lower(): rows for name, rows in others.items()}
-    for name in sql.tables:
-        if name.lower() not in given:
-            raise PipelineError(f"the view's SQL reads {name}, which is not shared: share it, or leave it out.")
-    return {name.lower(): given[name.lower()] for name in sql.tables}
-
-
-def _listed(policy: Wanted, asked: Asked) -> tuple[str, ...]:
-    value = policy.values[asked.property]
+def _listed(audience: Audience, asked: Asked) -> tuple[str, ...]:
+    value = audience.values[asked.property]
     return (value,) if isinstance(value, str) else value
 
 
-def _literals(policy: Wanted) -> Callable[[Asked], str]:
+def _literals(audience: Audience) -> Callable[[Asked], str]:
     def said(asked: Asked) -> str:
         if asked.of_list:
-            return ", ".join(map(literal, _listed(policy, asked)))
-        return f"({literal(str(policy.values[asked.property]))})"
+            return ", ".join(map(literal, _listed(audience, asked)))
+        return f"({literal(str(audience.values[asked.property]))})"
 
     return said
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaic.errors import InvalidParameter
 from deltaic.nearest import did_you_mean
-
-from deltaic_pipeline.view_refresh.definition import POLICY
+from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 
 if TYPE_CHECKING:
     from sqlglot import expressions as tree
@@ -85,7 +84,7 @@ class ViewSql:
     """Why every refresh computes all rows; empty where rows stand alone."""
 
     one_pass: bool
-    """Whether one pass over the source makes the rows of all policies: columns, a WHERE and joins alone."""
+    """Whether one pass over the source makes the rows of all audiences: columns, a WHERE and joins alone."""
 
     parts: tuple[Part, ...]
     """The text, with what is replaced in it before Spark reads it."""
@@ -201,7 +200,7 @@ def _refuse_functions(text: str, tokens: "Sequence[Token]") -> None:
         name, called = token.text.lower(), _follows(tokens, number, "(")
         if name.startswith("_deltaic_") and not _is_text(token):
             raise InvalidParameter(
-                f"{_at(text, token.start)}: names that begin with _deltaic_, as {POLICY}, are Deltaic's own: "
+                f"{_at(text, token.start)}: names that begin with _deltaic_, as {AUDIENCE_COLUMN}, are Deltaic's own: "
                 "choose another."
             )
         if called and name in RANDOM:

@@ -1,0 +1,168 @@
+"""The commit of a refresh: one, by which the change feed shows what changed and no more, and the words about it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
+
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.spark.errors import raised
+from deltaic_pipeline.spark.quoting import literal, quoted
+from deltaic_pipeline.table.merging import refuse_undecided
+from deltaic_pipeline.table.sources import spark_path
+from deltaic_pipeline.table.table_properties import set_properties
+from deltaic_pipeline.table.writing import Transaction, marked
+from deltaic_pipeline.view_refresh.changes import (
+    DELETE,
+    INSERT,
+    OPERATION,
+    ROW,
+    UPDATE,
+    as_rows,
+    by_key,
+    compared_in_merge,
+)
+from deltaic_pipeline.view_refresh.computation import Changes, Computation, existing_table
+from deltaic_pipeline.view_refresh.state import RefreshState, TableState, digest, utc
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+PROPERTIES: Mapping[str, str] = {
+    "delta.enableChangeDataFeed": "true",
+    # Every client and both formats read the table.
+    "delta.enableDeletionVectors": "false",
+    # A path is part of a signed URL: the audience does not stand in it, neither of data nor of changes.
+    "delta.randomizeFilePrefixes": "true",
+    "delta.checkpoint.writeStatsAsStruct": "true",
+}
+VERSION_PROPERTY = "deltaic.view.version"
+"""The version whose rows the other properties tell of."""
+
+MOST_AUDIENCES = 200
+"""Audiences that stand in a merge's condition, by which Delta leaves out the other partitions' files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The commit of a refresh's rows, before and after it is made."""
+
+    computation: Computation
+    run: str
+    state: RefreshState
+    why_full: str
+
+    def create(self) -> None:
+        """Make the view's table of its first rows; raises `PipelineError` for a key that is null or given twice."""
+        from pyspark import StorageLevel
+
+        definition, rows = self.computation.definition, self.computation.rows()
+        kept = rows.persist(StorageLevel.DISK_ONLY) if definition.key else rows
+        try:
+            if definition.key:
+                refuse_undecided(kept, [AUDIENCE_COLUMN, *definition.key])
+            with marked(self.computation.spark, self._transaction(), spread=True):
+                writer = kept.write.format("delta").partitionBy(AUDIENCE_COLUMN).options(**PROPERTIES)
+                writer.save(spark_path(definition.location))
+        finally:
+            if definition.key:
+                kept.unpersist()
+
+    def apply(self, changes: Changes, before: TableState, row_counts: Mapping[str, int], key: Sequence[str]) -> None:
+        """Write net changes into the view's table, by key if there is one; `row_counts` are those before."""
+        spark, counts = self.computation.spark, changes.counts
+        if key:
+            staged = by_key(changes.rows, key)
+        else:
+            losing = [name for name, count in counts.items() if count.deleted]
+            old = self.computation.shaped(before.rows(spark), losing) if losing else None
+            staged = as_rows(changes.rows, old)
+        grows = all(not (count.updated or count.deleted) for count in counts.values())
+        with marked(spark, self._transaction(), spread=True):
+            if grows and not (key and any(row_counts.get(name) for name in counts)):
+                # All rows are new; columns that the table lacks come with them.
+                rows = staged.selectExpr(AUDIENCE_COLUMN, f"{ROW}.*").write.format("delta").mode("append")
+                rows.option("mergeSchema", "true").save(spark_path(before.location))
+            else:
+                _merge(spark, staged, before.location, key, sorted(counts))
+
+    def acknowledge(self) -> tuple[int, list[dict[str, Any]]]:
+        """Return its version and its actions as the log has them; raises `PipelineError` if it is not there."""
+        spark, definition = self.computation.spark, self.computation.definition
+        table = existing_table(spark, definition.name, definition.location)
+        actions = table.last_commit(spark)
+        ours = {"appId": self.state.application, "version": self.state.version}
+        if not any(ours.items() <= action.get("txn", {}).items() for action in actions):
+            raise PipelineError(
+                f"the commit of {self.run} is not in the log of {definition.location}: "
+                "another writer that does not take the table's lease has overwritten it. Run the job again."
+            )
+        describe(spark, definition.location, table.version, utc(datetime.now(UTC)), self.computation.versions)
+        return table.version, actions
+
+    def _transaction(self) -> Transaction:
+        mark: dict[str, str | int | Mapping[str, int]] = {
+            "view": self.computation.definition.name,
+            "run": self.run,
+            "policies": audiences_digest(self.computation),
+            "sourceVersions": self.computation.versions,
+        }
+        full = {"full": self.why_full} if self.why_full else {}
+        return Transaction(self.state.application, self.state.version, mark | full)
+
+
+def audiences_digest(computation: Computation) -> str:
+    """Return what stands in a commit's mark for the audiences that were wanted."""
+    return digest(sorted(each.name for each in computation.audiences))
+
+
+def describe(spark: "SparkSession", location: str, version: int, moment: str, sources: Mapping[str, int]) -> None:
+    """Let a view's table tell how fresh its rows are."""
+    properties = {
+        VERSION_PROPERTY: str(version),
+        "deltaic.view.sourceVersions": json.dumps(sources, sort_keys=True),
+        "deltaic.view.refreshedAt": moment,
+    }
+    set_properties(spark, location, properties)
+
+
+def _merge(
+    spark: "SparkSession", staged: "DataFrame", location: str, key: Sequence[str], audiences: Sequence[str]
+) -> None:
+    """Apply staged operations by MERGE: by key, or by whole rows where there is none.
+
+    A row is matched within its audience only, so no update crosses partitions.
+    """
+    from delta.tables import DeltaTable
+
+    table = DeltaTable.forPath(spark, spark_path(location))
+    known = frozenset(name.lower() for name in table.toDF().columns)
+    rows = staged.selectExpr(AUDIENCE_COLUMN, f"{ROW}.*", OPERATION)
+    columns = [name for name in rows.columns if name != OPERATION]
+    conditions = [f"old.{AUDIENCE_COLUMN} = new.{AUDIENCE_COLUMN}"]
+    if len(audiences) <= MOST_AUDIENCES:
+        conditions.insert(0, f"old.{AUDIENCE_COLUMN} IN ({', '.join(map(literal, audiences))})")
+    operation = f"new.{OPERATION}"
+    if key:
+        conditions += [f"old.{quoted(name)} = new.{quoted(name)}" for name in key]
+    else:
+        same = compared_in_merge(rows.drop(OPERATION).schema, known)
+        conditions += [f"{operation} = '{DELETE}'", *([same] if same else [])]
+    values: dict[str, str | Column] = {quoted(name): f"new.{quoted(name)}" for name in columns}
+    merging = table.alias("old").merge(rows.alias("new"), " AND ".join(conditions))
+    if any(name.lower() not in known for name in columns):
+        merging = merging.withSchemaEvolution()
+    merging = merging.whenMatchedDelete(f"{operation} = '{DELETE}'")
+    if key:
+        fixed = {AUDIENCE_COLUMN, *(name.lower() for name in key)}
+        updated = {quoted(name): values[quoted(name)] for name in columns if name.lower() not in fixed}
+        twice = raised("a new row of the view has the key of another: reduce them to one in the SQL")
+        # A condition is asked of rows that an earlier clause has taken, and of rows that match none.
+        found = f"{operation} = '{INSERT}' AND old.{AUDIENCE_COLUMN} IS NOT NULL AND new.{AUDIENCE_COLUMN} IS NOT NULL"
+        condition = f"CASE WHEN {operation} = '{UPDATE}' THEN true WHEN {found} THEN {twice} ELSE false END"
+        merging = merging.whenMatchedUpdate(condition=condition, set=updated) if updated else merging
+    merging = merging.whenNotMatchedInsert(f"{operation} <> '{DELETE}'", values=values)
+    merging.execute()
