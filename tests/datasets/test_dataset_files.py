@@ -14,8 +14,10 @@ from deltaic_ops.jobs.files import DatasetFile
 from deltaic_pipeline.datasets.checking import WrongFile, check, dataset_of
 from deltaic_pipeline.datasets.document import Document, Unreadable, text_of
 from deltaic_pipeline.datasets.model import FileSource, json_schema
+from deltaic_pipeline.datasets.run_state import Summary
 from deltaic_pipeline.datasets.schedule import check_schedule
 from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.run import summary_lines
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -447,3 +449,20 @@ def test_a_file_is_checked_without_spark() -> None:
     script = "import sys; import deltaic_pipeline.datasets.checking; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_the_summary_says_where_quarantined_rows_are_and_how_they_are_read() -> None:
+    counts = {"numFiles": 1, "numOutputBytes": 1234}
+    done = Summary("r", "s3://lake/t", 3, repeated=False, rows=5, seconds=2.0, written=3, quarantined=2, metrics=counts)
+    assert summary_lines(done, "s3://lake/aside") == [
+        "run           r",
+        "table         s3://lake/t",
+        "version       3",
+        "rows          5 read in 2.0 s",
+        "written       3",
+        "quarantined   2",
+        'read them by  deltalake.DeltaTable("s3://lake/aside").to_pandas()',
+        "numFiles      1",
+    ]
+    done = Summary("r", "s3://lake/t", 3, repeated=False, rows=5, seconds=2.0, written=5)
+    assert "read them by" not in "".join(summary_lines(done, "s3://lake/aside"))

@@ -55,6 +55,10 @@ LINES: dict[str, tuple[str, list[str] | None]] = {
     "quoted empty where no null may be": ('"",a,,', ["id is null, and the schema says NOT NULL"]),
     "too few values": ("1,a", ["does not have one value for each column"]),
     "too many values": ("1,a,,,", ["does not have one value for each column"]),
+    "a line break in quotes": (
+        '1,"a',
+        ["does not have one value for each column: a line break within quotes needs the option `multiLine: true`"],
+    ),
     "another encoding": ("1,Z\udcfcrich,,", ["name is not UTF-8 text: name the `encoding` of the files"]),
 }
 

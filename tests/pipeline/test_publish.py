@@ -192,6 +192,18 @@ def test_properties_reach_new_and_existing_tables(
     assert [sum("add" in line for line in commit) for commit in log] == [1, 1, 0, 1]
 
 
+def test_history_without_change_data_is_told(spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+    source, steps = a_file(place.folder, "one", [{"id": 1}]), list[Step]()
+    name = TableName("history", "s", place.prefix)
+    for target in (Target(place.location, change_data_feed=False), Target(place.location, "append")):
+        publish(spark, Job(source, target, name=name, create_share=True), catalog, steps.append)
+    publish(
+        spark, Job(source, Target(place.location, "append", change_data_feed=False), name=name), catalog, steps.append
+    )
+    told = [step.detail for step in steps if step.text.startswith("Registering") and step.seconds is not None]
+    assert ["the table lacks delta.enableChangeDataFeed=true" in detail for detail in told] == [True, False, False]
+
+
 KEPT = {"id": 1, "small": 1}
 
 

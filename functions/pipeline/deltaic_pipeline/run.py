@@ -103,7 +103,9 @@ def _job(options: argparse.Namespace, run_id: str, progress: Progress, tell: Tel
     summary = build(spark, run, catalog, progress)
     shared = None if options.json or not dataset.target.share else TableName.parse(dataset.target.share)
     after = catalog.register.next_step(shared) if shared else ""
-    tell([*_table(summary), *[after] * bool(after)], {"event": "done", **asdict(summary)})
+    quarantine = dataset.quarantine_location
+    event = {"event": "done", **asdict(summary)} | ({"quarantine": quarantine} if summary.quarantined else {})
+    tell([*summary_lines(summary, quarantine), *[after] * bool(after)], event)
 
 
 def _refuse_what_is_known(options: argparse.Namespace, run: Run, catalog: Catalog) -> None:
@@ -156,18 +158,18 @@ def _spark(options: argparse.Namespace, said: Callable[[str], None]) -> "SparkSe
     return session("deltaic run", S3Access.from_environment(), memory=options.memory, jars=jars, report=said)
 
 
-def _table(summary: Summary) -> Sequence[str]:
-    """Return the summary for people."""
-    rate = summary.rows / max(summary.seconds, 0.001)
+def summary_lines(summary: Summary, quarantine: str) -> Sequence[str]:
+    """Return the summary for people; `quarantine` is where its quarantined rows are."""
     version = "none" if summary.version is None else f"{summary.version}" + (" (repeated)" * summary.repeated)
     fields = {
         "run": summary.run_id,
         "table": summary.location,
         "version": version,
-        "rows": f"{summary.rows:,} read in {summary.seconds:.1f} s ({rate:,.0f} rows/s)",
+        "rows": f"{summary.rows:,} read in {summary.seconds:.1f} s",
         "written": f"{summary.written:,}",
         "batches": "" if summary.batches == 1 else str(summary.batches),
         **{name: f"{count:,}" for name, count in summary.apart.items() if count},
+        "read them by": f'deltalake.DeltaTable("{quarantine}").to_pandas()' if summary.quarantined else "",
         **{name: f"{value:,}" for name, value in summary.metrics.items() if name in SHOWN and value},
         "made": ", ".join(summary.made),
         **{f"{verdict.name} ({verdict.action})": verdict.said for verdict in summary.verdicts},
@@ -178,12 +180,10 @@ def _table(summary: Summary) -> Sequence[str]:
 
 SHOWN = (
     "numFiles",
-    "numOutputBytes",
     "numTargetRowsInserted",
     "numTargetRowsUpdated",
     "numTargetFilesAdded",
     "numTargetFilesRemoved",
-    "numTargetBytesAdded",
 )
 """What of Delta's own counts the summary shows."""
 

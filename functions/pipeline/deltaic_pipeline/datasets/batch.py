@@ -101,5 +101,5 @@ def _batch(attempt: Attempt, run: Run, target: Target, progress: Progress) -> Su
         with tasks_shown(attempt.spark, attempt.group, tell):
             part = write_part(attempt.spark, answer, run, target, transaction)
         attempt.confirm()
-        tell(told(part, time.monotonic() - began))
+        tell(told(part))
     return replace(part, seconds=time.monotonic() - began)

@@ -89,10 +89,9 @@ def target_of(dataset: model.Dataset) -> Target:
             return target
 
 
-def told(part: Summary, seconds: float) -> str:
+def told(part: Summary) -> str:
     """Say in a few words what was written."""
     if part.repeated:
         return f"version {part.version} has this run's rows already"
-    rate = f"{part.rows / max(seconds, 0.001):,.0f} rows/s"
     apart = [f"{count:,} {name}" for name, count in part.apart.items() if count]
-    return ", ".join([f"version {part.version}", f"{part.written:,} rows", *apart, rate])
+    return ", ".join([f"version {part.version}", f"{part.written:,} rows", *apart])

@@ -99,7 +99,7 @@ class Stream:
         query = self._query
         if query is None:
             raise PipelineError("the stream ended before its first batch.")
-        began, spark = time.monotonic(), batch.sparkSession
+        spark = batch.sparkSession
         transaction = Transaction.of_batch(str(query.id), number)
         with (
             step(self._progress, f"Writing batch {number} to {self._target.location}") as tell,
@@ -118,7 +118,7 @@ class Stream:
             ):
                 part = write_part(spark, answer, self._run, self._target, transaction)
             self._attempt.confirm()
-            tell(told(part, time.monotonic() - began))
+            tell(told(part))
         if not self._parts and self._run.dataset.stream and self._run.dataset.stream.trigger != "available_now":
             self._publish(part.version)
         self._parts.append(part)

@@ -17,8 +17,9 @@ from deltaic_pipeline.spark.session import leave
 from deltaic_pipeline.spark.sql_rules import drop_reaching
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry
 from deltaic_pipeline.table.lease import TIME_TO_LIVE, Lease, acquire, holder_name
-from deltaic_pipeline.table.table_properties import describe
-from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.sources import spark_path
+from deltaic_pipeline.table.table_properties import describe, properties_of
+from deltaic_pipeline.table.target import CHANGE_DATA_FEED, Target
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,13 +113,20 @@ def finish(  # noqa: PLR0913, PLR0917 -- whose run, and what belongs behind its 
         try:
             with step(progress, f"Registering {entry.name}") as tell:
                 made = catalog.register.register(entry)
-                if made:
-                    tell(f"made {', '.join(made)}")
+                details = [f"made {', '.join(made)}"] if made else []
+                if entry.history and not target.change_data_feed and not _records_changes(attempt.spark, target):
+                    details.append(f"recipients get no changes, for the table lacks {CHANGE_DATA_FEED}=true")
+                tell("; ".join(details))
         except DeltaicError as failure:
             missing.append(f"the catalog entry {entry.name} ({failure.message.rstrip('.')})")
     if missing:
         raise Unfinished(version, missing) from cause
     return made
+
+
+def _records_changes(spark: "SparkSession", target: Target) -> bool:
+    with refusals():
+        return properties_of(spark, spark_path(target.location)).get(CHANGE_DATA_FEED, "").lower() == "true"
 
 
 def _cancel(spark: "SparkSession", group: str) -> None:

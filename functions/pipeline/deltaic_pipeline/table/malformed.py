@@ -44,10 +44,13 @@ def flagged_records(
     raw = f"coalesce({RECORD}, {_as_csv(data, options)})" if csv else RECORD
     decoded = csv and not {"encoding", "charset"} & options.keys()
     whole = "does not have one value for each column" if csv else "is not as the schema says"
+    quote = options.get("quote", '"') if csv and options.get("multiline", "").lower() != "true" else ""
+    odd = f"length(__text.{RECORD}) % 2 <> length(replace(__text.{RECORD}, {literal(quote)})) % 2"
+    cut = literal(f"{whole}: a line break within quotes needs the option `multiLine: true`")
     misfit = _misfit(
         [f"{RECORD} IS NOT NULL", *_unfit(data, "", decoded=decoded)],
         f"from_{source_format}({RECORD}, {literal(_texts(data) + f', {RECORD} STRING')}, {_map(options)})",
-        [(f"__text.{RECORD} IS NOT NULL", literal(whole))],
+        [*[(odd, cut)] * bool(quote), (f"__text.{RECORD} IS NOT NULL", literal(whole))],
         _reasons(data, "", "__text.", csv=csv, decoded=decoded),
     )
     # A row of CSV whose every column has its text is one that has quoted empty texts where no text stands: nulls.
