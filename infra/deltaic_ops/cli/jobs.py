@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from urllib.parse import quote
 
 import typer
@@ -16,11 +16,12 @@ from deltaic_pipeline import entry
 from deltaic_pipeline.spark.progress import silent, step, terminal
 
 from deltaic_ops.cli.operator import AsJson, Column, Operator, operator
-from deltaic_ops.deploy.sam import Architecture, BuildTarget
 from deltaic_ops.jobs import files
-from deltaic_ops.jobs.package import build, upload
 from deltaic_ops.jobs.runs import ENDED, JobRun, JobRuns, words
 from deltaic_ops.jobs.schedules import Schedules
+
+if TYPE_CHECKING:
+    from deltaic_ops.deploy.sam import Architecture
 
 app = typer.Typer(add_completion=False)
 
@@ -62,6 +63,10 @@ def package(
     deltaic pipeline package
     deltaic --stack deltaic-prod pipeline package --python 3.11
     """
+    # Building loads the template, and a run does not build.
+    from deltaic_ops.deploy.sam import BuildTarget
+    from deltaic_ops.jobs.package import build, upload
+
     out = operator(ctx, as_json)
     where = out.connection.jobs
     with step(silent if as_json else terminal(), "Packaging the jobs") as tell, tempfile.TemporaryDirectory() as folder:
@@ -74,7 +79,9 @@ def package(
         out.json({"digest": made.digest, "bucket": where.bucket, "bytes": size, "uploaded": new})
 
 
-def _architecture(out: Operator, told: str) -> Architecture:
+def _architecture(out: Operator, told: str) -> "Architecture":
+    from deltaic_ops.deploy.sam import Architecture
+
     wanted = told or _runs(out).architecture()
     for known in get_args(Architecture):
         if wanted == known:
