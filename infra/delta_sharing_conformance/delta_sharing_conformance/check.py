@@ -33,11 +33,22 @@ class Check:
 
 def check(section: str) -> Callable[[Callable[[Shared], str]], Check]:
     """Make a check of a function: its name is the function's, and its remedy the function's docstring."""
+    return lambda ask: _named(section, ask, ask)
 
-    def named(ask: Callable[[Shared], str]) -> Check:
-        return Check(ask.__name__.replace("_", " "), section, " ".join((inspect.getdoc(ask) or "").split()), ask)
 
-    return named
+def check_each_table(
+    section: str,
+    wanted: str = "can be queried",
+    *,
+    of: Callable[[Shared], Sequence[ListedTable]] = lambda shared: shared.readable,
+    most: int | None = None,
+) -> Callable[[Callable[[ListedTable], None]], Check]:
+    """Make a check of a function that asks one table, of the first tables that `of` picks; see `on_each`."""
+    return lambda ask: _named(section, ask, lambda shared: on_each(of(shared)[:most], ask, wanted))
+
+
+def _named(section: str, said: Callable[..., object], ask: Callable[[Shared], str]) -> Check:
+    return Check(said.__name__.replace("_", " "), section, " ".join((inspect.getdoc(said) or "").split()), ask)
 
 
 def on_each(tables: Sequence[ListedTable], ask: Callable[[ListedTable], None], wanted: str) -> str:

@@ -21,6 +21,8 @@ CAPABILITIES = "delta-sharing-capabilities"
 PARQUET = "responseformat=parquet"
 DELTA = f"responseformat=delta;readerfeatures={FEATURES}"
 BOTH = f"responseformat=parquet,delta;readerfeatures={FEATURES}"
+FORMATS = {"parquet": PARQUET, "delta": DELTA}
+"""What a client says that reads one format, by its name."""
 
 _SHOWN = 160
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from delta_sharing_conformance import expect
-from delta_sharing_conformance.check import NotTried, check, on_each
-from delta_sharing_conformance.client import BOTH, DELTA, PARQUET
+from delta_sharing_conformance.check import NotTried, check, check_each_table, on_each
+from delta_sharing_conformance.client import BOTH, FORMATS
 from delta_sharing_conformance.files import FileLine, HintColumn, Value
 from delta_sharing_conformance.shared import ListedTable, Shared
 
@@ -115,7 +115,7 @@ def _keeps(tables: list[ListedTable], kind: str, **besides: Any) -> str:
     def ask(table: ListedTable) -> None:
         nonlocal queries
         response_format = next(iter(table.whole))
-        capabilities = PARQUET if response_format == "parquet" else DELTA
+        capabilities = FORMATS[response_format]
         files = table.files(response_format)
         tried = False
         for predicate in _predicates(table, files):
@@ -176,8 +176,8 @@ def jsonPredicateHints_keep_what_matches_on_pages(shared: Shared) -> str:  # noq
     return _keeps(shared.readable[:3], "json", maxFiles=10_000)
 
 
-@check("Request Body")
-def hints_that_cannot_be_used_are_ignored(shared: Shared) -> str:
+@check_each_table("Request Body", most=3)
+def hints_that_cannot_be_used_are_ignored(table: ListedTable) -> None:
     """Return all files for hints that cannot be parsed, or that name columns, operators or types that are not there."""
     column = {"op": "column", "name": "no_such_column", "valueType": "int"}
     literal = {"op": "literal", "value": "1", "valueType": "int"}
@@ -190,11 +190,7 @@ def hints_that_cannot_be_used_are_ignored(shared: Shared) -> str:
         {"jsonPredicateHints": json.dumps({"op": "noSuchOp", "children": [column, literal]})},
         {"jsonPredicateHints": json.dumps({"op": "equal", "children": [column]})},
     )
-
-    def ask(table: ListedTable) -> None:
-        reply = table.query(BOTH)
-        whole = expect.ids(reply)
-        for hint in hints:
-            expect.same(f"{hint}", expect.ids(table.query(BOTH, **hint)), whole)
-
-    return on_each(shared.readable[:3], ask, "can be queried")
+    reply = table.query(BOTH)
+    whole = expect.ids(reply)
+    for hint in hints:
+        expect.same(f"{hint}", expect.ids(table.query(BOTH, **hint)), whole)

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from delta_sharing_conformance.client import BOTH, DELTA, PARQUET, Reply, SharingClient, segments
+from delta_sharing_conformance.client import BOTH, DELTA, FORMATS, PARQUET, Reply, SharingClient, segments
 from delta_sharing_conformance.files import FileLine, HintColumn, columns_of, files_of
 
 OK = httpx.codes.OK
@@ -114,7 +114,7 @@ class ListedTable:
         feeds: dict[str, tuple[int, Reply]] = {}
         if self.first is None:
             return feeds
-        for name, capabilities in (("parquet", PARQUET), ("delta", DELTA)):
+        for name, capabilities in FORMATS.items():
             for start in sorted({*range(self.first, min(self.first + 8, self.latest + 1)), self.latest}):
                 reply = self.changes(capabilities, startingVersion=start)
                 if reply.status == OK and reply.lines is not None:

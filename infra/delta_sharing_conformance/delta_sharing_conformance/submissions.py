@@ -4,12 +4,11 @@ import secrets
 import time
 
 from delta_sharing_conformance import expect
-from delta_sharing_conformance.check import NotTried, check, on_each
-from delta_sharing_conformance.client import DELTA, PARQUET, Reply
+from delta_sharing_conformance.check import NotTried, check_each_table
+from delta_sharing_conformance.client import FORMATS, Reply
 from delta_sharing_conformance.listings import ABSENT
-from delta_sharing_conformance.shared import OK, ListedTable, Shared
+from delta_sharing_conformance.shared import OK, ListedTable
 
-QUERIED = "can be queried"
 PATIENCE_SECONDS = 60.0
 
 
@@ -26,98 +25,78 @@ def _poll(table: ListedTable, capabilities: str, query: str) -> Reply:
 
 def _ways(table: ListedTable) -> tuple[str, str]:
     response_format = next(iter(table.whole))
-    return response_format, PARQUET if response_format == "parquet" else DELTA
+    return response_format, FORMATS[response_format]
 
 
-@check("asyncQuery")
-def a_query_that_is_submitted_says_so(shared: Shared) -> str:
+@check_each_table("asyncQuery", most=3)
+def a_query_that_is_submitted_says_so(table: ListedTable) -> None:
     """Answer asyncquery=true with the whole, or with one queryStatus line and asyncquery=true in the header."""
-
-    def ask(table: ListedTable) -> None:
-        response_format, capabilities = _ways(table)
-        reply, query = _submit(table, capabilities, secrets.token_hex(16))
-        agreed = reply.capabilities.get("asyncquery") == "true"
-        if not query:
-            expect.that(not agreed, f"{reply} with asyncquery=true and no queryStatus")
-            expect.same("the whole at once", expect.ids(reply), table.ids(response_format))
-            return
-        expect.that(agreed, f"{reply} with queryStatus, without asyncquery=true in its header")
-        expect.that(reply.kinds == ["queryStatus"], f"{reply} with lines {reply.kinds[:3]}")
-        status = (reply.lines or [{}])[0]["queryStatus"].get("status")
-        expect.that(isinstance(status, str), f"{reply} with a queryStatus without status")
-
-    return on_each(shared.readable[:3], ask, QUERIED)
+    response_format, capabilities = _ways(table)
+    reply, query = _submit(table, capabilities, secrets.token_hex(16))
+    agreed = reply.capabilities.get("asyncquery") == "true"
+    if not query:
+        expect.that(not agreed, f"{reply} with asyncquery=true and no queryStatus")
+        expect.same("the whole at once", expect.ids(reply), table.ids(response_format))
+        return
+    expect.that(agreed, f"{reply} with queryStatus, without asyncquery=true in its header")
+    expect.that(reply.kinds == ["queryStatus"], f"{reply} with lines {reply.kinds[:3]}")
+    status = (reply.lines or [{}])[0]["queryStatus"].get("status")
+    expect.that(isinstance(status, str), f"{reply} with a queryStatus without status")
 
 
-@check("asyncQuery")
-def a_submission_sent_twice_is_one(shared: Shared) -> str:
+@check_each_table("asyncQuery", most=3)
+def a_submission_sent_twice_is_one(table: ListedTable) -> None:
     """Give the same queryId to the same idempotencyKey, table and parameters."""
-
-    def ask(table: ListedTable) -> None:
-        key = secrets.token_hex(16)
-        answers = [_submit(table, _ways(table)[1], key)[1] for _ in range(2)]
-        if not answers[0]:
-            raise NotTried("the server answers every query at once")
-        expect.that(answers[0] == answers[1], "the same submission twice has two queryIds")
-
-    return on_each(shared.readable[:3], ask, QUERIED)
+    key = secrets.token_hex(16)
+    answers = [_submit(table, _ways(table)[1], key)[1] for _ in range(2)]
+    if not answers[0]:
+        raise NotTried("the server answers every query at once")
+    expect.that(answers[0] == answers[1], "the same submission twice has two queryIds")
 
 
-@check("Get Query Info")
-def a_submitted_query_ends_as_the_query(shared: Shared) -> str:
+@check_each_table("Get Query Info", most=2)
+def a_submitted_query_ends_as_the_query(table: ListedTable) -> None:
     """Answer .../queries/{queryId} with queryStatus until the query is done, then as the query itself would be."""
-
-    def ask(table: ListedTable) -> None:
-        response_format, capabilities = _ways(table)
-        _, query = _submit(table, capabilities, secrets.token_hex(16))
-        if not query:
-            raise NotTried("the server answers every query at once")
-        until = time.monotonic() + PATIENCE_SECONDS
+    response_format, capabilities = _ways(table)
+    _, query = _submit(table, capabilities, secrets.token_hex(16))
+    if not query:
+        raise NotTried("the server answers every query at once")
+    until = time.monotonic() + PATIENCE_SECONDS
+    reply = expect.answered(_poll(table, capabilities, query))
+    while reply.kinds == ["queryStatus"]:
+        status = str((reply.lines or [{}])[0]["queryStatus"].get("status")).lower()
+        expect.that(status == "pending", f"{reply} with the status {status!r}")
+        expect.that(time.monotonic() < until, f"the query is pending after {PATIENCE_SECONDS:.0f} s")
+        time.sleep(0.2)
         reply = expect.answered(_poll(table, capabilities, query))
-        while reply.kinds == ["queryStatus"]:
-            status = str((reply.lines or [{}])[0]["queryStatus"].get("status")).lower()
-            expect.that(status == "pending", f"{reply} with the status {status!r}")
-            expect.that(time.monotonic() < until, f"the query is pending after {PATIENCE_SECONDS:.0f} s")
-            time.sleep(0.2)
-            reply = expect.answered(_poll(table, capabilities, query))
-        expect.body(reply, response_format, ["file"])
-        expect.same("the submitted query", expect.ids(reply), table.ids(response_format))
-
-    return on_each(shared.readable[:2], ask, QUERIED)
+    expect.body(reply, response_format, ["file"])
+    expect.same("the submitted query", expect.ids(reply), table.ids(response_format))
 
 
-@check("Get Query Info")
-def a_submitted_query_keeps_its_parameters(shared: Shared) -> str:
+@check_each_table("Get Query Info")
+def a_submitted_query_keeps_its_parameters(table: ListedTable) -> None:
     """End a submitted query with what was submitted: its version, not the latest."""
-
-    def ask(table: ListedTable) -> None:
-        if table.first is None or table.first == table.latest:
-            raise NotTried("no table that the profile sees shares the history of two versions")
-        capabilities = _ways(table)[1]
-        fields = {"version": table.first, "idempotencyKey": secrets.token_hex(16)}
-        reply = expect.answered(table.query(f"{capabilities};asyncquery=true", **fields))
-        if reply.kinds != ["queryStatus"]:
-            raise NotTried("the server answers every query at once")
-        query = str((reply.lines or [{}])[0]["queryStatus"]["queryId"])
-        until = time.monotonic() + PATIENCE_SECONDS
-        while (reply := expect.answered(_poll(table, capabilities, query))).kinds == ["queryStatus"]:
-            expect.that(time.monotonic() < until, f"the query is pending after {PATIENCE_SECONDS:.0f} s")
-            time.sleep(0.2)
-        expect.that(reply.version == table.first, f"{reply} for version {table.first} with version {reply.version}")
-
-    return on_each(shared.readable, ask, QUERIED)
+    if table.first is None or table.first == table.latest:
+        raise NotTried("no table that the profile sees shares the history of two versions")
+    capabilities = _ways(table)[1]
+    fields = {"version": table.first, "idempotencyKey": secrets.token_hex(16)}
+    reply = expect.answered(table.query(f"{capabilities};asyncquery=true", **fields))
+    if reply.kinds != ["queryStatus"]:
+        raise NotTried("the server answers every query at once")
+    query = str((reply.lines or [{}])[0]["queryStatus"]["queryId"])
+    until = time.monotonic() + PATIENCE_SECONDS
+    while (reply := expect.answered(_poll(table, capabilities, query))).kinds == ["queryStatus"]:
+        expect.that(time.monotonic() < until, f"the query is pending after {PATIENCE_SECONDS:.0f} s")
+        time.sleep(0.2)
+    expect.that(reply.version == table.first, f"{reply} for version {table.first} with version {reply.version}")
 
 
-@check("Get Query Info")
-def a_queryId_that_was_never_given_is_not_found(shared: Shared) -> str:  # noqa: N802 -- the protocol's word
+@check_each_table("Get Query Info", most=2)
+def a_queryId_that_was_never_given_is_not_found(table: ListedTable) -> None:  # noqa: N802 -- the protocol's word
     """Answer 404 with an error body to a queryId that is not known."""
-
-    def ask(table: ListedTable) -> None:
-        capabilities = _ways(table)[1]
-        if not _submit(table, capabilities, secrets.token_hex(16))[1]:
-            raise NotTried("the server answers every query at once")
-        reply = _poll(table, capabilities, ABSENT)
-        expect.that(reply.status != OK, f"{reply} for a queryId that it never gave")
-        expect.refused(reply, 404)
-
-    return on_each(shared.readable[:2], ask, QUERIED)
+    capabilities = _ways(table)[1]
+    if not _submit(table, capabilities, secrets.token_hex(16))[1]:
+        raise NotTried("the server answers every query at once")
+    reply = _poll(table, capabilities, ABSENT)
+    expect.that(reply.status != OK, f"{reply} for a queryId that it never gave")
+    expect.refused(reply, 404)

@@ -3,9 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 from delta_sharing_conformance import expect
-from delta_sharing_conformance.check import NotTried, check, on_each
-from delta_sharing_conformance.client import BOTH, DELTA, PARQUET
-from delta_sharing_conformance.shared import ListedTable, Shared
+from delta_sharing_conformance.check import NotTried, check_each_table
+from delta_sharing_conformance.client import BOTH, DELTA, FORMATS
+from delta_sharing_conformance.shared import ListedTable
 
 NOT_OFFERED = {404, 405, 501}
 HISTORY = "shares its history"
@@ -24,127 +24,96 @@ def first_version(table: ListedTable) -> int:
     return table.first
 
 
-@check("Query Table Version")
-def tells_the_version(shared: Shared) -> str:
+@check_each_table("Query Table Version")
+def tells_the_version(table: ListedTable) -> None:
     """Answer GET .../version with 200 and the header Delta-Table-Version."""
-
-    def ask(table: ListedTable) -> None:
-        expect.that(expect.answered(table.at).version is not None, f"{table.at} without Delta-Table-Version")
-
-    return on_each(shared.readable, ask, "can be queried")
+    expect.that(expect.answered(table.at).version is not None, f"{table.at} without Delta-Table-Version")
 
 
-@check("Query Table Version")
-def HEAD_tells_the_same_version(shared: Shared) -> str:  # noqa: N802 -- the method's name
+@check_each_table("Query Table Version")
+def HEAD_tells_the_same_version(table: ListedTable) -> None:  # noqa: N802 -- the method's name
     """Answer the deprecated HEAD .../tables/{table} as GET .../version, or not at all."""
-
-    def ask(table: ListedTable) -> None:
-        reply = table.client.ask("HEAD", table.path)
-        if reply.status in NOT_OFFERED:
-            raise NotTried(f"HEAD is not offered ({reply.status}); it is deprecated")
-        expect.that(expect.answered(reply).version == table.latest, f"{reply} with version {reply.version}")
-
-    return on_each(shared.readable, ask, "can be queried")
+    reply = table.client.ask("HEAD", table.path)
+    if reply.status in NOT_OFFERED:
+        raise NotTried(f"HEAD is not offered ({reply.status}); it is deprecated")
+    expect.that(expect.answered(reply).version == table.latest, f"{reply} with version {reply.version}")
 
 
-@check("Query Table Version")
-def startingTimestamp_finds_the_first_version_at_or_after_it(shared: Shared) -> str:  # noqa: N802 -- the parameter
+@check_each_table("Query Table Version", HISTORY)
+def startingTimestamp_finds_the_first_version_at_or_after_it(table: ListedTable) -> None:  # noqa: N802 -- the parameter
     """Give the earliest version whose commit is at or after startingTimestamp, also where it is that very moment."""
-
-    def ask(table: ListedTable) -> None:
-        first_version(table)
-        known = {version: at for version, at in table.moments.items() if version > (table.first or 0)}
-        if not known:
-            raise NotTried("no table's lines tell when a version was committed")
-        for version, at in sorted(known.items()):
-            reply = table.client.get(f"{table.path}/version", startingTimestamp=iso(at))
-            expect.answered(reply)
-            expect.that(
-                reply.version == version, f"the moment of version {version} ({iso(at)}) gives version {reply.version}"
-            )
-
-    return on_each(shared.readable, ask, HISTORY)
+    first_version(table)
+    known = {version: at for version, at in table.moments.items() if version > (table.first or 0)}
+    if not known:
+        raise NotTried("no table's lines tell when a version was committed")
+    for version, at in sorted(known.items()):
+        reply = table.client.get(f"{table.path}/version", startingTimestamp=iso(at))
+        expect.answered(reply)
+        expect.that(
+            reply.version == version, f"the moment of version {version} ({iso(at)}) gives version {reply.version}"
+        )
 
 
-@check("Timestamp Format")
-def refuses_timestamps_that_are_none(shared: Shared) -> str:
+@check_each_table("Timestamp Format", HISTORY)
+def refuses_timestamps_that_are_none(table: ListedTable) -> None:
     """Answer 400 with an error body to a timestamp that is no ISO 8601 time."""
-
-    def ask(table: ListedTable) -> None:
-        first_version(table)
-        expect.refused(table.client.get(f"{table.path}/version", startingTimestamp="yesterday"), 400)
-        expect.refused(table.metadata(BOTH, timestamp="yesterday"), 400)
-        expect.refused(table.query(BOTH, timestamp="yesterday"), 400)
-
-    return on_each(shared.readable, ask, HISTORY)
+    first_version(table)
+    expect.refused(table.client.get(f"{table.path}/version", startingTimestamp="yesterday"), 400)
+    expect.refused(table.metadata(BOTH, timestamp="yesterday"), 400)
+    expect.refused(table.query(BOTH, timestamp="yesterday"), 400)
 
 
-@check("Metadata")
-def metadata_is_two_lines_in_parquet_format(shared: Shared) -> str:
+@check_each_table("Metadata")
+def metadata_is_two_lines_in_parquet_format(table: ListedTable) -> None:
     """Answer .../metadata without capabilities in parquet format: protocol and metaData with their required keys."""
-    return _metadata(shared, "parquet", None)
+    _metadata(table, "parquet", None)
 
 
-@check("Metadata in Delta Format")
-def metadata_is_two_lines_in_delta_format(shared: Shared) -> str:
+@check_each_table("Metadata in Delta Format")
+def metadata_is_two_lines_in_delta_format(table: ListedTable) -> None:
     """Answer .../metadata with responseformat=delta by deltaProtocol and deltaMetadata, actions as Delta has them."""
-    return _metadata(shared, "delta", DELTA)
+    _metadata(table, "delta", DELTA)
 
 
-def _metadata(shared: Shared, response_format: str, capabilities: str | None) -> str:
-    def ask(table: ListedTable) -> None:
-        if response_format not in table.whole:
-            raise NotTried(f"no table that the profile sees can be had in {response_format} format")
-        reply = table.metadata(capabilities)
-        expect.head(reply, response_format)
-        extra = [kind for kind in reply.kinds[2:] if kind != "endStreamAction"]
-        expect.that(not extra, f"{reply} with more lines: {extra[:3]}")
-        expect.that(reply.version == table.latest, f"{reply} with version {reply.version}, not {table.latest}")
-
-    return on_each(shared.readable, ask, "can be queried")
+def _metadata(table: ListedTable, response_format: str, capabilities: str | None) -> None:
+    if response_format not in table.whole:
+        raise NotTried(f"no table that the profile sees can be had in {response_format} format")
+    reply = table.metadata(capabilities)
+    expect.head(reply, response_format)
+    extra = [kind for kind in reply.kinds[2:] if kind != "endStreamAction"]
+    expect.that(not extra, f"{reply} with more lines: {extra[:3]}")
+    expect.that(reply.version == table.latest, f"{reply} with version {reply.version}, not {table.latest}")
 
 
-@check("Query Table Metadata")
-def metadata_and_query_have_the_same_schema(shared: Shared) -> str:
+@check_each_table("Query Table Metadata")
+def metadata_and_query_have_the_same_schema(table: ListedTable) -> None:
     """Give the same schemaString at .../metadata and at .../query."""
-
-    def ask(table: ListedTable) -> None:
-        for response_format, reply in table.whole.items():
-            told = expect.lines(table.metadata(PARQUET if response_format == "parquet" else DELTA))[1]["metaData"]
-            queried = expect.lines(reply)[1]["metaData"]
-            schemas = [one.get("deltaMetadata", one).get("schemaString") for one in (told, queried)]
-            expect.that(schemas[0] == schemas[1], f"{reply.request} has another schemaString than .../metadata")
-
-    return on_each(shared.readable, ask, "can be queried")
+    for response_format, reply in table.whole.items():
+        told = expect.lines(table.metadata(FORMATS[response_format]))[1]["metaData"]
+        queried = expect.lines(reply)[1]["metaData"]
+        schemas = [one.get("deltaMetadata", one).get("schemaString") for one in (told, queried)]
+        expect.that(schemas[0] == schemas[1], f"{reply.request} has another schemaString than .../metadata")
 
 
-@check("Query Table Metadata")
-def metadata_of_a_version(shared: Shared) -> str:
+@check_each_table("Query Table Metadata", HISTORY)
+def metadata_of_a_version(table: ListedTable) -> None:
     """Answer version and timestamp with the metadata of that version, and 400 to both or to one that is not there."""
-
-    def ask(table: ListedTable) -> None:
-        for version in sorted({first_version(table), table.latest}):
-            reply = expect.answered(table.metadata(BOTH, version=version))
-            expect.that(reply.version == version, f"{reply} for version {version} with version {reply.version}")
-        for version, at in sorted(table.moments.items())[-1:]:
-            reply = expect.answered(table.metadata(BOTH, timestamp=iso(at)))
-            expect.that(reply.version == version, f"{reply} for the moment of {version} with version {reply.version}")
-        expect.refused(table.metadata(BOTH, version=table.latest + 1000), 400)
-        expect.refused(table.metadata(BOTH, version=table.latest, timestamp="2022-01-01T00:00:00Z"), 400)
-
-    return on_each(shared.readable, ask, HISTORY)
+    for version in sorted({first_version(table), table.latest}):
+        reply = expect.answered(table.metadata(BOTH, version=version))
+        expect.that(reply.version == version, f"{reply} for version {version} with version {reply.version}")
+    for version, at in sorted(table.moments.items())[-1:]:
+        reply = expect.answered(table.metadata(BOTH, timestamp=iso(at)))
+        expect.that(reply.version == version, f"{reply} for the moment of {version} with version {reply.version}")
+    expect.refused(table.metadata(BOTH, version=table.latest + 1000), 400)
+    expect.refused(table.metadata(BOTH, version=table.latest, timestamp="2022-01-01T00:00:00Z"), 400)
 
 
-@check("Query Table Metadata")
-def history_that_is_not_shared_is_refused(shared: Shared) -> str:
+@check_each_table("Query Table Metadata")
+def history_that_is_not_shared_is_refused(table: ListedTable) -> None:
     """Answer 400 or 403 with an error body to versions, timestamps and changes where history is not shared."""
-
-    def ask(table: ListedTable) -> None:
-        if table.first is not None:
-            raise NotTried("every table that the profile sees shares its history")
-        expect.refused(table.metadata(BOTH, version=table.latest), 400, 403)
-        expect.refused(table.query(BOTH, version=table.latest), 400, 403)
-        expect.refused(table.query(BOTH, startingVersion=table.latest), 400, 403)
-        expect.refused(table.changes(BOTH, startingVersion=table.latest), 400, 403)
-
-    return on_each(shared.readable, ask, "can be queried")
+    if table.first is not None:
+        raise NotTried("every table that the profile sees shares its history")
+    expect.refused(table.metadata(BOTH, version=table.latest), 400, 403)
+    expect.refused(table.query(BOTH, version=table.latest), 400, 403)
+    expect.refused(table.query(BOTH, startingVersion=table.latest), 400, 403)
+    expect.refused(table.changes(BOTH, startingVersion=table.latest), 400, 403)
