@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -66,6 +67,7 @@ class SchemaReader:
         from deltaic.storage.locations import Location, TableLocations
         from deltaic.storage.objects import ObjectTableStore
 
+        _spare_pandas()
         config = storage_config(self.storage(storage)) if storage else self.home
         # An operator stands where recipients do: outside.
         config = replace(config, endpoint=config.public_endpoint or config.endpoint)
@@ -85,6 +87,27 @@ class SchemaReader:
         except DeltaicError as refusal:
             reason = refusal.message + (f" ({refusal.detail})" if refusal.detail else "")
             raise type(refusal)(f"{location} cannot be read with your credentials: {reason}") from refusal
+
+
+class _NoPandas:
+    """Finds no pandas, as in the layer, which ships none."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        """Refuse it alone."""
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
+def _spare_pandas() -> None:
+    """Let pyarrow do without pandas: to load it would be most of such a command's time. It asks once, here."""
+    import pyarrow as pa
+
+    finder: Any = _NoPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        pa.array([])
+    finally:
+        sys.meta_path.remove(finder)
 
 
 def check_filter(text: str, schema: SharedSchema) -> None:

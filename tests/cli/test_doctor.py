@@ -101,7 +101,7 @@ def test_filters_that_do_not_fit_any_more_and_who_lacks_a_property_are_found(
     assert f"deltaic table update {parted} --partition-filter" in filter_[2]
     assert (hidden[0], "'x' cannot be hidden" in hidden[1]) == ("failed", True), hidden
     assert lacking[:2] == ("warning", "'reader' lacks q: no rows")
-    assert lacking[2].startswith("deltaic recipient update reader --property")
+    assert lacking[2] == "deltaic recipient update reader --property q=..."
     admin.tables.update(SHARE, SCHEMA, "parted", partition_filter="n = current_recipient('p')", hidden_columns=[])
     admin.grants.update("reader", SHARE, partition_filter="x = 1")
     (granted, _) = filters()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import deltalake
@@ -250,6 +253,20 @@ def test_a_property_given_more_than_once_is_a_list(sales: Deltaic) -> None:
     assert "regions=[EU, US], one=1" in sales.done("recipient show carol")
     changed = sales.json("recipient update carol --property one=2 --property one=2 --property 'regions=[\"ü\"]'")
     assert changed["properties"] == {"regions": ["ü"], "one": ["2"]}
+
+
+def test_a_log_is_read_without_pandas(sales: Deltaic) -> None:
+    command = ["-X", "importtime", "-c", "from deltaic_ops.cli import main; main()", "table", "update", ORDERS]
+    done = subprocess.run(
+        [sys.executable, *command, "--partition-filter", "year = 2024"],
+        env={**os.environ, **sales.variables},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert "deltaic.delta.log" in done.stderr
+    assert "pandas.core" not in done.stderr
 
 
 def test_a_filter_tells_who_lacks_its_property(sales: Deltaic, orders: str) -> None:

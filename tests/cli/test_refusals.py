@@ -98,6 +98,10 @@ def test_a_misspelt_noun_is_answered_with_the_nearest(nowhere: Deltaic, typed: s
         ("table show vaccine_share.acne.patients", "schema 'vaccine_share.acne' not found: did you mean acme?"),
         ("table delete vacine_share.acme.patients", "share 'vacine_share' not found: did you mean vaccine_share?"),
         ("grant create alcie vaccine_share", "recipient 'alcie' not found: did you mean alice?"),
+        (
+            "grant create vaccine_share alice",
+            "share 'alice' not found: it is a recipient, and a grant names RECIPIENT before SHARE",
+        ),
         ("token create alcie", "recipient 'alcie' not found: did you mean alice?"),
         ("storage show mino", "storage 'mino' not found: did you mean minio?"),
         ("table show vaccine_share.acme.xyzzy", "table 'vaccine_share.acme.xyzzy' not found"),

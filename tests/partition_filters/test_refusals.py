@@ -9,9 +9,7 @@ from laws import tries
 from partitioned_table import TABLE, TYPES, Metadata, column, schema
 
 COLUMNS = "its partition columns are " + ", ".join([*TYPES, "weight", "ratio", "code"])
-COMPARE = (
-    "compare with =, <>, <, <=, >, >=, IN, BETWEEN, LIKE or IS NULL; a boolean column is compared with TRUE or FALSE"
-)
+COMPARE = "with =, <>, <, <=, >, >=, IN, BETWEEN, LIKE or IS NULL; a boolean column is compared with TRUE or FALSE"
 OPERAND = "write a partition column, a literal or current_recipient('property')"
 QUOTES = "write the literal in 'quotes'; beside a column a property is read as the column's type"
 LITERALS = "two literals are compared, which says nothing of a file"
@@ -162,10 +160,11 @@ REFUSED = [
     ("region IN ('a' 'b')", 16, "there is 'b' where ) must be; separate the items by commas and close the parenthesis"),
     ("year BETWEEN 1, 2", 15, "there is , where AND must be; write BETWEEN least AND greatest"),
     ("year IS 3", 9, "there is 3 where NULL must be; write IS NULL, IS NOT NULL or a comparison"),
-    ("NOT final", 10, f"there is the end where a comparison must be; {COMPARE}"),
-    ("region NOT = 'a'", 12, f"there is = where a comparison must be; {COMPARE}"),
-    ("region ILIKE 'a%'", 8, f"there is ILIKE where a comparison must be; {COMPARE}"),
-    ("year + 1 = 2", 6, f"there is + where a comparison must be; {COMPARE}"),
+    ("NOT final", 10, f"there is the end where a comparison must be; compare final {COMPARE}"),
+    ("region NOT = 'a'", 12, f"there is = where a comparison must be; compare region {COMPARE}"),
+    ("region ILIKE 'a%'", 8, f"there is ILIKE where a comparison must be; compare region {COMPARE}"),
+    ("SELEC region", 7, f"there is region where a comparison must be; compare SELEC {COMPARE}"),
+    ("year + 1 = 2", 6, f"there is + where a comparison must be; compare year {COMPARE}"),
     (
         "year = 1 OR",
         12,

@@ -196,6 +196,9 @@ class Operator:
         except NotFound as higher:  # the share or the schema of what is missing
             missing = _MISSING.fullmatch(higher.message)
             return self._with_the_nearest(*missing.groups()) if missing else higher
+        other = {"share": "recipient", "recipient": "share"}.get(kind)
+        if other and name in {each.name for each in getattr(admin, f"{other}s").list()}:
+            return NotFound(f"{kind} '{name}' not found: it is a {other}, and a grant names RECIPIENT before SHARE")
         return NotFound(f"{kind} '{name}' not found{did_you_mean(last, known)}")
 
 

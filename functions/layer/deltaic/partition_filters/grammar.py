@@ -42,7 +42,7 @@ MAX_OPERANDS: Final = 500
 _FUNCTION: Final = "current_recipient"
 _OPERATORS: Final[dict[str, Operator]] = {**{one: one for one in get_args(Operator)}, "!=": "<>"}
 _OPERAND: Final = "write a partition column, a literal or current_recipient('property')"
-_TESTS: Final = "compare with =, <>, <, <=, >, >=, IN, BETWEEN, LIKE or IS NULL"
+_TESTS: Final = "with =, <>, <, <=, >, >=, IN, BETWEEN, LIKE or IS NULL"
 
 
 def parse(text: str) -> PartitionFilter:
@@ -131,9 +131,9 @@ class _Parser:
         elif self._has("LIKE"):
             condition = self._like(left)
         else:
-            remedy = _TESTS
+            remedy = f"compare {_TESTS}"
             if isinstance(left, FilterColumn):
-                remedy += "; a boolean column is compared with TRUE or FALSE"
+                remedy = f"compare {left.name} {_TESTS}; a boolean column is compared with TRUE or FALSE"
             raise refusal(self._next.position, f"there is {self._next.shown} where a comparison must be", remedy)
         return FilterNot(condition) if negated else condition
 

@@ -79,20 +79,23 @@ def _sees(
 ) -> Finding:
     """Check that whoever holds a table has every property that its rows are chosen by."""
     name = full_name(table)
-    without = {}
+    without, remedies = {}, []
     for grant in grants:
         recipient = recipients.get(grant.recipient_id)
         if recipient is None:  # deleted meanwhile
             continue
         if missing := lacked(recipient, table, grant):
             without[recipient.name] = ", ".join(missing)
+            given = " ".join(f"--property {property_}=..." for property_ in missing)
+            remedies.append(f"deltaic recipient update {recipient.name} {given}")
         elif schema is not None and not _has_values(table, grant, recipient, schema):
             without[recipient.name] = "a value that fits the column"
+            remedies.append(f"deltaic recipient update {recipient.name} --property ...")
     said = "; ".join(f"'{who}' lacks {what}" for who, what in without.items())
     return judge(
         f"who holds {name} has the properties that it asks for",
         f"{said}: no rows" if said else f"{len(grants)} recipients",
-        f"deltaic recipient update {next(iter(without), '')} --property ...",
+        "".join(remedies[:1]),
         holds=not without,
         otherwise="warning",
     )
