@@ -275,7 +275,7 @@ def test_a_filter_tells_who_lacks_its_property(sales: Deltaic, orders: str) -> N
     line = f"'bob' sees no rows of {ORDERS}: it lacks the property region"
     changed = sales.json(f"table update {ORDERS} --partition-filter \"{BY_REGION} AND team = 'a'\"")
     assert changed["warnings"] == [line]
-    assert "warnings" not in sales.json(f"table update {ORDERS} --history")
+    assert "warnings" not in sales.json(f"table update {ORDERS} --checkpoint")
     made = f"table create sales.europe.more --location {orders} --partition-filter \"team = current_recipient('team')\""
     assert [line.split()[0] for line in sales.json(made)["warnings"]] == ["'alice'", "'bob'"]
 
