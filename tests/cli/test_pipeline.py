@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from deltaic_ops.cli.jobs import job_line
 from deltaic_ops.local.state import announced, locked
 
 if TYPE_CHECKING:
@@ -114,3 +115,27 @@ def test_a_file_of_aliases_of_aliases_is_refused(deltaic: Deltaic, tmp_path: Pat
     result = deltaic(f"pipeline {verb} {tmp_path}/bomb.yaml")
     assert result.exit_code == 1
     assert f"{tmp_path}/bomb.yaml:5: more than 20,000 values" in result.output
+
+
+@pytest.mark.parametrize(
+    ("line", "nearest"),
+    [
+        ("pipeline run doses.yaml --dryrun", "--dry-run"),
+        ("pipeline publish --from a.csv --format csv --to s3://b/t --partition day", "--partition-by"),
+        ("pipeline maintain s3://b/t --no-vacum", "--no-vacuum"),
+        ("usage collect --request a", "--requests"),
+        ("view refresh --all --detatch", "--detach"),
+    ],
+)
+def test_a_misspelt_option_of_a_job_is_told_with_the_nearest(nowhere: Deltaic, line: str, nearest: str) -> None:
+    result = nowhere(line, UV_RUN_RECURSION_DEPTH="1")
+    assert result.exit_code == 2
+    assert f"did you mean {nearest}?" in result.stderr
+    assert f"uv run deltaic {' '.join(line.split()[:2])}: error:" in result.stderr
+
+
+def test_emr_is_handed_what_is_no_field_of_a_request() -> None:
+    typed = "s3://b/t --zorder-by a --on emr --detach --minutes=7 --run-id r --wait 5 --memory=4g --no-sort --json"
+    line = job_line(typed.split(), "maintain")
+    assert line.for_emr() == ["s3://b/t", "--zorder-by", "a", "--wait", "5", "--no-sort", "--json"]
+    assert (line.options.minutes, line.options.run_id, line.options.memory) == (7, "r", "4g")

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from datasets.files import dataset, run_of
-from deltaic_pipeline.arguments import Job
 from deltaic_pipeline.datasets.batch import build
 from deltaic_pipeline.datasets.dry_run import plan
 from deltaic_pipeline.datasets.run_state import target_of
 from deltaic_pipeline.failures import PipelineError, exit_code
-from deltaic_pipeline.publish import publish
+from deltaic_pipeline.publish import Job, publish
 from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.malformed import FILE, MISFIT, RAW

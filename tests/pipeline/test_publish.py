@@ -10,9 +10,8 @@ from urllib.parse import unquote
 import pytest
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.errors import Conflict, NotFound
-from deltaic_pipeline.arguments import Job
 from deltaic_pipeline.failures import LeaseLost, PipelineError
-from deltaic_pipeline.publish import publish
+from deltaic_pipeline.publish import Job, publish
 from deltaic_pipeline.spark.progress import Step
 from deltaic_pipeline.spark.session import leave
 from deltaic_pipeline.table.catalog_entry import Catalog, TableName

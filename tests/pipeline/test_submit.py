@@ -17,7 +17,8 @@ from botocore.stub import ANY, Stubber
 from deltaic.errors import InvalidParameter, NotFound
 from deltaic_ops.cli.jobs import request
 from deltaic_pipeline import entry
-from deltaic_pipeline.arguments import job_of, parser
+from deltaic_pipeline.arguments import parser
+from deltaic_pipeline.publish import job_of
 from deploy.emr import violations
 
 APP = Path(__file__).parents[2] / "functions" / "pipeline" / "submit" / "app.py"
@@ -218,7 +219,7 @@ def test_without_a_package_it_says_how_to_make_one(app: ModuleType, code: str) -
 
 def test_publish_understands_its_arguments_there_too() -> None:
     arguments = ["--from", "s3://inbox/day/", "--format=json", "--to=s3://lake/t", "--table=a.b.c", "--run-id=r"]
-    job = job_of(parser().parse_args(arguments))
+    job = job_of(parser("publish").parse_args(arguments))
     assert (job.source.format, job.target.location, job.run_id) == ("json", "s3://lake/t", "r")
 
 

@@ -1,55 +1,29 @@
-"""The arguments of a publication, and the command line that gives them."""
+"""The command lines of the jobs: the same options through `deltaic`, `python -m deltaic_pipeline.JOB`, spark-submit."""
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+import os
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, NoReturn
 
-from deltaic_pipeline.command import show_values_option
-from deltaic_pipeline.datasets.ddl import WrongDdl, columns_of
-from deltaic_pipeline.datasets.options import refused_options, unknown_options, unknown_properties
-from deltaic_pipeline.failures import EXIT_CODES, PipelineError
+from deltaic.nearest import did_you_mean
+
+from deltaic_pipeline.failures import EXIT_CODES
 from deltaic_pipeline.spark.printing import as_called, called
-from deltaic_pipeline.table.catalog_entry import TableName
-from deltaic_pipeline.table.sources import FORMATS, Source
-from deltaic_pipeline.table.target import MODES, Target
+from deltaic_pipeline.table.sources import FORMATS
+from deltaic_pipeline.table.target import MODES
 
 LONGEST_WAIT_SECONDS = 86_400
 """A day: whoever waits longer for another writer has met one that will not end."""
 
-VIEW = "source"
-"""The name under which SQL sees what was read."""
+RUN = """examples:
+  deltaic pipeline run patients.yaml --dry-run
+  deltaic pipeline run patients.yaml --run-id 2026-11-22 --memory 4g
+  deltaic pipeline run s3://bucket/datasets/patients.yaml --json --wait 600
 
+A run that was killed is started again with its --run-id: what it had written is not written twice.
+"""
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One publication."""
-
-    source: Source
-    target: Target
-    sql: str | None = None
-    """A query over the view `source`; None: the rows as they are."""
-
-    name: TableName | None = None
-    """Where it is shared; None: it is written and not registered."""
-
-    history: bool = True
-    """Recipients may read earlier versions and the change feed."""
-
-    create_share: bool = False
-    """Make the share if there is none."""
-
-    storage: str = ""
-    """The catalog's name of the store that `target.location` lies in; empty: AWS S3."""
-
-    run_id: str = ""
-    """Names this run: repeated with the same one, a job that had committed commits nothing. Empty: a new one."""
-
-    wait: timedelta = timedelta(0)
-    """How long to wait for another writer of the same table."""
-
-
-EXAMPLES = """examples:
+PUBLISH = """examples:
   # CSV files with a header become a table, partitioned by day, and are shared
   deltaic pipeline publish --from data/patients/*.csv --format csv --to s3://bucket/vaccine/patients \\
       --partition-by day --table vaccine_share.acme_vaccine_data.vaccine_patients --create-share
@@ -63,20 +37,109 @@ EXAMPLES = """examples:
       --sql "SELECT id AS patient_id, site, dose FROM source WHERE site IS NOT NULL" --wait 600 \\
       --to s3://bucket/vaccine/patients --table vaccine_share.acme_vaccine_data.vaccine_patients
 
-AWS is found as by every command of deltaic; `python -m deltaic_pipeline.publish`, which takes the same arguments, finds
-it by AWS's own variables alone. The first run fetches 19 MB of jars into ~/.cache/deltaic (DELTAIC_CACHE;
-DEFAULT_ARTIFACT_REPOSITORY names a mirror of Maven Central).
+The first run fetches 19 MB of jars into ~/.cache/deltaic (DELTAIC_CACHE; DEFAULT_ARTIFACT_REPOSITORY names a mirror of
+Maven Central).
+"""
+
+MAINTAIN = """examples:
+  # what would be done, and what is kept for whom
+  deltaic pipeline maintain s3://bucket/vaccine/patients --dry-run
+
+  # every day
+  deltaic pipeline maintain s3://bucket/vaccine/patients --run-id 2026-11-22 --wait 600
+
+  # rows that are read together lie together; nothing is deleted
+  deltaic pipeline maintain s3://bucket/vaccine/patients --zorder-by patient_id --no-vacuum
+
+  # many files: v2 checkpoints from now on, in order by partition and clustering
+  deltaic pipeline maintain s3://bucket/vaccine/patients --v2-checkpoints
+
+A file is deleted when no version that somebody may read has it: not the latest one, not one that was the latest within
+the window (delta.deletedFileRetentionDuration, and at least as long as page tokens and their URLs live), none of a
+history that is shared, none that a stream named by --stream-checkpoint has yet to read. Commits are never deleted.
+A run that was killed is started again, and goes on.
+"""
+
+USAGE = """examples:
+  # the logs that `deltaic serve` keeps
+  deltaic usage collect
+
+  # every day, over the logs of the last days; what is there already is not counted twice
+  deltaic usage collect --requests 's3://logs/endpoints/2026/11/2*/*' \\
+      --fetches 's3://logs/s3/2026-11-2*' --to s3://bucket/usage --run-id 2026-11-22
+
+  # and the table is shared under a name, with those who may see who reads what
+  deltaic usage collect --requests ... --fetches ... --to s3://bucket/usage --table audit.usage.accesses
+
+Requests are JSON lines of the functions' log group, exported or delivered by a subscription, gzipped or not; fetches
+are S3's server access logs of the data buckets. Logs may come late and overlap: rows are merged by the ids of requests.
+A run that was killed is started again with its --run-id.
+"""
+
+VIEWS = """examples:
+  deltaic view refresh sales.europe.orders_for_partners
+  deltaic view refresh --due --json --wait 600
+
+Due are views whose refresh is requested (a recipient came, or its properties changed), that are older than their
+maximal staleness, that lack the rows of a recipient, or that have no schedule and were never refreshed.
+A run that was killed is started again: rows that are there already are not written again. When one view fails the
+others are refreshed all the same, and the exit code is that of the failure.
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the command line of the job."""
-    line = argparse.ArgumentParser(
-        prog=f"{called()} pipeline publish",
-        description="Publish files or a table as a shared Delta table.",
-        epilog=as_called(EXAMPLES) + EXIT_CODES,
+class CommandLine(argparse.ArgumentParser):
+    """A parser that tells the option nearest to one that is misspelt."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with exit code 2."""
+        _, unknown, words = message.partition("unrecognized arguments: ")
+        near = (
+            did_you_mean(words.split(maxsplit=1)[0].partition("=")[0], self._option_string_actions) if unknown else ""
+        )
+        super().error(message + near)
+
+
+def parser(job: str) -> CommandLine:
+    """Return the command line of a job."""
+    words = _JOBS[job]
+    line = CommandLine(
+        prog=f"{called()} {words.command}",
+        description=words.description,
+        epilog=as_called(words.examples) + EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
+    words.options(line)
+    run = line.add_argument_group("how to run")
+    run.add_argument(
+        "--run-id", default="", metavar="NAME", help="name of this run: repeated with it, nothing is done twice"
+    )
+    run.add_argument(
+        "--wait", type=_seconds, default=0.0, metavar="SECONDS", help="wait for another writer of the table"
+    )
+    run.add_argument("--catalog", metavar="NAME", help="DynamoDB table of the catalog (default: CATALOG_TABLE)")
+    run.add_argument("--memory", default="", metavar="SIZE", help="Spark's heap, such as 4g (default: 1g here)")
+    run.add_argument(
+        "--show-values", action="store_true", help="show all that Spark said of a refusal, values of rows among it"
+    )
+    if job != "publish":
+        run.add_argument("--json", action="store_true", help="a JSON object a line on stdout instead of text")
+    return line
+
+
+def _run(line: CommandLine) -> None:
+    line.add_argument("file", metavar="FILE", help="the dataset file: a path or s3://bucket/key")
+    line.add_argument("--dry-run", action="store_true", help="show plan, differences and counts; change nothing")
+    line.add_argument(
+        "--jar",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="put on the class path, as a database's driver; can be repeated",
+    )
+
+
+def _publish(line: CommandLine) -> None:
     reading = line.add_argument_group("what to read")
     reading.add_argument(
         "--from",
@@ -93,7 +156,7 @@ def parser() -> argparse.ArgumentParser:
         "--option", action="append", default=[], metavar="K=V", help="option of Spark's reader, such as sep=;"
     )
     reading.add_argument("--schema", metavar="DDL", help="such as 'id bigint, day date'; else it is found out")
-    reading.add_argument("--sql", help=f"query over the view `{VIEW}`")
+    reading.add_argument("--sql", help="query over the view `source`")
     writing = line.add_argument_group("what to write")
     writing.add_argument("--to", required=True, metavar="S3_URL", help="location of the Delta table")
     writing.add_argument("--mode", choices=MODES, default="overwrite")
@@ -110,62 +173,99 @@ def parser() -> argparse.ArgumentParser:
     )
     writing.add_argument("--evolve-schema", action="store_true", help="accept new columns (overwrite: any schema)")
     writing.add_argument("--no-change-data-feed", action="store_true", help="do not turn the change data feed on")
-    writing.add_argument("--run-id", default="", help="name of this run: a repetition makes no second version")
-    writing.add_argument("--memory", default="", metavar="SIZE", help="Spark's heap on this machine, such as 4g (1g)")
-    writing.add_argument(
-        "--wait", type=_seconds, default=0.0, metavar="SECONDS", help="wait for another writer of the table"
+    _sharing(line).add_argument("--no-history", action="store_true", help="recipients see the latest version only")
+
+
+def _maintain(line: CommandLine) -> None:
+    line.add_argument("location", metavar="S3_URL", help="location of the Delta table")
+    line.add_argument("--dry-run", action="store_true", help="show what would be done and what is kept; change nothing")
+    for part, default in (
+        ("optimize", "join small files"),
+        ("checkpoint", "write one where it is due"),
+        ("sort", "put v2 checkpoints in order by partition and clustering"),
+        ("vacuum", "delete what nobody needs"),
+    ):
+        line.add_argument(f"--{part}", action=argparse.BooleanOptionalAction, default=True, help=f"{default} (does)")
+    line.add_argument(
+        "--zorder-by", action="append", default=[], metavar="COLUMN", help="not for clustered tables, which say it"
     )
+    line.add_argument("--checkpoint-after", type=int, metavar="N", help="commits after the last one (10)")
+    line.add_argument(
+        "--v2-checkpoints", action="store_true", help="choose them for the table; old readers cannot read it any more"
+    )
+    line.add_argument("--keep", type=float, metavar="DAYS", help="versions stay readable at least as long")
+    line.add_argument(
+        "--url-ttl", type=int, metavar="SECONDS", help="life of the server's URLs (default: URL_TTL_SECONDS, or 3600)"
+    )
+    line.add_argument(
+        "--stream-checkpoint", action="append", default=[], metavar="PATH", help="of a stream that reads the table"
+    )
+
+
+def _usage(line: CommandLine) -> None:
+    logs = {"--requests": "the functions' log: files, folders, globs", "--fetches": "S3's access logs: the same"}
+    for option, text in logs.items():
+        line.add_argument(option, nargs="+", action="extend", metavar="PATH", help=text)
+    line.add_argument(
+        "--to",
+        default=os.environ.get("DELTAIC_USAGE", ""),
+        metavar="S3_URL",
+        help="location of the usage table (default: DELTAIC_USAGE)",
+    )
+    line.add_argument(
+        "--role",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a role whose sessions sign (default: that of SIGNING_ROLE_ARN and those of the catalog's storages)",
+    )
+    _sharing(line)
+
+
+def _views(line: CommandLine) -> None:
+    which = line.add_mutually_exclusive_group(required=True)
+    which.add_argument("names", nargs="*", default=[], metavar="SHARE.SCHEMA.VIEW", help="the views")
+    which.add_argument("--due", action="store_true", help="all that are due (deltaic view list)")
+    which.add_argument("--all", action="store_true", help="all that there are")
+
+
+def _sharing(line: CommandLine) -> "argparse._ArgumentGroup":
     sharing = line.add_argument_group("how to share")
     sharing.add_argument(
         "--table", metavar="SHARE.SCHEMA.TABLE", help="name for recipients; without it nothing is shared"
     )
     sharing.add_argument("--create-share", action="store_true", help="make the share if there is none")
     sharing.add_argument("--storage", default="", metavar="NAME", help="the catalog's storage that --to lies in")
-    sharing.add_argument("--no-history", action="store_true", help="recipients see the latest version only")
-    sharing.add_argument("--catalog", metavar="NAME", help="DynamoDB table of the catalog (default: CATALOG_TABLE)")
-    show_values_option(line)
-    return line
+    return sharing
 
 
-def job_of(arguments: argparse.Namespace) -> Job:
-    """Return the job that a command line describes; raises `DeltaicError` when its values contradict each other."""
-    target = Target(
-        location=arguments.to,
-        mode=arguments.mode,
-        partition_by=tuple(arguments.partition_by),
-        keys=tuple(arguments.key),
-        change_data_feed=not arguments.no_change_data_feed,
-        properties=_pairs(arguments.property),
-        evolve_schema=arguments.evolve_schema,
-    )
-    target.check()
-    source = Source(arguments.format, tuple(arguments.paths), _pairs(arguments.option), arguments.schema)
-    _check_known(source, target)
-    return Job(
-        source=source,
-        target=target,
-        sql=arguments.sql,
-        name=TableName.parse(arguments.table) if arguments.table else None,
-        history=not arguments.no_history,
-        create_share=arguments.create_share,
-        storage=arguments.storage,
-        run_id=arguments.run_id,
-        wait=timedelta(seconds=arguments.wait),
-    )
+class _Job(NamedTuple):
+    command: str
+    """What it is for `deltaic`."""
+    description: str
+    examples: str
+    options: Callable[[CommandLine], None]
 
 
-def _check_known(source: Source, target: Target) -> None:
-    """Refuse what is known to be wrong without Spark."""
-    refused = refused_options(source.options) if source.format in {"csv", "json"} else ()
-    for name, message in [*unknown_options(source.format, source.options), *refused]:
-        raise PipelineError(f"--option {name} {message}.")
-    for name, message in unknown_properties(target.properties):
-        raise PipelineError(f"--property {name} {message}.")
-    if source.schema:
-        try:
-            columns_of(source.schema)
-        except WrongDdl as wrong:
-            raise PipelineError(f"--schema {wrong.message}.") from None
+_JOBS: Mapping[str, _Job] = {
+    "run": _Job("pipeline run", "Build a dataset as its file says.", RUN, _run),
+    "publish": _Job("pipeline publish", "Publish files or a table as a shared Delta table.", PUBLISH, _publish),
+    "maintain": _Job(
+        "pipeline maintain",
+        "Keep a table cheap to read: join files, write a checkpoint, delete what nobody needs.",
+        MAINTAIN,
+        _maintain,
+    ),
+    "usage": _Job(
+        "usage collect",
+        "Merge the access logs of the functions and of S3 into a Delta table: who read what.",
+        USAGE,
+        _usage,
+    ),
+    "views": _Job(
+        "view refresh", "Refresh views: bring their rows to the latest version of what they are made of.", VIEWS, _views
+    ),
+}
 
 
 def _seconds(text: str) -> float:
@@ -173,10 +273,3 @@ def _seconds(text: str) -> float:
     if not 0 <= seconds <= LONGEST_WAIT_SECONDS:  # which a number that is none fails as well
         raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds from 0 to {LONGEST_WAIT_SECONDS}")
     return seconds
-
-
-def _pairs(given: Sequence[str]) -> dict[str, str]:
-    pairs = dict(pair.partition("=")[::2] for pair in given)
-    if "" in pairs or any("=" not in pair for pair in given):
-        raise PipelineError("options and properties are written NAME=VALUE.")
-    return pairs

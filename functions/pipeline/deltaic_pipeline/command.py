@@ -1,6 +1,5 @@
 """The frame of a job that a command starts: what it does and how it ended, in lines for people, JSON for programs."""
 
-import argparse
 import json
 import sys
 import traceback
@@ -71,13 +70,6 @@ def _unforeseen(failure: Exception) -> PipelineError:
     print("".join(traceback.format_tb(failure.__traceback__)), end="", file=sys.stderr)
     words = str(failure) if isinstance(failure, OSError) or type(failure).__module__.startswith("botocore") else HIDDEN
     return PipelineError(f"{type(failure).__name__}: {words}")
-
-
-def show_values_option(line: argparse.ArgumentParser) -> None:
-    """Add the option that every job has."""
-    line.add_argument(
-        "--show-values", action="store_true", help="show all that Spark said of a refusal, values of rows among it"
-    )
 
 
 def going_on(run_id: str) -> str:

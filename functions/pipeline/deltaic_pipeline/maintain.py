@@ -12,8 +12,9 @@ from deltaic.catalog.dynamo import Dynamo
 from deltaic.delta.segment import find_segment
 from deltaic.settings import settings
 
-from deltaic_pipeline.command import Tell, conduct, show_values_option
-from deltaic_pipeline.failures import EXIT_CODES, PipelineError
+from deltaic_pipeline.arguments import parser
+from deltaic_pipeline.command import Tell, conduct
+from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.maintenance.job import CHECKPOINT_AFTER, Job, Means, Summary, counted, days, maintain, plan
 from deltaic_pipeline.maintenance.optimize import has_v2_checkpoints
 from deltaic_pipeline.maintenance.positions import position
@@ -26,79 +27,21 @@ from deltaic_pipeline.table.catalog_entry import connect
 from deltaic_pipeline.table.s3_folder import S3Folder
 from deltaic_pipeline.table.sources import catalog_location
 
-EXAMPLES = """examples:
-  # what would be done, and what is kept for whom
-  python -m deltaic_pipeline.maintain s3://bucket/vaccine/patients --dry-run
-
-  # every day
-  python -m deltaic_pipeline.maintain s3://bucket/vaccine/patients --run-id 2026-11-22 --wait 600
-
-  # rows that are read together lie together; nothing is deleted
-  python -m deltaic_pipeline.maintain s3://bucket/vaccine/patients --zorder-by patient_id --no-vacuum
-
-  # many files: v2 checkpoints from now on, in order by partition and clustering
-  python -m deltaic_pipeline.maintain s3://bucket/vaccine/patients --v2-checkpoints
-
-A file is deleted when no version that somebody may read has it: not the latest one, not one that was the latest within
-the window (delta.deletedFileRetentionDuration, and at least as long as page tokens and their URLs live), none of a
-history that is shared, none that a stream named by --stream-checkpoint has yet to read. Commits are never deleted.
-AWS is found through AWS_ENDPOINT_URL, AWS_PROFILE, AWS_REGION and keys, as by any AWS tool. A run that was killed is
-started again, and goes on.
-"""
-
-
-def parser() -> argparse.ArgumentParser:
-    """Return the command line of the job."""
-    line = argparse.ArgumentParser(
-        prog="python -m deltaic_pipeline.maintain",
-        description="Keep a table cheap to read: join files, write a checkpoint, delete what nobody needs.",
-        epilog=EXAMPLES + EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    line.add_argument("location", metavar="S3_URL", help="location of the Delta table")
-    line.add_argument("--dry-run", action="store_true", help="show what would be done and what is kept; change nothing")
-    line.add_argument("--no-optimize", action="store_true", help="join no files")
-    line.add_argument(
-        "--zorder-by", action="append", default=[], metavar="COLUMN", help="not for clustered tables, which say it"
-    )
-    line.add_argument("--no-checkpoint", action="store_true", help="write no checkpoint")
-    line.add_argument(
-        "--checkpoint-after", type=int, default=CHECKPOINT_AFTER, metavar="N", help="commits after the last one (10)"
-    )
-    line.add_argument("--no-sort", action="store_true", help="leave v2 checkpoints as Spark writes them")
-    line.add_argument(
-        "--v2-checkpoints", action="store_true", help="choose them for the table; old readers cannot read it any more"
-    )
-    line.add_argument("--no-vacuum", action="store_true", help="delete nothing")
-    line.add_argument("--keep", type=float, metavar="DAYS", help="versions stay readable at least as long")
-    line.add_argument(
-        "--url-ttl", type=int, metavar="SECONDS", help="life of the server's URLs (default: URL_TTL_SECONDS, or 3600)"
-    )
-    line.add_argument(
-        "--stream-checkpoint", action="append", default=[], metavar="PATH", help="of a stream that reads the table"
-    )
-    line.add_argument("--run-id", default="", help="name of this run: a repetition joins nothing twice")
-    line.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="wait for another writer of the table")
-    line.add_argument("--catalog", metavar="NAME", help="DynamoDB table of the catalog (default: CATALOG_TABLE)")
-    line.add_argument("--memory", default="", metavar="SIZE", help="Spark's heap on this machine, such as 4g (1g)")
-    line.add_argument("--json", action="store_true", help="a JSON object a line on stdout instead of text")
-    show_values_option(line)
-    return line
-
 
 def job_of(options: argparse.Namespace) -> Job:
     """Return the job that a command line describes."""
-    if options.checkpoint_after < 1:
+    after = CHECKPOINT_AFTER if options.checkpoint_after is None else options.checkpoint_after
+    if after < 1:
         raise PipelineError("--checkpoint-after is 1 or more; --no-checkpoint writes none.")
     return Job(
         location=catalog_location(options.location),
         run_id=options.run_id or uuid.uuid4().hex,
-        checkpoint_after=None if options.no_checkpoint else options.checkpoint_after,
-        sort_from=None if options.no_sort else LEAST_FILES,
+        checkpoint_after=after if options.checkpoint else None,
+        sort_from=LEAST_FILES if options.sort else None,
         v2_checkpoints=options.v2_checkpoints,
-        optimize=not options.no_optimize,
+        optimize=options.optimize,
         zorder_by=tuple(options.zorder_by),
-        vacuum=not options.no_vacuum,
+        vacuum=options.vacuum,
         keep=None if options.keep is None else timedelta(days=options.keep),
         url_ttl=settings().url_ttl if options.url_ttl is None else timedelta(seconds=options.url_ttl),
         streams=tuple(options.stream_checkpoint),
@@ -108,7 +51,7 @@ def job_of(options: argparse.Namespace) -> Job:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the command line describes and return the exit code."""
-    options = parser().parse_args(arguments)
+    options = parser("maintain").parse_args(arguments)
     return conduct(
         lambda progress, tell: _run(options, progress, tell),
         as_json=options.json,

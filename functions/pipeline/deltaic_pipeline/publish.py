@@ -4,35 +4,67 @@ import argparse
 import sys
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from deltaic.errors import NotFound
 from deltaic.settings import settings
 
-from deltaic_pipeline.arguments import VIEW, Job, job_of, parser
+from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.command import Tell, conduct, going_on
-from deltaic_pipeline.datasets.ddl import columns_of
+from deltaic_pipeline.datasets.ddl import WrongDdl, columns_of
 from deltaic_pipeline.datasets.named_columns import THE_TABLE, missing_in
+from deltaic_pipeline.datasets.options import refused_options, unknown_options, unknown_properties
 from deltaic_pipeline.datasets.sql_steps import values_told
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.progress import Progress, silent, step, tasks_shown
 from deltaic_pipeline.spark.session import session
 from deltaic_pipeline.spark.sql_rules import answer
-from deltaic_pipeline.table.catalog_entry import Catalog, Entry, connect
+from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName, connect
 from deltaic_pipeline.table.lease import TIME_TO_LIVE
 from deltaic_pipeline.table.leased_run import finish, leased_run
 from deltaic_pipeline.table.locations import Places
-from deltaic_pipeline.table.sources import catalog_location, read
+from deltaic_pipeline.table.sources import Source, catalog_location, read
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.writing import INSERTED, UPDATED, Written, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+VIEW = "source"
+"""The name under which SQL sees what was read."""
+
 REMEDY = "put the files right, or say by --schema and --option what they hold"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One publication."""
+
+    source: Source
+    target: Target
+    sql: str | None = None
+    """A query over the view `source`; None: the rows as they are."""
+
+    name: TableName | None = None
+    """Where it is shared; None: it is written and not registered."""
+
+    history: bool = True
+    """Recipients may read earlier versions and the change feed."""
+
+    create_share: bool = False
+    """Make the share if there is none."""
+
+    storage: str = ""
+    """The catalog's name of the store that `target.location` lies in; empty: AWS S3."""
+
+    run_id: str = ""
+    """Names this run: repeated with the same one, a job that had committed commits nothing. Empty: a new one."""
+
+    wait: timedelta = timedelta(0)
+    """How long to wait for another writer of the same table."""
 
 
 def transform(rows: "DataFrame", sql: str | None) -> "DataFrame":
@@ -123,9 +155,57 @@ def _refuse_what_is_known(job: Job, catalog: Catalog) -> None:
     catalog.require_free(target.location, job.wait)
 
 
+def job_of(arguments: argparse.Namespace) -> Job:
+    """Return the job that a command line describes; raises `DeltaicError` when its values contradict each other."""
+    target = Target(
+        location=arguments.to,
+        mode=arguments.mode,
+        partition_by=tuple(arguments.partition_by),
+        keys=tuple(arguments.key),
+        change_data_feed=not arguments.no_change_data_feed,
+        properties=_pairs(arguments.property),
+        evolve_schema=arguments.evolve_schema,
+    )
+    target.check()
+    source = Source(arguments.format, tuple(arguments.paths), _pairs(arguments.option), arguments.schema)
+    _check_known(source, target)
+    return Job(
+        source=source,
+        target=target,
+        sql=arguments.sql,
+        name=TableName.parse(arguments.table) if arguments.table else None,
+        history=not arguments.no_history,
+        create_share=arguments.create_share,
+        storage=arguments.storage,
+        run_id=arguments.run_id,
+        wait=timedelta(seconds=arguments.wait),
+    )
+
+
+def _check_known(source: Source, target: Target) -> None:
+    """Refuse what is known to be wrong without Spark."""
+    refused = refused_options(source.options) if source.format in {"csv", "json"} else ()
+    for name, message in [*unknown_options(source.format, source.options), *refused]:
+        raise PipelineError(f"--option {name} {message}.")
+    for name, message in unknown_properties(target.properties):
+        raise PipelineError(f"--property {name} {message}.")
+    if source.schema:
+        try:
+            columns_of(source.schema)
+        except WrongDdl as wrong:
+            raise PipelineError(f"--schema {wrong.message}.") from None
+
+
+def _pairs(given: Sequence[str]) -> dict[str, str]:
+    pairs = dict(pair.partition("=")[::2] for pair in given)
+    if "" in pairs or any("=" not in pair for pair in given):
+        raise PipelineError("options and properties are written NAME=VALUE.")
+    return pairs
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the command line describes and return the exit code."""
-    options = parser().parse_args(arguments)
+    options = parser("publish").parse_args(arguments)
     run_id = options.run_id or uuid.uuid4().hex
     return conduct(
         lambda progress, tell: _run(options, run_id, progress, tell),

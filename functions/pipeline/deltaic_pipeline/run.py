@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from deltaic.errors import NotFound
 from deltaic.settings import settings
 
-from deltaic_pipeline.command import Tell, conduct, going_on, show_values_option
+from deltaic_pipeline.arguments import parser
+from deltaic_pipeline.command import Tell, conduct, going_on
 from deltaic_pipeline.datasets.batch import build, refuse_unshareable
 from deltaic_pipeline.datasets.checking import dataset_of
 from deltaic_pipeline.datasets.document import text_of
@@ -21,7 +22,7 @@ from deltaic_pipeline.datasets.model import Dataset, DeltaSource, FileSource
 from deltaic_pipeline.datasets.named_columns import misnamed_of
 from deltaic_pipeline.datasets.run_state import Run, Summary
 from deltaic_pipeline.datasets.sql_steps import said_of_source
-from deltaic_pipeline.failures import EXIT_CODES, PipelineError
+from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.errors import refusals
 from deltaic_pipeline.spark.progress import Progress, step
@@ -32,45 +33,10 @@ from deltaic_pipeline.table.locations import Places
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EXAMPLES = """examples:
-  python -m deltaic_pipeline.run patients.yaml --dry-run
-  python -m deltaic_pipeline.run patients.yaml --run-id 2026-11-22
-  python -m deltaic_pipeline.run s3://bucket/datasets/patients.yaml --json --wait 600
-
-AWS is found through AWS_ENDPOINT_URL, AWS_PROFILE, AWS_REGION and keys, as by any AWS tool. A run that was killed is
-started again with its --run-id: what it had written is not written twice.
-"""
-
-
-def parser() -> argparse.ArgumentParser:
-    """Return the command line of the job."""
-    line = argparse.ArgumentParser(
-        prog="python -m deltaic_pipeline.run",
-        description="Build a dataset as its file says.",
-        epilog=EXAMPLES + EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    line.add_argument("file", metavar="FILE", help="the dataset file: a path or s3://bucket/key")
-    line.add_argument("--run-id", default="", help="name of this run: a repetition writes nothing twice")
-    line.add_argument("--dry-run", action="store_true", help="show plan, differences and counts; change nothing")
-    line.add_argument("--json", action="store_true", help="a JSON object a line on stdout instead of text")
-    show_values_option(line)
-    line.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="wait for another writer of the table")
-    line.add_argument("--catalog", metavar="NAME", help="DynamoDB table of the catalog (default: CATALOG_TABLE)")
-    line.add_argument("--memory", default="", metavar="SIZE", help="Spark's heap on this machine, such as 4g (1g)")
-    line.add_argument(
-        "--jar",
-        action="append",
-        default=[],
-        metavar="PATH",
-        help="put on the class path, as a database's driver; on a cluster spark.jars does that",
-    )
-    return line
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the command line describes and return the exit code."""
-    options = parser().parse_args(arguments)
+    options = parser("run").parse_args(arguments)
     run_id = options.run_id or uuid.uuid4().hex
     return conduct(
         lambda progress, tell: _job(options, run_id, progress, tell),

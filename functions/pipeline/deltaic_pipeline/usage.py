@@ -16,8 +16,9 @@ from deltaic.errors import NotFound
 from deltaic.settings import settings
 from deltaic.storage.sessions import session_name
 
-from deltaic_pipeline.command import Tell, conduct, going_on, show_values_option
-from deltaic_pipeline.failures import EXIT_CODES, PipelineError
+from deltaic_pipeline.arguments import parser
+from deltaic_pipeline.command import Tell, conduct, going_on
+from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.progress import Progress, step, tasks_shown
 from deltaic_pipeline.spark.session import session
@@ -33,20 +34,6 @@ from deltaic_pipeline.usage_log.attribution import COLUMNS, of_recipients, trans
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-EXAMPLES = """examples:
-  # every day, over the logs of the last days; what is there already is not counted twice
-  python -m deltaic_pipeline.usage --requests 's3://logs/endpoints/2026/11/2*/*' \\
-      --fetches 's3://logs/s3/2026-11-2*' --to s3://bucket/usage --run-id 2026-11-22
-
-  # and the table is shared under a name, with those who may see who reads what
-  python -m deltaic_pipeline.usage --requests ... --fetches ... --to s3://bucket/usage --table audit.usage.accesses
-
-Requests are JSON lines of the functions' log group, exported or delivered by a subscription, gzipped or not; fetches
-are S3's server access logs of the data buckets. Logs may come late and overlap: rows are merged by the ids of requests.
-AWS is found through AWS_ENDPOINT_URL, AWS_PROFILE, AWS_REGION and keys, as by any AWS tool. A run that was killed is
-started again with its --run-id.
-"""
 
 EARLIER_DAYS = 2
 """How far before the oldest line that is read the table is asked for requests: URLs live for an hour at most."""
@@ -249,41 +236,12 @@ def _rows(  # noqa: PLR0913, PLR0917 -- the parts of one join
     return transform(asked, _kept(stack, everything), _kept(stack, found), tables)
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the command line of the job."""
-    line = argparse.ArgumentParser(
-        prog="python -m deltaic_pipeline.usage",
-        description="Merge the access logs of the functions and of S3 into a Delta table: who read what.",
-        epilog=EXAMPLES + EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    line.add_argument(
-        "--requests", nargs="+", required=True, metavar="PATH", help="the functions' log: files, folders, globs"
-    )
-    line.add_argument("--fetches", nargs="+", required=True, metavar="PATH", help="S3's access logs: the same")
-    line.add_argument("--to", required=True, metavar="S3_URL", help="location of the usage table")
-    line.add_argument("--table", metavar="SHARE.SCHEMA.TABLE", help="share it under this name")
-    line.add_argument("--create-share", action="store_true", help="make the share of --table if there is none")
-    line.add_argument("--storage", default="", metavar="NAME", help="the catalog's storage that --to lies in")
-    line.add_argument(
-        "--role",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a role whose sessions sign (default: that of SIGNING_ROLE_ARN and those of the catalog's storages)",
-    )
-    line.add_argument("--run-id", default="", help="name of this run: a repetition writes nothing twice")
-    line.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="wait for another writer of the table")
-    line.add_argument("--catalog", metavar="NAME", help="DynamoDB table of the catalog (default: CATALOG_TABLE)")
-    line.add_argument("--memory", default="", metavar="SIZE", help="Spark's heap on this machine, such as 4g (1g)")
-    line.add_argument("--json", action="store_true", help="a JSON object a line on stdout instead of text")
-    show_values_option(line)
-    return line
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the command line describes and return the exit code."""
-    given = parser().parse_args(arguments)
+    line = parser("usage")
+    given = line.parse_args(arguments)
+    if not (given.requests and given.fetches and given.to):
+        line.error("--requests, --fetches and --to say where the logs are and where the table is")
     run_id = given.run_id or uuid.uuid4().hex
     return conduct(
         lambda progress, tell: _run(given, run_id, progress, tell),

@@ -17,8 +17,9 @@ from deltaic.catalog.views import named
 from deltaic.errors import Conflict, DeltaicError
 from deltaic.settings import settings
 
-from deltaic_pipeline.command import Tell, conduct, show_values_option
-from deltaic_pipeline.failures import EXIT_CODES, LeaseLost, PipelineError
+from deltaic_pipeline.arguments import parser
+from deltaic_pipeline.command import Tell, conduct
+from deltaic_pipeline.failures import LeaseLost, PipelineError
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.progress import Progress, silent, step, tasks_shown
 from deltaic_pipeline.spark.session import session
@@ -30,17 +31,6 @@ from deltaic_pipeline.view_refresh.refreshing import RefreshResult, refresh
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-EXAMPLES = """examples:
-  python -m deltaic_pipeline.views sales.europe.orders_for_partners
-  python -m deltaic_pipeline.views --due --json --wait 600
-
-Due are views whose refresh is requested (a recipient came, or its properties changed), that are older than their
-maximal staleness, that lack the rows of a recipient, or that have no schedule and were never refreshed.
-AWS is found through AWS_ENDPOINT_URL, AWS_PROFILE, AWS_REGION and keys, as by any AWS tool. A run that was killed is
-started again: rows that are there already are not written again. When one view fails the others are refreshed all the
-same, and the exit code is that of the failure.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,32 +75,9 @@ class Outcome:
         }
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the command line of the job."""
-    line = argparse.ArgumentParser(
-        prog="python -m deltaic_pipeline.views",
-        description="Refresh views: bring their rows to the latest version of what they are made of.",
-        epilog=EXAMPLES + EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    line.add_argument("names", nargs="*", metavar="SHARE.SCHEMA.VIEW", help="the views")
-    line.add_argument("--due", action="store_true", help="all that are due")
-    line.add_argument("--all", action="store_true", help="all that there are")
-    line.add_argument("--run-id", default="", help="name of this run, which the leases' holder has")
-    line.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="wait for another writer of a view")
-    line.add_argument("--catalog", metavar="NAME", help="DynamoDB table of the catalog (default: CATALOG_TABLE)")
-    line.add_argument("--memory", default="", metavar="SIZE", help="Spark's heap on this machine, such as 4g (1g)")
-    line.add_argument("--json", action="store_true", help="a JSON object a line on stdout instead of text")
-    show_values_option(line)
-    return line
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the command line describes and return the exit code."""
-    line = parser()
-    options = line.parse_args(arguments)
-    if bool(options.names) + options.due + options.all != 1:
-        line.error("name views, or give --due or --all")
+    options = parser("views").parse_args(arguments)
     return conduct(
         lambda progress, tell: _job(options, progress, tell),
         as_json=options.json,

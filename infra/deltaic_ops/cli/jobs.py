@@ -3,16 +3,19 @@
 import os
 import tempfile
 import uuid
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 from urllib.parse import quote
 
 import typer
 from deltaic.errors import InvalidParameter
 from deltaic_pipeline import entry
+from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.spark.progress import silent, step, terminal
 
 from deltaic_ops.cli.operator import AsJson, Column, Operator, operator
@@ -25,25 +28,20 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
-Place = Literal["local", "emr"]
-On = Annotated[Place, typer.Option(help="Where it runs: on this machine, or on EMR Serverless (the stack's).")]
+MOST_MINUTES = 10_080
+
 Run = Annotated[str, typer.Argument(metavar="RUN", help="EMR's id of the job run, the run's id, or a dataset's name.")]
-Detach = Annotated[bool, typer.Option("--detach", help="With --on emr: do not wait for the end.")]
-RunId = Annotated[
-    str, typer.Option("--run-id", metavar="NAME", help="Name of this run: repeated with it, nothing is done twice.")
-]
-Wait = Annotated[float, typer.Option(metavar="SECONDS", help="Wait for another writer of the table.")]
 Memory = Annotated[
     str, typer.Option(metavar="SIZE", help="Spark's heap, such as 4g (default: 1g here, EMR's own there).")
 ]
 Jars = Annotated[list[str] | None, typer.Option("--jar", metavar="PATH", help="A database's driver. Can be repeated.")]
-ShowValues = Annotated[
-    bool, typer.Option("--show-values", help="Show all that Spark said of a refusal, values of rows among it.")
-]
 Minutes = Annotated[
     int | None,
-    typer.Option(min=1, max=10_080, help="On EMR: end it after so many (default: 120; no limit to a stream)."),
+    typer.Option(min=1, max=MOST_MINUTES, help="End it after so many (default: 120; no limit to a stream)."),
 ]
+
+JOB = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+"""Settings of a command whose options are those of a job, which reads them itself."""
 
 
 @app.command()
@@ -234,23 +232,73 @@ def run_name(name: str) -> str:
     return quote(name, safe=":/")[-128:]
 
 
-def run_job(  # noqa: PLR0913 -- the options that every job has
-    out: Operator, job: str, name: str, given: Sequence[str], *, on: Place, detach: bool, run_id: str, memory: str
-) -> int:
-    """Run a job with these arguments, here or on EMR Serverless, and return its exit code."""
-    if on == "emr":
-        asked = request(job, run_name(name), given, run_id=run_id, memory=memory)
-        return run_on_emr(out, asked, detach=detach)
-    return run_here(out, job, [*given, f"--run-id={run_id}", f"--memory={memory}"])
+@dataclass(frozen=True, slots=True)
+class JobLine:
+    """A job's command line as it was typed."""
+
+    job: str
+    arguments: Sequence[str]
+    options: Namespace
+
+    def run(self, out: Operator, name: str) -> int:
+        """Run the job, here or on EMR Serverless, and return its exit code."""
+        return self.run_on_emr(out, name, self.for_emr()) if self.options.on == "emr" else self.run_here(out)
+
+    def run_here(self, out: Operator) -> int:
+        """Run the job on this machine; AWS's ordinary variables tell it which AWS is meant."""
+        os.environ.update(out.connection.environment)
+        return entry.main([self.job, f"--catalog={out.connection.catalog_table}", *_without(self.arguments, _PLACE)])
+
+    def for_emr(self) -> list[str]:
+        """Return the arguments that are none of a request's own fields."""
+        return _without(self.arguments, (*_PLACE, "--run-id", "--memory", "--jar"))
+
+    def run_on_emr(
+        self, out: Operator, name: str, arguments: Sequence[str], *, jars: Sequence[str] = (), follows: bool = False
+    ) -> int:
+        """Start the job on EMR Serverless and follow it, unless it is to be left alone."""
+        one = self.options
+        asked = request(
+            self.job,
+            run_name(name),
+            arguments,
+            run_id=one.run_id,
+            memory=one.memory,
+            jars=jars,
+            minutes=one.minutes,
+            follows=follows,
+        )
+        return _run_on_emr(out, asked, detach=one.detach)
 
 
-def run_here(out: Operator, job: str, given: Sequence[str]) -> int:
-    """Run a job on this machine and return its exit code; AWS's ordinary variables tell it which AWS is meant."""
-    os.environ.update(out.connection.environment)
-    return entry.main([job, f"--catalog={out.connection.catalog_table}", *given])
+def job_line(typed: Sequence[str], job: str) -> JobLine:
+    """Return what was typed; help and what is not understood end the command."""
+    line = parser(job)
+    where = line.add_argument_group("where it runs")
+    where.add_argument("--on", choices=("local", "emr"), default="local", help="this machine, or EMR Serverless")
+    where.add_argument("--detach", action="store_true", help="on EMR: do not wait for the end")
+    where.add_argument("--minutes", type=_minutes, metavar="N", help="on EMR: end it after so many (default: 120)")
+    return JobLine(job, typed, line.parse_args(typed))
 
 
-def run_on_emr(out: Operator, asked: dict[str, Any], *, detach: bool) -> int:
+_PLACE = ("--on", "--detach", "--minutes")
+
+
+def _without(arguments: Sequence[str], options: Sequence[str]) -> list[str]:
+    line = ArgumentParser(add_help=False, allow_abbrev=False)
+    for option in options:
+        line.add_argument(option, action="store_true" if option == "--detach" else "store")
+    return line.parse_known_args(arguments)[1]
+
+
+def _minutes(text: str) -> int:
+    minutes = int(text)
+    if not 1 <= minutes <= MOST_MINUTES:
+        raise ArgumentTypeError(f"{text} is not from 1 to {MOST_MINUTES}")
+    return minutes
+
+
+def _run_on_emr(out: Operator, asked: dict[str, Any], *, detach: bool) -> int:
     """Start a job there and show what it prints until it ends; return the exit code that it has on this machine too."""
     runs = _runs(out)
     asked = {**asked, "runId": asked.get("runId") or uuid.uuid4().hex}

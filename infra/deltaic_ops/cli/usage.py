@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from deltaic.errors import DeltaicError, InvalidParameter
 
-from deltaic_ops.cli.jobs import Detach, Memory, On, RunId, ShowValues, Wait, run_job
+from deltaic_ops.cli.jobs import JOB, job_line
 from deltaic_ops.cli.operator import AsJson, Operator, operator, wire
 from deltaic_ops.local.access_logs import FETCHES, FOLDER, REQUESTS
 from deltaic_ops.local.resources import DATA_BUCKET
@@ -21,53 +21,21 @@ HERE = f"s3://{DATA_BUCKET}/usage"
 """Where the usage table of the embedded AWS lies, unless something else is said."""
 
 
-@app.command()
-def collect(  # noqa: PLR0913, PLR0917 -- the job's own arguments
-    ctx: typer.Context,
-    requests: Annotated[
-        list[str] | None, typer.Option(metavar="PATH", help="The functions' log: a file, folder or glob. Repeatable.")
-    ] = None,
-    fetches: Annotated[
-        list[str] | None, typer.Option(metavar="PATH", help="S3's access logs: the same. Repeatable.")
-    ] = None,
-    to: Annotated[
-        str, typer.Option("--to", envvar="DELTAIC_USAGE", metavar="S3_URL", help="Location of the usage table.")
-    ] = "",
-    table: Annotated[str, typer.Option(metavar="SHARE.SCHEMA.TABLE", help="Share it under this name.")] = "",
-    create_share: Annotated[bool, typer.Option("--create-share", help="Make the share if there is none.")] = False,
-    run_id: RunId = "",
-    wait: Wait = 0.0,
-    memory: Memory = "",
-    show_values: ShowValues = False,
-    on: On = "local",
-    detach: Detach = False,
-    as_json: AsJson = False,
-) -> None:
-    r"""Lead what S3 saw being fetched back to who asked for it, on this machine or on EMR Serverless.
-
-    Without paths it reads the logs that `deltaic serve` keeps in the state folder. Logs may overlap and come late.
-    Exit codes: 0 done, 1 refused or failed, 2 wrong arguments, 4 another writer has the table or took it: run again,
-    5 the rows are written, and what belongs behind them is not done: run again.
-
-    \b
-    deltaic usage collect
-    deltaic usage collect --requests 's3://logs/endpoints/*/*' --fetches 's3://logs/s3/2026-11-2*' \
-        --to s3://lake/usage --table audit.usage.accesses --create-share
-    """
-    out = operator(ctx, as_json)
+@app.command(context_settings=JOB)
+def collect(ctx: typer.Context) -> None:
+    """Lead what S3 saw being fetched back to who asked for it, on this machine or on EMR Serverless."""
+    line = job_line(ctx.args, "usage")
+    out = operator(ctx, line.options.json)
     kept = out.state.absolute() / FOLDER
-    local = requests is None and fetches is None
-    if local and (kept / REQUESTS).exists():
-        requests, fetches, to = [f"{kept / REQUESTS}*"], [f"{kept / FETCHES}*"], to or HERE
-    if not (requests and fetches and to):
+    if not (line.options.requests or line.options.fetches) and (kept / REQUESTS).exists():
+        logs = [f"--requests={kept / REQUESTS}*", f"--fetches={kept / FETCHES}*"]
+        line = job_line([*ctx.args, *logs, *([] if line.options.to else [f"--to={HERE}"])], "usage")
+    if not (line.options.requests and line.options.fetches and line.options.to):
         raise InvalidParameter(
             "say where the logs are and where the table is: --requests, --fetches and --to; without them the logs that "
             f"`deltaic serve` keeps are read, of which {kept} has none"
         )
-    given = [f"--to={to}", f"--wait={wait}", *([f"--table={table}"] if table else []), *["--json"] * as_json]
-    given += ["--show-values"] * show_values + ["--create-share"] * create_share
-    given += ["--requests", *requests, "--fetches", *fetches]
-    raise typer.Exit(run_job(out, "usage", to, given, on=on, detach=detach, run_id=run_id, memory=memory))
+    raise typer.Exit(line.run(out, line.options.to))
 
 
 @app.command()

@@ -15,7 +15,7 @@ from deltaic_pipeline.datasets.schedule import check_schedule
 from deltaic_pipeline.view_refresh.catalog import due, holders_by_audience, source_of
 from deltaic_pipeline.view_refresh.sql import SOURCE, ViewSql, read_sql, refuse_unknown_columns
 
-from deltaic_ops.cli.jobs import Detach, Memory, On, RunId, ShowValues, Wait, run_job
+from deltaic_ops.cli.jobs import JOB, job_line
 from deltaic_ops.cli.operator import AsJson, Column, Operator, operator, wire
 from deltaic_ops.cli.refreshing import ask_for_rows, drop_schedule, keep_schedule
 from deltaic_ops.cli.words import duration, table_name, text_of
@@ -190,38 +190,15 @@ def update(  # noqa: PLR0913, PLR0917 -- what a view holds
     ask_for_rows(out, [changed.share], {before.table_id: before.requested_at})
 
 
-@app.command("refresh")
-def refresh_views(  # noqa: PLR0913, PLR0917 -- the job's own arguments
-    ctx: typer.Context,
-    names: Annotated[list[str] | None, typer.Argument(metavar="SHARE.SCHEMA.VIEW...")] = None,
-    all_due: Annotated[bool, typer.Option("--due", help="All that are due (deltaic view list).")] = False,
-    all_: Annotated[bool, typer.Option("--all", help="All that there are.")] = False,
-    run_id: RunId = "",
-    wait: Wait = 0.0,
-    memory: Memory = "",
-    show_values: ShowValues = False,
-    on: On = "local",
-    detach: Detach = False,
-    as_json: AsJson = False,
-) -> None:
-    r"""Bring views to the latest version of what they are made of, on this machine or on EMR Serverless.
-
-    Exit codes: 0 done, 1 refused or failed, 2 wrong arguments, 4 another writer has a view or took it: run again.
-
-    \b
-    deltaic view refresh sales.europe.orders_for_partners
-    deltaic view refresh --due --wait 600
-    deltaic view refresh --all --on emr --detach
-    """
-    if bool(names) + all_due + all_ != 1:
-        raise typer.BadParameter("name views, or give --due or --all")
-    for name in names or ():
+@app.command(context_settings=JOB)
+def refresh(ctx: typer.Context) -> None:
+    """Bring views to the latest version of what they are made of, on this machine or on EMR Serverless."""
+    line = job_line(ctx.args, "views")
+    names: list[str] = line.options.names
+    for name in names:
         table_name(name)
-    out = operator(ctx, as_json)
-    given = [*(names or ()), *["--due"] * all_due, *["--all"] * all_, f"--wait={wait}"]
-    given += [*["--show-values"] * show_values, *["--json"] * as_json]
-    title = names[0] if names else "due" if all_due else "all"
-    raise typer.Exit(run_job(out, "views", title, given, on=on, detach=detach, run_id=run_id, memory=memory))
+    title = names[0] if names else "due" if line.options.due else "all"
+    raise typer.Exit(line.run(operator(ctx, line.options.json), title))
 
 
 @app.command()
