@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from deltaic.catalog.dynamo import Dynamo, client_config
+from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.tokens import TokenStore
 from deltaic.errors import DeltaicError, Unavailable
 from deltaic.storage.aws_client import ATTEMPTS, CATALOG, CONTROL, LONGEST_PAUSE_SECONDS, catalog_client
@@ -42,7 +42,7 @@ def test_every_call_ends_in_503_before_its_function_does(silent: str, monkeypatc
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
     shared, authorizer = limits()
-    dynamo = Dynamo(lambda: catalog_client("us-east-1", silent, client_config))
+    dynamo = Dynamo(lambda: catalog_client("us-east-1", silent))
     sessions = SigningSessions(ROLE, endpoint=silent)
     objects = ObjectTableStore(
         TableLocations.parse("s3://bucket/t"),

@@ -24,3 +24,6 @@ DENIED: Final = frozenset({
     "SignatureDoesNotMatch",
 })  # fmt: skip
 """The credentials are wrong or have no right to this: trying again is in vain."""
+
+SKEWED: Final = ("Signature expired", "Signature not yet current")
+"""How AWS says that the clock of whoever signed is wrong: the code is that of a wrong key."""

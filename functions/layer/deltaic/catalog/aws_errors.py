@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from deltaic.aws_codes import DENIED, THROTTLED
+from deltaic.aws_codes import DENIED, SKEWED, THROTTLED
 from deltaic.catalog.attributes import unmarshal_item
 from deltaic.errors import DeltaicError, InvalidParameter, NotFound, PermissionDenied, TooManyRequests, Unavailable
 
@@ -21,8 +21,6 @@ _REFUSED: Final = DENIED | {
     "MissingAuthenticationTokenException",
     "UnrecognizedClientException",
 }
-_SKEWED: Final = ("Signature expired", "Signature not yet current")
-"""How AWS says that the clock of whoever signed is wrong: the code is that of a wrong key."""
 _SERVER_ERROR: Final = 500
 
 
@@ -119,7 +117,7 @@ def _named(code: str, message: str, status: int, operation: str) -> Exception:
         return Contended(code)
     if code in THROTTLED:
         return TooManyRequests("the catalog is busy: try again in a moment")
-    if code in _REFUSED and message.startswith(_SKEWED):
+    if code in _REFUSED and message.startswith(SKEWED):
         return Unavailable("the clock of this machine and that of AWS differ too much: set it, and try again")
     if code in _REFUSED:
         return PermissionDenied(f"AWS refused {operation} ({code}): check the credentials and the role's policy")

@@ -1,13 +1,13 @@
 """The views of the catalog: a table entry, what its rows are made of, and the partitions that there are."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack
 from uuid import uuid4
 
 from deltaic.catalog import keys
 from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.items import Table, View, now
-from deltaic.catalog.records import Checks, Records, checked, checked_id
+from deltaic.catalog.records import Change, Checks, Records, checked, checked_id
 from deltaic.catalog.tables import TableAdmin, checked_location
 from deltaic.catalog.view_partitions import AT_ONCE, ViewPartitions
 from deltaic.catalog.view_requests import ViewRequests, refresh_request
@@ -16,6 +16,14 @@ from deltaic.errors import Conflict, InvalidParameter, NotFound
 from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 from deltaic.protocol import names
 from deltaic.storage.locations import Location
+
+
+class ViewSettings(TypedDict, total=False):
+    """What of a view is set, beside its SQL; None, as what is left out, keeps what there is."""
+
+    key: Sequence[str] | None
+    refresh: str | None
+    max_staleness: int | None
 
 
 class ViewAdmin:
@@ -39,11 +47,9 @@ class ViewAdmin:
         source: str,
         sql: str,
         properties: Sequence[str],
-        key: Sequence[str] = (),
-        refresh: str = "",
-        max_staleness: int = 0,
         history: bool = False,
         table_id: str | None = None,
+        **settings: Unpack[ViewSettings],
     ) -> View:
         """Make a view, which has no rows before its first refresh; its schema counts it among its tables.
 
@@ -72,7 +78,7 @@ class ViewAdmin:
             name=name,
             table_id=table.id,
             source=f"{base.share}.{base.schema_name}.{base.name}",
-            **checked(_CHECKED, {"sql": sql, "key": key, "refresh": refresh, "max_staleness": max_staleness}),
+            **checked(_CHECKED, {"sql": sql, **settings}),
             created_at=table.created_at,
         )
         self._tables.enter(table, also=[self._records.put_new(keys.view(share, schema, name), view.attributes())])
@@ -104,7 +110,7 @@ class ViewAdmin:
         self._records.share(share)
         return (View.read(item) for item in self._records.all(keys.views(share)) if "state" not in item)
 
-    def update(  # noqa: PLR0913 -- what a view holds
+    def update(
         self,
         share: str,
         schema: str,
@@ -112,9 +118,7 @@ class ViewAdmin:
         *,
         sql: str | None = None,
         properties: Sequence[str] | None = None,
-        key: Sequence[str] | None = None,
-        refresh: str | None = None,
-        max_staleness: int | None = None,
+        **changes: Unpack[ViewSettings],
     ) -> View:
         """Change what is given and keep the rest; raises NotFound, InvalidParameter.
 
@@ -123,7 +127,7 @@ class ViewAdmin:
         """
         if (sql is None) != (properties is None):
             raise InvalidParameter("another SQL comes with the properties that it uses")
-        assign = checked(_CHECKED, {"sql": sql, "key": key, "refresh": refresh, "max_staleness": max_staleness})
+        assign = checked(_CHECKED, {"sql": sql, **changes})
         used = None if properties is None else _checked_properties(properties)
 
         def other(before: Attributes) -> bool:
@@ -178,18 +182,16 @@ class ViewAdmin:
                 assign["requested_at"] = None
             return assign
 
-        place = keys.view(view.share, view.schema_name, view.name)
-        missing = _missing(view.share, view.schema_name, view.name)
-        return View.read(self._records.change(place, missing, change))
+        return self._change(view, change)
 
     def failed(self, view: View, reason: str) -> View:
         """Keep why a refresh failed beside what the last one did; raises NotFound."""
-        place = keys.view(view.share, view.schema_name, view.name)
-        missing = _missing(view.share, view.schema_name, view.name)
-        told = {"failure": reason, "failed_at": int(now().timestamp())}
-        return View.read(
-            self._records.change(place, missing, lambda item: {"last_refresh": {**item["last_refresh"], **told}})
-        )
+        failure = {"failure": reason, "failed_at": int(now().timestamp())}
+        return self._change(view, lambda item: {"last_refresh": {**item["last_refresh"], **failure}})
+
+    def _change(self, view: View, change: Change) -> View:
+        place = (view.share, view.schema_name, view.name)
+        return View.read(self._records.change(keys.view(*place), _missing(*place), change))
 
     def _refuse_filtered_grants(self, share: str) -> None:
         """Raise InvalidParameter where a grant has a filter of its own, which no view can fit."""

@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from deltaic.catalog.dynamo import Dynamo, client_config
+from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.tokens import TokenStore
 from deltaic.http.snapstart import call_after_restore, load_before_snapshot, reseed_after_restore
 from deltaic.settings import settings
@@ -16,7 +16,7 @@ reseed_after_restore()
 def dynamo() -> Dynamo:
     """Return the connection; made at the first call."""
     config = settings()
-    return Dynamo(lambda: catalog_client(config.region, config.endpoint_url, client_config))
+    return Dynamo(lambda: catalog_client(config.region, config.endpoint_url))
 
 
 @cache

@@ -3,7 +3,7 @@
 PROTOCOL.md, "Delta Sharing Capabilities Header": `key=value1,value2` separated by semicolons, case-insensitive.
 """
 
-from typing import Final, Literal, Self, TypeAlias
+from typing import Final, Literal, Self, TypeAlias, get_args
 
 import msgspec
 
@@ -76,21 +76,17 @@ def file_id_hash(header: str | None) -> FileIdHash | None:
     """
     if header is None:
         return None
-    match header.strip().lower():
-        case "parquet":
-            return "parquet"
-        case "delta":
-            return "delta"
+    if formats := _known([header.strip().lower()]):
+        return formats[0]
     raise InvalidParameter(f"Unsupported fileidhash: '{shown(header)}'. Supported: parquet, delta")
 
 
 def _formats(names: list[str]) -> tuple[ResponseFormat, ...]:
-    formats: list[ResponseFormat] = []
-    for name in names:
-        if name == "parquet":
-            formats.append("parquet")
-        elif name == "delta":
-            formats.append("delta")
+    formats = _known(names)
     if names and not formats:
         raise InvalidParameter(f"Unsupported responseformat: '{shown(','.join(names))}'. Supported: parquet, delta")
     return tuple(dict.fromkeys(formats)) or ("parquet",)
+
+
+def _known(names: list[str]) -> list[ResponseFormat]:
+    return [one for name in names for one in get_args(ResponseFormat) if one == name]

@@ -6,7 +6,7 @@ client splits the body at U+2028 and its like, which JSON leaves unescaped. Abse
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal, assert_never
+from typing import Any, Literal
 
 import msgspec
 
@@ -58,32 +58,23 @@ def protocol(
         delta_protocol: The log's protocol action; required in delta format, unused in parquet format.
         version: Its version, only where `includeHistoricalProtocol` was asked for; delta format only.
     """
-    match response_format:
-        case "parquet":
-            return line({"protocol": parquet_lines.PROTOCOL})
-        case "delta":
-            return line({"protocol": delta_lines.protocol(delta_protocol or {}, version)})
-    assert_never(response_format)
+    if response_format == "delta":
+        return line({"protocol": delta_lines.protocol(delta_protocol or {}, version)})
+    return line({"protocol": parquet_lines.PROTOCOL})
 
 
 def metadata(response_format: ResponseFormat, table: WireMetadata) -> bytes:
     """Return the metaData line."""
-    match response_format:
-        case "parquet":
-            return line({"metaData": parquet_lines.metadata(table)})
-        case "delta":
-            return line({"metaData": delta_lines.metadata(table)})
-    assert_never(response_format)
+    if response_format == "delta":
+        return line({"metaData": delta_lines.metadata(table)})
+    return line({"metaData": parquet_lines.metadata(table)})
 
 
 def file(response_format: ResponseFormat, action: FileAction) -> bytes:
     """Return one file's line: `file`, `add`, `cdf` or `remove` in parquet format, always `file` in delta format."""
-    match response_format:
-        case "parquet":
-            return line({action.kind: parquet_lines.file(action)})
-        case "delta":
-            return line({"file": delta_lines.file(action)})
-    assert_never(response_format)
+    if response_format == "delta":
+        return line({"file": delta_lines.file(action)})
+    return line({action.kind: parquet_lines.file(action)})
 
 
 def end_stream_action(end: EndStreamAction) -> bytes:

@@ -4,7 +4,7 @@ True stands for a part that excludes no file, False for one that excludes all.
 """
 
 from collections.abc import Iterator
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -67,31 +67,33 @@ def any_of(nodes: Iterator[Node] | list[Node]) -> Node:
 
 
 def _equalities_joined(nodes: list[Node]) -> list[Node]:
-    others: list[Node] = []
-    groups: dict[tuple[TableColumn, Axis], list[Interval]] = {}
-    for node in nodes:
-        if isinstance(node, Leaf) and isinstance(node.test, Compare) and node.test.operator == "=":
-            groups.setdefault((node.column, node.test.literal.axis), []).append(node.test.literal)
-        else:
-            others.append(node)
+    others, groups = _grouped(nodes, "=")
     for (column, _), found in groups.items():
         others.append(Leaf(column, OneOf.of(found) if len(found) > 1 else Compare("=", found[0])))
     return others
 
 
 def _inequalities_joined(nodes: list[Node]) -> list[Node]:
-    others: list[Node] = []
-    groups: dict[tuple[TableColumn, Axis], list[Interval]] = {}
-    for node in nodes:
-        if isinstance(node, Leaf) and isinstance(node.test, Compare) and node.test.operator == "<>":
-            groups.setdefault((node.column, node.test.literal.axis), []).append(node.test.literal)
-        else:
-            others.append(node)
+    others, groups = _grouped(nodes, "<>")
     for (column, axis), found in groups.items():
         # A literal that is not known to a point excludes no file.
         points = tuple(dict.fromkeys(literal.low for literal in found if literal.is_point))
         others.append(Leaf(column, NoneOf(axis, points) if len(found) > 1 else Compare("<>", found[0])))
     return others
+
+
+def _grouped(
+    nodes: list[Node], operator: Literal["=", "<>"]
+) -> tuple[list[Node], dict[tuple[TableColumn, Axis], list[Interval]]]:
+    """Return all other nodes, and the literals of comparisons by this operator, by column and axis."""
+    others: list[Node] = []
+    groups: dict[tuple[TableColumn, Axis], list[Interval]] = {}
+    for node in nodes:
+        if isinstance(node, Leaf) and isinstance(node.test, Compare) and node.test.operator == operator:
+            groups.setdefault((node.column, node.test.literal.axis), []).append(node.test.literal)
+        else:
+            others.append(node)
+    return others, groups
 
 
 def leaves(node: Node) -> Iterator[Leaf]:

@@ -167,11 +167,4 @@ def _locations(entry: Table) -> TableLocations:
 
 def storage_config(storage: Storage) -> StorageConfig:
     """Return where a storage of the catalog is, and who reads it."""
-    return StorageConfig(
-        region=storage.region,
-        endpoint=storage.endpoint,
-        public_endpoint=storage.public_endpoint,
-        path_style=storage.path_style,
-        role_arn=storage.role_arn,
-        secret=storage.secret,
-    )
+    return msgspec.convert(storage, StorageConfig, from_attributes=True)

@@ -1,6 +1,7 @@
 """Lists what a recipient sees: granted shares, their schemas and tables, page by page in name order."""
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import TypeVar
 
 from deltaic.catalog.items import Schema, Share, Table
@@ -20,7 +21,6 @@ def list_shares(sharing: Sharing, caller: Caller, request: ListRequest) -> bytes
         request,
         Listing(caller.recipient_id, "shares"),
         lambda after, limit: sharing.catalog.list_shares(caller.recipient_id, after, limit),
-        lambda share: share.key,
     )
     return json_bodies.listing([_share(share) for share in page], token)
 
@@ -37,7 +37,6 @@ def list_schemas(sharing: Sharing, caller: Caller, share: str, request: ListRequ
         request,
         Listing(caller.recipient_id, "schemas", share),
         lambda after, limit: sharing.catalog.list_schemas(caller.recipient_id, share, after, limit),
-        lambda schema: schema.key,
     )
     return json_bodies.listing([json_bodies.schema_object(schema.name, schema.share) for schema in page], token)
 
@@ -49,7 +48,6 @@ def list_tables(sharing: Sharing, caller: Caller, share: str, schema: str, reque
         request,
         Listing(caller.recipient_id, "tables", share, schema),
         lambda after, limit: sharing.catalog.list_tables(caller.recipient_id, share, schema, after, limit),
-        lambda table: table.key,
     )
     return json_bodies.listing([_table(table) for table in page], token)
 
@@ -71,7 +69,7 @@ def _page(
     request: ListRequest,
     listing: Listing,
     read: Callable[[str | None, int], Sequence[_Item]],
-    key: Callable[[_Item], str],
+    key: Callable[[_Item], str] = attrgetter("key"),
 ) -> tuple[Sequence[_Item], str | None]:
     """Return at most `maxResults` items and the token of the page after them; one more is read to know of it.
 

@@ -239,24 +239,17 @@ class AwsClient:
         return signed
 
 
-def catalog_client(region: str, endpoint: str, config: Callable[[], Any]) -> Any:
-    """Return a client for DynamoDB: this one or botocore's, of that `config`."""
-    return _client("dynamodb", region, endpoint, CATALOG, config)
+def catalog_client(region: str, endpoint: str) -> Any:
+    """Return a client for DynamoDB: this one or botocore's."""
+    return _client("dynamodb", region, endpoint, CATALOG)
 
 
 def control_client(service: str, region: str, endpoint: str = "") -> Any:
     """Return a client for STS or Secrets Manager: this one or botocore's."""
-    return _client(service, region, endpoint, CONTROL, _control_config)
+    return _client(service, region, endpoint, CONTROL)
 
 
-def _control_config() -> Any:
-    from botocore.config import Config
-
-    retries: Any = {"total_max_attempts": ATTEMPTS, "mode": "standard"}
-    return Config(connect_timeout=CONTROL.connect, read_timeout=CONTROL.read, retries=retries)
-
-
-def _client(service: str, region: str, endpoint: str, timeouts: Timeouts, config: Callable[[], Any]) -> Any:
+def _client(service: str, region: str, endpoint: str, timeouts: Timeouts) -> Any:
     """Return botocore's client for an AWS that a user of this machine has configured: it knows all of that.
 
     On Lambda nobody has, and an endpoint that is told leaves nothing to find out.
@@ -265,7 +258,20 @@ def _client(service: str, region: str, endpoint: str, timeouts: Timeouts, config
         return AwsClient(service, region, endpoint, timeouts=timeouts)
     from deltaic.storage.aws_credentials import make_client
 
-    return make_client(service, region, config())
+    return make_client(service, region, _botocore_config(timeouts))
+
+
+def _botocore_config(timeouts: Timeouts) -> Any:
+    """Return the same timeouts and attempts for a client of botocore's."""
+    from botocore.config import Config
+
+    return Config(
+        connect_timeout=timeouts.connect,
+        read_timeout=timeouts.read,
+        retries={"total_max_attempts": ATTEMPTS, "mode": "standard"},
+        max_pool_connections=_MOST_IDLE,
+        tcp_keepalive=True,
+    )
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:

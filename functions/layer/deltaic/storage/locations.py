@@ -8,7 +8,7 @@ outside the root and the table's auxiliary locations is refused: the log's autho
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
@@ -45,24 +45,12 @@ def encode_key(key: str) -> str:
         raise TableUnreadable("the log names a file that cannot be an S3 key", f"{key!a}") from error
 
 
-class ObjectName(tuple[str, str]):
+class ObjectName(NamedTuple):
     """A bucket and a key in it, not encoded."""
 
-    __slots__ = ()
-
-    def __new__(cls, bucket: str, key: str) -> Self:
-        """Name one object."""
-        return super().__new__(cls, (bucket, key))
-
-    @property
-    def bucket(self) -> str:
-        """The bucket."""
-        return self[0]
-
-    @property
-    def key(self) -> str:
-        """The key, as S3 stores it."""
-        return self[1]
+    bucket: str
+    key: str
+    """As S3 stores it."""
 
 
 class Location(msgspec.Struct, frozen=True):

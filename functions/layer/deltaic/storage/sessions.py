@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from deltaic.aws_codes import DENIED, THROTTLED
+from deltaic.aws_codes import DENIED, SKEWED, THROTTLED
 from deltaic.errors import (
     DeltaicError,
     TableRefused,
@@ -46,8 +46,6 @@ POLICY_TOO_LONG = (
 
 _REFUSED = DENIED | {"MalformedPolicyDocument", "NoSuchEntity", "ResourceNotFoundException", "ValidationError"}
 _MOST_ENTRIES = 1000
-_SKEWED = ("Signature expired", "Signature not yet current")
-"""How AWS says that the clock of whoever signed is wrong: the code is that of a wrong key."""
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -273,7 +271,7 @@ def _failure(code: str, message: str, what: str) -> DeltaicError:
         return TooManyRequests(f"AWS is throttling requests for {what}; try again")
     if code == "PackedPolicyTooLarge":
         return UnsupportedOperation(POLICY_TOO_LONG)
-    if message.startswith(_SKEWED):
+    if message.startswith(SKEWED):
         return Unavailable("the clock of this server and that of AWS differ too much; try again later")
     if code in _REFUSED:
         return TableRefused(f"the server may not use {what} ({code}): the provider must check its role and trust")

@@ -3,10 +3,11 @@
 import contextlib
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, get_args
 
 from deltaic.catalog.checkpointing import CheckpointedTable, Checkpointing
 from deltaic.catalog.leases import Leases
@@ -82,14 +83,10 @@ class Round:
     left: int = 0
     """Tables for which no time was left; they come first in the next round."""
 
-    def count(self, did: Did) -> int:
-        """Return of how many tables this came."""
-        return sum(outcome.did == did for outcome in self.outcomes)
-
     def summary(self) -> dict[str, Any]:
-        """Return the counts."""
-        names: tuple[Did, ...] = ("written", "not due", "held", "refused", "failed")
-        return {**{name: self.count(name) for name in names}, "left": self.left}
+        """Return of how many tables each came."""
+        counts = Counter(outcome.did for outcome in self.outcomes)
+        return {**{did: counts[did] for did in get_args(Did)}, "left": self.left}
 
 
 def go_round(dependencies: Dependencies, holder: str, report: Callable[[Outcome], None]) -> Round:

@@ -66,21 +66,6 @@ class RangeFile:
         self.closed = True
         self._blocks = []
 
-    def flush(self) -> None:
-        """Do nothing: a file that is only read has nothing to flush."""
-
-    def readable(self) -> bool:
-        """Files of the log are read."""
-        return True
-
-    def seekable(self) -> bool:
-        """Ranges can be read in any order."""
-        return True
-
-    def writable(self) -> bool:
-        """Nothing here writes to a log."""
-        return False
-
 
 def find(blocks: Blocks, start: int, end: int) -> memoryview | None:
     """Return the bytes `[start, end)` of the file if one block has them all."""

@@ -48,14 +48,9 @@ class Rows(msgspec.Struct, frozen=True):
         skip = first - self.start
         if skip <= 0:
             return self
-        return Rows(
-            self.row_group,
-            first,
-            self.files.slice(skip),
-            None if self.wanted is None else self.wanted.slice(skip),
-            None if self.parsed is None else self.parsed.slice(skip),
-            self.is_final,
-        )
+        wanted = None if self.wanted is None else self.wanted.slice(skip)
+        parsed = None if self.parsed is None else self.parsed.slice(skip)
+        return replace(self, start=first, files=self.files.slice(skip), wanted=wanted, parsed=parsed)
 
 
 class RowGroupCursor(msgspec.Struct):
