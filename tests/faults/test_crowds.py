@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import boto3
 import httpx
 import pytest
-from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.state import running
+from filled_server import Entry, catalog_of, client_of, fill
 
 pytestmark = pytest.mark.slow
 
@@ -92,17 +90,9 @@ def filled(state: Path) -> str:
     """Share one table of FILES files; return the recipient's token."""
     known = running(state)
     assert known is not None
-    session = boto3.Session(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"], region_name=known["AWS_REGION"])
-    s3 = session.client("s3", endpoint_url=known["AWS_ENDPOINT_URL"])
+    s3 = client_of("s3", known)
     s3.put_object(Bucket=DATA_BUCKET, Key="orders/_delta_log/00000000000000000000.json", Body=log())
-    dynamo = Dynamo(lambda: session.client("dynamodb", endpoint_url=known["AWS_ENDPOINT_URL"]))
-    admin = CatalogAdmin(known["CATALOG_TABLE"], known["TOKENS_TABLE"], dynamo)
-    admin.shares.create("lake")
-    admin.schemas.create("lake", "sales")
-    admin.tables.create("lake", "sales", "orders", f"s3://{DATA_BUCKET}/orders")
-    recipient = admin.recipients.create("alice")
-    admin.grants.create("alice", "lake")
-    return admin.tokens.create(recipient).secret
+    return fill(catalog_of(known), [Entry("lake", "sales", "orders")], {"alice": ["lake"]})["alice"].token
 
 
 def log() -> bytes:

@@ -8,6 +8,7 @@ from deltaic_ops.deploy.intrinsics import Resolver, TemplateError
 
 REGION = "us-east-1"
 ACCOUNT = "000000000000"
+"""The account that the embedded AWS and the template's ARNs are in."""
 _FUNCTION = re.compile(r"arn:aws:lambda:[^:/]*:[^:/]*:function:(?P<name>[A-Za-z0-9_-]+)(:[A-Za-z0-9_-]+)?(/|$)")
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from deltaic_ops.deploy.names import REGION
 from deltaic_ops.local.private import (
     UMASK,
     StateUnusable,
@@ -26,7 +27,6 @@ from deltaic_ops.local.private import (
 )
 from deltaic_ops.local.request_guard import HEALTH
 
-REGION = "us-east-1"
 ROOT_KEY_ID = "deltaicroot"
 START_TIMEOUT_SECONDS = 60.0
 STOP_TIMEOUT_SECONDS = 20.0

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from deltaic.platform_limits import BUFFERED_SECONDS
 
 from deltaic_ops.deploy.api import GatewayResponse
+from deltaic_ops.deploy.names import ACCOUNT, REGION
 from deltaic_ops.deploy.template import Function, Template
 from deltaic_ops.local.authorizer import Refused, TokenAuthorizer
 from deltaic_ops.local.aws_limits import Limits
@@ -23,7 +24,6 @@ from deltaic_ops.local.exchange import ClientLeft, Exchange, Header
 from deltaic_ops.local.functions import Functions, LocalContext, StreamingContext
 from deltaic_ops.local.http_server import HttpServer
 from deltaic_ops.local.proxy_event import (
-    ACCOUNT,
     API_ID,
     Answer,
     Call,
@@ -105,7 +105,7 @@ class Gateway:
         match = self._routes.match(exchange.method, path) if raw_path.startswith(f"{stage}/") else None
         if match is None:
             raise Refused("MISSING_AUTHENTICATION_TOKEN")
-        arn = f"arn:aws:execute-api:us-east-1:{ACCOUNT}:{API_ID}{stage}/{exchange.method}{path}"
+        arn = f"arn:aws:execute-api:{REGION}:{ACCOUNT}:{API_ID}{stage}/{exchange.method}{path}"
         context = self._authorizer.authorize(exchange.header(self._authorizer.header), arn)
         event = proxy_event(exchange, Call(match, self._template.prefix, path, query, context, request_id))
         if match.route.streamed:

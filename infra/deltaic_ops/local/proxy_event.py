@@ -19,11 +19,11 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl
 
+from deltaic_ops.deploy.names import ACCOUNT
 from deltaic_ops.local.authorizer import Refused
 from deltaic_ops.local.exchange import BODY_LIMIT, Exchange, Header
 from deltaic_ops.local.routes import Match
 
-ACCOUNT = "000000000000"
 API_ID = "local"
 ANSWER_LIMIT = 6 * 1024 * 1024
 """Lambda's limit of a buffered answer, JSON document and all."""

@@ -9,13 +9,11 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from deltaic_ops.deploy.names import ACCOUNT
 from deltaic_ops.deploy.template import DynamoTable, Role, Secret, Template
 
 DATA_BUCKET = "deltaic-lake"
 """Where the demo and the examples keep their tables."""
-
-ACCOUNT = "000000000000"
-"""The account that the embedded AWS and the template's ARNs are in."""
 
 Clients = Mapping[str, Any]
 

@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 
 from deltaic.errors import Conflict
 
+from deltaic_ops.deploy.names import REGION
 from deltaic_ops.local.private import StateUnusable, is_this_machine, private_folder, read_private, write_private
 
 FOLDER: Final = "localstack"
 PROFILE: Final = "localstack.share"
-REGION: Final = "us-east-1"
 _RUNNING = "running.json"
 _DEPLOYED = "deployed.json"
 

@@ -22,11 +22,12 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
+from deltaic_ops.deploy.names import ACCOUNT, REGION
+
 logger = logging.getLogger(__name__)
 
 ROOT = "/2018-06-01/runtime/"
 ERROR_TYPE = "Lambda-Runtime-Function-Error-Type"
-ACCOUNT = "000000000000"
 
 Sink = Callable[[bytes], None]
 """Takes the bytes of a stream; may block (a slow reader) and raises OSError where the reader has left."""
@@ -159,7 +160,7 @@ class _Exchange(BaseHTTPRequestHandler):
                 "Lambda-Runtime-Aws-Request-Id": invocation.id,
                 "Lambda-Runtime-Invocation-Id": invocation.invocation_id,
                 "Lambda-Runtime-Deadline-Ms": str(int((time.time() + invocation.seconds) * 1000)),
-                "Lambda-Runtime-Invoked-Function-Arn": f"arn:aws:lambda:us-east-1:{ACCOUNT}:function:local",
+                "Lambda-Runtime-Invoked-Function-Arn": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:local",
                 "Lambda-Runtime-Trace-Id": f"Root=1-{int(time.time()):08x}-{uuid.uuid4().hex[:24]};Sampled=0",
             },
         )
