@@ -51,7 +51,7 @@ def test_a_share_with_all_its_fields() -> None:
         comment="d\u00e9mo\u2028",
         properties={"owner": "vaccine-team"},
     )
-    assert json_bodies.one_share(share) == (
+    assert json_bodies.encode({"share": share}) == (
         b'{"share":{"name":"vaccine_share","id":"edacc4a7-6600-4fbb-85f3-a62a5ce6761f","displayName":"Vaccine Share",'
         b'"comment":"d\\u00e9mo\\u2028","properties":{"owner":"vaccine-team"}}}'
     )

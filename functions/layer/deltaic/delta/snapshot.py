@@ -210,11 +210,9 @@ class Snapshot:
         if (protocol is None or metadata is None) and self._checkpoint is not None:
             old_protocol, old_metadata = self._checkpoint.protocol_and_metadata
             protocol, metadata = protocol or old_protocol, metadata or old_metadata
-        for name, action in (("protocol", protocol), ("metaData", metadata)):
-            if action is None:
-                raise TableUnreadable(f"the table's log has no {name} action up to version {self.version}")
-        assert protocol is not None  # noqa: S101 -- refused above
-        assert metadata is not None  # noqa: S101 -- refused above
+        if protocol is None or metadata is None:
+            name = "protocol" if protocol is None else "metaData"
+            raise TableUnreadable(f"the table's log has no {name} action up to version {self.version}")
         return protocol, metadata
 
     @property

@@ -62,11 +62,6 @@ def listing(items: Sequence[Mapping[str, Any]], next_page_token: str | None) -> 
     return encode(body if next_page_token is None else {**body, "nextPageToken": next_page_token})
 
 
-def one_share(share: Mapping[str, Any]) -> bytes:
-    """Return the body of Get Share."""
-    return encode({"share": share})
-
-
 def table_credentials(  # noqa: PLR0913 -- the protocol's fields, and where they are used
     location: str,
     *,

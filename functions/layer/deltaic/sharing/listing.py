@@ -27,7 +27,7 @@ def list_shares(sharing: Sharing, caller: Caller, request: ListRequest) -> bytes
 
 def get_share(sharing: Sharing, caller: Caller, share: str) -> bytes:
     """Return one granted share; raises NotFound."""
-    return json_bodies.one_share(_share(sharing.catalog.get_share(caller.recipient_id, share)))
+    return json_bodies.encode({"share": _share(sharing.catalog.get_share(caller.recipient_id, share))})
 
 
 def list_schemas(sharing: Sharing, caller: Caller, share: str, request: ListRequest) -> bytes:
