@@ -25,7 +25,7 @@ from deltaic_ops.profile import profile
 from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog, TableName
 from deltaic_pipeline.table.catalog_entry import connect as connect_catalog
-from deltaic_pipeline.usage import Job, Known, Summary, collect, known
+from deltaic_pipeline.usage_log.collection import CatalogFacts, Job, Summary, catalog_facts, collect
 from pipeline.counting import Counted, counting
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class Story:
     """Bytes of objects that were fetched with temporary credentials."""
 
     @property
-    def facts(self) -> Known:
-        return known(self.admin)
+    def facts(self) -> CatalogFacts:
+        return catalog_facts(self.admin)
 
     def events(self, *endpoints: str) -> list[dict[str, Any]]:
         """Return what the functions logged of the endpoints, all if none is named."""
