@@ -232,9 +232,10 @@ SQL_LINE = RIGHT[: RIGHT.index("FROM inbox JOIN")].count("\n") + 1
             "target:\n", "target: &t\n  location: s3://a/b\n", 22, "target.location", "written twice", id="twice"
         ),
         pytest.param("keys: [id]}", "keys: [id}", 23, "", "not YAML", id="no YAML"),
-        pytest.param("name: doses", "name: doses\n\tx: 1", 2, "", "not YAML", id="tabs"),
+        pytest.param("name: doses", "name: doses\n\tx: 1", 2, "", "(indent with spaces)", id="tabs"),
         pytest.param(RIGHT, "", 1, "", "schema", id="empty file"),
-        pytest.param(RIGHT, "- 1", 1, "", "mapping", id="a list"),
+        pytest.param(RIGHT, "- 1", 1, "", "no lines of `field: value`", id="a list"),
+        pytest.param(RIGHT, "id,name\n1,x\n", 1, "", "no lines of `field: value`", id="a CSV"),
     ],
 )
 def test_a_mistake_is_named_with_its_line_and_field(

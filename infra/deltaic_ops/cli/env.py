@@ -9,7 +9,7 @@ import typer
 from deltaic_ops.local.private import StateUnusable
 from deltaic_ops.local.state import served
 
-APPEAR_SECONDS = 5.0
+APPEAR_SECONDS = 2.0
 """How long after its command a server's first trace may come."""
 
 

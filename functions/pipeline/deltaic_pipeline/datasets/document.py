@@ -84,6 +84,10 @@ class Document:
             root = loader.get_single_node()
             if root is None:
                 raise Unreadable([Mistake(1, "", "the file is empty: `deltaic pipeline schema` prints its fields")])
+            if not isinstance(root, yaml.MappingNode):
+                raise Unreadable(
+                    [Mistake(1, "", "no lines of `field: value`: `deltaic pipeline schema` prints its fields")]
+                )
             if repeated := list(_repeated(root, "")):
                 raise Unreadable(repeated)
             return cls(root, loader.construct_document(root))
@@ -93,7 +97,7 @@ class Document:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             said = "; ".join(part for part in (error.context, error.problem) if part)
-            hint = " (indent with spaces)" if "\\t" in said else ""
+            hint = " (indent with spaces)" if "\\t" in said or "tab character" in said else ""
             line = min(mark.line, text.count("\n")) + 1 if mark else 1  # libyaml's end is a line after the last one
             raise Unreadable([Mistake(line, "", f"not YAML: {said}{hint}")]) from None
         except (ValueError, RecursionError) as error:  # such as a date that is none

@@ -181,8 +181,8 @@ def _parsed(text: str) -> "tuple[tree.Query, list[Token]]":
         near = f" near '{said['highlight']}'" if said.get("highlight") else ""
         where = f"line {said.get('line', 1)}, column {said.get('col', 1)}"
         raise InvalidParameter(
-            f"the view's SQL cannot be read{near} ({where}): write it in plainer Spark SQL, "
-            "such as variant_get(v, '$.a') for v:a."
+            f"the view's SQL cannot be read{near} ({where}): look for a misspelt word before it; if there is none, "
+            "write it in plainer Spark SQL, such as variant_get(v, '$.a') for v:a."
         ) from None
     except TokenError:
         raise InvalidParameter("a quote or a comment in the view's SQL has no end.") from None
