@@ -15,15 +15,12 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import botocore.session
 import pytest
-from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.local.embedded import bound, free_port
 from deltaic_ops.local.stack import local_stack
 from deltaic_ops.local.state import LOCK, STARTING, locked, running, served
+from filled_server import Entry, catalog_of, fill
 
 pytestmark = pytest.mark.slow
 
@@ -31,19 +28,6 @@ SECONDS = 120
 SMALL = Path(__file__).parent / "small"
 DELTAIC = [sys.executable, "-c", "from deltaic_ops.cli import main; main()"]
 Process = subprocess.Popen[str]
-
-
-def dynamo(environment: Mapping[str, str]) -> Dynamo:
-    def client() -> Any:
-        return botocore.session.get_session().create_client(
-            "dynamodb",
-            region_name=environment["AWS_REGION"],
-            endpoint_url=environment["AWS_ENDPOINT_URL"],
-            aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
-            aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
-        )
-
-    return Dynamo(client)
 
 
 @dataclass(frozen=True)
@@ -71,12 +55,8 @@ class Kept:
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     state = tmp_path_factory.mktemp("filled") / "state"
     with local_stack(state) as stack:
-        names = stack.environment["CATALOG_TABLE"], stack.environment["TOKENS_TABLE"]
-        admin = CatalogAdmin(*names, dynamo(stack.environment))
-        admin.shares.create("kept")
-        reader = admin.recipients.create("reader")
-        admin.grants.create("reader", "kept")
-        return Kept(state, admin.tokens.create(reader).secret)
+        readers = fill(catalog_of(stack.environment), [Entry("kept")], {"reader": ["kept"]})
+        return Kept(state, readers["reader"].token)
 
 
 @pytest.fixture
