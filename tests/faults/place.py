@@ -10,7 +10,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -22,12 +22,12 @@ from contract.logs import Action, TableLog, checkpoint_file, column
 from contract.recipient import CAPABILITIES, Recipient, Reply
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.storages import AccessKeys
+from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.resources import DATA_BUCKET
-from deltaic_ops.local.stack import gateway_over, local_stack
 from faults import table
 from faults.proxy import Plan, Proxy
 from faults.table import Fault
-from filled_server import catalog_of, client_of
+from filled_server import Entry, FilledServer
 
 GOLDEN: Final = "golden"
 PARTS: Final = 4
@@ -171,23 +171,16 @@ class Place:
 @contextmanager
 def failing(folder: Path) -> Iterator[Place]:
     """Start the server with a proxy before its AWS."""
-    with ExitStack() as parts:
-        aws = parts.enter_context(local_stack(folder / "aws"))
-        proxy = parts.enter_context(Proxy(aws.environment["AWS_ENDPOINT_URL"]).open())
-        behind = {**aws.environment, "AWS_ENDPOINT_URL": proxy.url, "LOG_LEVEL": "CRITICAL"}
-        server = parts.enter_context(gateway_over(behind, folder / "gateway"))
-        s3 = client_of("s3", aws.environment)
-        keys = AccessKeys(aws.environment["AWS_ACCESS_KEY_ID"], aws.environment["AWS_SECRET_ACCESS_KEY"])
-        admin = catalog_of(aws.environment)
-        admin.shares.create(GOLDEN)
-        admin.schemas.create(GOLDEN, "s")
-        admin.tables.create(GOLDEN, "s", GOLDEN, f"s3://{DATA_BUCKET}/{GOLDEN}", **OPEN)
-        account = admin.recipients.create("reader")
-        admin.grants.create("reader", GOLDEN)
-        token = admin.tokens.create(account).secret
-        reader = Case(Recipient(server.endpoint, token), account.id, "reader", GOLDEN)
-        yield Place(proxy, server.endpoint, admin, s3, keys, _golden(s3), reader)
-        server.check()
+    with EmbeddedAws(folder / "aws", kept=False) as aws, Proxy(aws.endpoint).open() as proxy:
+        golden = Entry(GOLDEN, "s", GOLDEN, options=OPEN)
+        behind = {"AWS_ENDPOINT_URL": proxy.url, "LOG_LEVEL": "CRITICAL"}
+        with FilledServer.running(
+            folder, [golden], {"reader": [GOLDEN]}, aws=aws.environment, variables=behind
+        ) as server:
+            s3 = server.client("s3")
+            keys = AccessKeys(aws.environment["AWS_ACCESS_KEY_ID"], aws.environment["AWS_SECRET_ACCESS_KEY"])
+            reader = Case(server.recipient("reader"), server.readers["reader"].id, "reader", GOLDEN)
+            yield Place(proxy, server.endpoint, server.admin, s3, keys, _golden(s3), reader)
 
 
 @cache
