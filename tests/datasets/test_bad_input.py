@@ -12,9 +12,13 @@ from deltaic.errors import Conflict, DeltaicError
 from deltaic_pipeline.command import Tell, conduct
 from deltaic_pipeline.datasets.batch import build
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError, exit_code
+from deltaic_pipeline.spark.errors import refusals
 from deltaic_pipeline.spark.progress import Progress, silent
 from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.table.csv_header import wrong_header
 from deltaic_pipeline.table.lease import TIME_TO_LIVE
+from deltaic_pipeline.table.locations import Places
+from deltaic_pipeline.table.sources import Source, read
 from pipeline.place import BUCKET, Place
 
 if TYPE_CHECKING:
@@ -144,6 +148,50 @@ def test_a_broken_source_leaves_the_table_as_it_was(
     source, message = SOURCES[case]
     failure = refused(spark, catalog, table, dataset(TABLE, sources={"s": source(spark, tmp_path)}), message)
     assert exit_code(failure) == 1
+
+
+HEADERS: dict[str, tuple[bytes, dict[str, str], bool]] = {
+    "right": (b"id,name\n1,a\n", {}, False),
+    "capitals": (b"ID,Name\r\n1,a\r\n", {}, False),
+    "quoted": (b'"id","name"\n1,a\n', {}, False),
+    "behind blank lines": (b"\n  \nid,name\n1,a\n", {}, False),
+    "another separator": (b"id;name\n1;a\n", {"SEP": ";"}, False),
+    "another quote": (b"'id','name'\n1,a\n", {"quote": "'"}, False),
+    "no header": (b"1,a\n", {"header": "false"}, False),
+    "not enforced": (b"a,b\n1,a\n", {"enforceSchema": "true"}, False),
+    "a comment": (b"#x\nid,name\n1,a\n", {"comment": "#"}, False),
+    "another encoding": ("id,name\n1,a\n".encode("utf-16"), {"encoding": "UTF-16", "multiLine": "true"}, False),
+    "spaces that do not count": (b"id, name\n1,a\n", {"ignoreLeadingWhiteSpace": "true"}, False),
+    "a byte order mark": (b"\xef\xbb\xbfid,name\n1,a\n", {}, False),
+    "nothing": (b"", {}, False),
+    "another name": (b"id,nam\n1,a\n", {"nullValue": "-"}, True),
+    "a space": (b"id, name\n1,a\n", {}, True),
+    "another order": (b"name,id\na,1\n", {}, True),
+    "too many": (b"id,name,x\n1,a,2\n", {}, True),
+    "too few": (b"id\n1\n", {}, True),
+    "another separator than is said": (b"id;name\n1;a\n", {}, True),
+}
+
+
+@pytest.mark.parametrize("case", HEADERS)
+def test_a_header_is_refused_before_spark_starts_where_spark_refuses_it(
+    spark: "SparkSession", tmp_path: Path, case: str
+) -> None:
+    content, options, wrong = HEADERS[case]
+    file = tmp_path / "a.csv"
+    file.write_bytes(content)
+    begins = Places().beginning(str(file))
+    assert begins is not None
+    told = wrong_header(*begins, ["id", "name"], options)
+    source = Source("csv", [str(file)], options, "id INT, name STRING", "drop")
+    said = None
+    try:
+        with refusals():
+            read(spark, source).rows.collect()
+    except PipelineError as refusal:
+        said = refusal.message.removeprefix("file://")
+    assert told == said
+    assert (told is not None) is wrong
 
 
 def test_a_row_that_stands_in_the_place_of_a_header_is_not_told(

@@ -18,6 +18,7 @@ from deltaic_pipeline.datasets.run_state import Summary
 from deltaic_pipeline.datasets.schedule import check_schedule
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.run import summary_lines
+from deltaic_pipeline.table.locations import Places
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -467,3 +468,15 @@ def test_the_summary_says_where_quarantined_rows_are_and_how_they_are_read() -> 
     ]
     done = Summary("r", "s3://lake/t", 3, repeated=False, rows=5, seconds=2.0, written=5)
     assert "read them by" not in "".join(summary_lines(done, "s3://lake/aside"))
+
+
+def test_the_first_file_of_a_source_is_looked_at(tmp_path: Path) -> None:
+    for name, content in {"_a.csv": "no", "b.csv.gz": "no", "c.csv": "id\n1\n", "d.csv": "no", "e.txt": "no"}.items():
+        (tmp_path / name).write_text(content)
+    (tmp_path / "day=1").mkdir()
+    (tmp_path / "day=1" / "c.csv").write_text("id\n")
+    places, first = Places(), (str(tmp_path / "c.csv"), b"id\n1\n")
+    assert [places.beginning(f"{tmp_path}/{name}") for name in ("*.csv", "c.csv", "*c.*")] == [first] * 3
+    assert places.beginning(f"file://{tmp_path}/c.csv") == first
+    for name in ("none.csv", "{c,d}.csv", "day=1/c.csv", "*", "", "[c].csv", "b.csv.gz"):
+        assert places.beginning(f"{tmp_path}/{name}") is None, name

@@ -23,6 +23,7 @@ from deltaic_pipeline.spark.progress import Progress, silent, step, tasks_shown
 from deltaic_pipeline.spark.session import session
 from deltaic_pipeline.spark.sql_rules import answer
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName, connect
+from deltaic_pipeline.table.csv_header import wrong_header
 from deltaic_pipeline.table.lease import TIME_TO_LIVE
 from deltaic_pipeline.table.leased_run import finish, leased_run
 from deltaic_pipeline.table.locations import Places
@@ -144,6 +145,11 @@ def _refuse_what_is_known(job: Job, catalog: Catalog) -> None:
         told += map(places.absent_table if job.source.format == "delta" else places.absent_source, job.source.paths)
     if missing := [message for message in told if message]:
         raise NotFound("; ".join(missing))
+    if job.source.schema and job.source.format == "csv" and not repeated:
+        columns = [column.name for column in columns_of(job.source.schema)]
+        for file in filter(None, map(places.beginning, job.source.paths)):
+            if message := wrong_header(*file, columns, job.source.options):
+                raise PipelineError(message)
     if job.source.schema and not job.sql:
         _refuse_misnamed([column.name for column in columns_of(job.source.schema)], target)
     table = None if target.rewrites else places.columns(target.location)

@@ -16,6 +16,7 @@ from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.command import Tell, conduct, going_on
 from deltaic_pipeline.datasets.batch import build, refuse_unshareable
 from deltaic_pipeline.datasets.checking import dataset_of
+from deltaic_pipeline.datasets.ddl import columns_of
 from deltaic_pipeline.datasets.document import text_of
 from deltaic_pipeline.datasets.dry_run import plan
 from deltaic_pipeline.datasets.model import Dataset, DeltaSource, FileSource
@@ -28,6 +29,7 @@ from deltaic_pipeline.spark.errors import refusals
 from deltaic_pipeline.spark.progress import Progress, step
 from deltaic_pipeline.spark.session import session
 from deltaic_pipeline.table.catalog_entry import Catalog, TableName, connect
+from deltaic_pipeline.table.csv_header import wrong_header
 from deltaic_pipeline.table.locations import Places
 
 if TYPE_CHECKING:
@@ -83,6 +85,8 @@ def _refuse_what_is_known(options: argparse.Namespace, run: Run, catalog: Catalo
 
     if missing := said(_absent(run.dataset, places, named_run=bool(options.run_id))):
         raise NotFound(missing)
+    if other := said(_other_headers(run.dataset, places, named_run=bool(options.run_id))):
+        raise PipelineError(other)
     table = places.columns(location)
     if table is not None and (wrong := said(misnamed_of(run.dataset, table))):
         raise PipelineError(wrong)
@@ -114,6 +118,20 @@ def _absent(dataset: Dataset, places: Places, *, named_run: bool) -> Iterator[tu
         look = places.absent_bucket if followed or repeated else places.absent_table
         if isinstance(source, DeltaSource) and (message := look(source.path)):
             yield ("sources", name, "path"), message
+
+
+def _other_headers(dataset: Dataset, places: Places, *, named_run: bool) -> Iterator[tuple[Sequence[str | int], str]]:
+    """Yield the CSV sources that steps read whose first file has another header than the schema, and what to say."""
+    if named_run and places.absent_table(dataset.target.location) is None:
+        return
+    for name, source in dataset.sources.items():
+        followed = dataset.stream is not None and dataset.stream.source == name
+        read = not dataset.steps or any(name.lower() in one.sql.lower() for one in dataset.steps)
+        if isinstance(source, FileSource) and source.format == "csv" and source.ddl and read and not followed:
+            columns = [column.name for column in columns_of(source.ddl)]
+            begins = filter(None, map(places.beginning, source.paths))
+            if message := next(filter(None, (wrong_header(*file, columns, source.options) for file in begins)), None):
+                yield ("sources", name), message
 
 
 def _spark(options: argparse.Namespace, said: Callable[[str], None]) -> "SparkSession":

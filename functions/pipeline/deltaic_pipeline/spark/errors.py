@@ -7,7 +7,7 @@ condition only the class is told, unless it is one that speaks of files and host
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from textwrap import shorten
 from typing import Any
@@ -189,20 +189,29 @@ def _is(thrown: Any, name: str) -> bool:
     return bool(is_instance_of(SparkContext._gateway, thrown, full))  # noqa: SLF001 -- pyspark has no public way in
 
 
-def _wrong_header(message: str) -> str:
-    """Return what is wrong with the header of a CSV file; empty if the message is about something else.
+def other_length(file: str, found: int, declared: int) -> str:
+    """Say that the header of a CSV file has more or fewer columns than the schema."""
+    hint = ": is `sep` the separator?" if found == 1 else ""
+    return f"{file}: its header has {found} columns, and the schema {declared}{hint}"
+
+
+def other_name(file: str, wanted: str, found: str, schema: Sequence[str]) -> str:
+    """Say that a column of the header of a CSV file has another name than in the schema.
 
     What stands in the header is told only where it is nearly a column's name: a file without one begins with a row.
     """
+    position = f"column {schema.index(wanted) + 1}" if wanted in schema else "a column"
+    near = did_you_mean(found, schema)
+    but = f", but '{found}'{near if wanted not in near else ''}" if near else ""
+    return f"{file}: {position} of its header is not '{wanted}', as the schema says{but}"
+
+
+def _wrong_header(message: str) -> str:
+    """Return what is wrong with the header of a CSV file; empty if the message is about something else."""
     if lengths := _HEADER_LENGTH.search(message):
-        hint = ": is `sep` the separator?" if lengths[1] == "1" else ""
-        return f"{lengths[3]}: its header has {lengths[1]} columns, and the schema {lengths[2]}{hint}"
+        return other_length(lengths[3], int(lengths[1]), int(lengths[2]))
     if names := _HEADER_NAMES.search(message):
-        schema = names[1].split(", ")
-        position = f"column {schema.index(names[2]) + 1}" if names[2] in schema else "a column"
-        near = did_you_mean(names[3], schema)
-        found = f", but '{names[3]}'{near if names[2] not in near else ''}" if near else ""
-        return f"{names[4]}: {position} of its header is not '{names[2]}', as the schema says{found}"
+        return other_name(names[4], names[2], names[3], names[1].split(", "))
     return ""
 
 

@@ -6,6 +6,7 @@ Only what is certain is told: where the store does not answer, or does not let u
 import json
 import re
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 _S3 = re.compile(r"s3[an]?://([^/]+)/?(.*)", re.DOTALL)
 _GLOB = re.compile(r"[\[\]{}*?\\]")
+
+
+MOST_OF_A_HEADER = 65_536
+COMPRESSED = (".bz2", ".deflate", ".gz", ".lz4", ".lzo", ".snappy", ".xz", ".zst", ".zstd")
 
 
 class Places:
@@ -47,6 +52,29 @@ class Places:
             return message
         prefix = match[2][: glob.start()] if (glob := _GLOB.search(match[2])) else match[2]
         return f"there is nothing at {path}" if self._has_any(match[1], prefix) is False else None
+
+    def beginning(self, path: str) -> tuple[str, bytes] | None:
+        """Return a file, or the first one of names with `*`, and how it begins; None where that is not certain."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        found = _S3.fullmatch(path)
+        plain = found[2] if found else re.sub("^file:(//)?", "", path)
+        folder, slash, names = plain.rpartition("/")
+        if _GLOB.search(folder) or _GLOB.search(names.replace("*", "")) or "=" in folder or names.strip("*") == "":
+            return None
+        with suppress(OSError, BotoCoreError, ClientError, StopIteration):
+            if found is None:
+                present = (file for file in Path(folder or slash or ".").iterdir() if file.is_file())
+                file = next(file for file in sorted(present) if _is_read(file.name, names))
+                with file.open("rb") as content:
+                    return str(file), content.read(MOST_OF_A_HEADER)
+            prefix = f"{folder}{slash}{names.partition('*')[0]}"
+            listed = self._s3.list_objects_v2(Bucket=found[1], Prefix=prefix, Delimiter="/").get("Contents", [])
+            keys = (entry["Key"] for entry in listed if entry["Size"])
+            key = next(key for key in keys if _is_read(key.rpartition("/")[2], names))
+            part = self._s3.get_object(Bucket=found[1], Key=key, Range=f"bytes=0-{MOST_OF_A_HEADER - 1}")
+            return f"s3://{found[1]}/{key}", part["Body"].read()
+        return None
 
     def absent_table(self, location: str) -> str | None:
         """Return what to say of a location at which there is no Delta table; None as in `absent_bucket`."""
@@ -100,3 +128,8 @@ class Places:
         with suppress(BotoCoreError, ClientError):
             own = [each["Name"] for each in self._s3.list_buckets()["Buckets"]]
         return f"there is no bucket '{bucket}'" + did_you_mean(bucket, own)
+
+
+def _is_read(name: str, pattern: str) -> bool:
+    """Tell whether a file is one of a pattern's that Spark reads, and reads as it is."""
+    return fnmatchcase(name, pattern) and name[:1] not in "._" and not name.lower().endswith(COMPRESSED)
