@@ -139,7 +139,14 @@ def _spark(options: argparse.Namespace, said: Callable[[str], None]) -> "SparkSe
     for jar in jars:
         if not jar.is_file():
             raise PipelineError(f"--jar {jar} is not a file.")
-    return session("deltaic run", S3Access.from_environment(), memory=options.memory, jars=jars, report=said)
+    return session(
+        "deltaic run",
+        S3Access.from_environment(),
+        brief=options.dry_run,
+        memory=options.memory,
+        jars=jars,
+        report=said,
+    )
 
 
 def summary_lines(summary: Summary, quarantine: str) -> Sequence[str]:

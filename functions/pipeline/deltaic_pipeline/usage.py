@@ -60,7 +60,7 @@ def _run(given: argparse.Namespace, run_id: str, progress: Progress, tell: Tell)
     catalog = connect(*names, dynamo)
     _refuse_what_is_known(job, catalog, named_run=bool(given.run_id))
     with step(progress, "Starting Spark") as said:
-        spark = session("deltaic usage", S3Access.from_environment(), memory=given.memory, report=said)
+        spark = session("deltaic usage", S3Access.from_environment(), brief=True, memory=given.memory, report=said)
     summary = collect(spark, job, catalog, facts, progress)
     tell(list(_table(summary)), {"event": "done", **asdict(summary)})
 

@@ -70,7 +70,7 @@ class Plan:
             yield f"expectation {verdict.name} ({verdict.action}): {verdict.said}" + (
                 " FAILS" if verdict.failed else ""
             )
-        yield self.spark_plan
+        yield from self.spark_plan.splitlines()
 
     def event(self) -> dict[str, Any]:
         """Say it to programs."""

@@ -94,7 +94,8 @@ def session(  # noqa: PLR0913 -- what differs between jobs
 
     Without a cluster it finds Java, fetches the jars on the first use and runs in this process; in a driver that
     `spark-submit` started it adds only Delta's settings and leaves master, memory, class path and credentials alone.
-    `brief` trades speed on large data for an earlier end of a small job, `tests` even more for many tiny tables.
+    `brief` trades speed on large data for an earlier end of a small job (dry runs, usage), `tests` even more for many
+    tiny tables.
     `memory` bounds the heap (`4g`; 1g if empty), beside which Spark takes some 500 MB; what does not fit goes to
     SPARK_LOCAL_DIRS. `jars` are put on the class path, such as drivers of databases. The JVM's memory, class path and
     options are fixed once it runs: a second call in the same process returns the first session, pointed at `s3`.
