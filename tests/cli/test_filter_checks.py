@@ -107,6 +107,7 @@ def test_a_table_says_which_rows_and_columns_it_shares(sales: Deltaic, orders: s
     changed = sales.json("table update sales.europe.mine --partition-filter 'year = 2024' --hide-columns year")
     assert changed == {**made, "partitionFilter": "year = 2024", "hiddenColumns": ["year"]}
     opened = sales.json("table update sales.europe.mine --no-partition-filter --no-hide-columns --history")
+    assert "delta.enableChangeDataFeed" in opened.pop("warnings")[0]
     assert opened == {**made, "partitionFilter": "", "hiddenColumns": [], "history": True}
     assert "  all  " in next(line for line in sales.done("table list sales").splitlines() if ".mine" in line)
 

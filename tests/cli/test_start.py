@@ -21,8 +21,11 @@ import json, sys
 from contextlib import redirect_stdout
 from io import StringIO
 from deltaic_ops.cli import app
-with redirect_stdout(StringIO()) as said:
-    code = app(sys.argv[1:], standalone_mode=False)
+try:
+    with redirect_stdout(StringIO()) as said:
+        code = app(sys.argv[1:], standalone_mode=False)
+except SystemExit as end:  # as the help of a job's own parser ends
+    code = end.code
 print(json.dumps({"code": code, "said": said.getvalue(), "modules": sorted(sys.modules)}))
 """
 
@@ -58,7 +61,7 @@ def test_help_loads_no_command() -> None:
 @pytest.mark.parametrize("words", ["pipeline --help", "pipeline maintain --help", "pipeline check --help"])
 def test_help_of_jobs_loads_nothing_that_they_work_with(words: str) -> None:
     said, modules = loaded(*words.split())
-    assert "Usage: " in said
+    assert "usage: " in said.lower()
     assert modules & HEAVY <= {"yaml", "pydantic"}  # Typer's own
 
 

@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 import botocore.session
 import pyspark
 from botocore.validate import ParamValidator
-from deltaic_ops.deploy.names import ACCOUNT
+from deltaic_ops.deploy.emulated import ACCOUNT
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.environment import machine
 from deltaic_pipeline.spark.jars import DELTA, S3A, ensure

@@ -4,11 +4,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from deltaic_ops.deploy.emulated import ACCOUNT, REGION
 from deltaic_ops.deploy.intrinsics import Resolver, TemplateError
 
-REGION = "us-east-1"
-ACCOUNT = "000000000000"
-"""The account that the embedded AWS and the template's ARNs are in."""
 _FUNCTION = re.compile(r"arn:aws:lambda:[^:/]*:[^:/]*:function:(?P<name>[A-Za-z0-9_-]+)(:[A-Za-z0-9_-]+)?(/|$)")
 
 

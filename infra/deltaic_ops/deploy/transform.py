@@ -4,7 +4,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from deltaic_ops.deploy.names import REGION, pseudo_parameters
+from deltaic_ops.deploy.emulated import REGION
+from deltaic_ops.deploy.names import pseudo_parameters
 
 _BASIC_EXECUTION = "AWSLambdaBasicExecutionRole"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from deltaic_ops.deploy.names import REGION
+from deltaic_ops.deploy.emulated import REGION
 from deltaic_ops.local.private import (
     UMASK,
     StateUnusable,

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from deltaic.platform_limits import BUFFERED_SECONDS
 
 from deltaic_ops.deploy.api import GatewayResponse
-from deltaic_ops.deploy.names import ACCOUNT, REGION
+from deltaic_ops.deploy.emulated import ACCOUNT, REGION
 from deltaic_ops.deploy.template import Function, Template
 from deltaic_ops.local.authorizer import Refused, TokenAuthorizer
 from deltaic_ops.local.aws_limits import Limits

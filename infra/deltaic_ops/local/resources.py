@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from deltaic_ops.deploy.names import ACCOUNT
+from deltaic_ops.deploy.emulated import ACCOUNT
 from deltaic_ops.deploy.template import DynamoTable, Role, Secret, Template
 
 DATA_BUCKET = "deltaic-lake"

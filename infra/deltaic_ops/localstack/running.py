@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from deltaic.errors import Conflict
 
-from deltaic_ops.deploy.names import REGION
+from deltaic_ops.deploy.emulated import REGION
 from deltaic_ops.local.private import StateUnusable, is_this_machine, private_folder, read_private, write_private
 
 FOLDER: Final = "localstack"
