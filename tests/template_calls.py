@@ -59,7 +59,7 @@ def run(
     """Return what the function answers to the events, and what it used for that."""
     record = Record("", (), never)
     variables = {**function.environment, **environment, "AWS_ENDPOINT_URL": proxy.url}
-    variables |= {"RESPONSE_STREAMING": "disabled", "POWERTOOLS_METRICS_DISABLED": "true"}
+    variables |= {"RESPONSE_STREAMING": "disabled", "POWERTOOLS_METRICS_DISABLED": "true", "PYTHONFAULTHANDLER": "1"}
     given = {"folder": str(function.code), "name": function.name, "events": list(events)}
     with proxy.playing(record):
         ran = subprocess.run(
@@ -71,7 +71,7 @@ def run(
             timeout=120,
             check=False,
         )
-    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert ran.returncode == 0, f"{function.logical_id} ended with {ran.returncode}: {ran.stderr[-3000:]}"
     answers: list[dict[str, Any]] = json.loads(ran.stdout.rpartition("ANSWERS")[2])
     return answers, {used for request in record.seen for used in uses(request)}
 
