@@ -139,3 +139,18 @@ def test_emr_is_handed_what_is_no_field_of_a_request() -> None:
     line = job_line(typed.split(), "maintain")
     assert line.for_emr() == ["s3://b/t", "--zorder-by", "a", "--wait", "5", "--no-sort", "--json"]
     assert (line.options.minutes, line.options.run_id, line.options.memory) == (7, "r", "4g")
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--wait abc", "'abc' is not a number of seconds from 0 to 86400"),
+        ("--wait -1", "'-1' is not a number of seconds from 0 to 86400"),
+        ("--wait nan", "'nan' is not a number of seconds from 0 to 86400"),
+        ("--minutes x", "'x' is not a number of minutes from 1 to 10080"),
+        ("--minutes 0", "'0' is not a number of minutes from 1 to 10080"),
+    ],
+)
+def test_a_number_that_is_none_is_told_in_the_option_s_words(nowhere: Deltaic, option: str, message: str) -> None:
+    refused = nowhere(f"pipeline run nothing.yaml {option}")
+    assert (refused.exit_code, message in refused.output) == (2, True), refused.output

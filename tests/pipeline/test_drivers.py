@@ -14,7 +14,7 @@ from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.local.embedded import free_port
 from deltaic_pipeline.spark.environment import machine
-from deltaic_pipeline.spark.jars import AVRO, DELTA, S3A, ensure
+from deltaic_pipeline.spark.jars import NEEDED, ensure
 from pipeline.place import BUCKET
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def outcomes(
     """Start two publishers of one table at once, neither with a usable Java of the machine nor with a network."""
     assert s3.head_bucket(Bucket=BUCKET)
     assert dynamo is not None
-    ensure([*DELTA, *AVRO, *S3A], machine(), lambda _: None)
+    ensure(NEEDED, machine(), lambda _: None)
     folder = tmp_path_factory.mktemp("drivers")
     wrong = folder / "bin" / "java"
     wrong.parent.mkdir()

@@ -3,6 +3,7 @@
 import argparse
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
 from deltaic.nearest import did_you_mean
@@ -269,7 +270,8 @@ _JOBS: Mapping[str, _Job] = {
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 <= seconds <= LONGEST_WAIT_SECONDS:  # which a number that is none fails as well
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds from 0 to {LONGEST_WAIT_SECONDS}")
-    return seconds
+    with suppress(ValueError):
+        seconds = float(text)
+        if 0 <= seconds <= LONGEST_WAIT_SECONDS:  # which a number that is none fails as well
+            return seconds
+    raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds from 0 to {LONGEST_WAIT_SECONDS}")

@@ -292,10 +292,11 @@ def _without(arguments: Sequence[str], options: Sequence[str]) -> list[str]:
 
 
 def _minutes(text: str) -> int:
-    minutes = int(text)
-    if not 1 <= minutes <= MOST_MINUTES:
-        raise ArgumentTypeError(f"{text} is not from 1 to {MOST_MINUTES}")
-    return minutes
+    with suppress(ValueError):
+        minutes = int(text)
+        if 1 <= minutes <= MOST_MINUTES:
+            return minutes
+    raise ArgumentTypeError(f"'{text}' is not a number of minutes from 1 to {MOST_MINUTES}")
 
 
 def _run_on_emr(out: Operator, asked: dict[str, Any], *, detach: bool) -> int:

@@ -132,6 +132,9 @@ S3A = (
 )
 """What the s3a file system needs beside what pyspark carries (netty, httpclient, slf4j and hadoop-client)."""
 
+NEEDED = (*DELTA, *AVRO, *S3A)
+"""What a session on one machine has on its class path."""
+
 
 def ensure(jars: Sequence[Jar], machine: Machine, report: Callable[[str], None]) -> tuple[Path, ...]:
     """Return the jars' files in the cache folder, in the order given, every one with the pinned digest.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.environment import Machine, machine, write_once
-from deltaic_pipeline.spark.jars import AVRO, DELTA, S3A, ensure
+from deltaic_pipeline.spark.jars import NEEDED, ensure
 from deltaic_pipeline.spark.java import begun_with, bundled_runtime, find_java, make_archive
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def _jvm(
     if SparkContext._active_spark_context is not None:  # noqa: SLF001 -- the only way to ask without starting one
         return {}, None
     java = find_java(here, bundled_runtime())
-    jars = ensure((*DELTA, *AVRO, *S3A), here, report)
+    jars = ensure(NEEDED, here, report)
     # pyspark starts the JVM and the Python workers from these variables; no setting replaces them.
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
