@@ -26,7 +26,7 @@ settings.register_profile("long", settings.get_profile("default"), max_examples=
 _model = cache(JSONFileLoader().load_file)
 JSONFileLoader.load_file = lambda _, path: _model(path)  # type: ignore[assignment,method-assign]
 
-QUICK = "not slow and not spark and not deploy and not dynamodb_local and not connector"
+QUICK = "not slow and not spark and not deploy and not dynamodb_local and not connector and not browser"
 """The marks of what a bare `pytest` leaves out, and `--quick` where folders are named."""
 
 LONGEST = ("pipeline", "datasets", "views", "deploy")
@@ -79,7 +79,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFolder:
 def embedded_aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedAws]:
     """Return one running embedded AWS with `AUTH=true`; tests share it, so they name their own tables and buckets."""
     state: Path = tmp_path_factory.mktemp("aws")
-    with EmbeddedAws(state, kept=False) as aws:
+    with EmbeddedAws(state, persistent=False) as aws:
         # A service is loaded at its first call, which on a busy machine outlasts the product's patience.
         told = aws.environment
         session = boto3.Session(

@@ -20,10 +20,10 @@ from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.items import Recipient as Account
 from deltaic.catalog.token_admin import IssuedToken
+from deltaic.sharing.activation import profile
 from deltaic_ops.deploy.template import load_template
 from deltaic_ops.local.resources import DATA_BUCKET, PARAMETERS, connect, prepare
 from deltaic_ops.local.stack import Stack, gateway_over, local_stack
-from deltaic_ops.profile import profile
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 

@@ -85,6 +85,9 @@ def uses(request: Request) -> Iterator[Used]:
         # AWS puts six characters of its own behind the name.
         action = request.headers["x-amz-target"].rpartition(".")[2]
         yield Used(f"secretsmanager:{action}", f"arn:aws:secretsmanager:{ACCOUNT}:secret:{name}-AbCdEf")
+    elif request.service == "TrentService":
+        name = json.loads(request.body)["KeyId"]
+        yield Used(f"kms:{request.headers['x-amz-target'].rpartition('.')[2]}", f"arn:aws:kms:{ACCOUNT}:{name}")
     elif request.service == "sts":
         told = parse_qs(request.body.decode())
         [role] = told["RoleArn"]
@@ -127,10 +130,13 @@ def _of_table(operation: str, table: str, key: Mapping[str, str]) -> Used:
 
 
 def event(name: str, recipient_id: str, names: Mapping[str, str], **changed: Any) -> dict[str, Any]:
-    """Return the event of `events/` for other names in its path; `changed` are `body`, `query`, `capabilities`."""
+    """Return the event of `events/` for other names in its path; `changed` are method, body, query, capabilities."""
     made: dict[str, Any] = json.loads((ROOT / "events" / f"{name}.json").read_text())
     made["pathParameters"] = {key: names[key] for key in made["pathParameters"] or {}}
-    made["requestContext"]["authorizer"] |= {"recipientId": recipient_id, "recipient": "reader"}
+    if "method" in changed:
+        made["httpMethod"] = made["requestContext"]["httpMethod"] = changed["method"]
+    if "authorizer" in made["requestContext"]:
+        made["requestContext"]["authorizer"] |= {"recipientId": recipient_id, "recipient": "reader"}
     if "body" in changed:
         made["body"] = json.dumps(changed["body"])
     if "query" in changed:

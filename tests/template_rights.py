@@ -14,11 +14,15 @@ STORAGE_SECRETS = "arn:aws:secretsmanager:us-east-1:000000000000:secret:deltaic/
 
 CHANGED = {
     "Prefix": "open",
+    "Explore": "disabled",
+    "ClientCredentials": "enabled",
+    "TokenMinutes": "5",
     "UrlTtlSeconds": "1900",
     "DataBuckets": "arn:aws:s3:::other",
     "DataKeys": "arn:aws:kms:us-east-1:000000000000:key/1",
     "StorageRoles": "arn:aws:iam::111111111111:role/lake",
     "ResponseStreaming": "disabled",
+    "Contact": "data@shares.example",
     "ServerPages": "disabled",
     "UnreadStatistics": "enabled",
     "Architecture": "x86_64",
@@ -28,6 +32,7 @@ CHANGED = {
     "AlarmTopic": "arn:aws:sns:us-east-1:000000000000:alarms",
     "RequestsPerSecond": "7",
     "RequestsBurst": "9",
+    "LimitsOnFailure": "closed",
     "AuthorizerConcurrency": "50",
     "StreamingConcurrency": "100",
     "DeletionProtection": "disabled",
@@ -56,6 +61,7 @@ EVERYTHING = {
     **CHANGED,
     "ResponseStreaming": "enabled",
     "AccessLog": "enabled",
+    "Explore": "enabled",
     "DeletionProtection": "enabled",
 }
 """Every optional part is there."""
@@ -102,12 +108,14 @@ def granted(resources: dict[str, dict[str, Any]], function: str) -> set[tuple[st
 
 def keys(resources: dict[str, dict[str, Any]], function: str) -> dict[str, list[str]]:
     """Return the partition keys that each DynamoDB action is bound to."""
-    return {
-        action: statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
-        for statement in statements(resources, function)
-        for action in several(statement["Action"])
-        if action.startswith("dynamodb:")
-    }
+    bound: dict[str, list[str]] = {}
+    for statement in statements(resources, function):
+        for action in several(statement["Action"]):
+            if action.startswith("dynamodb:"):
+                bound.setdefault(action, []).extend(
+                    statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
+                )
+    return bound
 
 
 def published(resources: dict[str, dict[str, Any]]) -> dict[str, tuple[str, str]]:

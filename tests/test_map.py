@@ -16,8 +16,11 @@ from deltaic_ops.deploy.api import Route
 from deltaic_ops.deploy.template import ROOT, load_template
 
 ENDPOINTS = sorted(path.parent.name for path in (ROOT / "functions" / "api").glob("*/app.py"))
+ANSWERING = [*ENDPOINTS, "activation", "explore", "oauth"]
 TABLE_HEADER = ["endpoint", "folder", "use case", "test"]
 FEATURES_HEADER = ["table feature", "parquet format", "delta format", "note"]
+OPTIONAL = {"ClientCredentials": "enabled"}
+"""What routes that a stack may lack depend on."""
 MODES = ["enabled", "disabled"]
 DOCS = ROOT / "docs"
 PAGES = [*(ROOT / page for page in ("README.md", "CONTRIBUTING.md", "tests/README.md")), *sorted(DOCS.rglob("*.md"))]
@@ -41,8 +44,17 @@ PROTOCOL = {
 OURS: dict[tuple[str, str], str] = {}
 """What the protocol does not have."""
 DESCRIBED = {**PROTOCOL, **OURS}
-ROUTES = {**DESCRIBED, ("GET", "/openapi.json"): "get_contract"}
-"""And the document of them."""
+PUBLIC = {
+    ("GET", "/activate/{secret}"): "activation",
+    ("POST", "/activate/{secret}"): "activation",
+    ("GET", "/explore"): "explore",
+    ("GET", "/explore/{file}"): "explore",
+    ("POST", "/oauth/token"): "oauth",
+    ("GET", "/.well-known/{document}"): "oauth",
+}
+"""What anybody is answered, without a token."""
+ROUTES = {**DESCRIBED, **PUBLIC, ("GET", "/openapi.json"): "get_contract"}
+"""And the document of the described ones."""
 PARAMETER = re.compile(r"\{\w+\}")
 STREAMED = {"query_table", "get_query", "list_table_changes"}
 
@@ -55,7 +67,7 @@ def mode(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def resources(mode: str) -> dict[str, dict[str, Any]]:
     """Return what CloudFormation would create."""
-    return transformed(parameters={"ResponseStreaming": mode})
+    return transformed(parameters={**OPTIONAL, "ResponseStreaming": mode})
 
 
 @pytest.fixture(scope="module")
@@ -74,19 +86,20 @@ def deployed_routes(body: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any
 
 
 def test_every_route_of_the_protocol_leads_to_its_folder(mode: str) -> None:
-    template = load_template(parameters={"ResponseStreaming": mode})
+    template = load_template(parameters={**OPTIONAL, "ResponseStreaming": mode})
     found = {(route.method, route.path): template.functions[route.function].code.name for route in template.routes}
     assert found == ROUTES, "template.yaml beside PROTOCOL and OURS of this file"
 
 
 def test_the_reader_finds_what_sam_deploys(mode: str, body: dict[str, Any]) -> None:
-    template = load_template(parameters={"ResponseStreaming": mode})
+    template = load_template(parameters={**OPTIONAL, "ResponseStreaming": mode})
     deployed = {
         Route(
             method,
             path,
             re.findall(r"functions/\$\{(\w+)Aliaslive\}/", operation["x-amazon-apigateway-integration"]["uri"])[0],
             streamed=operation["x-amazon-apigateway-integration"].get("responseTransferMode") == "STREAM",
+            public=operation["security"] == [{"NONE": []}],
         )
         for (method, path), operation in deployed_routes(body).items()
     }
@@ -107,10 +120,9 @@ def test_streaming_is_switched_by_the_parameter_alone(mode: str, body: dict[str,
         assert integration.get("timeoutInMillis", 29000) == (900000 if streams else 29000)
 
 
-def test_no_route_is_open(body: dict[str, Any]) -> None:
-    assert {json.dumps(operation.get("security")) for operation in deployed_routes(body).values()} == {
-        '[{"Bearer": []}]'
-    }
+def test_no_route_is_open_but_those_that_are_for_anybody(body: dict[str, Any]) -> None:
+    for route, operation in deployed_routes(body).items():
+        assert operation.get("security") == [{"NONE" if route in PUBLIC else "Bearer": []}], route
     assert body["components"]["securitySchemes"]["Bearer"]["x-amazon-apigateway-authorizer"]["type"] == "token"
 
 
@@ -122,22 +134,23 @@ def test_the_gateway_may_call_every_function_it_routes_to(resources: dict[str, d
     }
     assert allowed == {
         (route.method + PARAMETER.sub("*", route.path), f"${{{route.function}Aliaslive}}")
-        for route in load_template().routes
+        for route in load_template(parameters=OPTIONAL).routes
     }
 
 
 def test_every_folder_is_a_function_of_the_template() -> None:
-    folders = {function.code.resolve() for function in load_template().functions.values()}
-    assert folders >= {ROOT / "functions" / "api" / name for name in ENDPOINTS} | {ROOT / "functions" / "authorizer"}
+    folders = {function.code.resolve() for function in load_template(parameters=OPTIONAL).functions.values()}
+    others = {ROOT / "functions" / name for name in ("authorizer", "activation", "explore", "oauth")}
+    assert folders >= {ROOT / "functions" / "api" / name for name in ENDPOINTS} | others
     assert all((folder / "app.py").is_file() for folder in folders)
 
 
 def test_every_function_has_one_event() -> None:
-    names = [function.code.name for function in load_template().functions.values()]
+    names = [function.code.name for function in load_template(parameters=OPTIONAL).functions.values()]
     assert sorted(path.stem for path in (ROOT / "events").glob("*.json")) == sorted(names)
 
 
-@pytest.mark.parametrize("endpoint", ENDPOINTS)
+@pytest.mark.parametrize("endpoint", ANSWERING)
 def test_an_event_is_what_the_gateway_sends_for_a_route_of_its_function(endpoint: str) -> None:
     event = json.loads((ROOT / "events" / f"{endpoint}.json").read_text())
     assert ROUTES.get((event["httpMethod"], event["resource"])) == endpoint, "PROTOCOL and OURS of this file"
@@ -148,15 +161,18 @@ def test_an_event_is_what_the_gateway_sends_for_a_route_of_its_function(endpoint
     context = event["requestContext"]
     assert context["path"] == f"/{context['stage']}{filled}"
     assert (context["httpMethod"], context["resourcePath"]) == (event["httpMethod"], event["resource"])
-    assert set(context["authorizer"]) >= {"recipientId", "tokenId"}
     assert event["multiValueHeaders"] == {name: [value] for name, value in event["headers"].items()}
-    assert load_template().authorizer.validation.search(event["headers"]["Authorization"])
+    if (event["httpMethod"], event["resource"]) in PUBLIC:
+        assert "authorizer" not in context
+    else:
+        assert set(context["authorizer"]) >= {"recipientId", "tokenId"}
+        assert load_template(parameters=OPTIONAL).authorizer.validation.search(event["headers"]["Authorization"])
 
 
 def test_the_authorizers_event_is_one_of_a_token_authorizer() -> None:
     event = json.loads((ROOT / "events" / "authorizer.json").read_text())
     assert event["type"] == "TOKEN"
-    assert load_template().authorizer.validation.search(event["authorizationToken"])
+    assert load_template(parameters=OPTIONAL).authorizer.validation.search(event["authorizationToken"])
     assert re.fullmatch(r"arn:aws:execute-api:[\w-]+:\d{12}:\w+/delta-sharing/GET/shares", event["methodArn"])
 
 
@@ -293,10 +309,12 @@ def test_a_seam_names_the_version_that_is_pinned() -> None:
     seams = (ROOT / "CONTRIBUTING.md").read_text().partition("\n## Seams")[2].partition("\n## ")[0]
     named = re.findall(r"([\w-]+) (\d+\.\d+\.\d+)", seams)
     lists = "".join(path.read_text() for path in (ROOT / "infra" / "deltaic_ops" / "localstack").glob("*.txt"))
-    lock = (ROOT / "uv.lock").read_text()
+    lock, npm = (ROOT / "uv.lock").read_text(), (ROOT / "infra" / "vendored" / "package-lock.json").read_text()
     assert named
     for name, version in named:
-        assert f'name = "{name}"\nversion = "{version}"\n' in lock or f"\n{name}=={version} " in lists, (name, version)
+        assert f'name = "{name}"\nversion = "{version}"\n' in lock or (
+            f"\n{name}=={version} " in lists or f'"node_modules/{name}": {{\n      "version": "{version}"' in npm
+        ), (name, version)
 
 
 def test_the_readme_is_short() -> None:

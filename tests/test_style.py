@@ -17,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 LAYER = ROOT / "functions" / "layer"
 PIPELINE = ROOT / "functions" / "pipeline"
 HANDLERS = sorted((ROOT / "functions").glob("api/*/app.py"))
+PAGES = [ROOT / "functions" / name / "app.py" for name in ("activation", "explore")]
 
 # What each part of the package may import of it, besides itself.
 BELOW = {
@@ -36,6 +37,7 @@ BELOW = {
     "delta": {"compute", "errors", "lru", "timestamps", "table_features"},
     "catalog": {"errors", "urls", "aws_codes", "settings", "protocol", "partition_filters", "storage"},
     "storage": {"errors", "urls", "aws_codes", "compute", "settings", "delta"},
+    "identity": {"errors", "urls"},
     "sharing": {
         "compute",
         "errors",
@@ -46,10 +48,12 @@ BELOW = {
         "pruning",
         "delta",
         "catalog",
+        "identity",
         "storage",
         "partition_filters",
     },
-    "http": {"errors", "platform_limits", "settings", "protocol", "catalog", "storage", "sharing"},
+    "pages": set(),
+    "http": {"errors", "platform_limits", "settings", "protocol", "catalog", "identity", "storage", "sharing", "pages"},
 }
 ONLY_OF = {"catalog": {"protocol.names", "storage.locations", "partition_filters"}, "storage": {"delta.store"}}
 """Where a part may use one module of another only: the rules for names and locations, the port it implements."""
@@ -187,7 +191,7 @@ LOGS = {"pyarrow", "obstore"}
 READS_LOGS = {"get_table_version", "get_table_metadata", "query_table", "get_query", "list_table_changes"}
 
 
-@pytest.mark.parametrize("handler", HANDLERS, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("handler", [*HANDLERS, *PAGES], ids=lambda path: path.parent.name)
 def test_a_cold_start_loads_only_what_its_function_needs(handler: Path) -> None:
     script = "import json, sys, app; print(json.dumps(sorted(sys.modules)))"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(handler.parent), str(LAYER)])}

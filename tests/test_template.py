@@ -35,7 +35,9 @@ SIGNERS = [*STREAMED, VENDOR]
 PAGED = ["ListShares", "ListSchemas", "ListTables", "ListAllTables", *STREAMED]
 ENDPOINTS = [*LISTINGS, *READERS, VENDOR]
 CONTRACT = "GetContract"
-FUNCTIONS = ["Authorizer", *ENDPOINTS, CONTRACT]
+ACTIVATION = "Activation"
+EXPLORE = "ExplorePage"
+FUNCTIONS = ["Authorizer", *ENDPOINTS, CONTRACT, ACTIVATION, EXPLORE]
 TOKEN_KEY = "arn:aws:secretsmanager:us-east-1:000000000000:secret:deltaic/dev/token-key-??????"
 
 
@@ -50,21 +52,68 @@ def test_each_function_has_a_role_of_its_own(resources: dict[str, dict[str, Any]
     assert {name: said["Role"] for name, said in found.items()} == {name: f"${{{name}Role.Arn}}" for name in FUNCTIONS}
 
 
-def test_the_authorizer_reads_tokens_and_nothing_else(resources: dict[str, dict[str, Any]]) -> None:
-    assert granted(resources, "Authorizer") == {("dynamodb:GetItem", "${Tokens.Arn}")}
-    assert keys(resources, "Authorizer") == {"dynamodb:GetItem": ["token/*"]}
+def test_the_authorizer_reads_tokens_and_policies_and_nothing_else(resources: dict[str, dict[str, Any]]) -> None:
+    assert granted(resources, "Authorizer") == {
+        ("dynamodb:GetItem", "${Tokens.Arn}"),
+        ("dynamodb:Query", "${Tokens.Arn}"),
+    }
+    assert keys(resources, "Authorizer") == {"dynamodb:GetItem": ["token/*"], "dynamodb:Query": ["issuer/*"]}
+
+
+def test_tokens_of_minutes_are_signed_by_one_function_that_reads_clients_alone() -> None:
+    with_key = transformed(parameters={**BUCKETS, "ClientCredentials": "enabled"})
+    assert granted(with_key, "OAuth") == {
+        ("dynamodb:GetItem", "${Tokens.Arn}"),
+        ("kms:GetPublicKey", "${OAuthKey.Arn}"),
+        ("kms:Sign", "${OAuthKey.Arn}"),
+    }
+    assert keys(with_key, "OAuth") == {"dynamodb:GetItem": ["client/*"]}
+    assert granted(with_key, "Authorizer") == {
+        ("dynamodb:GetItem", "${Tokens.Arn}"),
+        ("dynamodb:Query", "${Tokens.Arn}"),
+        ("kms:GetPublicKey", "${OAuthKey.Arn}"),
+    }
+    assert keys(with_key, "Authorizer")["dynamodb:GetItem"] == ["token/*", "client/*"]
+    assert "kms:Sign" not in json.dumps(with_key["AuthorizerRole"])
+
+
+def test_without_client_credentials_there_is_no_key_to_pay_for(resources: dict[str, dict[str, Any]]) -> None:
+    assert [name for name in resources if "OAuth" in name] == []
+    assert [name for name, said in resources.items() if said["Type"].startswith("AWS::KMS::")] == []
+    paths = resources["Api"]["Properties"]["Body"]["paths"]
+    assert [path for path, methods in paths.items() if "/oauth" in path and methods] == []
+    assert [one.path for one in TOLD.routes if "oauth" in one.path or "well-known" in one.path] == []
+
+
+def test_the_page_of_a_link_writes_tokens_and_reads_no_secrets_hash(resources: dict[str, dict[str, Any]]) -> None:
+    of_tokens = {action for action, resource in granted(resources, ACTIVATION) if resource == "${Tokens.Arn}"}
+    assert of_tokens == {"dynamodb:GetItem", "dynamodb:Query", "dynamodb:UpdateItem"}
+    bound = keys(resources, ACTIVATION)
+    assert bound["dynamodb:UpdateItem"] == ["recipient/*", "token/*"]
+    assert bound["dynamodb:GetItem"] == ["recipient/*"]
+
+
+def test_the_page_of_static_files_has_no_rights_and_can_be_left_out(resources: dict[str, dict[str, Any]]) -> None:
+    assert granted(resources, EXPLORE) == set()
+    without = transformed(parameters={**BUCKETS, "Explore": "disabled"})
+    assert "explore" in json.dumps(resources).lower()
+    assert [name for name in without if "explore" in name.lower()] == []
+    paths = without["Api"]["Properties"]["Body"]["paths"]
+    assert [path for path, methods in paths.items() if "explore" in path and methods] == []
+    assert [one.path for one in load_template(parameters={"Explore": "disabled"}).routes if "explore" in one.path] == []
 
 
 @pytest.mark.parametrize("function", ENDPOINTS)
-def test_no_endpoint_reads_tokens_or_writes_anything_but_submitted_queries(
+def test_no_endpoint_reads_tokens_or_writes_anything_but_submitted_queries_and_counts(
     resources: dict[str, dict[str, Any]], function: str
 ) -> None:
     database = {grant for grant in granted(resources, function) if grant[0].startswith("dynamodb:")}
     assert {resource for _, resource in database} == {"${Catalog.Arn}"}
     actions = {action for action, _ in database}
-    assert actions - {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"} == (
+    assert actions - {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"} == {"dynamodb:UpdateItem"} | (
         {"dynamodb:PutItem"} if function == "QueryTable" else set()
     )
+    assert keys(resources, function)["dynamodb:UpdateItem"] == ["limits/*"]
     assert keys(resources, function).get("dynamodb:PutItem", ["query/*"]) == ["query/*"]
 
 
@@ -195,6 +244,8 @@ def test_keys_are_used_only_through_the_services_that_hold_the_data() -> None:
         for resource in transformed(parameters=EVERYTHING).values()
         for statement in statements_in(resource)
         if any(action.startswith("kms:") for action in _listed(statement.get("Action", [])))
+        and "Principal" not in statement  # of a key
+        and statement["Resource"] != "${OAuthKey.Arn}"  # which signs, and encrypts nothing
     ]
     assert len(found) >= 5
     services = [condition["kms:ViaService"] for each in found for condition in each["Condition"].values()]
@@ -409,9 +460,10 @@ def test_a_changed_parameter_publishes_what_it_changes_and_nothing_else(
 ) -> None:
     # Else the alias would go on with the old value, or CloudFormation fail: Lambda publishes nothing unchanged twice.
     other = transformed(parameters={**BUCKETS, parameter: CHANGED[parameter]})
-    changed = {function for function in FUNCTIONS if configured(other, function) != configured(resources, function)}
+    kept = [function for function in FUNCTIONS if function in other]
+    changed = {function for function in kept if configured(other, function) != configured(resources, function)}
     before, after = published(resources), published(other)
-    assert {function for function in FUNCTIONS if before[function] != after[function]} == changed
+    assert {function for function in kept if before[function] != after[function]} == changed
 
 
 def test_every_parameter_is_tried() -> None:

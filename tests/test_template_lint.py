@@ -26,6 +26,7 @@ OF_THE_TRANSFORM = {
     "W2001": "SAM has used GradualDeployment itself",
     "W7001": "SAM has used the mapping itself",
     "W1020": "SAM writes names of layers in its own way",
+    "W1028": "SAM asks again for the condition of a route within what has it",
     "W1030": "SAM leaves TracingConfig out where Tracing is Disabled",
 }
 

@@ -5,19 +5,23 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Any
+from urllib.parse import urlencode
 
 import pyarrow as pa
 import pytest
 from cloudformation import transformed
 from contract.logs import TableLog, column
+from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.storages import AccessKeys
 from deltaic_ops.deploy.template import Template, load_template
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.local.stack import local_stack
 from faults.proxy import Proxy
 from filled_server import Entry, catalog_of, client_of, fill
+from identity.issuer import Issuer, running
 from template_calls import ACCOUNT, Used, event, run
 from template_rights import several, statements
 
@@ -26,10 +30,15 @@ pytestmark = pytest.mark.slow
 ELSEWHERE = "deltaic-elsewhere"
 """A bucket of storages, which are read with keys or as a role of theirs."""
 ROLE = "arn:aws:iam::000000000000:role/elsewhere"
-PARAMETERS = {"DataBuckets": f"arn:aws:s3:::{DATA_BUCKET}", "StorageRoles": ROLE, "Checkpoints": "enabled"}
+PARAMETERS = {
+    "DataBuckets": f"arn:aws:s3:::{DATA_BUCKET}",
+    "StorageRoles": ROLE,
+    "Checkpoints": "enabled",
+    "ClientCredentials": "enabled",
+}
 NOT_RUN = {"SubmitJob"}
 """No emulator has EMR Serverless: tests/deploy/test_jobs.py runs it against a stand-in, as its role."""
-NEEDS_NOTHING = {"GetContract"}
+NEEDS_NOTHING = {"ExplorePage", "GetContract"}
 """Its answer is in its code."""
 
 Right = tuple[str, str, str]
@@ -51,6 +60,7 @@ def rights(function: str, template: Template) -> set[Right]:
     tables = {name: table.name for name, table in template.tables.items()}
     names = {f"${{{name}.Arn}}": f"arn:aws:dynamodb:{ACCOUNT}:table/{table}" for name, table in tables.items()}
     names |= {f"${{{name}}}": table for name, table in tables.items()}
+    names["${OAuthKey.Arn}"] = f"arn:aws:kms:{ACCOUNT}:{template.signing_keys[0]}"  # asked for by its alias
     names["${SigningRole.Arn}"] = template.functions["QueryTable"].environment["SIGNING_ROLE_ARN"]
     found = set()
     for statement in statements(resources, function):
@@ -81,7 +91,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
     with ExitStack() as parts:
         aws = dict(parts.enter_context(local_stack(tmp_path_factory.mktemp("rights"))).environment)
         proxy = parts.enter_context(Proxy(aws["AWS_ENDPOINT_URL"]).open())
-        recipient_id, token = lend(aws, proxy)
+        (recipient_id, uncounted), token, link = lend(aws, proxy)
         used: dict[str, set[Used]] = {}
         variables = {name: aws[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")}
 
@@ -91,8 +101,12 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
             used[function] = {one for one in calls if f":::{ELSEWHERE}" not in one.resource}
             return answers
 
-        for function, events in requests(recipient_id).items():
-            for answer in ask(function, *events):
+        for function, events in requests(recipient_id, uncounted, link).items():
+            answers = ask(function, *events)
+            if function == "CreateTableCredentials":
+                # A recipient whose bytes are counted gets no credentials, which nobody could count.
+                assert answers.pop()["statusCode"] == 400
+            for answer in answers:
                 assert answer["statusCode"] == 200, (function, answer)
         asked = {
             "body": {"idempotencyKey": "k", "maxFiles": 1},
@@ -112,7 +126,13 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         answers = ask("GetQuery", *results)
         assert {answer["statusCode"] for answer in answers} == {200}, answers
         arn = "arn:aws:execute-api:us-east-1:123456789012:a1b2c3d4e5/delta-sharing/GET/shares"
-        ask("Authorizer", {"type": "TOKEN", "authorizationToken": f"Bearer {token}", "methodArn": arn})
+        with running() as issuer:
+            federate(aws, issuer)
+            answers = ask("OAuth", *token_requests(catalog_of(aws)))
+            assert {answer["statusCode"] for answer in answers} == {200}, answers
+            own = json.loads(answers[0]["body"])["access_token"]
+            bearers = [f"Bearer {one}" for one in (token, issuer.token(), own)]
+            ask("Authorizer", *({"type": "TOKEN", "authorizationToken": one, "methodArn": arn} for one in bearers))
         [round_] = ask("CheckpointTables", {})
         assert (round_["written"], round_["failed"]) == (3, 0)
         yield Seen(template, used)
@@ -125,8 +145,11 @@ def table(name: str) -> dict[str, str]:
     return {"share": "lent", "schema": "s", "table": name}
 
 
-def lend(aws: Mapping[str, str], proxy: Proxy) -> tuple[str, str]:
-    """Make two shares with three tables in three places; return a recipient's id and token."""
+def lend(aws: Mapping[str, str], proxy: Proxy) -> tuple[tuple[str, str], str, str]:
+    """Make three shares with three tables in three places.
+
+    Return the ids of a recipient with limits and of one without, the first one's token and its link's secret.
+    """
     s3, iam = client_of("s3", aws), client_of("iam", aws)
     s3.create_bucket(Bucket=ELSEWHERE)
     anybody = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": ["sts:AssumeRole", "sts:TagSession"]}
@@ -138,7 +161,7 @@ def lend(aws: Mapping[str, str], proxy: Proxy) -> tuple[str, str]:
     keys = AccessKeys(aws["AWS_ACCESS_KEY_ID"], aws["AWS_SECRET_ACCESS_KEY"])
     at: dict[str, Any] = {"endpoint": proxy.url, "path_style": True}
     storages = {"keyed": {**at, "access_keys": keys}, "roled": {**at, "role_arn": ROLE}}
-    entries = [Entry(share, schema) for share in ("lent", "other") for schema in ("s", "t")]
+    entries = [Entry(share, schema) for share in ("lent", "other", "third") for schema in ("s", "t")]
     options = {"checkpoint": True, "history": True, "access_modes": ["url", "dir"]}
     for name in TABLES:
         bucket, storage = (DATA_BUCKET, "") if name == "home" else (ELSEWHERE, name)
@@ -150,11 +173,34 @@ def lend(aws: Mapping[str, str], proxy: Proxy) -> tuple[str, str]:
         for number in range(11):
             log.commit(log.add([{"id": number}]))
         entries.append(Entry("lent", "s", name, log.location, {**options, "storage": storage}))
-    reader = fill(catalog_of(aws), entries, {"reader": ["lent", "other"]}, storages)["reader"]
-    return reader.id, reader.token
+    admin = catalog_of(aws)
+    filled = fill(admin, entries, {"reader": ["lent", "other", "third"], "uncounted": ["lent"]}, storages)
+    reader = filled["reader"]
+    admin.recipients.update("reader", requests_per_minute=1000, bytes_per_day=10**12)
+    link = admin.invitations.create(reader.account, "https://shares.example/delta-sharing", overlap=timedelta(hours=1))
+    return (reader.id, filled["uncounted"].id), reader.token, link.secret
 
 
-def requests(recipient_id: str) -> dict[str, list[dict[str, Any]]]:
+def federate(aws: Mapping[str, str], issuer: Issuer) -> None:
+    """Let the issuer's `alice` be the recipient."""
+    admin = catalog_of(aws)
+    reader = admin.recipients.get("reader")
+    admin.federation.create(reader, issuer.url, audience="deltaic", claim="sub", subject="alice")
+
+
+def token_requests(admin: CatalogAdmin) -> list[dict[str, Any]]:
+    """Return a request for a token by a client of the recipient, and one for the key that signs it."""
+    issued = admin.clients.create(admin.recipients.get("reader"))
+    form = {"grant_type": "client_credentials", "client_id": issued.client.id, "client_secret": issued.secret}
+    asked, named = event("oauth", "", {}), event("oauth", "", {}, method="GET")
+    for one in (asked, named):
+        del one["headers"]["Authorization"], one["multiValueHeaders"]["Authorization"]
+    asked["body"] = urlencode(form)
+    named["pathParameters"] = {"document": "jwks.json"}
+    return [asked, named]
+
+
+def requests(recipient_id: str, uncounted: str, link: str) -> dict[str, list[dict[str, Any]]]:
     """Return requests that need all that an endpoint can, by its function."""
 
     def of(name: str, tables: tuple[str, ...] = TABLES, **changed: Any) -> list[dict[str, Any]]:
@@ -163,6 +209,8 @@ def requests(recipient_id: str) -> dict[str, list[dict[str, Any]]]:
     first = {"query": {"maxResults": "1"}}
     return {
         "GetContract": of("get_contract", ("home",)),
+        "ExplorePage": [event("explore", "", {"file": "page.js"})],
+        "Activation": [event("activation", "", {"secret": link}, method=method) for method in ("GET", "POST")],
         "ListShares": of("list_shares", ("home",), **first),
         "GetShare": of("get_share", ("home",)),
         "ListSchemas": of("list_schemas", ("home",), **first),
@@ -171,7 +219,10 @@ def requests(recipient_id: str) -> dict[str, list[dict[str, Any]]]:
         "GetTableVersion": of("get_table_version"),
         "GetTableMetadata": of("get_table_metadata"),
         "ListTableChanges": of("list_table_changes", query={"startingVersion": "0", "maxFiles": "1"}),
-        "CreateTableCredentials": of("create_table_credentials", ("home", "roled"), body={}),
+        "CreateTableCredentials": [
+            *(event("create_table_credentials", uncounted, table(one), body={}) for one in ("home", "roled")),
+            *of("create_table_credentials", ("home",), body={}),
+        ],
     }
 
 

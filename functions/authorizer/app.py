@@ -7,7 +7,7 @@ may see is decided by the endpoints, by its grants.
 from typing import Any
 
 from deltaic.errors import Unauthenticated
-from deltaic.http.connection import tokens
+from deltaic.http.bearer import authenticate
 
 
 def handler(event: dict[str, Any], context: object) -> dict[str, Any]:  # noqa: ARG001 -- Lambda passes a context
@@ -18,7 +18,7 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:  # noqa: 
     scheme, _, secret = event["authorizationToken"].partition(" ")
     try:
         # RFC 6750, section 2.1: `Bearer <token>`; anything else is no token.
-        token = tokens().authenticate(secret.strip() if scheme.lower() == "bearer" else "")
+        token = authenticate(secret.strip() if scheme.lower() == "bearer" else "")
     except Unauthenticated:
         # API Gateway knows this very message, and only this one, as a 401.
         raise Exception("Unauthorized") from None  # noqa: TRY002 -- the message is the interface

@@ -1,4 +1,4 @@
-"""Decides how the benchmark is run: `uv run python -m bench [--full | --sizes 1000,100000] [--beside FOLDER]`."""
+"""The benchmark: `uv run python -m bench [--full | --sizes 1000,100000] [--beside FOLDER]`."""
 
 import argparse
 import os
@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from bench import earlier, huge, ours, reference, report, rivals
+from bench import huge, ours, reference, report, rivals
 from bench.aws import as_on_aws
-from bench.beside import LARGE, compared
+from bench.beside import compared
 from bench.figures import Figure, amount, table
 from bench.objects import ObjectStore
 from bench.scenarios import Bench, written
@@ -34,14 +34,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--sizes", default="", help="other numbers of files, separated by commas")
     parser.add_argument("--state", type=Path, default=Path(".deltaic/bench"), help="where logs and objects are kept")
     parser.add_argument("--beside", type=Path, help="a built reference server to measure too (see reference.py)")
-    parser.add_argument("--before", type=Path, help="only another checkout of this repository beside this one")
     parser.add_argument("--report", type=Path, default=Path(__file__).parent, help="where the report is written")
     parser.add_argument("--warm", type=int, default=5, help="warm queries of each table")
     parser.add_argument("--no-report", action="store_true", help="print only")
     parser.add_argument(
         "--add",
         action="store_true",
-        help="replace in the report only what is measured (as --huge and --before do)",
+        help="replace in the report only what is measured (as --huge does)",
     )
     parser.add_argument("--strict", action="store_true", help="exit 1 if a bar is missed")
     options = parser.parse_args()
@@ -50,10 +49,6 @@ def _options() -> argparse.Namespace:
     options.sizes = [int(size) for size in options.sizes.split(",") if size] or QUICK + [MILLION] * options.full
     if options.beside:
         reference.check(options.beside)
-    if options.before:
-        earlier.check(options.before)
-        if max(options.sizes) >= LARGE:
-            parser.error("--before: tables of less than a million files")
     return options
 
 
@@ -62,17 +57,11 @@ def main() -> int:
     options = _options()
     busy = os.getloadavg()[0] / (os.cpu_count() or 1)
     state = options.state.resolve()
-    if options.huge:
-        figures = _measure_huge(state)
-    elif options.before:
-        figures = _measure_before(state, options.sizes, options.warm, options.before.resolve())
-    else:
-        figures = _measure(state, options.sizes, options.warm, options.beside)
+    figures = _measure_huge(state) if options.huge else _measure(state, options.sizes, options.warm, options.beside)
     print(table(figures))
     if not options.no_report:
-        adds = options.add or options.before or options.huge
-        earlier_figures, machine = report.read(options.report) if adds else ([], {})
-        report.write(report.renewed(earlier_figures, figures), options.report, machine or report.machine(busy))
+        kept, machine = report.read(options.report) if options.add or options.huge else ([], {})
+        report.write(report.renewed(kept, figures), options.report, machine or report.machine(busy))
         _say(f"written: {options.report / 'report.md'}")
     missed = [one for one in figures if one.holds is False]
     _say(f"{len(missed)} of {sum(one.bar is not None for one in figures)} bars missed")
@@ -104,22 +93,6 @@ def _measure(state: Path, sizes: list[int], warm: int, beside: Path | None) -> l
                     _say_of(files, f"beside the {rival.name}")
                     figures += _told(compared(files, objects.requests, running.fresh, rival, warm))
     return [*figures, *_told(_parts())]
-
-
-def _measure_before(state: Path, sizes: list[int], warm: int, checkout: Path) -> list[Figure]:
-    state.mkdir(parents=True, exist_ok=True)
-    folders = written(state / "logs", sizes, _say)
-    figures: list[Figure] = []
-    with tempfile.TemporaryDirectory() as temporary, ObjectStore(state) as objects:
-        locations = {name: objects.put_table(folder) for name, folder in folders.items()}
-        with service(objects, locations, Path(temporary)) as running:
-            for files in sizes:
-                for gzip in (False, True):
-                    rival = earlier.rival(checkout, running, state / "before", gzip=gzip)
-                    _say_of(files, f"beside the {rival.name}")
-                    us = earlier.ours(running, gzip=gzip)
-                    figures += _told(compared(files, objects.requests, us, rival, warm))
-    return figures
 
 
 def _measure_huge(state: Path) -> list[Figure]:

@@ -1,4 +1,4 @@
-"""Decides what is measured as on AWS: whole answers at Lambda's pace, by clients that page and by those that do not.
+"""Figures as on AWS: whole answers at Lambda's pace, by clients that page and by those that do not.
 
 The gateway plays Lambda's limits (`deltaic serve --limits aws`); what AWS adds to each request (network, API Gateway,
 a cold start) is not played, nor a function's share of a processor. Clients accept gzip, as the real ones do, and the

@@ -1,4 +1,4 @@
-"""Decides what is compared with another server: the whole of a table, by a fresh process and by a warm one.
+"""Compares with another server: the whole of a table, by a fresh process and by a warm one.
 
 Both read the same objects in the same run, one after the other, and must give the same files.
 """
@@ -11,12 +11,14 @@ from statistics import median
 import msgspec
 
 from bench import process, tables
-from bench.client import unframed, unzipped
+from bench.client import unframed
 from bench.figures import Figure, files_named
 from bench.scenarios import Cost, cost_of
 from bench.serving import Server
 
 LARGE = 1_000_000
+ROUNDS = 3
+"""Processes of each, by turns."""
 
 Start = Callable[[], AbstractContextManager[Server]]
 Count = Callable[[], int]
@@ -30,8 +32,6 @@ class Rival:
     fresh: Start
     promised: Callable[[str, int], float | None]
     """How many times less than its own each figure of so many files is to be; None: nothing was promised."""
-    rounds: int = 3
-    """Processes of each, by turns."""
 
     @property
     def beside(self) -> str:
@@ -78,7 +78,7 @@ def compared(files: int, requests: Count, ours: Start, rival: Rival, warm: int) 
     """
     us, them = Measured(), Measured()
     large = files >= LARGE
-    for _ in range(1 if large else rival.rounds):
+    for _ in range(1 if large else ROUNDS):
         told = _measure(us, files, requests, ours, warm)
         _same(told, _measure(them, files, requests, rival.fresh, min(warm, 2) if large else warm))
     for (name, unit, values), (_, _, others) in zip(us.values(), them.values(), strict=True):
@@ -89,18 +89,18 @@ def compared(files: int, requests: Count, ours: Start, rival: Rival, warm: int) 
             yield Figure(subject, f"{name}, least", min(values), unit, None, rival.name, min(others))
 
 
-def files_of(body: bytes, *, gzip: bool = False) -> dict[str, int]:
+def files_of(body: bytes) -> dict[str, int]:
     """Return the sizes by id of the files in an answer's chunked body; raises RuntimeError if one comes twice."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     decoder = msgspec.json.Decoder(_Line)
     count = 0
-    for text in (unzipped(body) if gzip else unframed(body)).splitlines():
+    for text in unframed(body).splitlines():
         if file := decoder.decode(text).file:
-            found[file.id] = file.size
+            sizes[file.id] = file.size
             count += 1
-    if count != len(found):
-        raise RuntimeError(f"{count - len(found)} files came twice")
-    return found
+    if count != len(sizes):
+        raise RuntimeError(f"{count - len(sizes)} files came twice")
+    return sizes
 
 
 def _measure(into: Measured, files: int, requests: Count, start: Start, warm: int) -> dict[str, int]:
@@ -111,7 +111,7 @@ def _measure(into: Measured, files: int, requests: Count, start: Start, warm: in
         into.fresh_peaks.append(process.peak(server.pid))
         into.warm += [cost_of(requests, server, lambda client: client.query(name)) for _ in range(warm)]
         into.peaks.append(process.peak(server.pid))
-    return files_of(first.timing.body, gzip=server.client.gzip)
+    return files_of(first.timing.body)
 
 
 def _same(ours: dict[str, int], theirs: dict[str, int]) -> None:

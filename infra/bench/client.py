@@ -1,4 +1,4 @@
-"""Decides how an answer is timed: a raw socket, a new connection, lines counted, nothing parsed."""
+"""Times an answer: a raw socket, a new connection, lines counted, nothing parsed."""
 
 import socket
 import time
@@ -68,19 +68,19 @@ class Client:
             headers, _, data = received.partition(b"\r\n\r\n")
             data = data or sock.recv(_READ)
             first = time.perf_counter() - began
-            kept, lines, nbytes, before = [], 0, 0, b""
+            chunks, lines, nbytes, before = [], 0, 0, b""
             while data:
                 # A line ends `}\n`; a chunk of HTTP never does, for its frame ends in a carriage return.
                 lines += (before + data).count(b"}\n")
                 before, nbytes = data[-1:], nbytes + len(data)
                 if keep:
-                    kept.append(data)
+                    chunks.append(data)
                 data = sock.recv(_READ)
             last = time.perf_counter() - began
         status = int(headers.split(b" ", 2)[1])
         if status != expected:
             raise RuntimeError(f"{method} {target} was answered with {status}")
-        return Timing(status, first, last, 0 if self.gzip else lines, nbytes, b"".join(kept))
+        return Timing(status, first, last, 0 if self.gzip else lines, nbytes, b"".join(chunks))
 
 
 def unframed(body: bytes) -> bytes:

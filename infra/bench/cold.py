@@ -27,7 +27,6 @@ from typing import Any
 from deltaic_ops.deploy.template import ROOT, load_template
 from deltaic_ops.supply.layers import build
 
-from bench.earlier import python
 from bench.objects import ObjectStore
 from bench.scenarios import written
 from bench.serving import Service, service
@@ -120,7 +119,7 @@ def _built(checkout: Path, folder: Path, processor: str, version: str) -> Path:
     """Build the layer of another checkout by its own code, and compile it."""
     program = "import sys; from pathlib import Path; from deltaic_ops.supply.layers import build; "
     program += "print(build(Path(sys.argv[1]), *sys.argv[2:]))"
-    command = [str(python(checkout)), "-c", program, str(folder), processor, version]
+    command = [str(checkout / ".venv" / "bin" / "python"), "-c", program, str(folder), processor, version]
     done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=True)
     layer = Path(done.stdout.splitlines()[-1])
     compileall.compile_dir(layer, quiet=1)
@@ -137,21 +136,21 @@ def _function(  # noqa: PLR0913, PLR0917 -- whose code, and what it is asked
         answers.append(_asked(ours, name, running, event))
         if theirs is not None:
             others.append(_asked(theirs, name, running, event))
-    told = subprocess.run(
+    process = subprocess.run(
         [*command, "-X", "importtime", "-c", "import app"], env=variables, capture_output=True, text=True, check=True
     )
     took: Counter[str] = Counter()
-    for line in told.stderr.splitlines():
+    for line in process.stderr.splitlines():
         if one := _IMPORTED.match(line):
             took[_package(one[2])] += int(one[1])
-    found = {
+    figures = {
         **{what: median(answer[what] for answer in answers) for what in ("import", "first", "warm")},
         **({"before": median(answer["import"] + answer["first"] for answer in others)} if others else {}),
         "memory": _memory()[name],
-        "modules": len(_IMPORTED.findall(told.stderr)),
+        "modules": len(_IMPORTED.findall(process.stderr)),
         "packages": {package: microseconds / 1000 for package, microseconds in took.most_common(SHOWN)},
     }
-    return found, answers[0]["context"]
+    return figures, answers[0]["context"]
 
 
 def _asked(code: _Code, name: str, running: Service, event: Any) -> dict[str, Any]:
@@ -213,17 +212,17 @@ def _command(line: str, variables: Mapping[str, str], runs: int) -> dict[str, fl
     return {"wall": median(walls[1:]), "CPU": median(cpus[1:])}
 
 
-def section(found: Mapping[str, Any]) -> list[str]:
+def section(figures: Mapping[str, Any]) -> list[str]:
     """Return the report's section."""
     lines = [
-        f"`uv run python -m bench.cold`, Python {found['python']}, median of {found['runs']} fresh processes: the",
+        f"`uv run python -m bench.cold`, Python {figures['python']}, median of {figures['runs']} fresh processes: the",
         "layer as deployed, without SnapStart; CPU of the whole process. Seconds and prices on Lambda come from",
         f"these CPU seconds at memory / {WHOLE:,} of a processor, and {_AWAY_SAID} of waiting for AWS, assumed.",
         "",
         _HEAD,
         "|" + "---|" * (_HEAD.count("|") - 1),
     ]
-    for name, one in found["functions"].items():
+    for name, one in figures["functions"].items():
         cold, warm, away = one["import"] + one["first"], one["warm"], AWAY_SECONDS[name]
         sizes = (one["memory"], LEAST)
         times = [f"{each * 1000:.0f} ms" for each in (one["import"], cold, warm)]
@@ -231,18 +230,18 @@ def section(found: Mapping[str, Any]) -> list[str]:
         prices = [f"{usd(cpu, size, away):.2f}" for cpu in (cold, warm) for size in sizes]
         cells = [name, str(one["modules"]), *times, f"{one['memory']:,} MB", *starts, *prices]
         lines.append(f"| {' | '.join(cells)} |")
-    if beside := {name: one for name, one in found["functions"].items() if "before" in one}:
+    if beside := {name: one for name, one in figures["functions"].items() if "before" in one}:
         lines += ["", "Import and first answer of the version before, by turns, its layer compiled too:", ""]
         for name, one in beside.items():
             times = one["before"] / (one["import"] + one["first"])
             lines.append(f"* {name}: {one['before'] * 1000:.0f} ms, {times:.2f} times as much")
     lines += ["", "What is imported, by `python -X importtime`, ms:", ""]
-    for name, one in found["functions"].items():
+    for name, one in figures["functions"].items():
         parts = ", ".join(f"{package} {took:.0f}" for package, took in one["packages"].items())
         lines.append(f"* {name}: {parts}")
     lines += ["", "The command line, with its bytecode, over the embedded AWS:", ""]
     lines += ["| command | wall | CPU |", "|---|---|---|"]
-    for command, one in found["commands"].items():
+    for command, one in figures["commands"].items():
         lines.append(f"| `deltaic {command}` | {one['wall'] * 1000:.0f} ms | {one['CPU'] * 1000:.0f} ms |")
     return lines
 

@@ -1,4 +1,4 @@
-"""Decides which tables the conformance of servers is compared on: small, and together they let every check be tried."""
+"""The tables on which servers' conformance is compared: small, and together they let every check be tried."""
 
 import io
 import json

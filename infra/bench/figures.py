@@ -1,4 +1,4 @@
-"""Decides what a figure is, which bar it is held to, and how it reads on a terminal."""
+"""A figure, the bar that it is held to, and how both read on a terminal."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""Decides what is measured of a table of ten million files: selective queries, beside the same over 100,000.
+"""Figures of a table of ten million files: selective queries, beside the same over 100,000.
 
 Its checkpoint is written by the code that `deltaic pipeline maintain` writes it with: v2, in order, zstd, types. A
 thousand partitions by `date`; `c0` counts on through all of them, as an id or a time does, and the other nine columns
@@ -146,18 +146,18 @@ def _head() -> list[dict[str, object]]:
 
 def _commits(files: int, size: int) -> dict[str, bytes]:
     """Return the commits after the checkpoint, and the checksum of the last."""
-    found = {}
+    commits = {}
     number = files
     for version in range(_VERSION, _VERSION + tables.COMMITS + 1):
         added = [tables.add(number + at, files) for at in range(tables.ADDS_PER_COMMIT if version > _VERSION else 0)]
         number += len(added)
         size += sum(int(str(one["size"])) for one in added)
         told = {"commitInfo": {"timestamp": 1_700_000_000_000 + version * 1000, "operation": "WRITE"}}
-        found[f"{version:020d}.json"] = _lines([told, *({"add": one} for one in added)])
+        commits[f"{version:020d}.json"] = _lines([told, *({"add": one} for one in added)])
     protocol, metadata = _head()
     totals = {"tableSizeBytes": size, "numFiles": number, "numMetadata": 1, "numProtocol": 1}
-    found[f"{version:020d}.crc"] = json.dumps({**totals, **protocol, "metadata": metadata["metaData"]}).encode()
-    return found
+    commits[f"{version:020d}.crc"] = json.dumps({**totals, **protocol, "metadata": metadata["metaData"]}).encode()
+    return commits
 
 
 def _lines(actions: list[Mapping[str, Any]]) -> bytes:

@@ -1,4 +1,4 @@
-"""Decides where the measured tables lie: SeaweedFS on loopback, an S3 by another hand that counts its requests."""
+"""The store of the measured tables: SeaweedFS on loopback, an S3 by another hand that counts its requests."""
 
 import http.client
 import re

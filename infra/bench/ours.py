@@ -1,4 +1,4 @@
-"""Decides how our parts are measured alone: signing and rendering without HTTP, and the imports of each function."""
+"""Figures of our parts alone: signing and rendering without HTTP, and the imports of each function."""
 
 import base64
 import hashlib
@@ -32,13 +32,13 @@ def import_seconds(endpoint: str, times: int = 5) -> tuple[float, float]:
     """Return how long a fresh interpreter takes to import an endpoint's function, wall and CPU; the least of some."""
     folder = ROOT / "functions" / "api" / endpoint
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT / "functions" / "layer")])}
-    found = []
+    runs = []
     for _ in range(times):
         done = subprocess.run(
             [sys.executable, "-c", _IMPORT], env=environment, cwd=folder, capture_output=True, text=True, check=True
         )
-        found.append([float(seconds) for seconds in done.stdout.splitlines()[-1].split()])
-    return min(wall for wall, _ in found), min(cpu for _, cpu in found)
+        runs.append([float(seconds) for seconds in done.stdout.splitlines()[-1].split()])
+    return min(wall for wall, _ in runs), min(cpu for _, cpu in runs)
 
 
 def files_and_urls(lines: int, token_length: int) -> "tuple[FileBatch, TableUrls]":
@@ -72,7 +72,7 @@ def line_microseconds(lines: int, token_length: int) -> dict[str, float]:
     batch, urls = files_and_urls(lines, token_length)
     style = rendering.FileStyle("parquet", "parquet")
     kept = VersionLines(LineCache(1 << 30), "bench", None)
-    found = {}
+    figures = {}
     for what, known in (("made anew", None), ("from kept parts", kept)):
         best = float("inf")
         for _ in range(5):
@@ -80,5 +80,5 @@ def line_microseconds(lines: int, token_length: int) -> dict[str, float]:
             for _chunk in rendering.render(batch, urls, style, ResponseMetrics(), known):
                 pass
             best = min(best, time.process_time() - began)
-        found[what] = best / lines * 1e6
-    return found
+        figures[what] = best / lines * 1e6
+    return figures

@@ -1,4 +1,4 @@
-"""Decides what a process has cost, as the kernel counts it: CPU seconds, resident memory, its peak."""
+"""What a process has cost, as the kernel counts it: CPU seconds, resident memory, its peak."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Decides how the reference Delta Sharing server stands beside ours: started from its jars, over the same store.
+"""The reference Delta Sharing server beside ours: started from its jars, over the same store.
 
 Nothing of it is kept here. What `--beside` names is a folder of a built one, that of delta-io/delta-sharing on GitHub
 (`server/`, its README tells how), with all its jars in `lib/`, `delta-standalone` and `shapeless` among them. Java 17

@@ -1,4 +1,4 @@
-"""Decides what stands beside our figures: boto3's signer with json.dumps, and deltalake, in processes of their own.
+"""What stands beside our figures: boto3's signer with json.dumps, and deltalake, in processes of their own.
 
 Run as `python -m bench.rivals deltalake LOCATION ENDPOINT` or `... presign LINES TOKEN_LENGTH`; prints one JSON line.
 """

@@ -1,4 +1,4 @@
-"""Decides what is measured: each figure of a table of some size, over HTTP, at the gateway process's cost."""
+"""Figures of a table of some size, over HTTP, at the gateway process's cost."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Decides what is measured: the product as `deltaic serve` runs it, over the measured tables, read by one recipient."""
+"""The measured server: the product as `deltaic serve` runs it, over the measured tables, read by one recipient."""
 
 import os
 import time
@@ -61,14 +61,14 @@ def service(objects: ObjectStore, locations: Mapping[str, str], state: Path) -> 
     """
     os.environ.setdefault("POWERTOOLS_METRICS_DISABLED", "true")
     with local_stack(state, parameters={"LogLevel": "WARNING"}) as stack:
-        known = dict(stack.environment)
-        admin = catalog_of(known)
-        _share(admin, objects, locations, known["SIGNING_ROLE_ARN"])
+        environment = dict(stack.environment)
+        admin = catalog_of(environment)
+        _share(admin, objects, locations, environment["SIGNING_ROLE_ARN"])
         account = admin.recipients.create("reader")
         admin.grants.create("reader", "bench")
         token = admin.tokens.create(account).secret
         stack.check()
-        variables = {name: value for name, value in known.items() if name != "AWS_SESSION_TOKEN"}
+        variables = {name: value for name, value in environment.items() if name != "AWS_SESSION_TOKEN"}
         yield Service(
             variables | {"POWERTOOLS_LOG_LEVEL": "WARNING", "LOG_LEVEL": "WARNING"},
             state / "gateways",

@@ -1,4 +1,4 @@
-"""Decides what a soak is: recipients of every kind at once for minutes, and whether the server grows meanwhile.
+"""The soak test: recipients of every kind at once for minutes, and whether the server grows meanwhile.
 
 `uv run python -m bench.soak [--minutes 10] [--recipients 50]` writes `soak.json`, which the report takes up. Each
 recipient has a thread, a token and the same calls in an order of its own; some leave in the middle of an answer, some
@@ -82,33 +82,38 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--recipients", type=int, default=50)
     parser.add_argument("--report", type=Path, default=Path(__file__).parent, help="where soak.json is written")
-    said = parser.parse_args()
+    options = parser.parse_args()
     os.environ.setdefault("POWERTOOLS_METRICS_DISABLED", "true")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         with local_stack(folder / "state", parameters={"LogLevel": "ERROR"}) as stack:
-            tokens = _filled(stack, folder / "logs", said.recipients)
-            soak = _soaked(stack, tokens, said.minutes * 60)
+            tokens = _filled(stack, folder / "logs", options.recipients)
+            soak = _soaked(stack, tokens, options.minutes * 60)
     rows = soak.rows()
-    told = {"minutes": said.minutes, "recipients": said.recipients, "answers": dict(soak.answers), "rows": rows}
-    (said.report / NAME).write_text(json.dumps(told, indent=1) + "\n")
-    print("\n".join(section(told)))
+    outcome = {
+        "minutes": options.minutes,
+        "recipients": options.recipients,
+        "answers": dict(soak.answers),
+        "rows": rows,
+    }
+    (options.report / NAME).write_text(json.dumps(outcome, indent=1) + "\n")
+    print("\n".join(section(outcome)))
     wrong = {name: count for name, count in soak.answers.items() if name.endswith("?")}
     return int(bool(wrong))
 
 
-def section(told: Mapping[str, Any]) -> list[str]:
+def section(outcome: Mapping[str, Any]) -> list[str]:
     """Return the report's section."""
-    answers = ", ".join(f"{count:,} {name}" for name, count in sorted(told["answers"].items()))
+    answers = ", ".join(f"{count:,} {name}" for name, count in sorted(outcome["answers"].items()))
     return [
-        f"{told['minutes']:g} minutes, {told['recipients']} recipients at once. Answers: {answers}.",
+        f"{outcome['minutes']:g} minutes, {outcome['recipients']} recipients at once. Answers: {answers}.",
         "",
         "| process | held | after a quarter | at the end |",
         "|---|---|---|---|",
         *(
             f"| {row['process']} | {row['held']}{' (MB)' if row['held'] == 'memory' else ''} "
             f"| {row['after a quarter']:,.0f} | {row['at the end']:,.0f} |"
-            for row in told["rows"]
+            for row in outcome["rows"]
         ),
     ]
 

@@ -1,4 +1,4 @@
-"""Decides what the measured tables look like: logs of any size, without data files, the same at every run.
+"""The measured tables: logs of any size, without data files, the same at every run.
 
 Shape: one classic checkpoint at version 100 (snappy, row groups of 100,000 rows, 10 % tombstones), then ten commits of
 50 adds and 20 removes each, partitioned by `date` into max(10, files / 1,000) partitions. Paths are Spark's, with a

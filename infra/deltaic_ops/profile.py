@@ -3,7 +3,7 @@
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from delta_sharing_conformance import profile as profile_file
 from deltaic.catalog.items import Token
 from deltaic.catalog.token_admin import IssuedToken
 from deltaic.errors import InvalidParameter, Unavailable
+from deltaic.sharing.activation import profile
 
 _ROOM_BYTES = 8192
 """More than any profile: an endpoint is a URL, and a secret has some fifty letters."""
@@ -24,12 +25,16 @@ class ProfilePlace:
         self._fresh = fresh
         self._descriptor = descriptor
 
-    def write(self, endpoint: str, issued: IssuedToken) -> None:
-        """Put the profile in its place at once; replaces one that is there.
+    def write_profile(self, endpoint: str, issued: IssuedToken) -> None:
+        """Put the profile in its place at once; the rest is as with `write`."""
+        self.write(profile(endpoint, issued), unusable(issued.token))
 
-        Raises Unavailable if it cannot be written after all, and says what is to be done about the token.
+    def write(self, content: str, otherwise: str) -> None:
+        """Put the text in its place at once; replaces one that is there.
+
+        Raises Unavailable if it cannot be written after all; `otherwise` ends its message: what is to be done then.
         """
-        text = profile(endpoint, issued).encode()
+        text = content.encode()
         try:
             os.lseek(self._descriptor, 0, os.SEEK_SET)
             _write(self._descriptor, text)
@@ -37,19 +42,27 @@ class ProfilePlace:
             os.fsync(self._descriptor)
             self._fresh.replace(self.path)
         except OSError as error:
-            raise Unavailable(
-                f"'{self.path}' could not be written ({error.strerror}){unusable(issued.token)}"
-            ) from error
+            raise Unavailable(f"'{self.path}' could not be written ({error.strerror}){otherwise}") from error
 
 
-def profile(endpoint: str, issued: IssuedToken) -> str:
-    """Return the file's text, version 1 of the format; it holds the token's secret."""
+def client_profile(endpoint: str, token_endpoint: str, client_id: str, client_secret: str, scope: str = "") -> str:
+    """Return a profile of version 2 for a client that gets its tokens by id and secret; it holds the secret."""
     fields = {
-        "shareCredentialsVersion": 1,
+        "shareCredentialsVersion": 2,
+        "type": "oauth_client_credentials",
         "endpoint": endpoint,
-        "bearerToken": issued.secret,
-        "expirationTime": f"{issued.token.expires_at:%Y-%m-%dT%H:%M:%S}.0Z",
+        "tokenEndpoint": token_endpoint,
+        "clientId": client_id,
+        "clientSecret": client_secret,
+        **({"scope": scope} if scope else {}),
     }
+    return json.dumps(fields, indent=2) + "\n"
+
+
+def private_key_profile(endpoint: str, auth: Mapping[str, object]) -> str:
+    """Return a profile of version 2 for a client that gets its tokens by a key of its own, which lies elsewhere."""
+    kind = "oauth_jwt_bearer_private_key_jwt"
+    fields = {"shareCredentialsVersion": 2, "type": kind, "endpoint": endpoint, "auth": auth}
     return json.dumps(fields, indent=2) + "\n"
 
 

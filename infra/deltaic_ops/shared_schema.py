@@ -124,11 +124,13 @@ def check_hidden(columns: Sequence[str], schema: SharedSchema) -> tuple[str, ...
     if not columns:
         return ()
     fields = _fields(schema.metadata)
-    known = {field["name"].lower(): field["name"] for field in fields}
+    by_name = {field["name"].lower(): field["name"] for field in fields}
     partitions = {name.lower() for name in schema.metadata.partition_columns}
     for name in columns:
-        if name.lower() not in known:
-            raise InvalidParameter(f"'{name}' cannot be hidden: the table has the columns {', '.join(known.values())}")
+        if name.lower() not in by_name:
+            raise InvalidParameter(
+                f"'{name}' cannot be hidden: the table has the columns {', '.join(by_name.values())}"
+            )
         if name.lower() not in partitions:
             can = ", ".join(schema.metadata.partition_columns) or "none"
             raise InvalidParameter(
@@ -136,7 +138,7 @@ def check_hidden(columns: Sequence[str], schema: SharedSchema) -> tuple[str, ...
                 f"can be: {can}"
             )
     hidden = {name.lower() for name in columns}
-    if hidden >= known.keys():
+    if hidden >= by_name.keys():
         raise InvalidParameter("all columns of the table would be hidden: leave one at least")
     _check_files(schema)
     for field in fields:
@@ -144,10 +146,10 @@ def check_hidden(columns: Sequence[str], schema: SharedSchema) -> tuple[str, ...
         told = hidden & _names(said) if isinstance(said, str) and field["name"].lower() not in hidden else set()
         if told:
             raise InvalidParameter(
-                f"'{known[min(told)]}' cannot be hidden: the column '{field['name']}' is generated from it ({said}). "
+                f"'{by_name[min(told)]}' cannot be hidden: the column '{field['name']}' is generated from it ({said}). "
                 f"Hide '{field['name']}' too, if it is a partition column"
             )
-    return tuple(known[name.lower()] for name in columns)
+    return tuple(by_name[name.lower()] for name in columns)
 
 
 def missed_by_folder(schema: SharedSchema) -> Iterator[str]:

@@ -33,15 +33,15 @@ figure { margin: 0 } svg { max-width: 100%; height: auto; margin: 1rem 0 } .fain
 def page(report: Report, today: date) -> str:
     """Return the whole file."""
     sent = sum(use.bytes_sent for use in report.uses)
-    said = f"{report.since} to {today}: {sum(use.requests for use in report.uses):,} requests, "
-    said += f"{sum(use.fetches for use in report.uses):,} fetches, {amount(sent)} sent"
+    summary = f"{report.since} to {today}: {sum(use.requests for use in report.uses):,} requests, "
+    summary += f"{sum(use.fetches for use in report.uses):,} fetches, {amount(sent)} sent"
     left = len(report.uses) - _MOST_ROWS
     return "".join((
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width">',
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src \'unsafe-inline\'">',
         f"<title>Who read what</title><style>{STYLE}</style></head><body>",
-        f"<h1>Who read what</h1><p>{escape(said)}</p>",
+        f"<h1>Who read what</h1><p>{escape(summary)}</p>",
         by_day(report, today) if sent else "<p>Nothing was fetched.</p>",
         bars("Bytes sent, by recipient", _summed(report.uses, "recipient")),
         bars("Bytes sent, by table", _summed(report.uses, "table")),

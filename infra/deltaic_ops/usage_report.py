@@ -89,24 +89,24 @@ def report(  # noqa: PLR0913 -- a table, and what of it is told
     catalog = cache(lambda: {name.lower(): name for name in names()})
     since = (today or datetime.now(UTC).date()) - timedelta(days=days - 1)
     uses: dict[tuple[str, str], Use] = {}
-    found = Report(since)
+    result = Report(since)
     for row in _rows(location, since, environment, checks=checks):
         asked = (row["share"], row["schema"], row["table"])
         table = _known(asked, catalog()) if row["refused"] and any(asked) else ".".join(filter(None, asked))
-        _count(row, table, uses, found.days)
-    found.uses = sorted(uses.values(), key=lambda use: (-use.bytes_sent, use.recipient, use.table))
-    return found
+        _count(row, table, uses, result.days)
+    result.uses = sorted(uses.values(), key=lambda use: (-use.bytes_sent, use.recipient, use.table))
+    return result
 
 
 def _known(asked: Iterable[str | None], catalog: Mapping[str, str]) -> str:
     """Return what was asked for as the catalog spells it, up to the first name that it does not have."""
-    told = ""
+    name_so_far = ""
     for name in filter(None, asked):
-        found = catalog.get(f"{told}.{name}".lstrip(".").lower())
+        found = catalog.get(f"{name_so_far}.{name}".lstrip(".").lower())
         if found is None:
-            return f"{told}.{UNKNOWN}".lstrip(".")
-        told = found
-    return told
+            return f"{name_so_far}.{UNKNOWN}".lstrip(".")
+        name_so_far = found
+    return name_so_far
 
 
 def _count(
@@ -173,7 +173,7 @@ def _rows(location: str, since: date, environment: Mapping[str, str], *, checks:
 def storage_options(environment: Mapping[str, str]) -> dict[str, str]:
     """Return how `deltalake` reaches the S3 that the variables name."""
     access = S3Access.from_environment(environment)
-    told = {
+    options = {
         "AWS_REGION": access.region,
         "AWS_ENDPOINT_URL": access.endpoint,
         "AWS_ACCESS_KEY_ID": access.access_key_id,
@@ -181,7 +181,7 @@ def storage_options(environment: Mapping[str, str]) -> dict[str, str]:
         "AWS_SESSION_TOKEN": access.session_token,
         "AWS_ALLOW_HTTP": "true" if (access.endpoint or "").startswith("http://") else None,
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in options.items() if value}
 
 
 def amount(size: float) -> str:

@@ -14,6 +14,8 @@ from deltaic.catalog import schema
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
+from deltaic.catalog.oauth_clients import ClientStore
+from deltaic.catalog.policies import Policies
 from deltaic.catalog.queries import QueryStore
 from deltaic.catalog.reader import CatalogReader
 from deltaic.catalog.token_admin import TokenAdmin
@@ -46,6 +48,12 @@ class Catalog:
 
     def token_admin(self, clock: Callable[[], float] = time.time) -> TokenAdmin:
         return TokenAdmin(self.catalog_table, self.tokens_table, self.dynamo, clock=clock)
+
+    def client_store(self) -> ClientStore:
+        return ClientStore(self.tokens_table, self.dynamo)
+
+    def policies(self) -> Policies:
+        return Policies(self.tokens_table, self.dynamo)
 
     def leases(self, clock: Callable[[], float] = time.time) -> Leases:
         return Leases(self.catalog_table, self.dynamo, clock)

@@ -21,6 +21,7 @@ from deltaic_ops.checks.doctor.reading import MOST_BYTES, streams
 from deltaic_ops.checks.doctor.views import fresh
 from deltaic_ops.checks.findings import Finding
 from deltaic_ops.cli import app
+from deltaic_ops.local.resources import DATA_BUCKET
 from served import served
 from typer.testing import CliRunner, Result
 
@@ -60,6 +61,7 @@ def test_on_this_machine_tables_and_reading_are_looked_at_and_the_stack_is_not_a
     assert (answer.exit_code, [one for one in found.values() if one["verdict"] == "failed"]) == (0, [])
     assert found["reaches the table of tokens"]["verdict"] == "ok"
     assert found[f"gives a byte of {SHARE}.{SCHEMA}.plain by its URL"]["verdict"] == "ok"
+    assert found[f"lets the page at /explore read {DATA_BUCKET}"]["verdict"] == "ok"
     assert "too small to tell" in found[f"streams the answer for {SHARE}.{SCHEMA}.plain"]["said"]
 
 

@@ -104,6 +104,7 @@ def test_every_command_on_security_is_taken_and_ends_what_it_says(
         "storage create vault --access-key-id AKIDOLD --secret-access-key-stdin",
         f"token create alice --profile {tmp_path}/leaked.share",
         f"token create alice --profile {tmp_path}/alice.share",
+        "recipient federate alice --issuer http://127.0.0.1:9 --audience deltaic --subject reports",
     ):
         deltaic.done(line, given="hush\n")
     leaked, other = (
@@ -112,9 +113,15 @@ def test_every_command_on_security_is_taken_and_ends_what_it_says(
     # The page's own way from a token that was found to its id.
     found = hashlib.sha256(leaked.encode()).hexdigest()[:12]
     lines = commands("docs/security.md")
-    assert len(lines) == 8
+    assert len(lines) == 15
+    [policy] = deltaic.json("recipient policies alice")
+    invited = deltaic.json("recipient invite alice")
+    client = deltaic.json("recipient client alice")
+    ids = {"TOKEN_ID": found, "POLICY_ID": policy["id"], "INVITATION_ID": invited["id"], "CLIENT_ID": client["id"]}
     for line in sorted(lines, key=lambda line: line.startswith("recipient delete")):
-        deltaic.done(line.replace("TOKEN_ID", found), given="hush\n")
+        deltaic.done(" ".join(ids.get(word, word) for word in line.split(" ")), given="hush\n")
+        if "--cancel" in line:
+            assert deltaic.json("recipient invites alice")[0]["cancelled"]
         if line.startswith("token revoke"):
             with pytest.raises(Unauthenticated):
                 tokens.authenticate(leaked)
@@ -122,6 +129,12 @@ def test_every_command_on_security_is_taken_and_ends_what_it_says(
         if line.startswith("token rotate"):
             with pytest.raises(Unauthenticated):
                 tokens.authenticate(other)
+        if line.startswith("recipient revoke-client"):
+            assert deltaic.json("recipient clients") == []
+        if line.startswith("recipient unfederate"):
+            assert deltaic.json("recipient policies") == []
         if line.startswith("grant revoke"):
             assert deltaic.json("grant list") == []
+        if line.startswith(("recipient cut-off", "recipient restore")):
+            assert (deltaic.json("recipient show alice")["cutOffAt"] is None) == ("restore" in line)
     assert deltaic.json("recipient list") == []

@@ -147,7 +147,7 @@ def test_a_profile_that_fails_after_all_says_which_token_to_end(admin: CatalogAd
     with profile_place(FILE) as place:
         FILE.mkdir()  # somebody else is quicker
         with pytest.raises(Unavailable, match=f"token revoke alice {issued.token.id}"):
-            place.write("https://shares.test", issued)
+            place.write_profile("https://shares.test", issued)
     assert list(Path().iterdir()) == [FILE]
 
 

@@ -8,7 +8,7 @@ feed is compared row by row with the difference of the versions. Two stories whe
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,11 +25,9 @@ from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.errors import DeltaicError
-from deltaic_ops.deploy.template import load_template
+from deltaic.sharing.activation import profile
 from deltaic_ops.local.embedded import EmbeddedAws
-from deltaic_ops.local.resources import PARAMETERS, connect, prepare
-from deltaic_ops.local.stack import gateway_over
-from deltaic_ops.profile import profile
+from deltaic_ops.local.resources import connect
 from deltaic_pipeline.datasets.batch import build
 from deltaic_pipeline.datasets.run_state import Summary
 from deltaic_pipeline.spark.progress import silent
@@ -38,6 +36,7 @@ from deltaic_pipeline.table.catalog_entry import connect as connect_catalog
 from deltaic_pipeline.views import refresh_view
 from deltalake import DeltaTable
 from faults.proxy import Proxy
+from filled_server import FilledServer, dynamo_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -297,33 +296,29 @@ def plain(frame: pd.DataFrame) -> list[dict[str, Any]]:
 def server(
     spark: "SparkSession", embedded_aws: EmbeddedAws, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
-    template = load_template(parameters=PARAMETERS)
-    clients = connect(embedded_aws.environment)
-    prepare(template, clients)
-    clients["s3"].create_bucket(Bucket="stories")
-    told = {**template.environment, **embedded_aws.environment}
-    variables = {**told, "POWERTOOLS_METRICS_DISABLED": "true", "SIGNING_ROLE_ARN": ""}
-    names = variables["CATALOG_TABLE"], variables["TOKENS_TABLE"]
-    dynamo = Dynamo(lambda: clients["dynamodb"])
-    with ExitStack() as parts:
-        stack = parts.enter_context(gateway_over(variables, tmp_path_factory.mktemp("stories")))
-        proxy = parts.enter_context(Proxy(embedded_aws.endpoint).open())
+    folder, aws = tmp_path_factory.mktemp("stories"), embedded_aws.environment
+    with (
+        FilledServer.running(folder, aws=aws, variables={"SIGNING_ROLE_ARN": ""}) as running,
+        Proxy(embedded_aws.endpoint).open() as proxy,
+    ):
+        running.client("s3").create_bucket(Bucket="stories")
         hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
         hadoop.set("fs.s3a.bucket.stories.endpoint", proxy.url)
         once = Config(retries={"total_max_attempts": 1, "mode": "standard"})
-        mortal = connect({**embedded_aws.environment, "AWS_ENDPOINT_URL": proxy.url})["dynamodb"]
+        mortal = connect({**aws, "AWS_ENDPOINT_URL": proxy.url})["dynamodb"]
         mortal.meta.config.merge(once)
+        names = running.environment["CATALOG_TABLE"], running.environment["TOKENS_TABLE"]
+        dynamo = dynamo_of(running.environment)
         yield Server(
             spark,
-            CatalogAdmin(*names, dynamo),
+            running.admin,
             Leases(names[0], dynamo),
             connect_catalog(*names, dynamo),
             connect_catalog(*names, Dynamo(lambda: mortal)),
             proxy,
-            stack.endpoint,
-            variables,
+            running.endpoint,
+            running.environment,
         )
-        stack.check()
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + TOLD))

@@ -46,6 +46,7 @@ def deploy_with(
             "ResponseStreaming": "disabled",
             "DeletionProtection": "disabled",
             "Checkpoints": "enabled",
+            "ClientCredentials": "enabled",
             "DataBuckets": f"arn:aws:s3:::{lake}",
             "SparkJobs": APPLICATION,
             "AlarmTopic": alarm_topic,

@@ -171,7 +171,7 @@ class Place:
 @contextmanager
 def failing(folder: Path) -> Iterator[Place]:
     """Start the server with a proxy before its AWS."""
-    with EmbeddedAws(folder / "aws", kept=False) as aws, Proxy(aws.endpoint).open() as proxy:
+    with EmbeddedAws(folder / "aws", persistent=False) as aws, Proxy(aws.endpoint).open() as proxy:
         golden = Entry(GOLDEN, "s", GOLDEN, options=OPEN)
         behind = {"AWS_ENDPOINT_URL": proxy.url, "LOG_LEVEL": "CRITICAL"}
         with FilledServer.running(

@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,17 +14,15 @@ import httpx
 import pyarrow as pa
 import pytest
 from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.dynamo import Dynamo
-from deltaic_ops.deploy.template import load_template
+from deltaic.sharing.activation import profile
 from deltaic_ops.local.access_logs import FETCHES, FOLDER, REQUESTS
 from deltaic_ops.local.embedded import EmbeddedAws
-from deltaic_ops.local.resources import DATA_BUCKET, PARAMETERS, connect, prepare
-from deltaic_ops.local.stack import gateway_over
-from deltaic_ops.profile import profile
+from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog, TableName
 from deltaic_pipeline.table.catalog_entry import connect as connect_catalog
 from deltaic_pipeline.usage_log.collection import CatalogFacts, Job, Summary, catalog_facts, collect
+from filled_server import FilledServer, dynamo_of
 from pipeline.counting import Counted, counting
 
 if TYPE_CHECKING:
@@ -72,23 +69,19 @@ class Story:
 def story(embedded_aws: EmbeddedAws, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     """Read a table by URLs and another by directory, ask for one's metadata, and for one that is not there."""
     state = tmp_path_factory.mktemp("usage")
-    template = load_template(parameters=PARAMETERS)
     told = embedded_aws.environment
-    clients = connect(told)
-    prepare(template, clients)
-    variables = {**template.environment, **told, "POWERTOOLS_METRICS_DISABLED": "true"}
-    dynamo = Dynamo(lambda: clients["dynamodb"])
-    names = variables["CATALOG_TABLE"], variables["TOKENS_TABLE"]
-    admin = CatalogAdmin(*names, dynamo)
-    with ExitStack() as parts:
-        counted = parts.enter_context(counting(embedded_aws.endpoint, DATA_BUCKET))
-        stack = parts.enter_context(gateway_over(variables, state))
+    with (
+        counting(embedded_aws.endpoint, DATA_BUCKET) as counted,
+        FilledServer.running(state, aws=told, parameters={"LogLevel": "INFO"}) as server,
+    ):
+        admin = server.admin
+        names = server.environment["CATALOG_TABLE"], server.environment["TOKENS_TABLE"]
         admin.storages.create(
             "counted",
             endpoint=embedded_aws.endpoint,
             public_endpoint=counted.url,
             path_style=True,
-            role_arn=variables["SIGNING_ROLE_ARN"],
+            role_arn=server.environment["SIGNING_ROLE_ARN"],
         )
         admin.shares.create("sales")
         admin.schemas.create("sales", "eu")
@@ -102,19 +95,19 @@ def story(embedded_aws: EmbeddedAws, tmp_path_factory: pytest.TempPathFactory) -
         admin.grants.create("alice<b>", "sales")
         issued = admin.tokens.create(alice)
         file = state / "alice.share"
-        file.write_text(profile(stack.endpoint, issued))
+        file.write_text(profile(server.endpoint, issued))
         assert len(delta_sharing.load_as_pandas(f"{file}#sales.eu.orders")) == 300
-        by_directory = read_by_directory(stack.endpoint, issued.secret, embedded_aws.endpoint)
+        by_directory = read_by_directory(server.endpoint, issued.secret, embedded_aws.endpoint)
         refused = httpx.get(
-            f"{stack.endpoint}/shares/sales/schemas/eu/tables/none/version",
+            f"{server.endpoint}/shares/sales/schemas/eu/tables/none/version",
             headers={"Authorization": f"Bearer {issued.secret}"},
         )
         assert refused.status_code == 404
-        requests = state / FOLDER / REQUESTS
+        requests = state / "state" / FOLDER / REQUESTS
         wait_for(requests, "get_table_version")
         yield Story(
             admin,
-            connect_catalog(*names, dynamo),
+            connect_catalog(*names, dynamo_of(server.environment)),
             requests,
             embedded_aws.state / FOLDER / FETCHES,
             alice.id,

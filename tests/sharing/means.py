@@ -9,6 +9,7 @@ from typing import Any
 
 from delta_tables.folder_store import FolderStore
 from deltaic.catalog.items import Table
+from deltaic.catalog.limit_counters import LimitCounters
 from deltaic.catalog.queries import QueryStore
 from deltaic.catalog.reader import CatalogReader
 from deltaic.delta.cache import SnapshotCache
@@ -49,6 +50,7 @@ def sharing(**changed: Any) -> Sharing:
     """Return means that need no network."""
     made = Sharing(
         catalog=CatalogReader("unused"),
+        counters=LimitCounters("unused"),
         token_key=lambda: TokenSigner(b"k" * 32),
         sessions=SigningSessions(client=lambda _: Keys()),
         home=STORAGE,

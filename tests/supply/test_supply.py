@@ -11,7 +11,7 @@ import pytest
 import yaml
 from bench import layers
 from deltaic_ops.deploy.template import ROOT
-from deltaic_ops.supply import age, sbom
+from deltaic_ops.supply import age, sbom, vendored
 from deltaic_ops.supply.layers import LIMIT
 from deltaic_ops.supply.licences import ALLOWED, COPYLEFT, TABLE, licence, refused
 from deltaic_ops.supply.products import PRODUCTS, bill
@@ -130,3 +130,20 @@ def test_the_release_runs_modules_that_are_there() -> None:
     named = re.findall(r"python -m ([\w.]+)", release.read_text())
     assert named
     assert [module for module in named if find_spec(module) is None] == []
+
+
+def test_the_pages_one_file_of_others_is_made_by_the_lock_that_is_here() -> None:
+    made = vendored.MADE.read_text(encoding="utf-8")
+    assert made.startswith(vendored.head()), "run `uv run python -m deltaic_ops.supply.vendored`"
+    assert "WebAssembly" not in made
+    asked = json.loads((vendored.FOLDER / "package.json").read_text())["dependencies"]
+    assert asked == {name: number for name, number, _ in vendored.packages()}
+    rows = listed()
+    for name, number, said in vendored.packages():
+        assert rows[name, number] == (said, vendored.PRODUCT)
+        assert said == "MIT"
+
+
+def test_every_package_of_the_page_is_held_to_its_hash() -> None:
+    locked = json.loads(vendored.LOCK.read_text())["packages"]
+    assert all(one["integrity"].startswith("sha512-") for path, one in locked.items() if path)

@@ -10,7 +10,6 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,19 +21,17 @@ import pyarrow.parquet as pq
 import pytest
 from contract.recipient import Recipient, Reply, Table, data_url, download
 from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.dynamo import Dynamo
 from deltaic.partition_filters.properties import value_of
-from deltaic_ops.deploy.template import load_template
+from deltaic.sharing.activation import profile
 from deltaic_ops.local.embedded import EmbeddedAws
-from deltaic_ops.local.resources import DATA_BUCKET, PARAMETERS, connect, prepare
-from deltaic_ops.local.stack import gateway_over
-from deltaic_ops.profile import profile
+from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.catalog_entry import connect as connect_catalog
 from deltaic_pipeline.view_refresh.catalog import begin, definition_of
 from deltaic_pipeline.view_refresh.refreshing import refresh
 from deltaic_pipeline.view_refresh.sql import read_sql
 from deltaic_pipeline.views import refresh_view
+from filled_server import FilledServer, dynamo_of
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from views.made import written
@@ -197,16 +194,10 @@ def provider(
     embedded_aws: EmbeddedAws, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[CatalogAdmin, Catalog, str]]:
     """Run the gateway over the embedded AWS that Spark writes to."""
-    template = load_template(parameters=PARAMETERS)
-    clients = connect(embedded_aws.environment)
-    prepare(template, clients)
-    variables = {**template.environment, **embedded_aws.environment, "POWERTOOLS_METRICS_DISABLED": "true"}
-    dynamo = Dynamo(lambda: clients["dynamodb"])
-    names = variables["CATALOG_TABLE"], variables["TOKENS_TABLE"]
-    with ExitStack() as parts:
-        stack = parts.enter_context(gateway_over(variables, tmp_path_factory.mktemp("views")))
-        yield CatalogAdmin(*names, dynamo), connect_catalog(*names, dynamo), stack.endpoint
-        stack.check()
+    folder = tmp_path_factory.mktemp("views")
+    with FilledServer.running(folder, aws=embedded_aws.environment) as server:
+        names = server.environment["CATALOG_TABLE"], server.environment["TOKENS_TABLE"]
+        yield server.admin, connect_catalog(*names, dynamo_of(server.environment)), server.endpoint
 
 
 def value(site: str, number: int) -> str:

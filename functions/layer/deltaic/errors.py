@@ -109,6 +109,11 @@ class TooManyRequests(DeltaicError):
     status = 429
     code = "RESOURCE_EXHAUSTED"
 
+    def __init__(self, message: str, detail: str = "", retry_after: int | None = None) -> None:
+        super().__init__(message, detail)
+        self.retry_after = retry_after
+        """Seconds until it is worth asking again, where that is known."""
+
 
 class Unavailable(DeltaicError):
     """A service below failed in passing; the client may try again."""

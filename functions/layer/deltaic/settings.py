@@ -15,6 +15,7 @@ import msgspec
 from deltaic.platform_limits import FREE_BURST_BYTES, STREAMED_BYTES
 
 _Switch: TypeAlias = Literal["enabled", "disabled"]
+_OnFailure: TypeAlias = Literal["open", "closed"]
 _TTL_SECONDS = range(60, 604_801)
 """From a minute to what S3 allows at most."""
 _LEAST_LIMIT = 4_000_000
@@ -47,6 +48,24 @@ class Settings(msgspec.Struct, frozen=True):
     unread_statistics: _Switch = "disabled"
     """Whether clients that are known never to read the statistics of files are sent them (decision 95)."""
 
+    contact: str = ""
+    """Whom a recipient asks, as pages name it: a name, an address."""
+
+    explore: _Switch = "disabled"
+    """Whether the endpoint has the page that shows tables in the browser."""
+
+    limits_on_failure: _OnFailure = "open"
+    """Whether a recipient with limits is answered while its requests cannot be counted."""
+
+    prefix: str = "delta-sharing"
+    """The last part of the endpoint."""
+
+    oauth_key: str = ""
+    """The key of KMS that signs JWTs of ours; empty: there are none."""
+
+    token_minutes: int = 30
+    """How long such a JWT lives."""
+
     region: str = "us-east-1"
     endpoint_url: str = ""
     """Where AWS is, if not AWS itself: the embedded AWS, LocalStack. Empty on AWS."""
@@ -78,6 +97,12 @@ class Settings(msgspec.Struct, frozen=True):
             server_pages=_switch(environment, "SERVER_PAGES", default.server_pages),
             page_bytes=page_bytes,
             unread_statistics=_switch(environment, "UNREAD_STATISTICS", default.unread_statistics),
+            contact=environment.get("CONTACT", default.contact),
+            explore=_switch(environment, "EXPLORE", default.explore),
+            limits_on_failure=_on_failure(environment, "LIMITS_ON_FAILURE", default.limits_on_failure),
+            prefix=environment.get("PREFIX", default.prefix),
+            oauth_key=environment.get("OAUTH_KEY", default.oauth_key),
+            token_minutes=_number(environment, "TOKEN_MINUTES", default.token_minutes),
             region=environment.get("AWS_REGION", default.region),
             endpoint_url=environment.get("AWS_ENDPOINT_URL", default.endpoint_url),
             memory_mb=_number(environment, "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", default.memory_mb),
@@ -94,6 +119,13 @@ def _switch(environment: Mapping[str, str], name: str, default: _Switch) -> _Swi
     if value not in get_args(_Switch):
         raise ValueError(f"{name} is {value!r}: say {' or '.join(get_args(_Switch))}")
     return cast("_Switch", value)
+
+
+def _on_failure(environment: Mapping[str, str], name: str, default: _OnFailure) -> _OnFailure:
+    value = environment.get(name, default)
+    if value not in get_args(_OnFailure):
+        raise ValueError(f"{name} is {value!r}: say {' or '.join(get_args(_OnFailure))}")
+    return cast("_OnFailure", value)
 
 
 def _number(environment: Mapping[str, str], name: str, default: int) -> int:

@@ -134,7 +134,7 @@ def _other_headers(dataset: Dataset, places: Places, *, named_run: bool) -> Iter
                 yield ("sources", name), message
 
 
-def _spark(options: argparse.Namespace, said: Callable[[str], None]) -> "SparkSession":
+def _spark(options: argparse.Namespace, report: Callable[[str], None]) -> "SparkSession":
     jars = [Path(jar).absolute() for jar in options.jar]
     for jar in jars:
         if not jar.is_file():
@@ -145,7 +145,7 @@ def _spark(options: argparse.Namespace, said: Callable[[str], None]) -> "SparkSe
         brief=options.dry_run,
         memory=options.memory,
         jars=jars,
-        report=said,
+        report=report,
     )
 
 

@@ -27,40 +27,42 @@ from deltaic_pipeline.usage_log.collection import Job, Summary, catalog_facts, c
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job that the command line describes and return the exit code."""
     line = parser("usage")
-    given = line.parse_args(arguments)
-    if not (given.requests and given.fetches and given.to):
+    options = line.parse_args(arguments)
+    if not (options.requests and options.fetches and options.to):
         line.error("--requests, --fetches and --to say where the logs are and where the table is")
-    run_id = given.run_id or uuid.uuid4().hex
+    run_id = options.run_id or uuid.uuid4().hex
     return conduct(
-        lambda progress, tell: _run(given, run_id, progress, tell),
-        as_json=given.json,
-        show_values=given.show_values,
+        lambda progress, tell: _run(options, run_id, progress, tell),
+        as_json=options.json,
+        show_values=options.show_values,
         stopped=going_on(run_id),
     )
 
 
-def _run(given: argparse.Namespace, run_id: str, progress: Progress, tell: Tell) -> None:
-    names, dynamo = (given.catalog or settings().catalog_table, settings().tokens_table), Dynamo()
+def _run(options: argparse.Namespace, run_id: str, progress: Progress, tell: Tell) -> None:
+    names, dynamo = (options.catalog or settings().catalog_table, settings().tokens_table), Dynamo()
     admin = CatalogAdmin(*names, dynamo)
-    with step(progress, "Reading the catalog") as said:
+    with step(progress, "Reading the catalog") as step_tell:
         facts = catalog_facts(admin)
-        said(f"{len(facts.recipients):,} recipients, {len(facts.tables):,} locations")
+        step_tell(f"{len(facts.recipients):,} recipients, {len(facts.tables):,} locations")
     signing = [settings().signing_role_arn, *(each.role_arn for each in admin.storages.list())]
     job = Job(
-        requests=tuple(given.requests),
-        fetches=tuple(given.fetches),
-        target=_location(given.to),
+        requests=tuple(options.requests),
+        fetches=tuple(options.fetches),
+        target=_location(options.to),
         run_id=run_id,
-        name=TableName.parse(given.table) if given.table else None,
-        roles=tuple(given.role or (arn.rpartition("/")[2] for arn in signing if arn)),
-        storage=given.storage,
-        create_share=given.create_share,
-        wait=timedelta(seconds=given.wait),
+        name=TableName.parse(options.table) if options.table else None,
+        roles=tuple(options.role or (arn.rpartition("/")[2] for arn in signing if arn)),
+        storage=options.storage,
+        create_share=options.create_share,
+        wait=timedelta(seconds=options.wait),
     )
     catalog = connect(*names, dynamo)
-    _refuse_what_is_known(job, catalog, named_run=bool(given.run_id))
-    with step(progress, "Starting Spark") as said:
-        spark = session("deltaic usage", S3Access.from_environment(), brief=True, memory=given.memory, report=said)
+    _refuse_what_is_known(job, catalog, named_run=bool(options.run_id))
+    with step(progress, "Starting Spark") as step_tell:
+        spark = session(
+            "deltaic usage", S3Access.from_environment(), brief=True, memory=options.memory, report=step_tell
+        )
     summary = collect(spark, job, catalog, facts, progress)
     tell(list(_table(summary)), {"event": "done", **asdict(summary)})
 

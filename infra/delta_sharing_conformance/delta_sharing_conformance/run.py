@@ -53,13 +53,13 @@ def run(client: SharingClient, checks: Sequence[Check] = CHECKS, most: int = TAB
     for one in checks:
         outcome: Outcome = "fails"
         try:
-            outcome, said = "holds", one.ask(shared)
+            outcome, message = "holds", one.ask(shared)
         except NotTried as reason:
-            outcome, said = "not tried", str(reason)
+            outcome, message = "not tried", str(reason)
         except (Fails, AnswerRefused) as failure:
-            said = str(failure)
+            message = str(failure)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            said = f"no answer: {type(error).__name__}"
+            message = f"no answer: {type(error).__name__}"
         except (AttributeError, KeyError, TypeError, ValueError) as error:  # an answer of no shape that was thought of
-            said = f"an answer of another shape: {error!r}"[:200]
-        yield CheckResult(one.name, one.section, outcome, said, one.remedy * (outcome == "fails"))
+            message = f"an answer of another shape: {error!r}"[:200]
+        yield CheckResult(one.name, one.section, outcome, message, one.remedy * (outcome == "fails"))

@@ -33,14 +33,14 @@ def URLs_give_the_file(table: ListedTable) -> None:  # noqa: N802 -- the protoco
     """Give URLs that anybody can GET without a token, whole and by ranges, of as many bytes as size says."""
     file = _one(table)
     part = table.client.fetch(file.url, "bytes=0-3")
-    seen = f"a file's URL answers {part.status_code} to a range with {len(part.content)} bytes"
-    expect.that(part.status_code == httpx.codes.PARTIAL_CONTENT and part.content == b"PAR1", seen)
+    message = f"a file's URL answers {part.status_code} to a range with {len(part.content)} bytes"
+    expect.that(part.status_code == httpx.codes.PARTIAL_CONTENT and part.content == b"PAR1", message)
     total = part.headers.get("content-range", "").rpartition("/")[2]
     expect.that(not total.isdigit() or int(total) == file.size, f"a file of size {file.size} has {total} bytes")
     if file.size <= WHOLE_BYTES:
         whole = table.client.fetch(file.url)
-        seen = f"a file's URL answers {whole.status_code} with {len(whole.content)} bytes, its size is {file.size}"
-        expect.that(whole.status_code == httpx.codes.OK and len(whole.content) == file.size, seen)
+        message = f"a file's URL answers {whole.status_code} with {len(whole.content)} bytes, its size is {file.size}"
+        expect.that(whole.status_code == httpx.codes.OK and len(whole.content) == file.size, message)
 
 
 @check_each_table("File", QUERIED)

@@ -1,4 +1,4 @@
-"""Decides what the `deltaic` command is: one module per noun, loaded when its noun is typed."""
+"""The `deltaic` command: one module per noun, loaded when its noun is typed."""
 
 import os
 import sys
@@ -31,6 +31,7 @@ NOUNS = {
     "recipient": _Noun("recipient", "app", "Recipients: who may read."),
     "grant": _Noun("grant", "app", "Grants: which recipient holds which share."),
     "token": _Noun("token", "app", "Bearer tokens and the profile files that carry them."),
+    "expiring": _Noun("expiring", "expiring", "List what ends soon."),
     "pipeline": _Noun("pipeline", "app", "Datasets: files that say how shared tables are built with Spark."),
     "usage": _Noun("usage", "app", "Usage: who asked for what, and what was fetched, to the byte."),
     "verify": _Noun("verify", "verify", "Play a recipient against the endpoint, and say what holds."),

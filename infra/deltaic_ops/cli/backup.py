@@ -1,4 +1,4 @@
-"""Decides what `deltaic backup` and `deltaic restore` do."""
+"""The commands `deltaic backup` and `deltaic restore`."""
 
 import os
 from pathlib import Path

@@ -77,13 +77,13 @@ class Connection:
     def catalog_table(self) -> str:
         """The table of shares, recipients and grants."""
         told = self._wishes.catalog or self._variable("CATALOG_TABLE")
-        return told or (self._outputs.catalog_table if self._outputs else _DEFAULTS.catalog_table)
+        return told or (self.outputs.catalog_table if self.outputs else _DEFAULTS.catalog_table)
 
     @cached_property
     def tokens_table(self) -> str:
         """The table of bearer tokens."""
         told = self._wishes.tokens or self._variable("TOKENS_TABLE")
-        return told or (self._outputs.tokens_table if self._outputs else _DEFAULTS.tokens_table)
+        return told or (self.outputs.tokens_table if self.outputs else _DEFAULTS.tokens_table)
 
     @property
     def stack(self) -> str:
@@ -108,29 +108,29 @@ class Connection:
         """What profiles name as endpoint; empty if nothing tells it."""
         told = self._variables.get("DELTAIC_ENDPOINT")
         where = self._wishes.endpoint_url or self._variables.get("AWS_ENDPOINT_URL") or ""
-        return told or (reachable(self._outputs.endpoint, where) if self._outputs else "")
+        return told or (reachable(self.outputs.endpoint, where) if self.outputs else "")
 
     @cached_property
     def jobs(self) -> JobsOutputs:
         """Where the stack runs Spark jobs; raises NotFound, which says how it comes to."""
-        if self._outputs is None or self._outputs.jobs is None:
+        if self.outputs is None or self.outputs.jobs is None:
             raise NotFound(
                 f"no stack '{self.stack}' that runs Spark jobs is found: deploy it with SparkJobs=enabled, "
                 "or name another by --stack"
             )
-        return self._outputs.jobs
+        return self.outputs.jobs
 
     @property
     def environment(self) -> dict[str, str]:
         """The variables by which another program reaches the same AWS and the same tables."""
-        told = {
+        names = {
             "AWS_ENDPOINT_URL": self._wishes.endpoint_url,
             "AWS_PROFILE": self._wishes.profile,
             "AWS_REGION": self.region,
             "CATALOG_TABLE": self.catalog_table,
             "TOKENS_TABLE": self.tokens_table,
         }
-        return {**self._variables, **{name: value for name, value in told.items() if value}}
+        return {**self._variables, **{name: value for name, value in names.items() if value}}
 
     def client(self, service: Any) -> Any:
         """Return a client for one service."""
@@ -187,7 +187,7 @@ class Connection:
         return self._wishes.endpoint_url or self._variables.get(own) or self._variables.get("AWS_ENDPOINT_URL") or None
 
     @cached_property
-    def _outputs(self) -> StackOutputs | None:
+    def outputs(self) -> StackOutputs | None:
         """What the stack says; None if it cannot be asked, since the tables may be reachable all the same.
 
         One that was typed is asked, or else refused: NotFound, or what AWS refuses.
@@ -229,19 +229,19 @@ def connection(wishes: Wishes) -> Iterator[Connection]:
             yield Connection(wishes, variables, lambda: session)
 
 
-def _embedded(wishes: Wishes, told: Mapping[str, str], parts: ExitStack) -> Mapping[str, str]:
+def _embedded(wishes: Wishes, variables: Mapping[str, str], parts: ExitStack) -> Mapping[str, str]:
     """Return the variables of this machine's AWS, if it is what is meant: running, or started until `parts` end."""
     from deltaic_ops.local.private import StateUnusable
     from deltaic_ops.local.state import LOCK, StateInUse, locked
     from deltaic_ops.localstack.running import running
 
     state = Path(wishes.state)
-    kept = state / "aws"
-    if wishes.profile or wishes.endpoint_url or names_aws(told):
+    folder = state / "aws"
+    if wishes.profile or wishes.endpoint_url or names_aws(variables):
         return {}
     if (localstack := running(state)) is not None:
         return localstack.environment
-    if wishes.stack is not None or not (kept.is_dir() or (state / LOCK).exists()):
+    if wishes.stack is not None or not (folder.is_dir() or (state / LOCK).exists()):
         return {}  # the embedded AWS has no stacks
     try:
         lock = parts.enter_context(locked(state))
@@ -251,7 +251,7 @@ def _embedded(wishes: Wishes, told: Mapping[str, str], parts: ExitStack) -> Mapp
         return error.environment
     except StateUnusable as error:
         raise Unavailable(str(error)) from error
-    return _started(state, lock, parts) if kept.is_dir() else {}
+    return _started(state, lock, parts) if folder.is_dir() else {}
 
 
 def _started(state: Path, lock: int, parts: ExitStack) -> Mapping[str, str]:
@@ -262,7 +262,8 @@ def _started(state: Path, lock: int, parts: ExitStack) -> Mapping[str, str]:
     from deltaic_ops.local.resources import PARAMETERS
 
     functions = load_template(parameters=PARAMETERS).environment
-    tables = {name: functions[name] for name in ("CATALOG_TABLE", "TOKENS_TABLE") if name in functions}
+    told = ("CATALOG_TABLE", "TOKENS_TABLE", "SIGNING_ROLE_ARN")
+    tables = {name: functions[name] for name in told if name in functions}
     try:
         aws = parts.enter_context(EmbeddedAws(state, lock=lock))
     except (StateUnusable, RuntimeError) as error:
@@ -286,13 +287,13 @@ def _keys(wishes: Wishes, variables: Mapping[str, str]) -> "Credentials | None":
     return Credentials(key, secret, variables.get("AWS_SESSION_TOKEN", "")) if key and secret and region else None
 
 
-def _session(wishes: Wishes, environment: Mapping[str, str], told: Mapping[str, str]) -> "boto3.Session":
+def _session(wishes: Wishes, environment: Mapping[str, str], variables: Mapping[str, str]) -> "boto3.Session":
     import boto3
 
     try:
         session = boto3.Session(
             profile_name=wishes.profile,
-            region_name=wishes.region or {**told, **environment}.get("AWS_REGION"),
+            region_name=wishes.region or {**variables, **environment}.get("AWS_REGION"),
             aws_access_key_id=environment.get("AWS_ACCESS_KEY_ID"),
             aws_secret_access_key=environment.get("AWS_SECRET_ACCESS_KEY"),
         )

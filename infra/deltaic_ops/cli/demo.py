@@ -1,4 +1,4 @@
-"""Decides what `deltaic demo` shows: from an empty folder to rows in the published client, on this machine."""
+"""The command `deltaic demo`: from an empty folder to rows in the published client, on this machine."""
 
 import json
 import os
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 RECIPIENT = "demo_reader"
 PROFILE = "vaccine.share"
+GUEST = "demo_guest"
+"""Who makes its own profile, by a link."""
+
 SITES = {"demo_porto": "Porto", "demo_turku": "Turku"}
 """Who sees one site alone; each has a profile of its name."""
 
@@ -73,7 +76,7 @@ def demo(
                 tell(stack.endpoint)
             _share_and_read(console, progress, stack, folder)
             if not exit_:
-                console.print(f"\nserving [bold]{stack.endpoint}[/bold]  (Ctrl-C stops)", markup=True)
+                _tell(console, stack)
                 serving = True
                 while True:
                     time.sleep(CHECK_SECONDS)
@@ -93,7 +96,7 @@ def _share_and_read(console: "Console", progress: "Progress", stack: Stack, fold
     # What follows talks to AWS as any tool of the provider would: by the ordinary variables.
     os.environ.update(stack.environment)
     _publish(progress, stack.environment)
-    with step(progress, f"Granting shares to {RECIPIENT}, {' and '.join(SITES)}"):
+    with step(progress, f"Granting shares to {RECIPIENT}, {GUEST}, {' and '.join(SITES)}"):
         _grant()
     profiles = {recipient: Path(f"{recipient}.share") for recipient in SITES}
     with step(progress, f"Writing {PROFILE}, {', '.join(map(str, profiles.values()))}") as tell:
@@ -120,7 +123,7 @@ def _grant() -> None:
     from deltaic_ops.sample import MY_SITE, PATIENTS, SITE
 
     admin = _admin()
-    for recipient in (RECIPIENT, *SITES):
+    for recipient in (RECIPIENT, GUEST, *SITES):
         share = MY_SITE[0] if recipient in SITES else PATIENTS[0]
         properties = {SITE: SITES[recipient]} if recipient in SITES else {}
         with suppress(AlreadyExists):
@@ -154,8 +157,20 @@ def _profile(stack: Stack, recipient: str, path: Path) -> str:
     admin = _admin()
     with profile_place(path) as place:
         issued = admin.tokens.rotate(admin.recipients.get(recipient), overlap=timedelta(0))
-        place.write(stack.endpoint, issued)
+        place.write_profile(stack.endpoint, issued)
     return f"the token ends {issued.token.expires_at:%Y-%m-%d}"
+
+
+def _tell(console: "Console", stack: Stack) -> None:
+    """Say where the share is served; whoever uses the link takes the place of who used an earlier one."""
+    admin = _admin()
+    made = admin.invitations.create(admin.recipients.get(GUEST), stack.endpoint, overlap=timedelta(0))
+    for line in (
+        f"\nserving [bold]{stack.endpoint}[/bold]  (Ctrl-C stops)",
+        f"Look at it: open [bold]{stack.endpoint}/explore[/bold], choose {PROFILE}",
+        f"As somebody who was sent nothing but a link: open [bold]{made.link}[/bold]",
+    ):
+        console.print(line, markup=True, soft_wrap=True)
 
 
 def _read(console: "Console", progress: "Progress", profile: Path, state: Path) -> None:

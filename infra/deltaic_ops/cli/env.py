@@ -1,4 +1,4 @@
-"""Decides what `deltaic env` prints: the shell lines with which other programs reach the running embedded AWS."""
+"""The command `deltaic env`: the shell lines with which other programs reach the running embedded AWS."""
 
 import shlex
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Decides what `deltaic grant` does."""
+"""The commands of `deltaic grant`."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -7,6 +7,7 @@ import typer
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.items import Grant
 
+from deltaic_ops.cli.limits import Ends, told_end
 from deltaic_ops.cli.operator import AsJson, Operator, operator
 from deltaic_ops.cli.refreshing import ask_for_rows, requests_of
 from deltaic_ops.cli.words import text_of
@@ -22,11 +23,12 @@ _FILTER = (
 
 
 @app.command()
-def create(
+def create(  # noqa: PLR0913, PLR0917 -- what a grant holds
     ctx: typer.Context,
     recipient: Recipient,
     share: Share,
     partition_filter: Annotated[str, typer.Option(metavar="SQL|@FILE", help=_FILTER)] = "",
+    ends: Ends = None,
     as_json: AsJson = False,
 ) -> None:
     r"""Let a recipient read a share, or some rows of all its tables, whose logs are then read.
@@ -34,12 +36,13 @@ def create(
     \b
     deltaic grant create alice vaccine_share
     deltaic grant create alice sales --partition-filter "region = 'EU' AND year >= 2024"
+    deltaic grant create alice trial --ends 2027-02-01
     """
     out = operator(ctx, as_json)
     rows = text_of(partition_filter)
     _check(out, share, rows)
     before = requests_of(out, [out.admin.shares.get(share).name])
-    made = out.admin.grants.create(recipient, share, partition_filter=rows)
+    made = out.admin.grants.create(recipient, share, partition_filter=rows, ends_at=ends)
     done = f"'{made.recipient}' may read '{made.share}'; next: deltaic token create {made.recipient}"
     out.show(made, done, _warnings(out, made))
     ask_for_rows(out, [made.share], before)
@@ -67,6 +70,7 @@ def list_(
         ("SHARE", lambda grant: grant.share),
         ("ROWS", lambda grant: grant.partition_filter or "all that are shared"),
         ("GRANTED", lambda grant: grant.created_at),
+        ("ENDS", lambda grant: told_end(grant.ends_at)),
     ]
     out.rows(_grants(out.admin, recipient, share), columns, "there is no such grant")
 
@@ -91,21 +95,26 @@ def update(  # noqa: PLR0913, PLR0917 -- what a grant holds
     no_partition_filter: Annotated[
         bool, typer.Option("--no-partition-filter", help="Grant all that is shared.")
     ] = False,
+    ends: Ends = None,
     as_json: AsJson = False,
 ) -> None:
-    r"""Change which rows are granted; it holds from the next request on, but for URLs that are out already.
+    r"""Change which rows are granted, or until when; it holds from the next request on.
+
+    URLs that are out live on until they expire.
 
     \b
     deltaic grant update alice sales --partition-filter "region = 'EU'"
     deltaic grant update alice sales --no-partition-filter
+    deltaic grant update alice sales --ends never
     """
-    if (partition_filter is None) != no_partition_filter:
-        raise typer.BadParameter("give --partition-filter or --no-partition-filter, one of them")
+    given = (partition_filter is not None) + no_partition_filter
+    if given > 1 or (not given and ends is None):
+        raise typer.BadParameter("give --partition-filter or --no-partition-filter, one of them, or --ends")
     out = operator(ctx, as_json)
-    rows = text_of(partition_filter or "")
+    rows = text_of(partition_filter or "") if given else None
     out.admin.grants.get(recipient, share)
-    _check(out, share, rows)
-    changed = out.admin.grants.update(recipient, share, partition_filter=rows)
+    _check(out, share, rows or "")
+    changed = out.admin.grants.update(recipient, share, partition_filter=rows, ends_at=ends)
     out.show(changed, f"changed what '{changed.recipient}' may read of '{changed.share}'", _warnings(out, changed))
 
 

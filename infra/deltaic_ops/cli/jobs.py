@@ -1,4 +1,4 @@
-"""Decides what `deltaic pipeline` does with jobs on EMR Serverless: package, runs there, their logs, schedules."""
+"""The commands of `deltaic pipeline` for jobs on EMR Serverless: package, runs there, their logs, schedules."""
 
 import os
 import tempfile
@@ -149,16 +149,16 @@ def list_runs(
     deltaic pipeline list --days 30
     """
     out = operator(ctx, as_json)
-    found = sorted(_runs(out).recent(timedelta(days=days)), key=lambda run: run.created, reverse=True)
+    runs = sorted(_runs(out).recent(timedelta(days=days)), key=lambda run: run.created, reverse=True)
     planned = list(Schedules(out.connection.jobs, out.connection.client).all())
     if as_json:
         schedules = [
             {"dataset": one.name, "expression": one.expression, "timezone": one.timezone, "state": one.state}
             for one in planned
         ]
-        out.json({"runs": words(found), "schedules": schedules})
+        out.json({"runs": words(runs), "schedules": schedules})
         return
-    _show(out, found, f"no run in the last {days} days")
+    _show(out, runs, f"no run in the last {days} days")
     if planned:
         out.table(planned, _SCHEDULE)
 
@@ -215,16 +215,16 @@ def request(  # noqa: PLR0913 -- the fields of a request
     follows: bool = False,
 ) -> dict[str, Any]:
     """Return what the function that starts jobs is asked (functions/pipeline/submit)."""
-    told: dict[str, Any] = {"job": job, "name": name, "arguments": list(arguments), "jars": list(jars)}
+    fields: dict[str, Any] = {"job": job, "name": name, "arguments": list(arguments), "jars": list(jars)}
     if run_id:
-        told["runId"] = run_id
+        fields["runId"] = run_id
     if memory:
-        told["spark"] = {f"spark.{part}.memory": memory for part in ("driver", "executor")}
+        fields["spark"] = {f"spark.{part}.memory": memory for part in ("driver", "executor")}
     if minutes is not None:
-        told["timeoutMinutes"] = minutes
+        fields["timeoutMinutes"] = minutes
     if follows:
-        told["streaming"] = True
-    return told
+        fields["streaming"] = True
+    return fields
 
 
 def run_name(name: str) -> str:
@@ -258,7 +258,7 @@ class JobLine:
     ) -> int:
         """Start the job on EMR Serverless and follow it, unless it is to be left alone."""
         one = self.options
-        asked = request(
+        submitted = request(
             self.job,
             run_name(name),
             arguments,
@@ -268,7 +268,7 @@ class JobLine:
             minutes=one.minutes,
             follows=follows,
         )
-        return _run_on_emr(out, asked, detach=one.detach)
+        return _run_on_emr(out, submitted, detach=one.detach)
 
 
 def job_line(typed: Sequence[str], job: str) -> JobLine:

@@ -1,4 +1,4 @@
-"""Decides what `deltaic localstack` does: the template on an emulator of AWS, from nothing to a share that is read."""
+"""The commands of `deltaic localstack`: the template on an emulator of AWS, from nothing to a share that is read."""
 
 import shutil
 import signal
@@ -64,13 +64,13 @@ def up(
                 started = containers.start(folder, port)
                 tell(started.endpoint)
         else:
-            known = ENGINES[chosen]
-            if not installed(known):
-                with step(progress, f"Fetching {known.name} {known.version}") as tell:
-                    install(known)
-                    tell(str(known.folder))
-            with step(progress, f"Starting {known.name} {known.version}") as tell:
-                started = starting.start(known, folder, port, dynamodb_local)
+            engine_parts = ENGINES[chosen]
+            if not installed(engine_parts):
+                with step(progress, f"Fetching {engine_parts.name} {engine_parts.version}") as tell:
+                    install(engine_parts)
+                    tell(str(engine_parts.folder))
+            with step(progress, f"Starting {engine_parts.name} {engine_parts.version}") as tell:
+                started = starting.start(engine_parts, folder, port, dynamodb_local)
                 tell(started.endpoint)
         running.announce(out.state, started)
         _tell(out, "deploy the template there: `deltaic localstack deploy`")
@@ -181,12 +181,12 @@ def _tell(out: Operator, text: str) -> None:
 
 def _show(out: Operator) -> None:
     there, stack = running.running(out.state), running.deployed(out.state)
-    said: dict[str, object] = {"up": there is not None}
+    status: dict[str, object] = {"up": there is not None}
     if there is not None:
-        said |= {"engine": there.engine, "version": there.version, "endpoint": there.endpoint, "pid": there.pid}
+        status |= {"engine": there.engine, "version": there.version, "endpoint": there.endpoint, "pid": there.pid}
     if stack is not None:
-        said |= {"stack": stack.stack, "sharingEndpoint": stack.endpoint, "profile": stack.profile}
+        status |= {"stack": stack.stack, "sharingEndpoint": stack.endpoint, "profile": stack.profile}
     if out.as_json:
-        out.json(said)
+        out.json(status)
         return
-    out.table(said.items(), [("what", lambda item: item[0]), ("is", lambda item: item[1])])
+    out.table(status.items(), [("what", lambda item: item[0]), ("is", lambda item: item[1])])

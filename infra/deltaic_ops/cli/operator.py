@@ -1,4 +1,4 @@
-"""Decides what a command has at hand: the catalog it means, and the way to speak to people or to scripts."""
+"""What a command has at hand: the catalog it means, and the way to speak to people or to scripts."""
 
 import json
 import re
@@ -18,6 +18,7 @@ from deltaic.errors import DeltaicError, InvalidParameter, NotFound
 from deltaic.partition_filters.properties import value_of
 from deltaic.protocol import json_bodies
 from deltaic.protocol.request_body import camel_case
+from deltaic.urls import web_address
 from deltaic_pipeline.spark.printing import as_called, one_line, text_console, visible
 from rich.table import Table
 from rich.text import Text
@@ -43,6 +44,7 @@ _MISSING = re.compile(r"(share|schema|table|view|recipient|storage) '(.+)' not f
 _WORDS = {"schema_name": "schema"}
 _STYLES = {
     "live": "green",
+    "open": "green",
     "expired": "dim",
     "revoked": "red",
     "SUCCESS": "green",
@@ -89,6 +91,14 @@ class Operator:
     def schemas(self) -> "SchemaReader":
         """What reads the columns of shared tables."""
         return self.connection.schemas(self.admin.storages.get)
+
+    def sharing_endpoint(self, told: str | None) -> str:
+        """Return what profiles name; raises NotFound where nothing tells it, InvalidParameter for no address."""
+        endpoint = told or self.connection.sharing_endpoint
+        if not endpoint:
+            raise NotFound("nothing tells where the server is: give --endpoint or DELTAIC_ENDPOINT")
+        web_address(endpoint)
+        return endpoint.rstrip("/")
 
     def close(self) -> None:
         """Let go of what the command opened."""
@@ -192,14 +202,14 @@ class Operator:
                     there = (each for each in admin.views.list(above[0]) if each.schema_name == above[1])
                 case _:
                     there = getattr(admin, f"{kind}s").list()
-            known = [str(each.attributes()["name"]) for each in there]
+            names = [str(each.attributes()["name"]) for each in there]
         except NotFound as higher:  # the share or the schema of what is missing
             missing = _MISSING.fullmatch(higher.message)
             return self._with_the_nearest(*missing.groups()) if missing else higher
         other = {"share": "recipient", "recipient": "share"}.get(kind)
         if other and name in {each.name for each in getattr(admin, f"{other}s").list()}:
             return NotFound(f"{kind} '{name}' not found: it is a {other}, and a grant names RECIPIENT before SHARE")
-        return NotFound(f"{kind} '{name}' not found{did_you_mean(last, known)}")
+        return NotFound(f"{kind} '{name}' not found{did_you_mean(last, names)}")
 
 
 def operator(ctx: typer.Context, as_json: bool) -> Operator:
@@ -231,6 +241,7 @@ def wire(item: Item) -> dict[str, Any]:
         fields["state"] = item.state()
     if isinstance(item, Recipient):
         fields["properties"] = told_properties(item)
+        fields = {"name": fields["name"], "id": fields["id"], **fields}  # what it is, before what restricts it
     if isinstance(item, View):
         fields["lastRefresh"] = {camel_case(name): value for name, value in item.last_refresh.items()}
     return fields

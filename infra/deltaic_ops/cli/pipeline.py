@@ -1,4 +1,4 @@
-"""Decides what `deltaic pipeline` does: what a dataset file may say, what is wrong with one, its run, and upkeep."""
+"""The commands of `deltaic pipeline`: what a dataset file may say, what is wrong with one, its run, and upkeep."""
 
 import json
 from dataclasses import asdict

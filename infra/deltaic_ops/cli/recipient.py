@@ -1,9 +1,15 @@
-"""Decides what `deltaic recipient` does."""
+"""The commands of `deltaic recipient`."""
 
 from typing import Annotated
 
 import typer
+from deltaic.catalog.items import Recipient
 
+from deltaic_ops.cli.client import client, clients, revoke_client
+from deltaic_ops.cli.cut_off import cut_off, restore
+from deltaic_ops.cli.federation import federate, policies, unfederate
+from deltaic_ops.cli.invite import invite, invites
+from deltaic_ops.cli.limits import Address, BytesPerDay, Ends, RemoveAddress, RequestsPerMinute, told_end
 from deltaic_ops.cli.operator import AsJson, Yes, operator, told_properties
 from deltaic_ops.cli.refreshing import ask_for_rows, requests_of
 from deltaic_ops.cli.words import properties
@@ -49,6 +55,7 @@ def list_(ctx: typer.Context, as_json: AsJson = False) -> None:
         ("NAME", lambda recipient: recipient.name),
         ("COMMENT", lambda recipient: recipient.comment),
         ("PROPERTIES", told_properties),
+        ("STATE", _state),
         ("MADE", lambda recipient: recipient.created_at),
         ("ID", lambda recipient: recipient.id),
     ]
@@ -73,6 +80,11 @@ def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
     comment: Annotated[str | None, typer.Option(help='A new note; "" removes it.')] = None,
     property_: Property = None,
     remove_property: RemoveProperty = None,
+    address: Address = None,
+    remove_address: RemoveAddress = None,
+    requests_per_minute: RequestsPerMinute = None,
+    bytes_per_day: BytesPerDay = None,
+    ends: Ends = None,
     as_json: AsJson = False,
 ) -> None:
     r"""Change what is given and keep the rest; a recipient's name and id stay.
@@ -83,13 +95,23 @@ def update(  # noqa: PLR0913, PLR0917 -- what a recipient holds
     \b
     deltaic recipient update alice --property country=fr --remove-property team
     deltaic recipient update globex --property regions=EU --property regions=APAC
+    deltaic recipient update alice --address 203.0.113.0/24 --requests-per-minute 60 --bytes-per-day 50GB
+    deltaic recipient update alice --ends 2027-02-01
     """
     held = properties(property_)
     out = operator(ctx, as_json)
     shares = [grant.share for grant in out.admin.grants.of_recipient(name)]
     before = requests_of(out, shares)
     changed = out.admin.recipients.update(
-        name, comment=comment, add_properties=held, remove_properties=tuple(remove_property or ())
+        name,
+        comment=comment,
+        add_properties=held,
+        remove_properties=tuple(remove_property or ()),
+        add_addresses=address or (),
+        remove_addresses=remove_address or (),
+        requests_per_minute=requests_per_minute,
+        bytes_per_day=bytes_per_day,
+        ends_at=ends,
     )
     from deltaic_ops.filter_checks import warnings
 
@@ -110,3 +132,19 @@ def delete(ctx: typer.Context, name: Name, yes: Yes = False, as_json: AsJson = F
     out.confirm(f"Delete recipient '{name}' with its tokens and grants?", yes=yes)
     gone = out.admin.recipients.delete(name)
     out.show(gone, f"deleted recipient '{gone.name}', its tokens and its grants")
+
+
+def _state(recipient: Recipient) -> str:
+    return "cut off" if recipient.cut_off_at is not None else told_end(recipient.ends_at)
+
+
+app.command("cut-off")(cut_off)
+app.command()(restore)
+app.command()(invite)
+app.command()(invites)
+app.command()(federate)
+app.command()(policies)
+app.command()(unfederate)
+app.command()(client)
+app.command()(clients)
+app.command()(revoke_client)

@@ -1,4 +1,4 @@
-"""Decides what a command does about views whose rows it made somebody lack: their refresh is asked for at once."""
+"""Asks for the refresh of views whose rows a command made somebody lack."""
 
 from collections.abc import Iterable
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Decides what `deltaic remove` does: it says what goes and what stays before anything does."""
+"""The command `deltaic remove`: it says what goes and what stays before anything does."""
 
 import typer
 from deltaic.errors import InvalidParameter

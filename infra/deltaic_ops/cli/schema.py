@@ -1,4 +1,4 @@
-"""Decides what `deltaic schema` does."""
+"""The commands of `deltaic schema`."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Decides what `deltaic serve` does: the server on this machine, until it is told to stop."""
+"""The command `deltaic serve`: the server on this machine, until it is told to stop."""
 
 import os
 import signal
@@ -91,6 +91,7 @@ def _on_signals(handler: Callable[[int, FrameType | None], object]) -> None:
 
 def _tell(console: "Console", stack: Stack, state: Path) -> None:
     console.print(f"serving [bold]{stack.endpoint}[/bold]  (Ctrl-C stops)", markup=True)
+    console.print(f"a look in the browser: {stack.endpoint}/explore")
     if stack.embedded:
         console.print(f"over the embedded AWS in {state}; in another terminal:")
         console.print(f'  eval "$(deltaic env --state {state})"')

@@ -1,4 +1,4 @@
-"""Decides what `deltaic share` does."""
+"""The commands of `deltaic share`."""
 
 from typing import Annotated
 

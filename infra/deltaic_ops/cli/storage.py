@@ -1,4 +1,4 @@
-"""Decides what `deltaic storage` does."""
+"""The commands of `deltaic storage`."""
 
 import sys
 from typing import Annotated
@@ -7,8 +7,10 @@ import typer
 from deltaic.catalog.storages import AccessKeys
 
 from deltaic_ops.cli.operator import AsJson, operator
+from deltaic_ops.cli.storage_cors import cors
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
+app.command()(cors)
 
 Name = Annotated[str, typer.Argument(metavar="STORAGE")]
 _ENDPOINT = "Where the server reaches the store; AWS S3 if not given."

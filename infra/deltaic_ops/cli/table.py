@@ -1,4 +1,4 @@
-"""Decides what `deltaic table` does."""
+"""The commands of `deltaic table`."""
 
 from typing import Annotated
 

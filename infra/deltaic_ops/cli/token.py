@@ -1,4 +1,4 @@
-"""Decides what `deltaic token` does: secrets are shown once, and profile files are written for one pair of eyes."""
+"""The commands of `deltaic token`: secrets are shown once, and profile files are written for one pair of eyes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from deltaic.catalog.items import Token
 from deltaic.catalog.token_admin import DEFAULT_LIFE, IssuedToken
-from deltaic.errors import AlreadyExists, NotFound, Unavailable
-from deltaic.urls import web_address
+from deltaic.errors import AlreadyExists, InvalidParameter, Unavailable
 
+from deltaic_ops.cli.invite import make_link
 from deltaic_ops.cli.operator import AsJson, Operator, operator, wire
 from deltaic_ops.cli.words import duration
 from deltaic_ops.profile import ProfilePlace, profile_place, unusable
@@ -33,6 +33,9 @@ Endpoint = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace a profile file that is there.")]
 Comment = Annotated[str, typer.Option(help="A note for yourself.")]
+Link = Annotated[
+    bool, typer.Option("--link", help="Make a link by which the recipient makes the token itself, within 72 hours.")
+]
 
 
 @app.command()
@@ -44,15 +47,21 @@ def create(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
     endpoint: Endpoint = None,
     force: Force = False,
     comment: Comment = "",
+    link: Link = False,
     as_json: AsJson = False,
 ) -> None:
     r"""Issue a token: into the profile file that the recipient opens; without --profile it is shown, this once.
 
     \b
     deltaic token create alice --profile alice.share
+    deltaic token create alice --link
     deltaic token create alice --profile alice.share --expires 12h --endpoint https://shares.example.org/delta-sharing
     """
     out = operator(ctx, as_json)
+    if link:
+        _refuse_profile(profile)
+        make_link(out, recipient, endpoint, token_life=expires, note=comment)
+        return
     with _profile(out, profile, endpoint, force=force) as where:
         issued = out.admin.tokens.create(out.admin.recipients.get(recipient), expires, comment=comment)
         _hand_over(out, issued, where)
@@ -76,6 +85,7 @@ def rotate(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
     endpoint: Endpoint = None,
     force: Force = False,
     comment: Comment = "",
+    link: Link = False,
     as_json: AsJson = False,
 ) -> None:
     r"""Issue a new token and let the old one end soon; an expiry is never put off.
@@ -83,8 +93,13 @@ def rotate(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
     \b
     deltaic token rotate alice --profile alice.share --force
     deltaic token rotate alice --overlap 0
+    deltaic token rotate alice --link
     """
     out = operator(ctx, as_json)
+    if link:
+        _refuse_profile(profile)
+        make_link(out, recipient, endpoint, token_life=expires, overlap=overlap, note=comment)
+        return
     with _profile(out, profile, endpoint, force=force) as where:
         person = out.admin.recipients.get(recipient)
         _hand_over(out, out.admin.tokens.rotate(person, expires, overlap=overlap, comment=comment), where)
@@ -139,6 +154,11 @@ def revoke(ctx: typer.Context, recipient: Recipient, token_id: TokenId, as_json:
 app.command("delete", hidden=True, help="The same as revoke.")(revoke)
 
 
+def _refuse_profile(profile: Path | None) -> None:
+    if profile is not None:
+        raise InvalidParameter("--link and --profile cannot go together: with a link the recipient gets the profile")
+
+
 def _tokens(out: Operator, recipient: str | None) -> Iterator[Token]:
     recipients = out.admin.recipients.list() if recipient is None else [out.admin.recipients.get(recipient)]
     for person in recipients:
@@ -156,17 +176,13 @@ def _profile(
     with profile_place(path) as place:
         if not force and path.exists():
             raise AlreadyExists(f"'{path}' is there already: name another file, or replace it with --force")
-        found = endpoint or out.connection.sharing_endpoint
-        if not found:
-            raise NotFound("nothing tells where the server is: give --endpoint or DELTAIC_ENDPOINT")
-        web_address(found)
-        yield place, found.rstrip("/")
+        yield place, out.sharing_endpoint(endpoint)
 
 
 def _hand_over(out: Operator, issued: IssuedToken, where: tuple[ProfilePlace, str] | None) -> None:
     """Write the profile, which alone holds the secret then; without one show it, this once."""
     if where is not None:
-        where[0].write(where[1], issued)
+        where[0].write_profile(where[1], issued)
     try:
         _show(out, issued, where)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Decides what `deltaic usage` does: both access logs into one table, and what that table says."""
+"""The commands of `deltaic usage`: both access logs into one table, and what that table says."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,14 +26,14 @@ def collect(ctx: typer.Context) -> None:
     """Lead what S3 saw being fetched back to who asked for it, on this machine or on EMR Serverless."""
     line = job_line(ctx.args, "usage")
     out = operator(ctx, line.options.json)
-    kept = out.state.absolute() / FOLDER
-    if not (line.options.requests or line.options.fetches) and (kept / REQUESTS).exists():
-        logs = [f"--requests={kept / REQUESTS}*", f"--fetches={kept / FETCHES}*"]
+    folder = out.state.absolute() / FOLDER
+    if not (line.options.requests or line.options.fetches) and (folder / REQUESTS).exists():
+        logs = [f"--requests={folder / REQUESTS}*", f"--fetches={folder / FETCHES}*"]
         line = job_line([*ctx.args, *logs, *([] if line.options.to else [f"--to={HERE}"])], "usage")
     if not (line.options.requests and line.options.fetches and line.options.to):
         raise InvalidParameter(
             "say where the logs are and where the table is: --requests, --fetches and --to; without them the logs that "
-            f"`deltaic serve` keeps are read, of which {kept} has none"
+            f"`deltaic serve` keeps are read, of which {folder} has none"
         )
     raise typer.Exit(line.run(out, line.options.to))
 
@@ -61,18 +61,18 @@ def report(  # noqa: PLR0913, PLR0917 -- which days and whose use, and the ways 
     """
     out = operator(ctx, as_json)
     today = datetime.now(UTC).date()
-    found = read(source, days, out.connection.environment, lambda: _names(out), today, checks=checks)
+    usage = read(source, days, out.connection.environment, lambda: _names(out), today, checks=checks)
     if html is not None:
-        html.write_text(page(found, today), encoding="utf-8")
+        html.write_text(page(usage, today), encoding="utf-8")
         out.note(f"{html} is written")
     if as_json:
         out.json({
-            "since": str(found.since),
-            "uses": [wire(use) for use in found.uses],
-            "days": {str(day): sent for day, sent in sorted(found.days.items())},
+            "since": str(usage.since),
+            "uses": [wire(use) for use in usage.uses],
+            "days": {str(day): sent for day, sent in sorted(usage.days.items())},
         })  # fmt: skip
         return
-    _show(out, found.uses)
+    _show(out, usage.uses)
 
 
 def _names(out: Operator) -> list[str]:

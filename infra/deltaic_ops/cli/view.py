@@ -1,4 +1,4 @@
-"""Decides what `deltaic view` does."""
+"""The commands of `deltaic view`."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta

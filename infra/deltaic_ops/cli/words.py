@@ -1,4 +1,4 @@
-"""Decides how words of the command line are read: dotted names, durations, key=value pairs."""
+"""Reads words of the command line: dotted names, durations, key=value pairs."""
 
 import json
 import re

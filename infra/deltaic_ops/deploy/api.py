@@ -19,6 +19,8 @@ class Route:
     path: str
     function: str
     streamed: bool
+    public: bool = False
+    """Whether anybody is answered: the authorizer is not asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +35,10 @@ class Authorizer:
     @classmethod
     def read(cls, api: Mapping[str, Any], by_name: Mapping[str, str]) -> "Authorizer":
         """Read the default one of an API; `by_name` gives the logical id of a function."""
-        said = api["Auth"]["Authorizers"][api["Auth"]["DefaultAuthorizer"]]
-        identity = said["Identity"]
+        response = api["Auth"]["Authorizers"][api["Auth"]["DefaultAuthorizer"]]
+        identity = response["Identity"]
         return cls(
-            function=by_name[function_name(said["FunctionArn"])],
+            function=by_name[function_name(response["FunctionArn"])],
             header=identity["Header"],
             validation=re.compile(identity["ValidationExpression"]),
             ttl=int(identity["ReauthorizeEvery"]),
@@ -52,14 +54,14 @@ class GatewayResponse:
     body: str
 
     @classmethod
-    def read(cls, said: Mapping[str, Any]) -> "GatewayResponse":
+    def read(cls, response: Mapping[str, Any]) -> "GatewayResponse":
         """Read one of an API's GatewayResponses."""
-        headers = said.get("ResponseParameters", {}).get("Headers", {})
+        headers = response.get("ResponseParameters", {}).get("Headers", {})
         return cls(
-            status=int(said["StatusCode"]) if "StatusCode" in said else None,
+            status=int(response["StatusCode"]) if "StatusCode" in response else None,
             # A header's value is a static string in quotes; else it is a mapping, which the gateway would resolve.
             headers={name: str(value).strip("'") for name, value in headers.items()},
-            body=said["ResponseTemplates"]["application/json"],
+            body=response["ResponseTemplates"]["application/json"],
         )
 
 
@@ -68,7 +70,8 @@ def routes_of_events(logical_id: str, function: Mapping[str, Any]) -> Iterator[R
     for event in function.get("Events", {}).values():
         if event["Type"] == "Api":
             said = event["Properties"]
-            yield Route(said["Method"].upper(), said["Path"], logical_id, streamed=False)
+            public = said.get("Auth", {}).get("Authorizer") == "NONE"
+            yield Route(said["Method"].upper(), said["Path"], logical_id, streamed=False, public=public)
 
 
 def routes_of_body(api: Mapping[str, Any], by_name: Mapping[str, str]) -> Iterator[Route]:

@@ -45,7 +45,7 @@ class DeployedStack:
 def read_stack(client: "CloudFormationClient", name: str) -> DeployedStack:
     """Return what is known of a stack; raises NotFound where there is none, else what the catalog raises of AWS."""
     try:
-        [said] = client.describe_stacks(StackName=name)["Stacks"]
+        [description] = client.describe_stacks(StackName=name)["Stacks"]
         pages = client.get_paginator("list_stack_resources").paginate(StackName=name)
         made = [one for page in pages for one in page["StackResourceSummaries"]]
         template: Any = client.get_template(StackName=name, TemplateStage="Processed")["TemplateBody"]
@@ -59,9 +59,9 @@ def read_stack(client: "CloudFormationClient", name: str) -> DeployedStack:
     written: Mapping[str, Any] = template.get("Resources", {}) if isinstance(template, Mapping) else {}
     return DeployedStack(
         name=name,
-        status=str(said["StackStatus"]),
-        parameters={one["ParameterKey"]: one.get("ParameterValue", "") for one in said.get("Parameters", [])},
-        outputs={one["OutputKey"]: one["OutputValue"] for one in said.get("Outputs", [])},
+        status=str(description["StackStatus"]),
+        parameters={one["ParameterKey"]: one.get("ParameterValue", "") for one in description.get("Parameters", [])},
+        outputs={one["OutputKey"]: one["OutputValue"] for one in description.get("Outputs", [])},
         resources=resources,
         packages=dict(_packages(written, resources)),
         kept={

@@ -26,7 +26,7 @@ def names_of(logical_id: str, kind: str, properties: Mapping[str, Any], resolve:
 
     A function that publishes an alias has `X.Alias` too: the ARN of what routes shall invoke.
     """
-    said = next(
+    explicit = next(
         (
             properties[key]
             for key in ("FunctionName", "TableName", "LogGroupName", "RoleName", "Name")
@@ -35,7 +35,7 @@ def names_of(logical_id: str, kind: str, properties: Mapping[str, Any], resolve:
         None,
     )
     region, account = resolve.reference("AWS::Region"), resolve.reference("AWS::AccountId")
-    name = f"deltaic-{logical_id}" if said is None else str(resolve(said))
+    name = f"deltaic-{logical_id}" if explicit is None else str(resolve(explicit))
     arns = {
         "AWS::Serverless::Function": f"arn:aws:lambda:{region}:{account}:function:{name}",
         "AWS::DynamoDB::Table": f"arn:aws:dynamodb:{region}:{account}:table/{name}",

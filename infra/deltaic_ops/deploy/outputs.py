@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deltaic.errors import NotFound
+from deltaic.settings import Settings
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudformation import CloudFormationClient
@@ -23,6 +24,8 @@ class StackOutputs:
     tokens_table: str
     signing_role_arn: str
     token_key_secret: str
+    url_ttl_seconds: int = Settings().url_ttl_seconds
+    """The parameter UrlTtlSeconds."""
     jobs: "JobsOutputs | None" = None
     """None where the stack runs no jobs (the parameter SparkJobs)."""
 
@@ -68,14 +71,16 @@ def stack_outputs(client: "CloudFormationClient", stack: str = DEFAULT_STACK) ->
         if error.response["Error"].get("Code") != "ValidationError":
             raise
         raise NotFound(f"there is no stack '{stack}' in this account and region: run `sam deploy` first") from error
-    said = {output["OutputKey"]: output["OutputValue"] for output in described.get("Outputs", [])}
-    missing = sorted(key for key in _OUTPUTS.values() if key not in said)
+    values = {output["OutputKey"]: output["OutputValue"] for output in described.get("Outputs", [])}
+    missing = sorted(key for key in _OUTPUTS.values() if key not in values)
     if missing:
         raise NotFound(f"the stack '{stack}' has no output {', '.join(missing)}: it is not deployed, or not Deltaic's")
     jobs = None
-    if all(key in said for key in _JOBS_OUTPUTS.values()):
-        jobs = JobsOutputs(**{field: said[key] for field, key in _JOBS_OUTPUTS.items()})
-    return StackOutputs(**{field: said[key] for field, key in _OUTPUTS.items()}, jobs=jobs)
+    if all(key in values for key in _JOBS_OUTPUTS.values()):
+        jobs = JobsOutputs(**{field: values[key] for field, key in _JOBS_OUTPUTS.items()})
+    told = {each["ParameterKey"]: each.get("ParameterValue", "") for each in described.get("Parameters", [])}
+    ttl = int(told.get("UrlTtlSeconds") or Settings().url_ttl_seconds)
+    return StackOutputs(**{field: values[key] for field, key in _OUTPUTS.items()}, url_ttl_seconds=ttl, jobs=jobs)
 
 
 def reachable(endpoint: str, aws_endpoint: str) -> str:

@@ -1,4 +1,4 @@
-"""Decides how a stack is removed: what goes, what stays, and how what stays is deleted too."""
+"""Removes a stack: what goes, what stays, and how what stays is deleted too."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING

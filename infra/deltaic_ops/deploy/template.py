@@ -79,6 +79,8 @@ class Template:
     tables: Mapping[str, DynamoTable]
     secrets: Mapping[str, Secret]
     roles: Mapping[str, Role]
+    signing_keys: tuple[str, ...]
+    """The aliases of KMS keys that sign (P-256)."""
     outputs: Mapping[str, str]
 
     @property
@@ -132,6 +134,7 @@ def load_template(
         tables={key: _table(key, one) for key, one in of_kind("AWS::DynamoDB::Table").items()},
         secrets={key: _secret(key, one) for key, one in of_kind("AWS::SecretsManager::Secret").items()},
         roles={key: _role(key, names[key], one) for key, one in of_kind("AWS::IAM::Role").items()},
+        signing_keys=tuple(one["AliasName"] for one in of_kind("AWS::KMS::Alias").values()),
         outputs={name: str(resolve(one["Value"])) for name, one in document.get("Outputs", {}).items() if applies(one)},
     )
 

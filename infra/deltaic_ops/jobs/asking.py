@@ -1,4 +1,4 @@
-"""Decides what a refusal of the services around jobs is called: the catalog's words for AWS's errors, and two more."""
+"""What a refusal of the services around jobs is called: the catalog's words for AWS's errors, and two more."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -89,17 +89,17 @@ class JobRuns:
 
     def recent(self, since: timedelta) -> Iterator[JobRun]:
         """Yield the runs that were begun in that time, as EMR lists them."""
-        asked: dict[str, Any] = {
+        query: dict[str, Any] = {
             "applicationId": self._where.application_id,
             "createdAtAfter": datetime.now(UTC) - since,
         }
         while True:
             with asking(f"the application {self._where.application_id}"):
-                page = self._emr.list_job_runs(**asked)
+                page = self._emr.list_job_runs(**query)
             yield from map(_run, page["jobRuns"])
             if not page.get("nextToken"):
                 return
-            asked["nextToken"] = page["nextToken"]
+            query["nextToken"] = page["nextToken"]
 
     def find(self, named: str, since: timedelta = timedelta(days=30)) -> JobRun:
         """Return the latest run with this id of EMR, this run id, or this dataset; raises NotFound."""
@@ -152,17 +152,17 @@ class JobRuns:
             time.sleep(pause)
 
 
-def _run(said: Any) -> JobRun:
-    created = said["createdAt"]
-    ended = said.get("endedAt") or (said["updatedAt"] if said["state"] in ENDED else datetime.now(UTC))
+def _run(run: Any) -> JobRun:
+    created = run["createdAt"]
+    ended = run.get("endedAt") or (run["updatedAt"] if run["state"] in ENDED else datetime.now(UTC))
     return JobRun(
-        id=said.get("jobRunId") or said["id"],
-        name=said.get("name", ""),
-        state=said["state"],
-        details=said.get("stateDetails", ""),
+        id=run.get("jobRunId") or run["id"],
+        name=run.get("name", ""),
+        state=run["state"],
+        details=run.get("stateDetails", ""),
         created=created,
-        seconds=max((ended - (said.get("startedAt") or created)).total_seconds(), 0.0),
-        attempt=said.get("attempt") or 1,
+        seconds=max((ended - (run.get("startedAt") or created)).total_seconds(), 0.0),
+        attempt=run.get("attempt") or 1,
     )
 
 

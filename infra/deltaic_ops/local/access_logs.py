@@ -133,9 +133,9 @@ class _Answer:
 def _line(scope: Scope, headers: dict[str, str], answer: _Answer, requester: str, began: float) -> str:
     raw = scope.get("raw_path", b"").decode("latin-1") or quote(scope["path"])
     bucket, _, key = raw.partition("?")[0].removeprefix("/").partition("/")
-    asked = raw + (f"?{scope['query_string'].decode('latin-1')}" if scope.get("query_string") else "")
-    by_query = "X-Amz-Signature=" in asked
-    asked = _SIGNED.sub(r"\1-", asked)
+    target = raw + (f"?{scope['query_string'].decode('latin-1')}" if scope.get("query_string") else "")
+    by_query = "X-Amz-Signature=" in target
+    target = _SIGNED.sub(r"\1-", target)
     kind = "OBJECT" if key else "BUCKET" if bucket else "SERVICE"
     proven = requester if answer.code not in _NOT_PROVEN else ""
     took = round((time.time() - began) * 1000)
@@ -149,7 +149,7 @@ def _line(scope: Scope, headers: dict[str, str], answer: _Answer, requester: str
         f"REST.{scope['method']}.{kind}",
         # S3 encodes what it has decoded, and the log once more.
         quote(quote(unquote(key), safe="/"), safe="/") or "-",
-        f'"{scope["method"]} {asked} HTTP/{scope.get("http_version", "1.1")}"',
+        f'"{scope["method"]} {target} HTTP/{scope.get("http_version", "1.1")}"',
         answer.status or "-",
         answer.code or "-",
         "-" if scope["method"] == "HEAD" else answer.sent or "-",

@@ -78,7 +78,7 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
     (ministack_server.py). Its administrator's secret is the folder's own.
     """
 
-    def __init__(self, state: Path, *, lock: int | None = None, kept: bool = True) -> None:
+    def __init__(self, state: Path, *, lock: int | None = None, persistent: bool = True) -> None:
         """`lock` is the descriptor of the folder's lock (state.py), which the process holds too until it has ended.
 
         What is not `kept` is gone when the process ends: for tests, whose many tables nobody reads again.
@@ -91,7 +91,7 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
         self._log = state / "ministack.log"
         self._secret = kept_secret(state / "root-secret")
         self._locks = () if lock is None else (lock,)
-        self._options = () if kept else (FORGET,)
+        self._options = () if persistent else (FORGET,)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

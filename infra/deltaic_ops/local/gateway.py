@@ -106,7 +106,9 @@ class Gateway:
         if match is None:
             raise Refused("MISSING_AUTHENTICATION_TOKEN")
         arn = f"arn:aws:execute-api:{REGION}:{ACCOUNT}:{API_ID}{stage}/{exchange.method}{path}"
-        context = self._authorizer.authorize(exchange.header(self._authorizer.header), arn)
+        context = (
+            {} if match.route.public else self._authorizer.authorize(exchange.header(self._authorizer.header), arn)
+        )
         event = proxy_event(exchange, Call(match, self._template.prefix, path, query, context, request_id))
         if match.route.streamed:
             self._stream(exchange, match, event, request_id)

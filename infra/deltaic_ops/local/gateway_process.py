@@ -38,25 +38,25 @@ def main() -> int:
     parser.add_argument("--parameter", action="append", default=[])
     parser.add_argument("--logs", type=Path, help="keep the functions' events of requests in this folder")
     parser.add_argument("--limits", choices=["none", "aws"], default="none", help="whose limits answers are held to")
-    said = parser.parse_args()
+    options = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     allow_files()
     for name in NOT_SHIPPED:
         cast("dict[str, object]", sys.modules).setdefault(name, None)  # what stands for "there is none"
     sys.stdout, answers = sys.stderr, sys.stdout  # functions log to standard output; it must not mix with ours
-    with socket.socket(fileno=said.listener) as listener, ExitStack() as parts:
+    with socket.socket(fileno=options.listener) as listener, ExitStack() as parts:
         try:
-            template = load_template(said.template, dict(pair.split("=", 1) for pair in said.parameter))
+            template = load_template(options.template, dict(pair.split("=", 1) for pair in options.parameter))
             functions = Functions(template.functions, template.environment)
             functions.load_all()
-            if said.logs is not None:
-                _keep_requests(said.logs)
+            if options.logs is not None:
+                _keep_requests(options.logs)
         except Exception as error:  # whatever a function's module raises
             logger.exception("the functions cannot be loaded")
             ours = isinstance(error, RuntimeError | TemplateError)
             _answer(answers, error=str(error) if ours else f"{type(error).__name__}: {error}")
             return 1
-        gateway = Gateway(template, functions, listener=listener, limits=said.limits)
+        gateway = Gateway(template, functions, listener=listener, limits=options.limits)
         _answer(answers, endpoint=gateway.endpoint)
         if not sys.stdin.buffer.readline():
             return 0

@@ -70,13 +70,13 @@ class _Connection(H11Protocol):
         self.since = self.loop.time()
         super().on_response_complete()
 
-    def patience(self, known: Patience, excess: int) -> float:
+    def patience(self, limits: Patience, excess: int) -> float:
         """Return how long its client is waited for where there are so many more connections than places."""
         if self.flow.write_paused:
-            return known.crowded if excess > 0 else known.reader
+            return limits.crowded if excess > 0 else limits.reader
         if self.cycle is None or self.cycle.response_complete:
-            return known.request if excess <= 0 else known.idle if excess <= BACKLOG else 0.0
-        return known.crowded if excess > 0 and self.cycle.more_body else math.inf
+            return limits.request if excess <= 0 else limits.idle if excess <= BACKLOG else 0.0
+        return limits.crowded if excess > 0 and self.cycle.more_body else math.inf
 
 
 class HttpServer:

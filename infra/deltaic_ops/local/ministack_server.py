@@ -42,7 +42,7 @@ KEEP_ALIVE_SECONDS: Final = 15.0
 
 FILE: Final = "state.json"
 FORMAT: Final = 2
-KEPT: Final = ("dynamodb", "iam", "secretsmanager")
+KEPT: Final = ("dynamodb", "iam", "kms", "secretsmanager")
 """The services whose writes are on the disk when they are answered."""
 
 TOKEN_LENGTH: Final = 936
@@ -79,17 +79,17 @@ class State:
                 raise self._damaged("was written by an earlier Deltaic", folder)
             return
         try:
-            said = json.loads(self._file.read_bytes(), object_hook=persistence._json_object_hook)  # noqa: SLF001 -- MiniStack's own form
-            newer = said["format"] > FORMAT or [
+            saved = json.loads(self._file.read_bytes(), object_hook=persistence._json_object_hook)  # noqa: SLF001 -- MiniStack's own form
+            newer = saved["format"] > FORMAT or [
                 name
-                for name, service in said["services"].items()
+                for name, service in saved["services"].items()
                 if service["version"] > persistence._state_format_version(name)  # noqa: SLF001 -- as MiniStack loads itself
             ]
         except (ValueError, KeyError, TypeError) as error:
             raise self._damaged(f"cannot be read ({type(error).__name__}: {error})", self._file) from None
         if newer:
             raise self._damaged("was written by a newer Deltaic", self._file)
-        for name, service in said["services"].items():
+        for name, service in saved["services"].items():
             ministack._get_module(ministack._state_map[name]).load_persisted_state(service["payload"])  # noqa: SLF001
 
     def hook(self) -> None:
@@ -191,12 +191,12 @@ def end_with_parent() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def main(folder: Path, *, kept: bool = True) -> int:
+def main(folder: Path, *, persistent: bool = True) -> int:
     """Serve until the parent ends; returns the exit code. What is not `kept` is in memory alone, but for objects."""
     allow_files()
     state = State(folder)
     try:
-        if kept:
+        if persistent:
             state.load()
             state.hook()
     except StateDamaged as error:
@@ -216,7 +216,7 @@ def main(folder: Path, *, kept: bool = True) -> int:
             asyncio.run(serve(Guard(LoggedStore(ministack.app, s3_caller, write)), config))  # type: ignore[arg-type]  # ours is the ASGI of asgiref
     finally:
         try:
-            if kept:
+            if persistent:
                 state.save()
         except OSError as error:
             logger.error("the state was not written at the end (%s): it has what was acknowledged", error)  # noqa: TRY400
@@ -224,4 +224,4 @@ def main(folder: Path, *, kept: bool = True) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), kept=FORGET not in sys.argv))
+    sys.exit(main(Path(sys.argv[1]), persistent=FORGET not in sys.argv))

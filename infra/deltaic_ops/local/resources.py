@@ -9,16 +9,20 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from deltaic_ops.bucket_cors import let
 from deltaic_ops.deploy.emulated import ACCOUNT
 from deltaic_ops.deploy.template import DynamoTable, Role, Secret, Template
 
 DATA_BUCKET = "deltaic-lake"
 """Where the demo and the examples keep their tables."""
 
+PAGES = ("http://127.0.0.1:*", "http://localhost:*")
+"""Whose pages may read its objects, by signed URLs: those of this machine, whatever port they are served on."""
+
 Clients = Mapping[str, Any]
 
-PARAMETERS = {"DataBuckets": "arn:aws:s3:::*"}
-"""What the template is told here: every bucket of the embedded AWS may be shared."""
+PARAMETERS = {"DataBuckets": "arn:aws:s3:::*", "ClientCredentials": "enabled"}
+"""What the template is told here: every bucket of the embedded AWS may be shared, and a key costs nothing."""
 
 
 def connect(environment: Mapping[str, str]) -> Clients:
@@ -30,7 +34,7 @@ def connect(environment: Mapping[str, str]) -> Clients:
         aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
         region_name=environment["AWS_REGION"],
     )
-    services: tuple[Any, ...] = ("dynamodb", "iam", "s3", "secretsmanager")
+    services: tuple[Any, ...] = ("dynamodb", "iam", "kms", "s3", "secretsmanager")
     return {name: session.client(name, endpoint_url=environment["AWS_ENDPOINT_URL"]) for name in services}
 
 
@@ -42,7 +46,10 @@ def prepare(template: Template, clients: Clients) -> None:
         _secret(clients["secretsmanager"], secret)
     for role in template.roles.values():
         _role(clients["iam"], role)
+    for alias in template.signing_keys:
+        _signing_key(clients["kms"], alias)
     _unless_there("BucketAlreadyOwnedByYou", lambda: clients["s3"].create_bucket(Bucket=DATA_BUCKET))
+    let(clients["s3"], DATA_BUCKET, PAGES)
 
 
 def _table(dynamodb: Any, table: DynamoTable) -> None:
@@ -55,6 +62,13 @@ def _table(dynamodb: Any, table: DynamoTable) -> None:
 def _secret(manager: Any, secret: Secret) -> None:
     value = secrets.token_hex(secret.length)[: secret.length]
     _unless_there("ResourceExistsException", lambda: manager.create_secret(Name=secret.name, SecretString=value))
+
+
+def _signing_key(kms: Any, alias: str) -> None:
+    there = {one["AliasName"] for page in kms.get_paginator("list_aliases").paginate() for one in page["Aliases"]}
+    if alias not in there:
+        made = kms.create_key(KeySpec="ECC_NIST_P256", KeyUsage="SIGN_VERIFY")
+        kms.create_alias(AliasName=alias, TargetKeyId=made["KeyMetadata"]["KeyId"])
 
 
 def _role(iam: Any, role: Role) -> None:

@@ -72,15 +72,15 @@ def local_stack(
     template's (such as ResponseStreaming); `limits` says whose limits answers are held to. Raises StateUnusable,
     StackFailed, TemplateError.
     """
-    told = {**PARAMETERS, **(parameters or {})}
-    template = load_template(path, told)
+    values = {**PARAMETERS, **(parameters or {})}
+    template = load_template(path, values)
     with ExitStack() as parts:
         lock = parts.enter_context(locked(state, to_serve=True))
         listener = parts.enter_context(_port(port))
         aws = EmbeddedAws(state, lock=lock)
         environment = {**aws.environment, **template.environment}
         # The gateway loads its functions while the AWS below it starts: they meet at the first request.
-        arguments = _arguments(path, told)
+        arguments = _arguments(path, values)
         gateway = _GatewayProcess(state, environment, arguments, listener, lock, limits=limits)
         parts.callback(gateway.stop)
         parts.callback(aws.stop)

@@ -131,7 +131,7 @@ def running(state: Path) -> Mapping[str, str] | None:
 
 def _wait(state: Path, lock: IO[str], *, to_serve: bool, seconds: float) -> None:
     """Take the lock, or raise as `locked` does."""
-    begun, awaited, told = time.monotonic(), None, False
+    begun, awaited, announced = time.monotonic(), None, False
     while not _taken(lock):
         holder = _holder(state)  # before the announcement is looked for, which comes before the holder changes
         environment = running(state)
@@ -141,11 +141,11 @@ def _wait(state: Path, lock: IO[str], *, to_serve: bool, seconds: float) -> None
         if awaited is not None and not holder.starting and not to_serve:
             raise _never_served(state, awaited)
         awaited = holder if holder.starting else None
-        if passed > TELL_SECONDS and not told:
+        if passed > TELL_SECONDS and not announced:
             what = f"the server that is starting in {state}" if holder.starting else f"{state}, which is in use"
             who = f"process {holder.pid}" if holder.pid else "by a process that is ending"
             sys.stderr.write(f"waiting for {what} ({who})\n")  # in one piece: threads may say so at once
-            told = True
+            announced = True
         time.sleep(_POLL_SECONDS)
     if awaited is not None and not to_serve:
         raise _never_served(state, awaited)

@@ -81,16 +81,16 @@ def running(state: Path) -> Running | None:
     """
     known = _read(folder_of(state) / _RUNNING)
     try:
-        found = Running(**known) if known else None
+        emulator = Running(**known) if known else None
     except TypeError:
         return None
-    if found is None or not found.lives():
+    if emulator is None or not emulator.lives():
         return None
-    if not is_this_machine(found.endpoint):
+    if not is_this_machine(emulator.endpoint):
         raise Conflict(
             f"{folder_of(state) / _RUNNING} leads to another machine: remove it, or choose another folder with --state"
         )
-    return found
+    return emulator
 
 
 def deployed(state: Path) -> Deployed | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from importlib.metadata import PackageMetadata, PackageNotFoundError, metadata
 
 from deltaic_ops.deploy.template import ROOT
+from deltaic_ops.supply import vendored
 from deltaic_ops.supply.products import PRODUCTS, bill
 
 TABLE = ROOT / "infra" / "licences.md"
@@ -79,10 +80,9 @@ def table() -> str:
     for product in PRODUCTS:
         for component in bill(product)["components"]:
             where.setdefault((component["name"], component["version"]), []).append(product)
-    rows = [
-        f"| {name} | {version} | {licence(name)} | {', '.join(products)} |"
-        for (name, version), products in sorted(where.items())
-    ]
+    found = [(name, version, licence(name), ", ".join(products)) for (name, version), products in where.items()]
+    found += [(*one, vendored.PRODUCT) for one in vendored.packages()]
+    rows = [f"| {' | '.join(one)} |" for one in sorted(found)]
     reasons = [f"* **{name}**: {why}." for name, why in sorted(ALLOWED.items())]
     return "\n".join(
         [
@@ -90,8 +90,8 @@ def table() -> str:
             "",
             "What is shipped or used besides our own code (Apache-2.0), as each package's metadata says; made by",
             "`uv run python -m deltaic_ops.supply.licences`. `layer` and `deltalake-layer` run in Lambda, `wheel` is",
-            "what the command line and the jobs run with, `conformance` what the conformance kit does. Copyleft is",
-            "refused by a test, except:",
+            "what the command line and the jobs run with, `conformance` what the conformance kit does, `explore` is in",
+            "the page at /explore (`infra/vendored`). Copyleft is refused by a test, except:",
             "",
             *reasons,
             "",

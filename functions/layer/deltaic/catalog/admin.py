@@ -4,7 +4,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.federation import Federation
 from deltaic.catalog.grants import GrantAdmin
+from deltaic.catalog.invitations import Invitations
+from deltaic.catalog.items import Recipient
+from deltaic.catalog.oauth_clients import OAuthClients
 from deltaic.catalog.recipients import RecipientAdmin
 from deltaic.catalog.records import Records
 from deltaic.catalog.schemas import SchemaAdmin
@@ -45,4 +49,18 @@ class CatalogAdmin:
         self.grants = GrantAdmin(records, requests)
         self.shares = ShareAdmin(records, self.schemas, self.grants)
         self.tokens = TokenAdmin(catalog_table, tokens_table, dynamo)
-        self.recipients = RecipientAdmin(records, self.grants, self.tokens, requests)
+        self.invitations = Invitations(tokens_table, dynamo, self.tokens)
+        self.federation = Federation(tokens_table, dynamo, self.tokens)
+        self.clients = OAuthClients(tokens_table, dynamo, self.tokens)
+        entrances = (self.invitations, self.federation, self.clients, self.tokens)
+        self.recipients = RecipientAdmin(records, self.grants, entrances, requests)
+
+    def cut_off(self, name: str) -> Recipient:
+        """Answer nothing to a recipient from its next request on, and revoke its tokens; raises NotFound.
+
+        The mark is made first, and by itself holds back every kind of key. To do so twice finishes what was
+        interrupted. URLs and credentials that are out are not the catalog's.
+        """
+        marked = self.recipients.mark_cut_off(name)
+        self.tokens.revoke_all(marked)
+        return marked

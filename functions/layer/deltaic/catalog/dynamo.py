@@ -189,6 +189,14 @@ class Dynamo:
                 return
         raise Conflict("others keep changing the same part of the catalog: try again in a moment")
 
+    def update(self, write: Mapping[str, Any]) -> None:
+        """Make one write of `writes.update` by itself; raises ConditionFailed, Unavailable where others contend."""
+        client = self.client
+        try:
+            self._call(lambda: client.update_item(**write["Update"]))
+        except Contended:
+            raise Unavailable("others change the same part of the catalog: try again in a moment") from None
+
     def _call(self, request: Callable[[], _Answer]) -> _Answer:
         try:
             return request()

@@ -1,6 +1,7 @@
 """The grants of the catalog: who holds which share; each lies the same with recipient and share, or with neither."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from deltaic.catalog import keys
@@ -9,6 +10,7 @@ from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.filter_rules import check_folders, checked_filter
 from deltaic.catalog.items import Grant, Table, now
 from deltaic.catalog.records import Records
+from deltaic.catalog.restrictions import end
 from deltaic.catalog.view_requests import ViewRequests
 from deltaic.catalog.writes import ABSENT, Writes
 from deltaic.errors import AlreadyExists, NotFound
@@ -21,7 +23,9 @@ class GrantAdmin:
         self._records = records
         self._requests = requests
 
-    def create(self, recipient: str, share: str, *, partition_filter: str = "") -> Grant:
+    def create(
+        self, recipient: str, share: str, *, partition_filter: str = "", ends_at: datetime | None = None
+    ) -> Grant:
         """Grant a share to a recipient, all that it shares or the rows that a filter leaves of it.
 
         Views of the share that have no rows for the recipient yet are asked to be refreshed.
@@ -39,6 +43,7 @@ class GrantAdmin:
             share_id=entry.id,
             partition_filter=rows,
             created_at=now(),
+            ends_at=None if ends_at is None else end(ends_at),
         )
         try:
             self._records.transact([
@@ -61,14 +66,19 @@ class GrantAdmin:
         key = keys.grant(self._records.recipient(recipient).id, share)
         return Grant.read(self._records.existing(key, _missing(recipient, share)))
 
-    def update(self, recipient: str, share: str, *, partition_filter: str) -> Grant:
-        """Give a grant another filter, or with "" none; raises NotFound, and InvalidParameter for what is no filter.
+    def update(
+        self, recipient: str, share: str, *, partition_filter: str | None = None, ends_at: datetime | None = None
+    ) -> Grant:
+        """Give a grant another filter, or with "" none, or another end, or with NEVER none; None keeps what it has.
 
-        The filter is not compared with the share's tables.
+        The filter is not compared with the share's tables. Raises NotFound, and InvalidParameter for what is no
+        filter.
         """
-        rows = {"partition_filter": checked_filter(partition_filter)}
+        assign: dict[str, Any] = {} if ends_at is None else {"ends_at": end(ends_at)}
+        if partition_filter is not None:
+            assign["partition_filter"] = checked_filter(partition_filter)
+            self._check_folders(share, assign["partition_filter"])
         missing = _missing(recipient, share)
-        self._check_folders(share, rows["partition_filter"])
 
         def both(before: Attributes, after: Mapping[str, Any]) -> Writes:
             other = keys.grantee(before["share"], before["recipient_id"])
@@ -77,7 +87,7 @@ class GrantAdmin:
 
         try:
             key = keys.grant(self._records.recipient(recipient).id, share)
-            return Grant.read(self._records.change(key, missing, lambda _: rows, also=both))
+            return Grant.read(self._records.change(key, missing, lambda _: assign, also=both))
         except ConditionFailed:
             raise NotFound(missing) from None
 

@@ -1,4 +1,4 @@
-"""The items of the catalog: shares, schemas, tables, recipients, grants, storages, tokens; frozen values."""
+"""The items of the catalog: shares, schemas, tables, recipients, grants, storages and ways in; all frozen."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -116,7 +116,33 @@ class Table(Named, frozen=True, kw_only=True):
         return f"{names.key(self.schema_name)}/{names.key(self.name)}"
 
 
-class Recipient(Item, frozen=True, kw_only=True):
+class Restrictions(Item, frozen=True, kw_only=True):
+    """From where, until when and how much a recipient may ask, whatever it was granted; by default: no restriction.
+
+    It lies with the recipient's name, for administrators, and with its id, where endpoints read it beside the grant.
+    """
+
+    addresses: tuple[str, ...] = ()
+    """The networks (CIDR) whose requests are answered; empty: all."""
+
+    requests_per_minute: int = 0
+    """0: as many as the stage takes."""
+
+    bytes_per_day: int = 0
+    """Of files that URLs are signed for; 0: as many as are asked for."""
+
+    ends_at: datetime | None = None
+    """From when on nothing is answered; None: there is no end."""
+
+    cut_off_at: datetime | None = None
+    """Since when nothing is answered, until an operator restores it; None: it is not cut off."""
+
+    def has_ended(self, now: datetime) -> bool:
+        """Whether no request is answered any more: whoever holds the recipient's keys holds nothing."""
+        return self.cut_off_at is not None or (self.ends_at is not None and self.ends_at <= now)
+
+
+class Recipient(Restrictions, frozen=True, kw_only=True):
     """Who may read; `id` is an immutable UUID that grants, tokens and sessions refer to."""
 
     name: str
@@ -137,6 +163,12 @@ class Grant(Item, frozen=True, kw_only=True):
     """Which rows of the share's tables it may read, beside each table's own filter; empty: all of those."""
 
     created_at: datetime
+    ends_at: datetime | None = None
+    """From when on it is as if it were not there; None: there is no end."""
+
+    def has_ended(self, now: datetime) -> bool:
+        """Whether it opens nothing any more."""
+        return self.ends_at is not None and self.ends_at <= now
 
 
 class View(Item, frozen=True, kw_only=True):
@@ -201,6 +233,63 @@ class Storage(Item, frozen=True, kw_only=True):
     secret: str = ""
     """Secrets Manager name of its access keys, `{"accessKeyId", "secretAccessKey"}`; empty: a role's."""
 
+    created_at: datetime
+
+
+class Invitation(Item, frozen=True, kw_only=True):
+    """A link by which a recipient makes its token itself, once; without the link's secret, which is stored nowhere."""
+
+    id: str
+    recipient_id: str
+    recipient: str
+    endpoint: str
+    """What the profile will name."""
+
+    token_seconds: int
+    """How long the token will live."""
+
+    overlap_seconds: int | None = None
+    """How long the recipient's other tokens still work then; None: to their own ends."""
+
+    comment: str = ""
+    created_at: datetime
+    expires_at: datetime
+    used_at: datetime | None = None
+    token_id: str = ""
+    """Of the token that was made."""
+
+    cancelled: bool = False
+
+    def state(self, now: datetime | None = None) -> Literal["open", "used", "cancelled", "expired"]:
+        """Return what becomes of whoever opens the link at `now`."""
+        if self.used_at is not None:
+            return "used"
+        if self.cancelled:
+            return "cancelled"
+        return "open" if self.expires_at > (now or datetime.now(UTC)) else "expired"
+
+
+class Policy(Item, frozen=True, kw_only=True):
+    """That the JWTs of an issuer are a recipient's: those for this audience and about this subject."""
+
+    id: str
+    recipient_id: str
+    recipient: str
+    issuer: str
+    audience: str
+    subject_claim: Literal["sub", "oid", "azp", "groups"]
+    subject: str
+    comment: str = ""
+    created_at: datetime
+
+
+class OAuthClient(Item, frozen=True, kw_only=True):
+    """A program of a recipient's that gets its tokens at our token endpoint; without its secret."""
+
+    id: str
+    recipient_id: str
+    recipient: str
+    comment: str = ""
     created_at: datetime
 
 

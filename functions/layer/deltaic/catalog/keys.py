@@ -91,6 +91,16 @@ def recipient_id(identifier: str) -> Key:
     return Key(f"recipient/{segment(identifier)}", "recipient")
 
 
+def requests_of_minute(identifier: str, minute: int) -> Key:
+    """Where a recipient's requests of one minute (since the epoch) are counted."""
+    return Key(f"limits/{segment(identifier)}", f"requests/{minute}")
+
+
+def bytes_of_day(identifier: str, day: int) -> Key:
+    """Where the bytes signed for a recipient on one day (since the epoch) are counted."""
+    return Key(f"limits/{segment(identifier)}", f"bytes/{day}")
+
+
 def storage(name: str) -> Key:
     """Where a storage lies."""
     return Key("storages", f"storage/{segment(name)}")
@@ -125,6 +135,31 @@ def token(secret: str) -> Key:
 def token_entry(recipient: str, token_id: str) -> Key:
     """Where a token lies in its recipient's list."""
     return Key(f"recipient/{segment(recipient)}", f"token/{segment(token_id)}")
+
+
+def invitation(recipient: str, secret: str) -> Key:
+    """Where an invitation lies: in its recipient's list, and found by whoever holds the link's secret."""
+    return Key(f"recipient/{segment(recipient)}", f"invitation/{_digest(secret)}")
+
+
+def policy(issuer: str, meant: str) -> Key:
+    """Where a policy lies as the authorizer finds it: by the issuer, whom it means."""
+    return Key(f"issuer/{_digest(issuer)}", f"policy/{_digest(meant)}")
+
+
+def policy_entry(recipient: str, policy_id: str) -> Key:
+    """Where a policy lies in its recipient's list."""
+    return Key(f"recipient/{segment(recipient)}", f"policy/{segment(policy_id)}")
+
+
+def oauth_client(client_id: str) -> Key:
+    """Where a client of ours lies, with the hash of its secret."""
+    return Key(f"client/{segment(client_id)}", "client")
+
+
+def oauth_client_entry(recipient: str, place: int) -> Key:
+    """Where a client lies in its recipient's list."""
+    return Key(f"recipient/{segment(recipient)}", f"client/{place}")
 
 
 def token_list(recipient: str) -> Key:
@@ -171,6 +206,12 @@ def grants(recipient: str, after: str | None = None) -> KeyRange:
     return _range(f"recipient/{segment(recipient)}", "grant/", after)
 
 
+def grants_and_record(recipient: str, after: str | None = None) -> KeyRange:
+    """The shares granted to a recipient, and behind the last of them the record of its id."""
+    grants_only, record = grants(recipient, after), recipient_id(recipient)
+    return KeyRange(record.pk, grants_only.low, record.sk)
+
+
 def grantees(share_name: str, after: str | None = None) -> KeyRange:
     """The recipients that hold a share."""
     return _range(f"share/{segment(share_name)}", "grant/", after)
@@ -189,6 +230,26 @@ def storages(after: str | None = None) -> KeyRange:
 def token_entries(recipient: str) -> KeyRange:
     """The tokens of a recipient."""
     return _range(f"recipient/{segment(recipient)}", "token/", None)
+
+
+def invitations(recipient: str) -> KeyRange:
+    """The invitations of a recipient."""
+    return _range(f"recipient/{segment(recipient)}", "invitation/", None)
+
+
+def policies(issuer: str) -> KeyRange:
+    """The policies of an issuer."""
+    return _range(f"issuer/{_digest(issuer)}", "policy/", None)
+
+
+def policy_entries(recipient: str) -> KeyRange:
+    """The policies of a recipient."""
+    return _range(f"recipient/{segment(recipient)}", "policy/", None)
+
+
+def oauth_client_entries(recipient: str) -> KeyRange:
+    """The clients of a recipient."""
+    return _range(f"recipient/{segment(recipient)}", "client/", None)
 
 
 def _digest(text: str) -> str:

@@ -39,14 +39,15 @@ class LiveQueries(msgspec.Struct, frozen=True):
 
     def check_room(self, nbytes: int, most: int) -> None:
         """Refuse one more of so many bytes where there is no room for it; raises TooManyRequests with the remedy."""
-        held = sum(size for _, size in self.expiries)
-        if len(self.expiries) < most and held + nbytes <= MOST_BYTES:
+        stored_bytes = sum(size for _, size in self.expiries)
+        if len(self.expiries) < most and stored_bytes + nbytes <= MOST_BYTES:
             return
         first = datetime.fromtimestamp(min(self.expiries)[0], UTC) if self.expiries else None
         until = "" if first is None else f" The first of them expires at {first:%Y-%m-%dT%H:%M:%SZ}."
         raise TooManyRequests(
-            f"You have {len(self.expiries)} submitted queries whose results can still be asked for, with {held} bytes "
-            f"of parameters; {most} and {MOST_BYTES} are allowed. Ask without asyncquery=true, or later.{until}"
+            f"You have {len(self.expiries)} submitted queries whose results can still be asked for, with "
+            f"{stored_bytes} bytes of parameters; {most} and {MOST_BYTES} are allowed. "
+            f"Ask without asyncquery=true, or later.{until}"
         )
 
     def with_one_more(self, table: str, key: Key, expiry: datetime, nbytes: int) -> Write:

@@ -1,17 +1,22 @@
 """The catalog as a recipient sees it: what is granted, and nothing that tells ungranted from absent."""
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
 from deltaic.catalog import keys
 from deltaic.catalog.dynamo import BATCH_KEYS, Dynamo
-from deltaic.catalog.items import Grant, Schema, Share, Storage, Table, ViewPartition
+from deltaic.catalog.items import Grant, Restrictions, Schema, Share, Storage, Table, ViewPartition
 from deltaic.catalog.keys import Key
 from deltaic.errors import NotFound, TableUnreadable
 
 _LARGEST_PAGE: Final = 5 * BATCH_KEYS
+
+Admit = Callable[[Restrictions], None]
+"""Raises if a recipient with these restrictions is not to be answered now."""
 
 
 class GrantedTable(NamedTuple):
@@ -21,6 +26,7 @@ class GrantedTable(NamedTuple):
     grant: Grant
     properties: Mapping[str, str]
     """The recipient's; by them filters and views tell whose rows are whose."""
+    restrictions: Restrictions
 
 
 class CatalogReader:
@@ -28,32 +34,57 @@ class CatalogReader:
 
     A grant is looked up in the request that looks up the thing itself, by a strongly consistent read: an ungranted
     thing costs as many round trips as an absent one and fails with the same words, and a revoked grant is gone at
-    once. Names match without regard to case; messages repeat them as they were typed. Listings are in the order of
+    once, one that has ended with its end. The recipient's restrictions come with the grant and are handed to `admit`
+    before anything is made of the rest: what it raises is all that a recipient hears.
+
+    Names match without regard to case; messages repeat them as they were typed. Listings are in the order of
     the keys (`Item.key`), strictly after `after`, at most `limit` long and shorter only at their end.
     """
 
-    def __init__(self, table: str, dynamo: Dynamo | None = None) -> None:
+    def __init__(
+        self,
+        table: str,
+        dynamo: Dynamo | None = None,
+        *,
+        admit: Admit | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._table = table
         self._dynamo = (dynamo or Dynamo()).for_recipients()
+        self._admit = admit
+        self._clock = clock
+
+    def admitting(self, admit: Admit) -> "CatalogReader":
+        """Return the same catalog for one request, whose recipient is admitted by what it reads first."""
+        return CatalogReader(self._table, self._dynamo, admit=admit, clock=self._clock)
 
     def list_shares(self, recipient_id: str, after: str | None, limit: int) -> list[Share]:
         """Return the shares granted to the recipient, by `Share.key`."""
+        record = keys.recipient_id(recipient_id)
         shares: list[Share] = []
+        admitted = False
         while limit > len(shares):
             size = min(limit - len(shares), _LARGEST_PAGE)
-            grants = list(self._dynamo.query(self._table, keys.grants(recipient_id, after), limit=size))
-            share_keys = [keys.share(grant["share"]) for grant in grants]
-            items = self._dynamo.batch_get(self._table, share_keys)
+            # The record lies behind the last grant: it comes with them, or else with the shares.
+            found = list(self._dynamo.query(self._table, keys.grants_and_record(recipient_id, after), limit=size + 1))
+            grants = [item for item in found if item["sk"] != record.sk]
+            ended = len(found) <= size or len(grants) < len(found)
+            share_keys = [keys.share(grant["share"]) for grant in grants[:size] if not self._has_ended(grant)]
+            asked = share_keys if ended or admitted else [*share_keys, record]
+            items = self._dynamo.batch_get(self._table, asked)
+            if not admitted:
+                self._admitted(items.get(record) or next((item for item in found if item["sk"] == record.sk), None))
+                admitted = True
             # A grant without its share is what a deletion under way leaves for a moment.
             shares += [Share.read(items[key]) for key in share_keys if key in items]
-            if len(grants) < size:
+            if ended:
                 break
-            after = grants[-1]["share"]
+            after = grants[size - 1]["share"]
         return shares
 
     def get_share(self, recipient_id: str, share: str) -> Share:
         """Return one share; raises NotFound."""
-        return Share.read(self._granted(recipient_id, share, keys.share(share), f"share '{share}' not found")[1])
+        return Share.read(self._granted(recipient_id, share, keys.share(share), f"share '{share}' not found").wanted)
 
     def list_schemas(self, recipient_id: str, share: str, after: str | None, limit: int) -> list[Schema]:
         """Return the schemas of a share, by `Schema.key`; raises NotFound."""
@@ -63,13 +94,13 @@ class CatalogReader:
     def list_tables(self, recipient_id: str, share: str, schema: str, after: str | None, limit: int) -> list[Table]:
         """Return the tables of a schema, by `Table.key`; raises NotFound for the share or for the schema."""
         unknown = f"schema '{schema}' not found"
-        grant, _ = self._granted(recipient_id, share, keys.schema(share, schema), f"share '{share}' not found", unknown)
-        return [_listed_table(item, grant) for item in self._listed(keys.tables(share, schema, after), limit)]
+        held = self._granted(recipient_id, share, keys.schema(share, schema), f"share '{share}' not found", unknown)
+        return [_listed_table(item, held) for item in self._listed(keys.tables(share, schema, after), limit)]
 
     def list_all_tables(self, recipient_id: str, share: str, after: str | None, limit: int) -> list[Table]:
         """Return the tables of a share, by `Table.key_in_share`; raises NotFound."""
-        grant, _ = self._granted(recipient_id, share, keys.share(share), f"share '{share}' not found")
-        return [_listed_table(item, grant) for item in self._listed(keys.all_tables(share, after), limit)]
+        held = self._granted(recipient_id, share, keys.share(share), f"share '{share}' not found")
+        return [_listed_table(item, held) for item in self._listed(keys.all_tables(share, after), limit)]
 
     def get_table(self, recipient_id: str, share: str, schema: str, table: str) -> GrantedTable:
         """Return one table with all that its rows depend on, as of now, in one request.
@@ -80,14 +111,8 @@ class CatalogReader:
             f"[Share/Schema/Table] '{share}/{schema}/{table}' does not exist, "
             "please contact your share provider for further information."
         )
-        recipient = keys.recipient_id(recipient_id)
-        wanted = keys.table(share, schema, table)
-        items = self._dynamo.batch_get(self._table, [keys.grant(recipient_id, share), wanted, recipient])
-        grant, found = items.get(keys.grant(recipient_id, share)), items.get(wanted)
-        if grant is None or found is None:
-            raise NotFound(unknown)
-        properties = items.get(recipient, {}).get("properties", {})
-        return GrantedTable(Table.read(found), Grant.read(grant), properties)
+        held = self._granted(recipient_id, share, keys.table(share, schema, table), unknown)
+        return GrantedTable(Table.read(held.wanted), Grant.read(held.grant), held.properties, held.restrictions)
 
     def get_view_partition(self, share: str, table_id: str, audience: str) -> ViewPartition | None:
         """Return what a view has for an audience; None where its next refresh has to make it."""
@@ -104,21 +129,48 @@ class CatalogReader:
 
     def _granted(
         self, recipient_id: str, share: str, wanted: Key, unknown: str, unknown_but_granted: str | None = None
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the share's grant and the wanted item, by one request."""
-        grant = keys.grant(recipient_id, share)
-        items = self._dynamo.batch_get(self._table, [grant, wanted])
-        if grant not in items:
+    ) -> "_Held":
+        """Return the share's grant and the wanted item, by one request; raises NotFound, and what `admit` does."""
+        grant, record = keys.grant(recipient_id, share), keys.recipient_id(recipient_id)
+        items = self._dynamo.batch_get(self._table, [grant, wanted, record])
+        restrictions = self._admitted(items.get(record))
+        if grant not in items or self._has_ended(items[grant]):
             raise NotFound(unknown)
         if wanted not in items:
             raise NotFound(unknown_but_granted or unknown)
-        return items[grant], items[wanted]
+        return _Held(items[grant], items[wanted], items.get(record, {}).get("properties", {}), restrictions)
+
+    def _admitted(self, record: Mapping[str, Any] | None) -> Restrictions:
+        """Return what restricts a recipient; of one that is gone nothing does, since it holds nothing."""
+        restrictions = Restrictions() if record is None else Restrictions.read(record)
+        if self._admit is not None:
+            self._admit(restrictions)
+        return restrictions
+
+    def _has_ended(self, grant: Mapping[str, Any]) -> bool:
+        ends = grant.get("ends_at")
+        return ends is not None and Grant.read(grant).has_ended(datetime.fromtimestamp(self._clock(), UTC))
 
     def _listed(self, stretch: keys.KeyRange, limit: int) -> Iterator[dict[str, Any]]:
         return self._dynamo.query(self._table, stretch, limit=limit, consistent=False)
 
 
-def _listed_table(item: Mapping[str, Any], grant: Mapping[str, Any]) -> Table:
-    """Return a table as a listing has it: where some of its rows are not shared its folder is not, either."""
+class _Held(NamedTuple):
+    """A grant, what was asked for in its share, and what is known of who holds it."""
+
+    grant: Mapping[str, Any]
+    wanted: Mapping[str, Any]
+    properties: Mapping[str, str]
+    restrictions: Restrictions
+
+
+def _listed_table(item: Mapping[str, Any], held: _Held) -> Table:
+    """Return a table as a listing has it: where some of its rows are not shared its folder is not, either.
+
+    Nor is it where bytes are counted: nobody sees what credentials read.
+    """
     table = Table.read(item)
-    return replace(table, access_modes=("url",)) if table.is_restricted or grant.get("partition_filter") else table
+    counted = held.restrictions.bytes_per_day
+    if table.is_restricted or held.grant.get("partition_filter") or counted:
+        return replace(table, access_modes=("url",))
+    return table

@@ -1,19 +1,18 @@
-"""The recipients of the catalog: the id is for ever, and with the recipient go its tokens and grants.
+"""The recipients of the catalog: the id is for ever, and with the recipient go its tokens, links, policies and grants.
 
 The properties lie with the name, for administrators, and with the id, where functions may read them; always the same.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol, Unpack
 from uuid import uuid4
 
-from deltaic.catalog import keys
+from deltaic.catalog import keys, restrictions
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.grants import GrantAdmin
 from deltaic.catalog.items import Recipient, now
-from deltaic.catalog.records import DELETING, Records, merged_properties
-from deltaic.catalog.token_admin import TokenAdmin
+from deltaic.catalog.records import DELETING, Change, Records, merged_properties
 from deltaic.catalog.view_requests import ViewRequests
 from deltaic.catalog.writes import Writes
 from deltaic.errors import AlreadyExists
@@ -21,13 +20,26 @@ from deltaic.partition_filters.properties import check_lists
 from deltaic.protocol import names
 
 
-class RecipientAdmin:
-    """Creates, gets, lists, updates and deletes recipients; with one go its tokens and its grants."""
+class Entrances(Protocol):
+    """One kind of what a recipient gets in by: tokens, links, policies."""
 
-    def __init__(self, records: Records, grants: GrantAdmin, tokens: TokenAdmin, requests: ViewRequests) -> None:
+    def remove_all(self, recipient_id: str) -> None:
+        """Delete every one of a recipient for which no more can be made."""
+
+
+class RecipientAdmin:
+    """Creates, gets, lists, updates and deletes recipients; with one go its grants and all that it gets in by."""
+
+    def __init__(
+        self,
+        records: Records,
+        grants: GrantAdmin,
+        entrances: Sequence[Entrances],
+        requests: ViewRequests,
+    ) -> None:
         self._records = records
         self._grants = grants
-        self._tokens = tokens
+        self._entrances = entrances
         self._requests = requests
 
     def create(self, name: str, *, comment: str = "", properties: Mapping[str, str] | None = None) -> Recipient:
@@ -66,31 +78,47 @@ class RecipientAdmin:
         comment: str | None = None,
         add_properties: Mapping[str, str] | None = None,
         remove_properties: tuple[str, ...] = (),
+        **limits: Unpack[restrictions.Limits],
     ) -> Recipient:
         """Change what is given and keep the rest; raises NotFound, InvalidParameter.
 
-        Views of its shares that have no rows for its properties are asked to be refreshed.
+        Views of its shares that have no rows for its properties are asked to be refreshed. `limits` are what
+        `restrictions.changed` takes.
         """
         check_lists(add_properties or {})
 
         def change(item: Attributes) -> dict[str, Any]:
             assign = {} if comment is None else {"comment": names.check_comment(comment)}
-            return {**assign, "properties": merged_properties(item["properties"], add_properties, remove_properties)}
+            merged = merged_properties(item["properties"], add_properties, remove_properties)
+            return {**assign, "properties": merged, **restrictions.changed(Recipient.read(item), limits)}
 
-        def both(before: Attributes, after: Mapping[str, Any]) -> Writes:
-            by_id = keys.recipient_id(before["id"])
-            return [self._records.update(by_id, assign={"properties": after["properties"]})]
-
-        missing = f"recipient '{name}' not found"
-        changed = Recipient.read(self._records.change(keys.recipient(name), missing, change, also=both))
+        changed = self._change(name, change)
         if add_properties or remove_properties:
             self._requests.for_recipient(name, [grant.share for grant in self._grants.of_recipient(name)])
         return changed
 
-    def delete(self, name: str) -> Recipient:
-        """Delete a recipient, its tokens and its grants; raises NotFound.
+    def mark_cut_off(self, name: str) -> Recipient:
+        """Have nothing answered to a recipient from its next request on, by whatever key; raises NotFound."""
+        return self._change(name, lambda item: {"cut_off_at": item.get("cut_off_at") or now()})
 
-        From the first step on no token and no grant can be made for it. What was interrupted is finished by doing it
+    def restore(self, name: str) -> Recipient:
+        """Take the mark away; tokens stay revoked, links and other keys work again. Raises NotFound."""
+        return self._change(name, lambda _: {"cut_off_at": None})
+
+    def _change(self, name: str, change: Change) -> Recipient:
+        """Change a recipient, and with it the record that endpoints read."""
+
+        def both(before: Attributes, after: Mapping[str, Any]) -> Writes:
+            assign = restrictions.of_record(after)
+            return [self._records.update(keys.recipient_id(before["id"]), assign=assign)] if assign else []
+
+        missing = f"recipient '{name}' not found"
+        return Recipient.read(self._records.change(keys.recipient(name), missing, change, also=both))
+
+    def delete(self, name: str) -> Recipient:
+        """Delete a recipient, its grants and all that it gets in by; raises NotFound.
+
+        From the first step on nothing of these can be made for it. What was interrupted is finished by doing it
         again.
         """
         key = keys.recipient(name)
@@ -102,7 +130,8 @@ class RecipientAdmin:
                 self._records.update(key, assign=mark, expect=same),
                 self._records.update(keys.recipient_id(recipient.id), assign=mark),
             ])  # fmt: skip
-            self._tokens.remove_all(recipient.id)
+            for some in self._entrances:
+                some.remove_all(recipient.id)
             self._grants.remove_all(keys.grants(recipient.id))
             self._records.transact([
                 self._records.delete(key, same),

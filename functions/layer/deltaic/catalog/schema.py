@@ -18,6 +18,10 @@ found by key or by key prefix:
     Tokens    token/<SHA-256 hex>   token                           a token, as the authorizer reads it
               recipient/<id>        token/<token id>                a token, as the recipient's list shows it
               recipient/<id>        tokens                          the revision of that list
+              issuer/<SHA-256 hex>  policy/<SHA-256 hex>            a policy on the JWTs of this issuer
+              recipient/<id>        policy/<policy id>              a policy, as the recipient's list shows it
+              client/<client id>    client                          a client of ours, with the hash of its secret
+              recipient/<id>        client/<0 to 4>                 a client, as the recipient's list shows it
 
 Names stand lower-cased in keys (`keys.segment`); the original spelling is an attribute.
 """

@@ -68,15 +68,25 @@ class TokenAdmin:
         self._longest_life = longest_life
         self._clock = clock
 
-    def create(self, recipient: Recipient, life: timedelta = DEFAULT_LIFE, *, comment: str = "") -> IssuedToken:
-        """Issue a token; raises Conflict when the recipient has two live ones, NotFound when it is gone."""
-        self._check_life(life)
+    def create(
+        self,
+        recipient: Recipient,
+        life: timedelta = DEFAULT_LIFE,
+        *,
+        comment: str = "",
+        also: Callable[[Token], Write] | None = None,
+    ) -> IssuedToken:
+        """Issue a token; raises Conflict when the recipient has two live ones, NotFound when it is gone.
+
+        With `also` this write is done with it or not at all; raises ConditionFailed if its own condition fails.
+        """
+        self.check_life(life)
 
         def writes(tokens: _TokenList, issued: IssuedToken) -> Writes:
             self._check_room(recipient, self._live(tokens))
             return self._put(issued)
 
-        return self._change(recipient, life, comment, writes)
+        return self._change(recipient, life, comment, writes, also)
 
     def rotate(
         self,
@@ -85,12 +95,14 @@ class TokenAdmin:
         *,
         overlap: timedelta = DEFAULT_OVERLAP,
         comment: str = "",
+        also: Callable[[Token], Write] | None = None,
     ) -> IssuedToken:
         """Issue a token and let the live ones end after `overlap`, or at their own expiry if that comes first.
 
         With no overlap they are revoked at once. Raises Conflict when two live ones leave no room for an overlap.
+        `also` is as in `create`.
         """
-        self._check_life(life)
+        self.check_life(life)
         if overlap < timedelta(0):
             raise InvalidParameter("the overlap must not be negative: use 0 to end the old tokens at once")
 
@@ -107,7 +119,7 @@ class TokenAdmin:
                     ended += self._alter(entry, {"expires": end})
             return self._put(issued) + ended
 
-        return self._change(recipient, life, comment, writes)
+        return self._change(recipient, life, comment, writes, also)
 
     def list(self, recipient_id: str) -> Sequence[Token]:
         """Return the recipient's tokens, dead ones included until the table forgets them, the newest first."""
@@ -134,6 +146,12 @@ class TokenAdmin:
             return from_item({**entry, "revoked": True})
         raise Conflict("others keep changing this token: try again in a moment")
 
+    def revoke_all(self, recipient: Recipient) -> None:
+        """End every live token of a recipient."""
+        for token in self.list(recipient.id):
+            if token.state() == "live":
+                self.revoke(recipient, token.id)
+
     @contextmanager
     def for_checks(self, recipient: Recipient) -> Iterator[str]:
         """Give a token of this recipient for as long as the block lasts; raises NotFound when it is gone.
@@ -143,7 +161,7 @@ class TokenAdmin:
         issued = self._new(recipient, CHECK_LIFE, id_prefix=CHECK)
         key = keys.token(issued.secret)
         try:
-            self._dynamo.transact([self._exists(recipient), put_new(self._tokens, key, to_item(issued.token))])
+            self._dynamo.transact([self.exists(recipient), put_new(self._tokens, key, to_item(issued.token))])
         except ConditionFailed:
             raise NotFound(f"recipient '{recipient.name}' not found") from None
         try:
@@ -170,13 +188,16 @@ class TokenAdmin:
         life: timedelta,
         comment: str,
         writes: Callable[[_TokenList, IssuedToken], Writes],
+        also: Callable[[Token], Write] | None,
     ) -> IssuedToken:
         for _ in range(_RACES):
             issued = self._new(recipient, life, comment)
             tokens = self._read(recipient.id)
+            others = [] if also is None else [also(issued.token)]
             try:
                 self._dynamo.transact([
-                    self._exists(recipient),
+                    self.exists(recipient),
+                    *others,
                     update(
                         self._tokens,
                         keys.token_list(recipient.id),
@@ -189,6 +210,8 @@ class TokenAdmin:
             except ConditionFailed as failed:
                 if failed.index == 0:
                     raise NotFound(f"recipient '{recipient.name}' not found") from None
+                if failed.index == len(others):
+                    raise
             else:
                 return issued
         raise Conflict(f"others keep changing the tokens of '{recipient.name}': try again in a moment")
@@ -207,7 +230,8 @@ class TokenAdmin:
         )
         return IssuedToken(token, secret)
 
-    def _exists(self, recipient: Recipient) -> Write:
+    def exists(self, recipient: Recipient) -> Write:
+        """Return what fails a transaction unless there is such a recipient."""
         return check(self._catalog, keys.recipient_id(recipient.id), {"state": ABSENT})
 
     def _put(self, issued: IssuedToken) -> Writes:
@@ -250,7 +274,8 @@ class TokenAdmin:
                 "or rotate with no overlap (--overlap 0)"
             )
 
-    def _check_life(self, life: timedelta) -> None:
+    def check_life(self, life: timedelta) -> None:
+        """Raise InvalidParameter for a life that no token may have."""
         if life < timedelta(seconds=1):
             raise InvalidParameter("a token must live for at least a second")
         if life > self._longest_life:

@@ -102,12 +102,12 @@ def _object(raw: msgspec.Raw, path: str) -> dict[str, Any] | None:
 def windows(commits: Iterable[Commit], most_commits: int | None = None) -> Iterator[list[Commit]]:
     """Cut commits, in their order, into runs that are fetched at once: of WINDOW_BYTES, or of one commit above it."""
     window: list[Commit] = []
-    held = 0
+    window_bytes = 0
     for commit in commits:
-        if window and (len(window) == most_commits or held + commit.file.size > WINDOW_BYTES):
+        if window and (len(window) == most_commits or window_bytes + commit.file.size > WINDOW_BYTES):
             yield window
-            window, held = [], 0
+            window, window_bytes = [], 0
         window.append(commit)
-        held += commit.file.size
+        window_bytes += commit.file.size
     if window:
         yield window

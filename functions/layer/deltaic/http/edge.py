@@ -1,7 +1,8 @@
 """The way from an endpoint's use case to an ASGI app, and from the app to a Lambda handler.
 
-`buffered(...)` answers whole; `streamed(...)` sends while it makes. Both catch everything: an error of the tree becomes
-the protocol's error object, anything else is logged and becomes 500 INTERNAL_ERROR with an empty message.
+`buffered(...)` answers a recipient whole; `streamed(...)` sends while it makes; `public(...)` answers anybody. All
+catch everything: an error of the tree becomes the protocol's error object, anything else is logged and becomes 500
+INTERNAL_ERROR with an empty message.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from deltaic.http.answer_limit import AnswerLimit
 from deltaic.http.asgi import App, Message, Receive, Scope, Send
 from deltaic.http.compression import end_with, gzip_chunks
 from deltaic.http.observability import Ended, Exchange, facts_of, logger, stack_of
-from deltaic.http.request import Request, read_request
+from deltaic.http.request import PublicRequest, Request, read_public_request, read_request
 from deltaic.http.response import Response, Stream, error_response
 from deltaic.http.snapstart import load_before_snapshot
 from deltaic.http.streaming import DeadlineReached, StreamingMangum, answer_too_large
@@ -26,6 +27,7 @@ from deltaic.settings import settings
 from deltaic.sharing.page_budget import PageBudget
 
 UseCase = Callable[[Request], Response | Stream]
+PublicUseCase = Callable[[PublicRequest], Response]
 Handler = Callable[[Any, Any], Any]
 
 _BUFFERED_PAGE_BYTES: Final = BUFFERED_BYTES // 2
@@ -37,6 +39,24 @@ load_before_snapshot("aws_lambda_powertools", "aws_lambda_powertools.metrics")
 def buffered(endpoint: str, use_case: UseCase) -> Handler:
     """Return the Lambda handler of an endpoint whose answers are small."""
     return StreamingMangum(application(endpoint, use_case), stream=False)
+
+
+def public(endpoint: str, use_case: PublicUseCase) -> Handler:
+    """Return the Lambda handler of an endpoint behind no authorizer; its log line has no names of the route."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = _exchange(endpoint, scope)
+        try:
+            request = await read_public_request(scope, receive)
+            exchange = replace(exchange, request=request)
+            answer = use_case(request)
+        except Exception as error:  # noqa: BLE001 -- as in `application`
+            answer = _failure(exchange, error)
+        else:
+            exchange.record(answer.status, "whole" if answer.status < HTTPStatus.BAD_REQUEST else "refused", {})
+        await _send_whole(send, answer)
+
+    return StreamingMangum(app, stream=False)
 
 
 def streamed(endpoint: str, use_case: UseCase) -> Handler:
@@ -64,7 +84,7 @@ def application(
     """
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = Exchange(endpoint, (scope["aws.event"].get("requestContext") or {}).get("requestId", ""))
+        exchange = _exchange(endpoint, scope)
         try:
             request = replace(await read_request(scope, receive), page_budget=PageBudget(page_bytes))
             exchange = replace(exchange, request=request)
@@ -74,22 +94,31 @@ def application(
             limit = AnswerLimit(most_bytes, request.page_budget, gzip=_accepts_gzip(request))
             if isinstance(answer, Stream):
                 limit.check(answer.weight)
-        except DeltaicError as error:
-            answer = error_response(error)
-            exchange.record(error.status, "refused", facts_of(error))
         except Exception as error:  # noqa: BLE001 -- whatever it is, the caller gets the protocol's error object
-            logger().error("unexpected failure", extra={"stack": stack_of(error)})
-            answer = error_response(DeltaicError(""))
-            exchange.record(answer.status, "refused", facts_of(error), failed=True)
+            answer = _failure(exchange, error)
         else:
             if isinstance(answer, Stream):
                 await _send_stream(exchange, answer, send, limit, request.page_budget)
                 return
             exchange.record(answer.status, "whole", {})
-        await _send_start(send, answer.status, dict(answer.headers))
-        await send({"type": "http.response.body", "body": answer.body})
+        await _send_whole(send, answer)
 
     return app
+
+
+def _exchange(endpoint: str, scope: Scope) -> Exchange:
+    return Exchange(endpoint, (scope["aws.event"].get("requestContext") or {}).get("requestId", ""))
+
+
+def _failure(exchange: Exchange, error: Exception) -> Response:
+    """Record what went wrong before an answer began, and return the answer."""
+    if isinstance(error, DeltaicError):
+        exchange.record(error.status, "refused", facts_of(error))
+        return error_response(error)
+    logger().error("unexpected failure", extra={"stack": stack_of(error)})
+    answer = error_response(DeltaicError(""))
+    exchange.record(answer.status, "refused", facts_of(error), failed=True)
+    return answer
 
 
 def _whole(stream: Stream) -> bytes:
@@ -149,6 +178,11 @@ def _closing(chunks: Generator[bytes]) -> bytes:
 
 def _part(chunk: bytes) -> Message:
     return {"type": "http.response.body", "body": chunk, "more_body": True}
+
+
+async def _send_whole(send: Send, answer: Response) -> None:
+    await _send_start(send, answer.status, dict(answer.headers))
+    await send({"type": "http.response.body", "body": answer.body})
 
 
 async def _send_start(send: Send, status: int, headers: dict[str, str]) -> None:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from deltaic.errors import DeltaicError
-from deltaic.http.request import Request
+from deltaic.http.request import PublicRequest, Request
 
 if TYPE_CHECKING:
     from aws_lambda_powertools import Logger
@@ -66,7 +66,7 @@ class Exchange(msgspec.Struct, frozen=True):
 
     endpoint: str
     request_id: str
-    request: Request | None = None
+    request: PublicRequest | None = None
     """None until it has been read."""
     began: float = msgspec.field(default_factory=time.perf_counter)
     first_byte: float | None = None
@@ -86,16 +86,20 @@ class Exchange(msgspec.Struct, frozen=True):
             "ended": ended,
             "milliseconds": milliseconds,
         }
-        if self.request is not None:
+        if isinstance(self.request, Request):
             caller = self.request.caller
             line |= {
                 "recipientId": caller.recipient_id,
                 "recipient": caller.recipient,
                 "tokenId": caller.token_id,
+                "names": dict(self.request.names),  # of a public route they may be secret
+            }
+        if self.request is not None:
+            self.request.audit.end()
+            line |= {
                 "sourceIp": self.request.source_ip,
-                "names": dict(self.request.names),
                 "userAgent": self.request.headers.get("user-agent", ""),
-                **caller.audit.facts(),
+                **self.request.audit.facts(),
             }
         line |= facts
         if failed:

@@ -4,6 +4,7 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING
 
+from deltaic.catalog.limit_counters import LimitCounters
 from deltaic.catalog.reader import CatalogReader
 from deltaic.http.connection import dynamo
 from deltaic.protocol.sealed_tokens import TokenSigner
@@ -30,6 +31,8 @@ def sharing() -> Sharing:
         url_ttl=config.url_ttl,
         memory=Memory(config.memory_mb << 20),
         queries=_queries,
+        counters=LimitCounters(config.catalog_table, dynamo()),
+        limits_fail_closed=config.limits_on_failure == "closed",
         clock=time.time,
     )
 

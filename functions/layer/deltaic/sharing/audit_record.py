@@ -3,7 +3,7 @@
 Names, numbers and redacted predicates enter; tokens, URLs, credentials and the text of hints do not.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 import msgspec
@@ -57,10 +57,20 @@ class AuditRecord(msgspec.Struct):
 
     metrics: ResponseMetrics = msgspec.field(default_factory=ResponseMetrics)
     _facts: dict[str, object] = msgspec.field(default_factory=dict)
+    _at_end: list[Callable[[ResponseMetrics], None]] = msgspec.field(default_factory=list)
 
     def add(self, **facts: object) -> None:
         """Remember facts by the names that the log gives them; what is None says nothing."""
         self._facts.update((name, value) for name, value in facts.items() if value is not None)
+
+    def at_end(self, told: Callable[[ResponseMetrics], None]) -> None:
+        """Have the counts told when the answer has ended, however it did; `told` must not raise."""
+        self._at_end.append(told)
+
+    def end(self) -> None:
+        """Tell the counts to whoever wants them."""
+        while self._at_end:
+            self._at_end.pop()(self.metrics)
 
     def facts(self) -> Mapping[str, object]:
         """Return all of it."""

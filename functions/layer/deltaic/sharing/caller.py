@@ -15,6 +15,8 @@ class Caller:
     token_id: str
     recipient: str = ""
     """The recipient's name, for those who read logs."""
+    source_ip: str = ""
+    """The address that API Gateway took the request from."""
     audit: AuditRecord = field(default_factory=AuditRecord, compare=False, repr=False)
     """What the access log says of the request."""
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from deltaic.catalog.items import Storage, Table
+from deltaic.catalog.limit_counters import LimitCounters
 from deltaic.catalog.reader import CatalogReader
 from deltaic.errors import InvalidParameter, TableUnreadable, UnsupportedOperation
 from deltaic.protocol.gates import TableGate
 from deltaic.protocol.requests import ChangesRequest, QueryRequest
 from deltaic.protocol.sealed_tokens import TokenSigner
+from deltaic.sharing.admission import Admission
 from deltaic.sharing.audit_record import stamp
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.memory import Memory
@@ -41,6 +43,10 @@ class Sharing(msgspec.Struct, frozen=True):
     """What this process remembers between requests."""
     queries: Callable[[], "QueryStore"]
     """Makes or returns the store of submitted queries; asked only for those."""
+    counters: LimitCounters
+    """Count what limited recipients ask for."""
+    limits_fail_closed: bool = False
+    """Whether a limited recipient is refused while it cannot be counted."""
     clock: Callable[[], float] = time.time
     """Seconds since the epoch."""
 
@@ -49,10 +55,21 @@ class Sharing(msgspec.Struct, frozen=True):
         """Signs and opens page, refresh and list tokens."""
         return self.token_key()
 
+    def catalog_for(self, caller: Caller) -> CatalogReader:
+        """Return the catalog as one request of a recipient may read it: what it reads first, admits it."""
+        admission = Admission(caller, self.counters, self.clock, fail_closed=self.limits_fail_closed)
+        return self.catalog.admitting(admission)
+
     def table(self, caller: Caller, name: TableName) -> "SharedTable":
-        """Return the granted table; raises NotFound for one that does not exist or is not granted."""
-        granted = self.catalog.get_table(caller.recipient_id, name.share, name.schema, name.table)
+        """Return the granted table.
+
+        Raises NotFound for one that does not exist or is not granted, and what `Admission` does.
+        """
+        granted = self.catalog_for(caller).get_table(caller.recipient_id, name.share, name.schema, name.table)
         entry = granted.table
+        if granted.restrictions.bytes_per_day:
+            # What credentials read would be counted by nobody.
+            entry = msgspec.structs.replace(entry, access_modes=("url",))
         caller.audit.add(
             share=entry.share,
             schema=entry.schema_name,

@@ -20,14 +20,14 @@ def list_shares(sharing: Sharing, caller: Caller, request: ListRequest) -> bytes
         sharing,
         request,
         Listing(caller.recipient_id, "shares"),
-        lambda after, limit: sharing.catalog.list_shares(caller.recipient_id, after, limit),
+        lambda after, limit: sharing.catalog_for(caller).list_shares(caller.recipient_id, after, limit),
     )
     return json_bodies.listing([_share(share) for share in page], token)
 
 
 def get_share(sharing: Sharing, caller: Caller, share: str) -> bytes:
     """Return one granted share; raises NotFound."""
-    return json_bodies.encode({"share": _share(sharing.catalog.get_share(caller.recipient_id, share))})
+    return json_bodies.encode({"share": _share(sharing.catalog_for(caller).get_share(caller.recipient_id, share))})
 
 
 def list_schemas(sharing: Sharing, caller: Caller, share: str, request: ListRequest) -> bytes:
@@ -36,7 +36,7 @@ def list_schemas(sharing: Sharing, caller: Caller, share: str, request: ListRequ
         sharing,
         request,
         Listing(caller.recipient_id, "schemas", share),
-        lambda after, limit: sharing.catalog.list_schemas(caller.recipient_id, share, after, limit),
+        lambda after, limit: sharing.catalog_for(caller).list_schemas(caller.recipient_id, share, after, limit),
     )
     return json_bodies.listing([json_bodies.schema_object(schema.name, schema.share) for schema in page], token)
 
@@ -47,7 +47,7 @@ def list_tables(sharing: Sharing, caller: Caller, share: str, schema: str, reque
         sharing,
         request,
         Listing(caller.recipient_id, "tables", share, schema),
-        lambda after, limit: sharing.catalog.list_tables(caller.recipient_id, share, schema, after, limit),
+        lambda after, limit: sharing.catalog_for(caller).list_tables(caller.recipient_id, share, schema, after, limit),
     )
     return json_bodies.listing([_table(table) for table in page], token)
 
@@ -58,7 +58,7 @@ def list_all_tables(sharing: Sharing, caller: Caller, share: str, request: ListR
         sharing,
         request,
         Listing(caller.recipient_id, "all-tables", share),
-        lambda after, limit: sharing.catalog.list_all_tables(caller.recipient_id, share, after, limit),
+        lambda after, limit: sharing.catalog_for(caller).list_all_tables(caller.recipient_id, share, after, limit),
         lambda table: table.key_in_share,
     )
     return json_bodies.listing([_table(table) for table in page], token)

@@ -118,15 +118,15 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
         if page is not None:
             page.check_log(self.head.metadata.id)
         commits = self.log.commits(self._resumes_at[0], self.versions.last)
-        live, kept, files = self._examine(commits)
+        live, examined, files = self._examine(commits)
         response_format = page.response_format if page else negotiate(live, request.options)
         version = self.head.version
         stamped = version if request.parameters.include_historical_protocol and response_format == "delta" else None
         opening = head_lines(table, self.head, response_format, version=version, protocol_version=stamped)
-        later = self._visible.read(commits.read(len(kept)), kept[-1].visibility if kept else None)
+        later = self._visible.read(commits.read(len(examined)), examined[-1].visibility if examined else None)
         table.caller.audit.add(endVersion=self.versions.last)
         plan = _RangePlan(
-            commits=chain(kept, later),
+            commits=chain(examined, later),
             response_format=response_format,
             partition_columns=visibility_of(table.rights, self.head.metadata).metadata.partition_columns,
             # Whatever can fail for want of a key is asked for before the 200 begins.
@@ -152,7 +152,7 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
             live |= features.live_features(protocol, metadata)
             check_hidden(table.rights, protocol, metadata)
             self.kind.check(metadata, first, first, last)
-        kept: list[VisibleCommit] = []
+        examined: list[VisibleCommit] = []
         room, files = _KEPT_BYTES, 0
         # A later page may be full with as many commits as it has files.
         at_once = None if page is None or max_files is None else max_files + 1
@@ -170,11 +170,11 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
             live |= _live_features(visible, protocol, metadata, table)
             room -= commit.size
             if room >= 0:
-                kept.append(visible)
+                examined.append(visible)
             files += sum(isinstance(change, FileChange) for _, change in self._left(visible))
             if page is not None and max_files is not None and files > max_files:
                 break
-        return live, kept, files
+        return live, examined, files
 
     @property
     def _visible(self) -> VisibleCommits:

@@ -1,4 +1,4 @@
-"""Decides where deltalake comes from: this environment, or the archive of its layer, unpacked once for the process.
+"""Where deltalake comes from: this environment, or the archive of its layer, unpacked once for the process.
 
 Unpacked, both layers together would be larger than Lambda takes (decision 62).
 """

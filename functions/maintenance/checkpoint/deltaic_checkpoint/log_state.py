@@ -70,7 +70,7 @@ class LogState:
 
         Tombstones from before `tombstones_until` (milliseconds since the epoch) need not be kept.
         """
-        kept = {
+        retained = {
             file: action
             for file, action in self.tombstones.items()
             if file in other.tombstones or action.get("deletionTimestamp", 0) >= tombstones_until
@@ -78,7 +78,7 @@ class LogState:
         return (
             _difference("protocol and metadata", self.single, other.single)
             or _difference("files", self.files, other.files)
-            or _difference("removed files", kept, other.tombstones)
+            or _difference("removed files", retained, other.tombstones)
             or _difference("transactions of writers", self.transactions, other.transactions)
             or _difference("metadata of domains", self.domains, other.domains)
         )

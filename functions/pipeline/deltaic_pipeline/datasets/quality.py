@@ -40,16 +40,16 @@ def write_part(spark: "SparkSession", answer: Answer, run: Run, target: Target, 
         quarantined = _put_aside(spark, aside, run, transaction, written, [*misfits, *verdicts])
     else:
         # Read once, kept on disk, measured, and written from there.
-        kept = flagged.persist(StorageLevel.DISK_ONLY)
+        persisted = flagged.persist(StorageLevel.DISK_ONLY)
         try:
-            verdicts, counts = measured(kept, expectations)
+            verdicts, counts = measured(persisted, expectations)
             # A run that had committed when it was killed was judged then: what is missing is its side table.
             if not run.dataset.quarantines or committed(spark, target, transaction) is None:
                 refuse_failed(verdicts)
-            written = write(spark, expectations.kept(kept), target, transaction)
+            written = write(spark, expectations.kept(persisted), target, transaction)
             quarantined = _put_aside(spark, aside, run, transaction, written, [*misfits, *verdicts])
         finally:
-            kept.unpersist()
+            persisted.unpersist()
     changed = 0 if written.repeated else _changed(written, target, counts)
     return Summary(
         run.run_id,

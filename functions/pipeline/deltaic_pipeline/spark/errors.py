@@ -195,14 +195,14 @@ def other_length(file: str, found: int, declared: int) -> str:
     return f"{file}: its header has {found} columns, and the schema {declared}{hint}"
 
 
-def other_name(file: str, wanted: str, found: str, schema: Sequence[str]) -> str:
+def other_name(file: str, wanted: str, actual: str, schema: Sequence[str]) -> str:
     """Say that a column of the header of a CSV file has another name than in the schema.
 
     What stands in the header is told only where it is nearly a column's name: a file without one begins with a row.
     """
     position = f"column {schema.index(wanted) + 1}" if wanted in schema else "a column"
-    near = did_you_mean(found, schema)
-    but = f", but '{found}'{near if wanted not in near else ''}" if near else ""
+    near = did_you_mean(actual, schema)
+    but = f", but '{actual}'{near if wanted not in near else ''}" if near else ""
     return f"{file}: {position} of its header is not '{wanted}', as the schema says{but}"
 
 

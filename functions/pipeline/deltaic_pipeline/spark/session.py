@@ -230,11 +230,17 @@ def _jvm(
     archive = None if more or tests or kept.exists() else partial(make_archive, java.home, kept)
     if archive or kept.exists():
         options.append(begun_with(kept))
+    # One folder for each session: two that made a common one at the same moment would fail over each other in Hadoop.
+    folder = Path(
+        tempfile.mkdtemp(prefix="deltaic-spark-", dir=os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None)
+    )
+    (folder / "s3a").mkdir()
     return {
         # The class path, not `spark.jars`: no copy into a temporary folder and no second class loader.
         "spark.driver.extraClassPath": os.pathsep.join(str(jar) for jar in (*jars, *more)),
         "spark.driver.extraJavaOptions": " ".join(options),
-        "spark.sql.warehouse.dir": tempfile.mkdtemp(prefix="deltaic-warehouse-"),
+        "spark.sql.warehouse.dir": str(folder),
+        "spark.hadoop.fs.s3a.buffer.dir": str(folder / "s3a"),
     }, archive
 
 

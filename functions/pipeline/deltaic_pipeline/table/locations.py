@@ -57,23 +57,23 @@ class Places:
         """Return a file, or the first one of names with `*`, and how it begins; None where that is not certain."""
         from botocore.exceptions import BotoCoreError, ClientError
 
-        found = _S3.fullmatch(path)
-        plain = found[2] if found else re.sub("^file:(//)?", "", path)
+        match = _S3.fullmatch(path)
+        plain = match[2] if match else re.sub("^file:(//)?", "", path)
         folder, slash, names = plain.rpartition("/")
         if _GLOB.search(folder) or _GLOB.search(names.replace("*", "")) or "=" in folder or names.strip("*") == "":
             return None
         with suppress(OSError, BotoCoreError, ClientError, StopIteration):
-            if found is None:
+            if match is None:
                 present = (file for file in Path(folder or slash or ".").iterdir() if file.is_file())
                 file = next(file for file in sorted(present) if _is_read(file.name, names))
                 with file.open("rb") as content:
                     return str(file), content.read(MOST_OF_A_HEADER)
             prefix = f"{folder}{slash}{names.partition('*')[0]}"
-            listed = self._s3.list_objects_v2(Bucket=found[1], Prefix=prefix, Delimiter="/").get("Contents", [])
+            listed = self._s3.list_objects_v2(Bucket=match[1], Prefix=prefix, Delimiter="/").get("Contents", [])
             keys = (entry["Key"] for entry in listed if entry["Size"])
             key = next(key for key in keys if _is_read(key.rpartition("/")[2], names))
-            part = self._s3.get_object(Bucket=found[1], Key=key, Range=f"bytes=0-{MOST_OF_A_HEADER - 1}")
-            return f"s3://{found[1]}/{key}", part["Body"].read()
+            part = self._s3.get_object(Bucket=match[1], Key=key, Range=f"bytes=0-{MOST_OF_A_HEADER - 1}")
+            return f"s3://{match[1]}/{key}", part["Body"].read()
         return None
 
     def absent_table(self, location: str) -> str | None:

@@ -62,6 +62,46 @@ FIELDS: Final = (
 )
 SESSION: Final = r"^arn:[^:]*:sts::[^:]*:assumed-role/([^/]+)/([^/]+)$"
 
+_REQUEST: Final = (
+    "try_to_timestamp(event.time) AS time",
+    "concat('request/', event.requestId) AS id",
+    "event.requestId AS request_id",
+    "nullif(event.recipientId, '') AS recipient_id",
+    "nullif(event.recipient, '') AS recipient",
+    "nullif(event.tokenId, '') AS token_id",
+    "event.endpoint AS operation",
+    "coalesce(event.share, event.names.share) AS share",
+    "coalesce(event.schema, event.names.schema) AS schema",
+    "coalesce(event.table, event.names.table) AS table",
+    "event.tableId AS table_id",
+    "transform(event.tableLocations, l -> rtrim('/', regexp_replace(l, '^s3[an]://', 's3://'))) AS locations",
+    "event.session AS session",
+    "event.signedAt AS signed_at",
+    f"try_to_timestamp(event.signedUntil, {literal(STAMP)}) AS signed_until",
+    "event.status AS status",
+    "event.errorCode AS error_code",
+    "event.ended AS ended",
+    "event.version AS version",
+    "event.endVersion AS end_version",
+    "event.format AS response_format",
+    "event.predicates AS predicates",
+    "event.limit AS row_limit",
+    "event.maxFiles AS max_files",
+    "event.isPage AS is_page",
+    "event.files AS files_signed",
+    "event.bytes AS bytes_signed",
+    "event.deletionVectors AS deletion_vectors",
+    "event.changeFiles AS change_files",
+    "event.removedFiles AS removed_files",
+    "event.lines AS lines",
+    "event.milliseconds AS duration_ms",
+    "event.sourceIp AS source_ip",
+    "event.userAgent AS user_agent",
+)
+"""What is read of a request's event; one that was refused before its table was found has the names that it asked for.
+
+Locations are spelled as the catalog spells them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lines:
@@ -83,18 +123,16 @@ class Lines:
 
 def requests(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":
     """Return every line of the functions' logs: the event's fields, and whether it is one (`verdict`)."""
-    found = _text(spark, paths)
     # A subscription's records may follow each other without a line's end.
     parts = "explode(split(value, '(?<=[}])(?=[{]\"messageType\")'))"
-    told = found.selectExpr(f"{parts} AS line", "file")
-    told = told.selectExpr("substring(line, greatest(instr(line, '{'), 1)) AS line", "file")
-    told = told.selectExpr("line", "file", f"from_json(line, {literal(ENVELOPE)}) AS envelope")
+    lines = _text(spark, paths).selectExpr(f"{parts} AS line", "file")
+    lines = lines.selectExpr("substring(line, greatest(instr(line, '{'), 1)) AS line", "file")
+    lines = lines.selectExpr("line", "file", f"from_json(line, {literal(ENVELOPE)}) AS envelope")
     messages = (
         "explode(CASE WHEN envelope.messageType IS NOT NULL "
         "THEN transform(coalesce(envelope.logEvents, array()), event -> event.message) ELSE array(line) END)"
     )
-    told = told.selectExpr(f"{messages} AS message", "file")
-    told = told.selectExpr(
+    events = lines.selectExpr(f"{messages} AS message", "file").selectExpr(
         "message",
         "file",
         f"from_json(substring(message, greatest(instr(message, '{{'), 1)), {literal(EVENT)}) AS event",
@@ -102,45 +140,7 @@ def requests(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":
     meant = "contains(message, '\"endpoint\"') AND contains(message, '\"requestId\"')"
     read = "nullif(event.requestId, '') IS NOT NULL AND try_to_timestamp(event.time) IS NOT NULL"
     verdict = f"CASE WHEN {read} THEN 'understood' WHEN {meant} THEN 'malformed' ELSE 'other' END"
-    # A request that was refused before its table was found has the names that it asked for.
-    return told.selectExpr(
-        "file",
-        f"{verdict} AS verdict",
-        "try_to_timestamp(event.time) AS time",
-        "concat('request/', event.requestId) AS id",
-        "event.requestId AS request_id",
-        "nullif(event.recipientId, '') AS recipient_id",
-        "nullif(event.recipient, '') AS recipient",
-        "nullif(event.tokenId, '') AS token_id",
-        "event.endpoint AS operation",
-        "coalesce(event.share, event.names.share) AS share",
-        "coalesce(event.schema, event.names.schema) AS schema",
-        "coalesce(event.table, event.names.table) AS table",
-        "event.tableId AS table_id",
-        f"transform(event.tableLocations, location -> {_spelled('location')}) AS locations",
-        "event.session AS session",
-        "event.signedAt AS signed_at",
-        f"try_to_timestamp(event.signedUntil, {literal(STAMP)}) AS signed_until",
-        "event.status AS status",
-        "event.errorCode AS error_code",
-        "event.ended AS ended",
-        "event.version AS version",
-        "event.endVersion AS end_version",
-        "event.format AS response_format",
-        "event.predicates AS predicates",
-        "event.limit AS row_limit",
-        "event.maxFiles AS max_files",
-        "event.isPage AS is_page",
-        "event.files AS files_signed",
-        "event.bytes AS bytes_signed",
-        "event.deletionVectors AS deletion_vectors",
-        "event.changeFiles AS change_files",
-        "event.removedFiles AS removed_files",
-        "event.lines AS lines",
-        "event.milliseconds AS duration_ms",
-        "event.sourceIp AS source_ip",
-        "event.userAgent AS user_agent",
-    )
+    return events.selectExpr("file", f"{verdict} AS verdict", *_REQUEST)
 
 
 def fetches(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":
@@ -149,9 +149,9 @@ def fetches(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":
     joined = MARK.join(f"${number}" for number in range(1, fields + 1))
     read = f"regexp_replace(value, {literal(LINE)}, {literal(joined)})"
     split = f"split(CASE WHEN contains(value, {literal(MARK)}) THEN '' ELSE {read} END, {literal(MARK)}, {fields})"
-    told = _text(spark, paths).where("trim(value) <> ''").selectExpr("file", f"{split} AS part")
-    told = told.selectExpr("file", *(f"get(part, {number}) AS {name}" for number, name in enumerate(FIELDS)))
-    told = told.selectExpr(
+    records = _text(spark, paths).where("trim(value) <> ''").selectExpr("file", f"{split} AS part")
+    records = records.selectExpr("file", *(f"get(part, {number}) AS {name}" for number, name in enumerate(FIELDS)))
+    records = records.selectExpr(
         "*",
         "try_to_timestamp(at, 'dd/MMM/yyyy:HH:mm:ss Z') AS time",
         f"nullif(regexp_extract(requester, {literal(SESSION)}, 1), '') AS role",
@@ -159,12 +159,12 @@ def fetches(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":
         f"{_decoded('logged_key')} AS once",
         "split(target, '[?]', 2) AS url",
     )
-    told = told.selectExpr(
+    records = records.selectExpr(
         "*", f"{_decoded('once')} AS twice", f"{_decoded('url[0]')} AS path", "coalesce(get(url, 1), '') AS query"
     )
     # A listing has no key: what it lists is told by its query.
     listed = f"coalesce({_decoded(_parameter('prefix'))}, '')"
-    return told.selectExpr(
+    return records.selectExpr(
         "file",
         "CASE WHEN rest IS NOT NULL AND time IS NOT NULL THEN 'understood' ELSE 'malformed' END AS verdict",
         "time",
@@ -189,14 +189,14 @@ def fetches(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":
 
 def lines_of(rows: "DataFrame") -> Lines:
     """Count a log's lines by what they are."""
-    told: Any = rows.selectExpr(
+    counts: Any = rows.selectExpr(
         "count_if(verdict = 'understood') AS understood",
         "count_if(verdict = 'malformed') AS malformed",
         "count_if(verdict = 'other') AS others",
         "coalesce(date_format(min(time) FILTER (WHERE verdict = 'understood'), 'yyyy-MM-dd'), '') AS first",
         "coalesce(min(file) FILTER (WHERE verdict = 'malformed'), '') AS malformed_in",
     ).first()
-    return Lines(**told.asDict())
+    return Lines(**counts.asDict())
 
 
 def understood(rows: "DataFrame") -> "DataFrame":
@@ -207,11 +207,6 @@ def understood(rows: "DataFrame") -> "DataFrame":
 def _text(spark: "SparkSession", paths: Sequence[str]) -> "DataFrame":
     lines = spark.read.text([spark_path(path) for path in paths], lineSep="\n")
     return lines.selectExpr("rtrim('\r', value) AS value", "input_file_name() AS file")
-
-
-def _spelled(location: str) -> str:
-    """Return SQL that spells a location as the catalog does."""
-    return f"rtrim('/', regexp_replace({location}, '^s3[an]://', 's3://'))"
 
 
 def _parameter(name: str) -> str:

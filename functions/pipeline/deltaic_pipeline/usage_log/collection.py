@@ -207,17 +207,17 @@ def _rows(  # noqa: PLR0913, PLR0917 -- the parts of one join
     """Return the rows to merge: those of the logs, and the table's fetches that a request may explain now."""
     from pyspark.sql import functions
 
-    asked, fetched = logs
+    requests, fetched = logs
     recipients = spark.createDataFrame(list(facts.recipients), "session STRING, recipient_id STRING, recipient STRING")
     tables = spark.createDataFrame(
         list(facts.tables), "location STRING, share STRING, schema STRING, table STRING, table_id STRING"
     )
-    earlier, everything = None, asked
+    earlier, everything = None, requests
     if since and exists(spark, job.table):
         table = spark.read.format("delta").load(spark_path(job.target))
         earlier = table.where(functions.expr(f"day >= DATE'{since}' - {EARLIER_DAYS}")).select(*COLUMNS)
-        stored = earlier.where("kind = 'request'").join(asked.select("id"), "id", "left_anti")
-        everything = asked.unionByName(stored.select(*asked.columns))
+        stored = earlier.where("kind = 'request'").join(requests.select("id"), "id", "left_anti")
+        everything = requests.unionByName(stored.select(*requests.columns))
     named = everything.where("session IS NOT NULL").select(*recipients.columns).unionByName(recipients)
     sessions = named.groupBy("session").agg(
         functions.max("recipient_id").alias("recipient_id"), functions.max("recipient").alias("recipient")
@@ -226,4 +226,4 @@ def _rows(  # noqa: PLR0913, PLR0917 -- the parts of one join
     if earlier is not None:
         open_ones = earlier.where("kind = 'fetch' AND request_id IS NULL").join(found.select("id"), "id", "left_anti")
         found = found.unionByName(open_ones.select(*found.columns))
-    return transform(asked, _kept(stack, everything), _kept(stack, found), tables)
+    return transform(requests, _kept(stack, everything), _kept(stack, found), tables)

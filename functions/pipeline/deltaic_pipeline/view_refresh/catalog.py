@@ -53,14 +53,14 @@ def begin(admin: CatalogAdmin, view: View) -> Task:
     view = admin.views.get(view.share, view.schema_name, view.name)
     table = admin.views.table(view)
     holders = holders_by_audience(admin, table)
-    known = {partition.audience for partition in admin.views.partitions.list(view.share, view.table_id)}
-    admin.views.partitions.remove(view.share, view.table_id, sorted(known - set(holders)))
+    partitions = {partition.audience for partition in admin.views.partitions.list(view.share, view.table_id)}
+    admin.views.partitions.remove(view.share, view.table_id, sorted(partitions - set(holders)))
     wanted = [
         Audience(name, {used: value_of(some[0].properties[used]) for used in table.view_properties or ()})
         for name, some in sorted(holders.items())
     ]
     recipients = sum(len(some) for some in holders.values())
-    return Task(view, table, wanted, frozenset(known & set(holders)), recipients)
+    return Task(view, table, wanted, frozenset(partitions & set(holders)), recipients)
 
 
 def settle(admin: CatalogAdmin, task: Task, refreshed: "RefreshResult", run_id: str, seconds: float) -> View:
@@ -130,13 +130,13 @@ def source_of(admin: CatalogAdmin, name: str) -> SourceTable:
 def holders_by_audience(admin: CatalogAdmin, table: Table) -> dict[str, list[Recipient]]:
     """Return who may read a view, by the audience that their properties make them; who lacks a property has none."""
     holding = {grant.recipient_id for grant in admin.grants.of_share(table.share)}
-    found: dict[str, list[Recipient]] = {}
+    holders: dict[str, list[Recipient]] = {}
     for recipient in admin.recipients.list():
         if recipient.id in holding:
             name = audience(table.view_properties or (), recipient.properties)
             if name is not None:
-                found.setdefault(name, []).append(recipient)
-    return found
+                holders.setdefault(name, []).append(recipient)
+    return holders
 
 
 def lacking(admin: CatalogAdmin, table: Table) -> list[Recipient]:

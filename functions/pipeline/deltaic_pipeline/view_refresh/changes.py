@@ -70,7 +70,7 @@ def counted_by_key(staged: "DataFrame", key: Sequence[str]) -> dict[str, Counts]
     """Count the operations of each audience; raises `PipelineError` for a key that is null or has several rows."""
     keys = [f"{ROW}.{quoted(name)}" for name in key]
     wrong = f"{COUNT} > 1 OR ({COUNT} > 0 AND ({' OR '.join(f'{name} IS NULL' for name in keys)}))"
-    found: list[Any] = (
+    counts: list[Any] = (
         staged.groupBy(AUDIENCE_COLUMN)
         .agg(
             *(_expression(f"count_if({OPERATION} = '{one}')") for one in (INSERT, UPDATE, DELETE)),
@@ -78,11 +78,11 @@ def counted_by_key(staged: "DataFrame", key: Sequence[str]) -> dict[str, Counts]
         )
         .collect()
     )
-    for row in found:
+    for row in counts:
         if row[4] is not None:
             remedy = ", or give --key the columns that tell them apart"
             raise undecided("of the view", key, tuple(row[4]), remedy)
-    return {row[0]: Counts(row[1], row[2], row[3]) for row in found}
+    return {row[0]: Counts(row[1], row[2], row[3]) for row in counts}
 
 
 def counted_as_rows(changed: "DataFrame") -> dict[str, Counts]:
@@ -108,7 +108,7 @@ def as_rows(changed: "DataFrame", there: "DataFrame | None") -> "DataFrame":
     same = " AND ".join(f"lost.{name} <=> there.{name}" for name, _ in [(AUDIENCE_COLUMN, ""), *compared])
     rows = there.selectExpr(AUDIENCE_COLUMN, *(f"{by} AS {name}" for name, by in compared)).alias("there")
     lost = changed.where(f"{COUNT} < 0").alias("lost")
-    found = (
+    operations = (
         lost.join(rows, _expression(same))
         .groupBy(f"lost.{AUDIENCE_COLUMN}", *(f"lost.{name}" for name, _ in compared))
         .agg(
@@ -116,8 +116,8 @@ def as_rows(changed: "DataFrame", there: "DataFrame | None") -> "DataFrame":
             (_expression("count(*)") + _expression(f"first(lost.{COUNT})")).alias(COUNT),
         )
     )
-    deleted = found.selectExpr(AUDIENCE_COLUMN, ROW, f"1L AS {COUNT}", f"'{DELETE}' AS {OPERATION}")
-    kept = found.where(f"{COUNT} > 0").selectExpr(AUDIENCE_COLUMN, ROW, COUNT, f"'{KEEP}' AS {OPERATION}")
+    deleted = operations.selectExpr(AUDIENCE_COLUMN, ROW, f"1L AS {COUNT}", f"'{DELETE}' AS {OPERATION}")
+    kept = operations.where(f"{COUNT} > 0").selectExpr(AUDIENCE_COLUMN, ROW, COUNT, f"'{KEEP}' AS {OPERATION}")
     return _copied(inserted.unionAll(kept)).unionAll(deleted.select(AUDIENCE_COLUMN, ROW, OPERATION))
 
 
@@ -134,13 +134,13 @@ def _compared(schema: "StructType") -> list[tuple[str, str]]:
     ]
 
 
-def compared_in_merge(schema: "StructType", known: frozenset[str]) -> str:
+def compared_in_merge(schema: "StructType", columns: frozenset[str]) -> str:
     """Return the condition under which a row of the view (`old`) is a whole row that is lost (`new`)."""
     return " AND ".join(
         f"{comparable(f'old.{quoted(field.name)}', field.dataType)} <=> "
         f"{comparable(f'new.{quoted(field.name)}', field.dataType)}"
         for field in schema.fields[1:]
-        if field.name.lower() in known
+        if field.name.lower() in columns
     )
 
 

@@ -60,16 +60,16 @@ class Commit:
         from pyspark import StorageLevel
 
         definition, rows = self.computation.definition, self.computation.rows()
-        kept = rows.persist(StorageLevel.DISK_ONLY) if definition.key else rows
+        persisted = rows.persist(StorageLevel.DISK_ONLY) if definition.key else rows
         try:
             if definition.key:
-                refuse_undecided(kept, [AUDIENCE_COLUMN, *definition.key])
+                refuse_undecided(persisted, [AUDIENCE_COLUMN, *definition.key])
             with marked(self.computation.spark, self._transaction(), spread=True):
-                writer = kept.write.format("delta").partitionBy(AUDIENCE_COLUMN).options(**PROPERTIES)
+                writer = persisted.write.format("delta").partitionBy(AUDIENCE_COLUMN).options(**PROPERTIES)
                 writer.save(spark_path(definition.location))
         finally:
             if definition.key:
-                kept.unpersist()
+                persisted.unpersist()
 
     def apply(self, changes: Changes, before: TableState, row_counts: Mapping[str, int], key: Sequence[str]) -> None:
         """Write net changes into the view's table, by key if there is one; `row_counts` are those before."""
@@ -139,7 +139,7 @@ def _merge(
     from delta.tables import DeltaTable
 
     table = DeltaTable.forPath(spark, spark_path(location))
-    known = frozenset(name.lower() for name in table.toDF().columns)
+    existing = frozenset(name.lower() for name in table.toDF().columns)
     rows = staged.selectExpr(AUDIENCE_COLUMN, f"{ROW}.*", OPERATION)
     columns = [name for name in rows.columns if name != OPERATION]
     conditions = [f"old.{AUDIENCE_COLUMN} = new.{AUDIENCE_COLUMN}"]
@@ -149,11 +149,11 @@ def _merge(
     if key:
         conditions += [f"old.{quoted(name)} = new.{quoted(name)}" for name in key]
     else:
-        same = compared_in_merge(rows.drop(OPERATION).schema, known)
+        same = compared_in_merge(rows.drop(OPERATION).schema, existing)
         conditions += [f"{operation} = '{DELETE}'", *([same] if same else [])]
     values: dict[str, str | Column] = {quoted(name): f"new.{quoted(name)}" for name in columns}
     merging = table.alias("old").merge(rows.alias("new"), " AND ".join(conditions))
-    if any(name.lower() not in known for name in columns):
+    if any(name.lower() not in existing for name in columns):
         merging = merging.withSchemaEvolution()
     merging = merging.whenMatchedDelete(f"{operation} = '{DELETE}'")
     if key:

@@ -148,14 +148,14 @@ class Evaluation:
         each = f"LATERAL (\n{self._written(said)}\n) AS rows"
         return self.spark.sql(f"SELECT {AUDIENCES}.{AUDIENCE_COLUMN}, rows.* FROM {AUDIENCES} CROSS JOIN {each}")  # noqa: S608
 
-    def _written(self, said: Callable[[Asked], str]) -> str:
+    def _written(self, text_of: Callable[[Asked], str]) -> str:
         names = list(self.others)
 
         def read(table: Read) -> str:
             name = SOURCE if table.table == SOURCE else f"{OTHER}{names.index(table.table.lower())}"
             return f"{name} AS {quoted(table.alias)}" if table.alias and table.alias != name else name
 
-        return self.sql.written(said, read)
+        return self.sql.written(text_of, read)
 
     @contextmanager
     def _tables(self, source: "DataFrame") -> Iterator[None]:
@@ -184,13 +184,13 @@ def _asked_of_session(rows: "DataFrame") -> tuple[bool, bool]:
     )
 
 
-def at_fault(said: str, audiences: Sequence[Audience]) -> str | None:
+def at_fault(message: str, audiences: Sequence[Audience]) -> str | None:
     """Return the property whose value is what Spark could not cast, by Spark's own words; None if it was another."""
-    if "CAST" not in said:
+    if "CAST" not in message:
         return None
     for audience in audiences:
         for name, value in audience.values.items():
-            if any(f"'{one}'" in said for one in ((value,) if isinstance(value, str) else value)):
+            if any(f"'{one}'" in message for one in ((value,) if isinstance(value, str) else value)):
                 return name
     return None
 

@@ -111,8 +111,8 @@ def read_sql(text: str, source: str = "") -> ViewSql:
     query, tokens = _parsed(text)
     _refuse_functions(text, tokens)
     _refuse_unnamed(text, query, tokens)
-    found: list[tuple[int, int, Asked | Read]] = [*_recipients(text, tokens), *_tables(text, query, source)]
-    reads = [what for _, _, what in found if isinstance(what, Read)]
+    marks: list[tuple[int, int, Asked | Read]] = [*_recipients(text, tokens), *_tables(text, query, source)]
+    reads = [what for _, _, what in marks if isinstance(what, Read)]
     if not any(read.table == SOURCE for read in reads):
         raise InvalidParameter("the view's SQL does not read `source`: name the --from table in its FROM.")
     others: dict[str, str] = {}
@@ -122,12 +122,12 @@ def read_sql(text: str, source: str = "") -> ViewSql:
     why = _why_full(query, tokens, reads)
     return ViewSql(
         text,
-        frozenset(what.property for _, _, what in found if isinstance(what, Asked)),
+        frozenset(what.property for _, _, what in marks if isinstance(what, Asked)),
         tuple(others.values()),
         not why,
         why,
         not why or _only_joins(query),
-        tuple(_parts(text, tokens, found)),
+        tuple(_parts(text, tokens, marks)),
     )
 
 
@@ -147,23 +147,23 @@ def refuse_unknown_columns(text: str, source: str, columns: Mapping[str, Collect
     tables = list(query.find_all(tree.Table))
     if not _only_joins(query) or any(table.alias_column_names for table in tables):
         return
-    known: dict[str, dict[str, str]] = {}
+    columns_by_table: dict[str, dict[str, str]] = {}
     for table in tables:
         name = ".".join(part.name for part in table.parts).lower()
         there = columns[SOURCE if name == source.lower() else name]
-        known[table.alias_or_name.lower()] = {column.lower(): column for column in there}
-    every = {name: column for own in known.values() for name, column in own.items()}
+        columns_by_table[table.alias_or_name.lower()] = {column.lower(): column for column in there}
+    every = {name: column for own in columns_by_table.values() for name, column in own.items()}
     made = {column.alias.lower() for column in query.expressions if isinstance(column, tree.Alias)}
     for column in query.find_all(tree.Column):
         above: Any = column.parent
         while isinstance(above, plain):
             above = above.parent
         parts = [part.name.lower() for part in column.parts]
-        of_table = len(parts) > 1 and parts[0] in known and parts[0] not in every
+        of_table = len(parts) > 1 and parts[0] in columns_by_table and parts[0] not in every
         sure = above is query and (of_table or len(parts) == 1 or parts[0] in every)
-        named, having = column.parts[of_table], known[parts[0]] if of_table else every
+        named, having = column.parts[of_table], columns_by_table[parts[0]] if of_table else every
         if sure and not column.is_star and named.name.lower() not in {*having, *made, *WORDS, "_metadata"}:
-            owner = column.parts[0].name if of_table else " or ".join(known)
+            owner = column.parts[0].name if of_table else " or ".join(columns_by_table)
             near = did_you_mean(named.name, having.values())
             raise InvalidParameter(f"{_at(text, named.meta['start'])}: '{named.name}' is no column of {owner}{near}")
 
@@ -175,7 +175,7 @@ def _parsed(text: str) -> "tuple[tree.Query, list[Token]]":
 
     try:
         tokens = list(sqlglot.tokenize(text, dialect="spark"))
-        found = [one for one in sqlglot.parse(text, dialect="spark") if one is not None]
+        parsed = [one for one in sqlglot.parse(text, dialect="spark") if one is not None]
     except ParseError as failure:
         said = failure.errors[0] if failure.errors else {}
         near = f" near '{said['highlight']}'" if said.get("highlight") else ""
@@ -186,7 +186,7 @@ def _parsed(text: str) -> "tuple[tree.Query, list[Token]]":
         ) from None
     except TokenError:
         raise InvalidParameter("a quote or a comment in the view's SQL has no end.") from None
-    statements = [one for one in found if not isinstance(one, tree.Semicolon)]
+    statements = [one for one in parsed if not isinstance(one, tree.Semicolon)]
     if len(statements) != 1 or not isinstance(statements[0], tree.Query):
         raise InvalidParameter("a view's SQL is one SELECT (it may have WITH), and nothing that writes.")
     query = statements[0]

@@ -12,7 +12,7 @@ from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.items import Table
 from deltaic.errors import DeltaicError, NotFound
 
-from deltaic_ops.checks.doctor import account, code, durability, places, reading, roles, views
+from deltaic_ops.checks.doctor import account, code, cut_offs, durability, places, reading, roles, views
 from deltaic_ops.checks.doctor.filters import filters, folders
 from deltaic_ops.checks.findings import NO_ENDPOINT, Finding, judge, not_asked
 from deltaic_ops.checks.verify import AGENT, TIMEOUT_SECONDS
@@ -106,11 +106,15 @@ def _catalog(what: Examined, stack: DeployedStack | None, only: tuple[str, str, 
     chosen = [what.admin.tables.get(*only)] if only else [tables[0] for tables in shared.values() if tables]
     buckets = places.buckets_of(table for tables in shared.values() for table in tables)
     if stack:
+        role = stack.outputs.get("SigningRoleArn", "")
+        yield from cut_offs.denied(what.client("iam"), role, what.admin.storages.list(), what.admin.recipients.list())
         yield from roles.storage_roles(what.admin.storages.list(), stack)
         for bucket, table in buckets.items():
             yield places.may_read(bucket, table, stack.list_of("DataBuckets"))
     for bucket in buckets:
         yield from places.region(what.client("s3"), bucket, what.region)
+        if what.endpoint and (stack is None or stack.parameters.get("Explore", "enabled") == "enabled"):
+            yield from places.pages(what.client("s3"), bucket, what.endpoint)
     known = [view for share in shared for view in what.admin.views.list(share)]
     yield from views.fresh(known)
     unmade = {view.table_id for view in known if view.refreshed_at is None}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from deltaic.catalog.items import Table
 from deltaic.storage.locations import Location
 
+from deltaic_ops.bucket_cors import lets, origin_of, rules_of
 from deltaic_ops.checks.findings import Finding, ask, judge
 
 if TYPE_CHECKING:
@@ -50,3 +51,17 @@ def region(client: "S3Client", bucket: str, expected: str) -> Iterator[Finding]:
         return judge(check, found, storage.format(found), holds=found == expected)
 
     yield from ask(check, f"the name of the bucket {bucket}, and whose it is", look)
+
+
+def pages(client: "S3Client", bucket: str, endpoint: str) -> Iterator[Finding]:
+    """Check that the page at /explore may read a bucket's objects; other clients need no such rule."""
+    check = f"lets the page at /explore read {bucket}"
+    remedy = f"deltaic storage cors {bucket} --set"
+
+    def look() -> Finding:
+        origin = origin_of(endpoint)
+        rules = rules_of(client, bucket)
+        said = f"{len(rules)} CORS rules, {origin} is {'' if (holds := lets(rules, origin)) else 'not '}let in"
+        return judge(check, said, remedy, holds=holds, otherwise="warning")
+
+    yield from ask(check, remedy, look)

@@ -84,13 +84,13 @@ class _Authorizers:
         return invoke
 
 
-def token_authorizer(said: Mapping[str, Any]) -> Authorizer:
+def token_authorizer(description: Mapping[str, Any]) -> Authorizer:
     """Return API Gateway's own description of a TOKEN authorizer as the product reads it from a template."""
-    ttl = said.get("authorizerResultTtlInSeconds")
+    ttl = description.get("authorizerResultTtlInSeconds")
     return Authorizer(
-        function=said["authorizerUri"],
-        header=str(said.get("identitySource") or "method.request.header.Authorization").rpartition(".")[2],
-        validation=re.compile(said.get("identityValidationExpression") or ""),
+        function=description["authorizerUri"],
+        header=str(description.get("identitySource") or "method.request.header.Authorization").rpartition(".")[2],
+        validation=re.compile(description.get("identityValidationExpression") or ""),
         ttl=DEFAULT_TTL if ttl is None else int(ttl),
     )
 
@@ -148,14 +148,14 @@ def _answering(emulator: Emulator) -> Callable[[Any, Any, Any], Any]:
     def answer(_: Any, exception: Any, context: Any) -> Any:
         from rolo import Response  # type: ignore[import-not-found]  # the emulator's environment has it
 
-        said = find(exception.type, context.deployment.rest_api.gateway_responses)
-        template = (said.get("responseTemplates") or {}).get("application/json")
+        own = find(exception.type, context.deployment.rest_api.gateway_responses)
+        template = (own.get("responseTemplates") or {}).get("application/json")
         variables = dict(context.context_variables)
         variables["error"] = {**variables.get("error", {}), "messageString": json.dumps(exception.message)}
-        status = int(said.get("statusCode") or exception.status_code or 500)
+        status = int(own.get("statusCode") or exception.status_code or 500)
         body = rendered(template or '{"message":$context.error.messageString}', variables)
         response = Response(response=body, status=status, headers={"Content-Type": "application/json"})
-        for name, value in (said.get("responseParameters") or {}).items():
+        for name, value in (own.get("responseParameters") or {}).items():
             response.headers[name.removeprefix("gatewayresponse.header.")] = value.strip("'")
         return response
 

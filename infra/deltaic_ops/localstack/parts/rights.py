@@ -23,15 +23,15 @@ def install(emulator: Emulator) -> None:
     build_conditions, build_arn = enforcer._build_conditions, enforcer.build_resource_arn  # noqa: SLF001 -- no seam
 
     def conditions(context: Any, caller: Any) -> dict[str, Any]:
-        known: dict[str, Any] = build_conditions(context, caller)
-        asked = context.service_request or {}
+        values: dict[str, Any] = build_conditions(context, caller)
+        request = context.service_request or {}
         if context.service.service_name == "dynamodb":
             client = connect(region_name=context.region).dynamodb
-            keys = sorted(set(leading_keys(asked, lambda table: partition_key(client, table))))
-            known |= {"dynamodb:LeadingKeys": keys} if keys else {}
-        elif context.service.service_name == "s3" and "Prefix" in asked:
-            known["s3:prefix"] = asked["Prefix"] or ""
-        return known
+            keys = sorted(set(leading_keys(request, lambda table: partition_key(client, table))))
+            values |= {"dynamodb:LeadingKeys": keys} if keys else {}
+        elif context.service.service_name == "s3" and "Prefix" in request:
+            values["s3:prefix"] = request["Prefix"] or ""
+        return values
 
     def resource_arn(*, service: str, request_params: Mapping[str, Any] | None, **other: Any) -> str:
         params = dict(request_params or {})
@@ -44,9 +44,9 @@ def install(emulator: Emulator) -> None:
     enforcer._build_conditions, enforcer.build_resource_arn = conditions, resource_arn  # noqa: SLF001 -- no seam
 
 
-def leading_keys(asked: Mapping[str, Any], partition_key_of: Callable[[str], str]) -> Iterator[str]:
+def leading_keys(parameters: Mapping[str, Any], partition_key_of: Callable[[str], str]) -> Iterator[str]:
     """Yield the values of the partition key that a request to DynamoDB names; a scan names none."""
-    for table, part in _parts(asked):
+    for table, part in _parts(parameters):
         name = partition_key_of(table)
         for key in (part.get("Key"), part.get("Item"), *part.get("Keys", ())):
             if key and name in key:
@@ -62,17 +62,17 @@ def tables_of(asked: Mapping[str, Any]) -> Iterator[str]:
         yield table
 
 
-def _parts(asked: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    if "TableName" in asked:
-        yield asked["TableName"], asked
-    batch = asked.get("RequestItems")
+def _parts(parameters: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if "TableName" in parameters:
+        yield parameters["TableName"], parameters
+    batch = parameters.get("RequestItems")
     for table, said in (batch or {}).items():
         if isinstance(said, Mapping):
             yield table, said
         for write in said if isinstance(said, list) else ():
             for request in write.values():
                 yield table, request
-    for entry in asked.get("TransactItems") or ():
+    for entry in parameters.get("TransactItems") or ():
         for request in entry.values():
             yield request["TableName"], request
 

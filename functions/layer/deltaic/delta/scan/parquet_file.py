@@ -165,15 +165,15 @@ class ParquetFile:
 
     def fetch(self, ranges: Sequence[tuple[int, int]], known: Blocks = NOTHING) -> Blocks:
         """Return these ranges, by at most one call to the store, which is not asked for what is in memory or known."""
-        held, self._lent = self._held + self._lent + known, []
-        missing = [span for span in ranges if find(held, *span) is None]
+        buffers, self._lent = self._held + self._lent + known, []
+        missing = [span for span in ranges if find(buffers, *span) is None]
         if not all(0 <= start <= end <= self.size for start, end in missing):
             raise TableUnreadable(
                 f"the table's log cannot be read: {shown(self._path)} is corrupt: its footer names bytes past its end",
                 self._path,
             )
         fetched = self._store.get_ranges(self._path, missing) if missing else []
-        return held + [(start, memoryview(data)) for (start, _), data in zip(missing, fetched, strict=True)]
+        return buffers + [(start, memoryview(data)) for (start, _), data in zip(missing, fetched, strict=True)]
 
     def is_large(self, nbytes: int) -> bool:
         """Tell whether a row group of which this much is needed is too large to be fetched whole."""

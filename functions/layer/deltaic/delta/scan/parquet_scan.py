@@ -112,28 +112,28 @@ class ParquetScan:
             chosen, is_final = (None, True) if selection is None else selection.of(number)[:2]
             if chosen is not None and chosen.true_count == 0:
                 continue
-            kept = self._cache.rows(number)
+            cached_rows = self._cache.rows(number)
             cursor = None
-            if kept is None and chosen is None and number == first_group:
+            if cached_rows is None and chosen is None and number == first_group:
                 cursor = self._cache.take_cursor(number, first_row)
             rebuilds = self._lacks_json(number)
             leaves = self._file.leaves(*OUTPUT_LEAVES, *(("add.stats_parsed",) if rebuilds else ()))
-            ranges = self._file.ranges([number], leaves) if kept is None and cursor is None else []
+            ranges = self._file.ranges([number], leaves) if cached_rows is None and cursor is None else []
             fetch_bytes = sum(end - start for start, end in ranges)
-            yield _ReadPlan(number, tuple(leaves), rebuilds, chosen, is_final, kept, cursor, fetch_bytes)
+            yield _ReadPlan(number, tuple(leaves), rebuilds, chosen, is_final, cached_rows, cursor, fetch_bytes)
 
     def _windows(self, plans: Iterator[_ReadPlan]) -> Iterator[list[_ReadPlan]]:
         """Group row groups into windows; the first is hardly more than one, so that the first file leaves soon."""
         window: list[_ReadPlan] = []
-        held = limit = 0
+        window_bytes = limit = 0
         for plan in plans:
-            if window and held + plan.fetch_bytes > limit:
+            if window and window_bytes + plan.fetch_bytes > limit:
                 yield window
-                window, held, limit = [], 0, _WINDOW
+                window, window_bytes, limit = [], 0, _WINDOW
             window.append(plan)
-            held += plan.fetch_bytes
+            window_bytes += plan.fetch_bytes
             # What a checkpoint of just over one row group has left is worth no request of its own.
-            limit = limit or held * 5 // 4
+            limit = limit or window_bytes * 5 // 4
         if window:
             yield window
 

@@ -1,0 +1,51 @@
+"""GET /explore and /explore/{file}: a page that reads shared tables in the browser, and its modules."""
+
+from hashlib import sha256
+from http import HTTPStatus
+from pathlib import Path
+
+from deltaic.errors import NotFound
+from deltaic.http.edge import public
+from deltaic.http.request import PublicRequest
+from deltaic.http.response import Response
+
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+}
+FILES = {path.name: path.read_bytes() for path in Path(__file__).with_name("files").iterdir() if path.suffix in TYPES}
+PAGE = "index.html"
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
+    # The stores of shared tables are not known here; of those without TLS only this machine's are asked.
+    "connect-src 'self' https: http://127.0.0.1:* http://localhost:*; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    # No text becomes markup or code, even if a module tried.
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-cache",  # kept, and asked for by its ETag each time: an update is seen at once
+}
+
+
+def explore(request: PublicRequest) -> Response:
+    """Answer with a file of the page; raises NotFound for any other name."""
+    name = request.names.get("file", PAGE)
+    content = FILES.get(name)
+    if content is None:
+        raise NotFound("The page has no such file; it is at /explore.")
+    tag = f'"{sha256(content).hexdigest()[:32]}"'
+    headers = {**HEADERS, "etag": tag, "content-type": TYPES[Path(name).suffix]}
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(HTTPStatus.NOT_MODIFIED, headers)
+    return Response(headers=headers, body=content)
+
+
+handler = public("explore", explore)

@@ -1,0 +1,73 @@
+// Filters on columns: as hints for the server, which leaves out files, and as tests of rows, which decide.
+
+import { decimalOf, fromText } from "./values.js";
+
+/** What can be asked, by its sign; `contains` of text alone. */
+export const SIGNS = ["=", "≠", "<", "≤", ">", "≥", "contains", "is null", "is not null"];
+const OPERATIONS = { "=": "equal", "≠": "equal", "<": "lessThan", "≤": "lessThanOrEqual", ">": "greaterThan", "≥": "greaterThanOrEqual" };
+const HINTED = { byte: "int", short: "int", integer: "int", long: "long", string: "string", date: "date", double: "double", boolean: "bool", timestamp: "timestamp" };
+
+/** Return whether a column can be filtered on. */
+export const canFilter = (type) => typeof type === "string" && type !== "binary";
+
+/** Return a test of rows; throws where a value is none of its column's type. */
+export function rowTest(conditions, columns) {
+  const tests = conditions.map(({ column, sign, text }) => {
+    const at = columns.findIndex((one) => one.name === column);
+    if (at < 0) throw new Error(`The table has no column ${column} at this version.`);
+    if (sign === "is null") return (row) => row[at] === null;
+    if (sign === "is not null") return (row) => row[at] !== null;
+    if (sign === "contains") return (row) => row[at] !== null && String(row[at]).includes(text);
+    const wanted = typed(text, columns[at].type);
+    const holds = HOLDS[sign];
+    return (row) => row[at] !== null && holds(compare(wanted.scaled(row[at]), wanted.value));
+  });
+  return tests.length ? (row) => tests.every((test) => test(row)) : null;
+}
+
+const HOLDS = {
+  "=": (order) => order === 0, "≠": (order) => order !== 0, "<": (order) => order < 0,
+  "≤": (order) => order <= 0, ">": (order) => order > 0, "≥": (order) => order >= 0,
+};
+
+/** A decimal may be asked for with more digits than the column has. */
+function typed(text, type) {
+  const decimal = decimalOf(type);
+  const digits = decimal ? Math.max(decimal.scale, (/\.(\d+)$/.exec(text)?.[1] ?? "").length) : 0;
+  if (!decimal) return { value: fromText(text, type), scaled: (value) => value };
+  const factor = 10n ** BigInt(digits - decimal.scale);
+  return { value: fromText(text, `decimal(38,${digits})`), scaled: (value) => value * factor };
+}
+
+/** Order as Spark does: text by code points, NaN above all numbers. */
+function compare(one, other) {
+  if (typeof one === "string") {
+    const [left, right] = [[...one], [...other]];
+    for (let at = 0; at < Math.min(left.length, right.length); at++) {
+      if (left[at] !== right[at]) return left[at].codePointAt(0) - right[at].codePointAt(0);
+    }
+    return left.length - right.length;
+  }
+  if (Number.isNaN(one) || Number.isNaN(other)) return Number(Number.isNaN(one)) - Number(Number.isNaN(other));
+  return one < other ? -1 : one > other ? 1 : 0;
+}
+
+/** Return what the server is told: a tree of the conditions that it can judge; null for none. */
+export function hintsOf(conditions, columns) {
+  const nodes = conditions.map(({ column, sign, text }) => {
+    const type = columns.find((one) => one.name === column)?.type;
+    const valueType = HINTED[type];
+    if (!valueType || sign === "contains") return null;
+    // Statistics leave NaN out, which is above all numbers.
+    if (type === "double" && (/[>≥≠]/.test(sign) || /nan/i.test(text))) return null;
+    const named = { op: "column", name: column, valueType };
+    const isNull = { op: "isNull", children: [named] };
+    if (sign === "is null") return isNull;
+    if (sign === "is not null") return { op: "not", children: [isNull] };
+    const value = type === "timestamp" ? new Date(Number(fromText(text, type) / 1000n)).toISOString() : text.trim();
+    if (type === "timestamp" && fromText(text, type) % 1000n !== 0n) return null;
+    const node = { op: OPERATIONS[sign], children: [named, { op: "literal", value, valueType }] };
+    return sign === "≠" ? { op: "not", children: [node] } : node;
+  }).filter(Boolean);
+  return nodes.length > 1 ? { op: "and", children: nodes } : (nodes[0] ?? null);
+}

@@ -1,0 +1,359 @@
+// The page: who is let in, which table is looked at, and what of it. State lives in this module and dies with the page.
+
+import { openFile, writeCsv } from "./download.js";
+import { SIGNS, canFilter, hintsOf, rowTest } from "./filters.js";
+import { bytesText, columnsTable, make, rowsTable } from "./grid.js";
+import { Sharing, readProfile } from "./protocol.js";
+import { changedRows, columnsOf, snapshotRows } from "./rows.js";
+import { snippets } from "./snippets.js";
+
+const FIRST_ROWS = 200;
+const endpoint = location.href.replace(/[?#].*$/, "").replace(/\/explore\/?$/, "");
+const $ = (id) => document.getElementById(id);
+
+let sharing = null;
+let chosen = null; // the table, as the list names it
+let known = null; // its metadata
+let profileName = ""; // as snippets name it
+let turn = 0; // counts what was asked for, so that an answer that comes too late is left alone
+let stopped = false;
+
+function say(text) {
+  $("status").textContent = text;
+}
+
+function fail(error) {
+  $("failure").textContent = error ? error.message : "";
+  $("failure").hidden = !error;
+  if (error) say("");
+}
+
+/** Run what a person asked for; a failure is shown, and what was asked later wins. */
+async function run(text, work) {
+  const mine = ++turn;
+  fail(null);
+  say(text);
+  try {
+    await work(() => mine === turn);
+    if (mine === turn) say("");
+  } catch (error) {
+    if (mine === turn) fail(error);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------- the way in
+
+async function enter(text, name = "profile.share") {
+  await run("Asking what is shared …", async () => {
+    const profile = readProfile(text, endpoint);
+    const reader = new Sharing(endpoint, profile.token);
+    const shares = await reader.shares();
+    const groups = await Promise.all(shares.map(async (share) => [share, await reader.tables(share.name)]));
+    sharing = reader;
+    profileName = name;
+    $("tree").replaceChildren(...groups.map(([share, tables]) => shareNode(share, tables)));
+    if (!shares.length) $("tree").append(make("p", { className: "soft" }, "Nothing is shared with you yet."));
+    $("enter").hidden = true;
+    $("look").hidden = $("leave").hidden = false;
+    if (profile.expires) $("endpoint").textContent = `${endpoint} · token ends ${profile.expires.slice(0, 10)}`;
+    const only = $("tree").querySelectorAll("button");
+    if (only.length === 1) only[0].click();
+    else $("search").focus();
+  });
+}
+
+function shareNode(share, tables) {
+  const schemas = Map.groupBy(tables, (table) => table.schema);
+  const node = make("details", { open: true }, make("summary", {}, share.displayName || share.name));
+  if (share.comment) node.append(make("p", { className: "soft" }, share.comment));
+  if (!tables.length) node.append(make("p", { className: "soft" }, "No tables."));
+  for (const [schema, inside] of schemas) {
+    const buttons = inside.map((table) => {
+      const button = make("button", { type: "button" }, table.name);
+      button.dataset.search = `${share.name}.${schema}.${table.name}`.toLowerCase();
+      button.addEventListener("click", () => choose(table, button));
+      return button;
+    });
+    node.append(make("div", {}, make("p", { className: "schema" }, schema), ...buttons));
+  }
+  return node;
+}
+
+$("search").addEventListener("input", () => {
+  const wanted = $("search").value.trim().toLowerCase();
+  for (const button of $("tree").querySelectorAll("button")) button.hidden = !button.dataset.search.includes(wanted);
+  for (const group of $("tree").querySelectorAll("details > div")) group.hidden = !group.querySelector("button:not([hidden])");
+});
+
+$("file").addEventListener("change", async () => {
+  const [file] = $("file").files;
+  if (file) await enter(await file.text(), file.name);
+  $("file").value = "";
+});
+$("paste").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const text = $("token").value;
+  $("token").value = "";
+  enter(text);
+});
+for (const kind of ["dragover", "dragleave", "drop"]) {
+  document.addEventListener(kind, (event) => {
+    event.preventDefault();
+    $("drop").classList.toggle("over", kind === "dragover");
+    const [file] = kind === "drop" ? event.dataTransfer.files : [];
+    if (file && !sharing) file.text().then((text) => enter(text, file.name));
+  });
+}
+$("leave").addEventListener("click", () => location.reload());
+
+// ----------------------------------------------------------------------------------------------------------- one table
+
+async function choose(table, button) {
+  for (const other of $("tree").querySelectorAll("[aria-current]")) other.removeAttribute("aria-current");
+  button.setAttribute("aria-current", "true");
+  chosen = table;
+  known = null;
+  stopped = true;
+  $("empty").hidden = true;
+  $("chosen").hidden = false;
+  $("path").textContent = `${table.share} › ${table.schema}`;
+  $("name").textContent = table.name;
+  for (const id of ["comment", "count", "changed-count"]) $(id).textContent = "";
+  for (const id of ["facts", "grid", "fields", "changed-grid", "conditions"]) $(id).replaceChildren();
+  $("told").hidden = true;
+  $("as-of").value = "latest";
+  asOf();
+  select($("tab-rows"));
+  if (matchMedia("(max-width: 44rem)").matches) $("table").scrollIntoView();
+  await run("Reading the table’s columns …", async (current) => {
+    const metadata = await sharing.metadata(table);
+    if (!current()) return;
+    describe(metadata);
+    await showRows();
+  });
+}
+
+function describe(metadata) {
+  known = metadata;
+  $("comment").textContent = metadata.description ?? "";
+  const facts = [
+    ["Version", metadata.version],
+    ["Files", metadata.files?.toLocaleString("en")],
+    ["Size", metadata.size === null ? null : bytesText(metadata.size)],
+    ["Columns", metadata.fields.length],
+    ["Partitioned by", metadata.partitionColumns.join(", ") || null],
+  ].filter(([, value]) => value !== null && value !== undefined);
+  $("facts").replaceChildren(...facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, String(value)))));
+  $("fields").replaceChildren(columnsTable(metadata));
+  const { told } = columnsOf(metadata);
+  $("told").hidden = !told.length;
+  $("told").textContent = `Not shown, since this page cannot show it exactly: ${told.map((one) => `${one.name} (${one.why})`).join(", ")}.`;
+  if (metadata.version !== null) $("changed").value = metadata.version;
+  $("tab-changes").disabled = !metadata.hasFeed;
+  $("tab-changes").title = metadata.hasFeed ? "" : "The table keeps no change feed.";
+}
+
+/** Return what the query asks for besides the table: `{version}`, `{timestamp}` or nothing. */
+function asked() {
+  const kind = $("as-of").value;
+  if (kind === "version" && $("version").value !== "") return { version: Number($("version").value) };
+  if (kind === "timestamp" && $("timestamp").value !== "") return { timestamp: new Date($("timestamp").value).toISOString() };
+  return {};
+}
+
+function conditions() {
+  return [...$("conditions").children].map((line) => {
+    const [column, sign, text] = line.querySelectorAll("select, input");
+    return { column: column.value, sign: sign.value, text: text.value };
+  });
+}
+
+/** Begin a query; what it says of the table replaces what was known. */
+function query(limit) {
+  const wanted = conditions();
+  const columns = columnsOf(known).shown;
+  rowTest(wanted, columns);
+  const hints = hintsOf(wanted, columns);
+  const parts = sharing.snapshot(chosen, { at: asked(), hints, limit: wanted.length ? null : limit });
+  return { parts, test: (table) => rowTest(wanted, columnsOf(table).shown) };
+}
+
+async function showRows() {
+  const { parts, test } = query(FIRST_ROWS);
+  const current = chosen;
+  const rows = [];
+  let columns = [];
+  let version = null;
+  const began = (table) => {
+    columns = columnsOf(table).shown;
+    version = table.version;
+    return test(table);
+  };
+  for await (const batch of snapshotRows(parts, { first: FIRST_ROWS, began })) {
+    rows.push(...batch.slice(0, FIRST_ROWS - rows.length));
+    if (rows.length >= FIRST_ROWS || current !== chosen) break;
+  }
+  if (current !== chosen) return;
+  const filtered = $("conditions").children.length > 0;
+  $("grid").replaceChildren(rowsTable(columns, rows));
+  const many = rows.length === FIRST_ROWS ? `The first ${FIRST_ROWS} rows` : rows.length === 1 ? "1 row" : `All ${rows.length} rows`;
+  $("count").textContent = `${rows.length ? many : "No rows"}${filtered ? " that pass the filters" : ""} at version ${version}.`;
+  const code = snippets(chosen, asked(), profileName);
+  $("pandas").textContent = code.pandas;
+  $("spark").textContent = code.spark;
+}
+
+$("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (known) run("Reading rows …", showRows);
+});
+
+function asOf() {
+  $("version").hidden = $("as-of").value !== "version";
+  $("timestamp").hidden = $("as-of").value !== "timestamp";
+  if (!$("version").hidden && known) {
+    $("version").max = known.version;
+    $("version").value ||= known.version;
+  }
+}
+$("as-of").addEventListener("change", asOf);
+
+$("add").addEventListener("click", () => {
+  const columns = columnsOf(known).shown.filter((one) => canFilter(one.type));
+  const options = (texts) => texts.map((text) => make("option", { value: text }, text));
+  const column = make("select", { ariaLabel: "Column" }, ...options(columns.map((one) => one.name)));
+  const sign = make("select", { ariaLabel: "Comparison" });
+  const text = make("input", { ariaLabel: "Value", autocomplete: "off" });
+  const line = make("div", { className: "condition" }, column, sign, text);
+  const remove = make("button", { type: "button", className: "plain", ariaLabel: "Remove the filter" }, "×");
+  const fit = () => {
+    const isText = columns.find((one) => one.name === column.value)?.type === "string";
+    sign.replaceChildren(...options(SIGNS.filter((one) => one !== "contains" || isText)));
+    text.hidden = false;
+  };
+  column.addEventListener("change", fit);
+  sign.addEventListener("change", () => (text.hidden = sign.value.startsWith("is ")));
+  remove.addEventListener("click", () => line.remove());
+  line.append(remove);
+  fit();
+  $("conditions").append(line);
+  column.focus();
+});
+
+// ----------------------------------------------------------------------------------------------------------- downloads
+
+async function download(kind) {
+  const extension = kind === "csv" ? "csv" : "parquet";
+  const file = await openFile(`${chosen.name}.${extension}`, kind === "csv" ? "text/csv;charset=utf-8" : "application/vnd.apache.parquet");
+  if (!file) return;
+  stopped = false;
+  busy(true);
+  let columns = columnsOf(known).shown;
+  let bytes = 0;
+  let total = known.size || 0;
+  let rows = 0;
+  const started = performance.now();
+  const show = () => {
+    $("bar").value = total ? Math.min(bytes / total, 1) : 0;
+    $("done").textContent = `${rows.toLocaleString("en")} rows, ${Math.round((performance.now() - started) / 1000)} s`;
+  };
+  try {
+    const { parts, test } = query(null);
+    const began = (table) => {
+      columns = columnsOf(table).shown;
+      total = table.size || total;
+      return test(table);
+    };
+    const batches = stoppable(snapshotRows(parts, { began, done: (one) => (bytes += one.size) }));
+    const first = await batches.next(); // after it the columns are known, which another version may have otherwise
+    const all = (async function* () {
+      if (!first.done) yield first.value;
+      yield* batches;
+    })();
+    const wrote = (count) => {
+      rows = count;
+      show();
+    };
+    const { write } = kind === "csv" ? { write: writeCsv } : { write: (await import("./parquet_download.js")).writeParquet };
+    const written = await write(file, columns, all, { guard: $("guard").checked, wrote });
+    if (stopped) throw new Error("The download was stopped; nothing was kept.");
+    await file.close();
+    bytes = total;
+    show();
+    $("done").textContent = `${written.rows.toLocaleString("en")} rows written.${formulasTold(written)}`;
+  } catch (error) {
+    await file.abort().catch(() => {});
+    $("progress").hidden = true;
+    throw error;
+  } finally {
+    busy(false);
+  }
+}
+
+function formulasTold({ formulas = 0 }) {
+  if (!formulas || $("guard").checked) return "";
+  return ` ${formulas.toLocaleString("en")} texts begin with = + - or @: a spreadsheet may run them as formulas. Import them as text, or guard them.`;
+}
+
+async function* stoppable(batches) {
+  for await (const batch of batches) {
+    if (stopped) return;
+    yield batch;
+  }
+}
+
+function busy(under) {
+  for (const id of ["csv", "parquet"]) $(id).disabled = under;
+  $("stop").hidden = !under;
+  if (under) $("progress").hidden = false;
+}
+
+for (const kind of ["csv", "parquet"]) $(kind).addEventListener("click", () => known && run("Downloading …", () => download(kind)));
+$("stop").addEventListener("click", () => (stopped = true));
+
+// ------------------------------------------------------------------------------------------------------------- changes
+
+async function showChanges() {
+  const version = Number($("changed").value);
+  const [rows, kinds] = [[], []];
+  let columns = [];
+  let more = false;
+  for await (const batch of changedRows(sharing.changes(chosen, version), { began: (table) => (columns = columnsOf(table).shown) })) {
+    for (const row of batch.rows) {
+      more = rows.length >= FIRST_ROWS * 5;
+      if (more) break;
+      rows.push(row);
+      kinds.push(batch.kind);
+    }
+    if (more) break;
+  }
+  $("changed-grid").replaceChildren(rowsTable(columns, rows, kinds));
+  $("changed-count").textContent = `${more ? "The first " : ""}${rows.length} changed rows of version ${version}.`;
+}
+
+$("ask-changes").addEventListener("submit", (event) => {
+  event.preventDefault();
+  run("Reading changes …", showChanges);
+});
+
+// ---------------------------------------------------------------------------------------------------------------- tabs
+
+const tabs = [...$("tabs").children];
+function select(tab) {
+  for (const one of tabs) {
+    one.setAttribute("aria-selected", String(one === tab));
+    one.tabIndex = one === tab ? 0 : -1;
+    $(one.getAttribute("aria-controls")).hidden = one !== tab;
+  }
+}
+for (const tab of tabs) tab.addEventListener("click", () => select(tab));
+$("tabs").addEventListener("keydown", (event) => {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (!step) return;
+  const usable = tabs.filter((one) => !one.disabled);
+  const next = usable[(usable.indexOf(document.activeElement) + step + usable.length) % usable.length];
+  select(next);
+  next.focus();
+});
+
+$("endpoint").textContent = endpoint;

@@ -1,0 +1,232 @@
+// Speaks the sharing protocol: lists, metadata, files and changes of tables, in delta format, page by page.
+
+const CAPABILITIES = [
+  "responseformat=delta",
+  "readerfeatures=deletionvectors,columnmapping,timestampntz,typewidening,varianttype,variantshredding",
+  "includeendstreamaction=true",
+].join(";");
+const READ_FEATURES = new Set([
+  "deletionvectors", "columnmapping", "timestampntz", "typewidening", "varianttype", "variantshredding",
+  "v2checkpoint", "vacuumprotocolcheck",
+]);
+const TRIES = 3;
+
+/**
+ * Read a profile file, or a bare token. Throws where it is for another server or none.
+ * @param {string} text
+ * @param {string} endpoint of this page
+ * @returns {{token: string, expires: string | null}}
+ */
+export function readProfile(text, endpoint) {
+  const trimmed = text.trim();
+  if (!trimmed.startsWith("{")) {
+    if (!/^[\x21-\x7e]{8,8192}$/.test(trimmed)) throw new Error("This is neither a profile file nor a token.");
+    return { token: trimmed, expires: null };
+  }
+  let profile;
+  try {
+    profile = JSON.parse(trimmed);
+  } catch {
+    throw new Error("This file is not a profile: it is no JSON.");
+  }
+  if (typeof profile.bearerToken !== "string" || typeof profile.endpoint !== "string") {
+    throw new Error("This page reads profiles with a bearer token and an endpoint, and this one lacks one of them.");
+  }
+  const named = profile.endpoint.replace(/\/+$/, "");
+  if (named !== endpoint) {
+    throw new Error(`This profile is for ${named}, and this page belongs to ${endpoint}: open ${named}/explore.`);
+  }
+  return { token: profile.bearerToken, expires: profile.expirationTime ?? null };
+}
+
+/** What the server or the store has answered instead of data. */
+export class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** A recipient's view of one server. The token lives in this object and nowhere else. */
+export class Sharing {
+  #token;
+
+  constructor(endpoint, token) {
+    this.endpoint = endpoint;
+    this.#token = token;
+  }
+
+  shares() {
+    return this.#list("/shares");
+  }
+
+  tables(share) {
+    return this.#list(`/shares/${encodeURIComponent(share)}/all-tables`);
+  }
+
+  /** Return what is known of a table, at its latest version. */
+  async metadata(table) {
+    for await (const part of this.#lines("GET", `${place(table)}/metadata`)) if (part.table) return part.table;
+    throw new Error("The answer has no metadata.");
+  }
+
+  /** Yield `{table}` first, then `{file}`s of a snapshot. */
+  snapshot(table, { at = {}, hints = null, limit = null } = {}) {
+    const body = { ...at, ...(hints && { jsonPredicateHints: JSON.stringify(hints) }), ...(limit && { limitHint: limit }) };
+    return this.#pages((token) => ["POST", `${place(table)}/query`, { ...body, ...(token && { pageToken: token }) }]);
+  }
+
+  /** Yield `{table}` first, then `{file}`s of what one version has changed. */
+  changes(table, version) {
+    const asked = `startingVersion=${version}&endingVersion=${version}`;
+    return this.#pages((token) => [
+      "GET", `${place(table)}/changes?${asked}${token ? `&pageToken=${encodeURIComponent(token)}` : ""}`, null,
+    ]);
+  }
+
+  async #list(path) {
+    const items = [];
+    for (let token = ""; ; ) {
+      const answer = await this.#ask("GET", path + (token ? `?pageToken=${encodeURIComponent(token)}` : ""), null);
+      const page = await answer.json();
+      items.push(...(page.items ?? []));
+      token = page.nextPageToken;
+      if (!token) return items;
+    }
+  }
+
+  async *#pages(request) {
+    for (let token = ""; ; ) {
+      let next = "";
+      for await (const part of this.#lines(...request(token))) {
+        if (part.next !== undefined) next = part.next;
+        else if (part.file || !token) yield part;
+      }
+      if (!next) return;
+      token = next;
+    }
+  }
+
+  async *#lines(method, path, body = null) {
+    const answer = await this.#ask(method, path, body);
+    const version = answer.headers.get("delta-table-version");
+    let protocol = null;
+    let ended = !/includeendstreamaction=true/i.test(answer.headers.get("delta-sharing-capabilities") ?? "");
+    for await (const text of textLines(answer.body)) {
+      const line = parsed(text);
+      if (line.protocol) protocol = line.protocol.deltaProtocol ?? line.protocol;
+      else if (line.metaData) yield { table: described(line.metaData, protocol, version) };
+      else if (line.file) yield { file: action(line.file) };
+      else if (line.endStreamAction) {
+        if (line.endStreamAction.errorMessage) throw new Error(line.endStreamAction.errorMessage);
+        ended = true;
+        yield { next: line.endStreamAction.nextPageToken ?? "" };
+      }
+    }
+    if (!ended) throw new Error("The answer broke off before its end; ask again.");
+  }
+
+  async #ask(method, path, body) {
+    const headers = { authorization: `Bearer ${this.#token}`, "delta-sharing-capabilities": CAPABILITIES };
+    if (body) headers["content-type"] = "application/json; charset=utf-8";
+    const options = { method, headers, body: body && JSON.stringify(body), credentials: "omit", cache: "no-store", redirect: "error" };
+    for (let tried = 1; ; tried++) {
+      const answer = await fetch(this.endpoint + path, options);
+      if (answer.ok) return answer;
+      if ((answer.status === 429 || answer.status >= 500) && tried < TRIES) {
+        await new Promise((done) => setTimeout(done, 500 * 2 ** tried));
+        continue;
+      }
+      const said = await answer.json().catch(() => ({}));
+      const known = answer.status === 401 ? "The server does not know this token: it has ended, or was replaced." : "";
+      throw new Refused(answer.status, known || said.message || `The server answered ${answer.status}.`);
+    }
+  }
+}
+
+const place = ({ share, schema, name }) =>
+  `/shares/${encodeURIComponent(share)}/schemas/${encodeURIComponent(schema)}/tables/${encodeURIComponent(name)}`;
+
+async function* textLines(body) {
+  let rest = "";
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      const lines = (rest + value).split("\n");
+      rest = lines.pop();
+      yield* lines.filter((line) => line.trim());
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+  if (rest.trim()) yield rest;
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error("The answer broke off in the middle; ask again.");
+  }
+}
+
+/** Return what the page needs of a table; throws for reader features that it does not know. */
+function described(line, protocol, version) {
+  const told = line.deltaMetadata ?? line;
+  const unknown = (protocol?.readerFeatures ?? []).filter((name) => !READ_FEATURES.has(name.toLowerCase().replace(/-preview$/, "")));
+  if (unknown.length) throw new Error(`This page cannot read tables with ${unknown.join(", ")}; another client may.`);
+  const configuration = told.configuration ?? {};
+  return {
+    description: told.description ?? null,
+    fields: JSON.parse(told.schemaString).fields,
+    partitionColumns: told.partitionColumns ?? [],
+    mode: configuration["delta.columnMapping.mode"] ?? "none",
+    hasFeed: String(configuration["delta.enableChangeDataFeed"]).toLowerCase() === "true",
+    version: version === null ? null : Number(version),
+    size: line.size ?? null,
+    files: line.numFiles ?? null,
+  };
+}
+
+/** Return a file as the reader takes it, whichever action it stands in. */
+function action(line) {
+  const single = line.deltaSingleAction;
+  const kind = ["add", "remove", "cdc"].find((name) => single?.[name]);
+  if (!kind) throw new Error("The answer names a file in a way that this page does not know.");
+  const told = single[kind];
+  return {
+    kind,
+    id: line.id,
+    url: told.path,
+    size: told.size,
+    partitionValues: told.partitionValues ?? {},
+    vector: told.deletionVector ?? null,
+  };
+}
+
+/** Read bytes of an object by its signed URL: a GET, since the URL is signed for no other method. */
+export async function readBytes(url, start, end) {
+  for (let tried = 1; ; tried++) {
+    let answer;
+    try {
+      answer = await fetch(url, { headers: { range: `bytes=${start}-${end - 1}` }, credentials: "omit", referrerPolicy: "no-referrer" });
+      if (answer.status === 206 || answer.status === 200) {
+        const bytes = await answer.arrayBuffer();
+        const wanted = answer.status === 206 ? bytes : bytes.slice(start, end);
+        if (wanted.byteLength === end - start) return wanted;
+      }
+    } catch (error) {
+      if (tried < TRIES) continue;
+      throw new Error(
+        `The store at ${new URL(url).host} cannot be read from this page. If other clients can read the table, its bucket ` +
+          "does not allow this page's origin: its provider sets that with deltaic storage cors.", { cause: error },
+      );
+    }
+    if (tried < TRIES && (answer.status >= 500 || answer.status === 200 || answer.status === 206)) continue;
+    throw new Refused(answer.status, answer.status === 403
+      ? "The store refused the file: its URL has ended, or the grant. Load the table again."
+      : `The store answered ${answer.status} for a file; load the table again.`);
+  }
+}

@@ -1,0 +1,186 @@
+// What a value is in this page, by its column's type, and how it is written: exactly, or not at all.
+//
+// long, decimal (unscaled) and timestamps (microseconds) are BigInt; date is days; binary is bytes; an array is an
+// array, a map an array of {key, value}, a struct an array of its fields in order. Null is null.
+
+const DAY_MICROS = 86_400_000_000n;
+const INTEGERS = new Set(["byte", "short", "integer", "long"]);
+const SIMPLE = new Set([...INTEGERS, "float", "double", "string", "binary", "boolean", "date", "timestamp", "timestamp_ntz"]);
+const DECIMAL = /^decimal\((\d+),\s*(-?\d+)\)$/;
+
+/** Return precision and scale of a decimal; null of another type. */
+export function decimalOf(type) {
+  const found = typeof type === "string" && DECIMAL.exec(type);
+  return found ? { precision: Number(found[1]), scale: Number(found[2]) } : null;
+}
+
+/** Return the type as people write it: `array<struct<a: long>>`. */
+export function typeText(type) {
+  if (typeof type === "string") return type;
+  if (type.type === "array") return `array<${typeText(type.elementType)}>`;
+  if (type.type === "map") return `map<${typeText(type.keyType)}, ${typeText(type.valueType)}>`;
+  if (type.type === "struct") return `struct<${type.fields.map((one) => `${one.name}: ${typeText(one.type)}`).join(", ")}>`;
+  return String(type.type);
+}
+
+/** Return the part of a type that this page cannot show exactly; null if it can show all. */
+export function unshown(type) {
+  if (typeof type === "string") return SIMPLE.has(type) || DECIMAL.test(type) ? null : type;
+  if (type.type === "array") return unshown(type.elementType);
+  if (type.type === "map") return unshown(type.keyType) ?? unshown(type.valueType);
+  if (type.type === "struct") return type.fields.map((one) => unshown(one.type)).find(Boolean) ?? null;
+  return String(type.type);
+}
+
+export const isNumber = (type) => INTEGERS.has(type) || type === "float" || type === "double" || decimalOf(type) !== null;
+
+/** Return the text of a value for a cell; null for null. */
+export function cellText(value, type) {
+  if (value === null || value === undefined) return null;
+  const decimal = decimalOf(type);
+  if (decimal) return decimalText(value, decimal.scale);
+  switch (type) {
+    case "float":
+    case "double":
+      return floatText(value, type === "float");
+    case "date":
+      return dateText(value);
+    case "timestamp":
+      return `${timestampText(value)}Z`;
+    case "timestamp_ntz":
+      return timestampText(value);
+    case "binary":
+      return Array.from(value, (byte) => byte.toString(16).padStart(2, "0")).join("");
+    case "string":
+      return value;
+  }
+  return typeof type === "string" ? String(value) : jsonText(value, type);
+}
+
+/** Return nested values as JSON, whose numbers keep every digit. */
+function jsonText(value, type) {
+  if (value === null || value === undefined) return "null";
+  if (type.type === "array") return `[${value.map((one) => jsonText(one, type.elementType)).join(",")}]`;
+  if (type.type === "map") {
+    const entries = value.map((one) => [cellText(one.key, type.keyType), jsonText(one.value, type.valueType)]);
+    return `{${entries.map(([key, text]) => `${JSON.stringify(key)}:${text}`).join(",")}}`;
+  }
+  if (type.type === "struct") {
+    return `{${type.fields.map((one, at) => `${JSON.stringify(one.name)}:${jsonText(value[at], one.type)}`).join(",")}}`;
+  }
+  const text = cellText(value, type);
+  const bare = type === "boolean" || (isNumber(type) && /^-?\d/.test(text));
+  return bare ? text : JSON.stringify(text);
+}
+
+export function decimalText(unscaled, scale) {
+  if (scale <= 0) return String(unscaled * 10n ** BigInt(-scale));
+  const digits = String(unscaled < 0n ? -unscaled : unscaled).padStart(scale + 1, "0");
+  return `${unscaled < 0n ? "-" : ""}${digits.slice(0, -scale)}.${digits.slice(-scale)}`;
+}
+
+function floatText(value, single) {
+  if (Object.is(value, -0)) return "-0";
+  if (!single || !Number.isFinite(value)) return String(value);
+  for (let digits = 1; digits < 9; digits++) {
+    const text = Number(value.toPrecision(digits));
+    if (Math.fround(text) === value) return String(text);
+  }
+  return String(Number(value.toPrecision(9)));
+}
+
+function dateText(days) {
+  // By the civil calendar, also far from 1970, where Date ends.
+  const shifted = days + 719468;
+  const era = Math.floor(shifted / 146097);
+  const ofEra = shifted - era * 146097;
+  const year = Math.floor((ofEra - Math.floor(ofEra / 1460) + Math.floor(ofEra / 36524) - Math.floor(ofEra / 146096)) / 365);
+  const ofYear = ofEra - (365 * year + Math.floor(year / 4) - Math.floor(year / 100));
+  const month = Math.floor((5 * ofYear + 2) / 153);
+  const day = ofYear - Math.floor((153 * month + 2) / 5) + 1;
+  const civil = month < 10 ? month + 3 : month - 9;
+  const full = year + era * 400 + (civil <= 2 ? 1 : 0);
+  const shown = full < 0 ? `-${String(-full).padStart(4, "0")}` : String(full).padStart(4, "0");
+  return `${shown}-${String(civil).padStart(2, "0")}-${String(day).padStart(2, "0")}`;
+}
+
+function timestampText(micros) {
+  const days = micros / DAY_MICROS - (micros % DAY_MICROS < 0n ? 1n : 0n);
+  const rest = micros - days * DAY_MICROS;
+  const seconds = Number(rest / 1_000_000n);
+  const pair = (number) => String(Math.floor(number)).padStart(2, "0");
+  const fraction = String(rest % 1_000_000n).padStart(6, "0").replace(/0+$/, "");
+  const time = `${pair(seconds / 3600)}:${pair((seconds / 60) % 60)}:${pair(seconds % 60)}`;
+  return `${dateText(Number(days))}T${time}${fraction && `.${fraction}`}`;
+}
+
+/**
+ * Read a value from its text: of a partition, or what somebody has typed. Throws where it is none of the type.
+ * @param {string} text
+ */
+export function fromText(text, type) {
+  const bad = () => new Error(`“${text}” is no ${typeText(type)}.`);
+  const decimal = decimalOf(type);
+  if (decimal) return decimalFrom(text, decimal.scale, bad);
+  switch (type) {
+    case "string":
+      return text;
+    case "binary":
+      return new TextEncoder().encode(text);
+    case "boolean":
+      if (!/^(true|false)$/i.test(text)) throw bad();
+      return text.toLowerCase() === "true";
+    case "byte":
+    case "short":
+    case "integer":
+    case "long":
+      if (!/^[+-]?\d+$/.test(text)) throw bad();
+      return type === "long" ? BigInt(text.replace(/^\+/, "")) : Number(text);
+    case "float":
+    case "double": {
+      const number = text === "NaN" ? NaN : Number(text.replace(/^(-?)inf(inity)?$/i, "$1Infinity"));
+      if (text.trim() === "" || (Number.isNaN(number) && text !== "NaN")) throw bad();
+      return type === "float" ? Math.fround(number) : number;
+    }
+    case "date":
+      return dateFrom(text, bad);
+    case "timestamp":
+    case "timestamp_ntz":
+      return timestampFrom(text, bad);
+  }
+  throw bad();
+}
+
+function decimalFrom(text, scale, bad) {
+  const found = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,3}))?$/.exec(text);
+  if (!found || !(found[2] || found[3])) throw bad();
+  const digits = BigInt(found[2] + (found[3] ?? ""));
+  const shift = scale - (found[3] ?? "").length + Number(found[4] ?? 0);
+  const unscaled = shift >= 0 ? digits * 10n ** BigInt(shift) : digits / 10n ** BigInt(-shift);
+  if (shift < 0 && unscaled * 10n ** BigInt(-shift) !== digits) throw bad();
+  return found[1] === "-" ? -unscaled : unscaled;
+}
+
+function dateFrom(text, bad) {
+  const found = /^(-?\d{4,6})-(\d{1,2})-(\d{1,2})$/.exec(text);
+  if (!found) throw bad();
+  const [year, month, day] = found.slice(1).map(Number);
+  const shifted = month <= 2 ? year - 1 : year;
+  const era = Math.floor(shifted / 400);
+  const ofEra = shifted - era * 400;
+  const ofYear = Math.floor((153 * (month + (month > 2 ? -3 : 9)) + 2) / 5) + day - 1;
+  const days = era * 146097 + ofEra * 365 + Math.floor(ofEra / 4) - Math.floor(ofEra / 100) + ofYear - 719468;
+  const [, m, d] = dateText(days).match(/(\d\d)-(\d\d)$/);
+  if (Number(m) !== month || Number(d) !== day) throw bad();
+  return days;
+}
+
+function timestampFrom(text, bad) {
+  const found = /^(\S+?)(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,6}))?)?(Z|[+-]\d{2}:?\d{2})?)?$/.exec(text.trim());
+  if (!found) throw bad();
+  const [, day, hour = "0", minute = "0", second = "0", fraction = "", zone = "Z"] = found;
+  if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59) throw bad();
+  const offset = zone === "Z" ? 0 : (zone[0] === "-" ? -1 : 1) * (Number(zone.slice(1, 3)) * 60 + Number(zone.slice(-2)));
+  const seconds = Number(hour) * 3600 + (Number(minute) - offset) * 60 + Number(second);
+  return BigInt(dateFrom(day, bad)) * DAY_MICROS + BigInt(seconds) * 1_000_000n + BigInt(fraction.padEnd(6, "0"));
+}

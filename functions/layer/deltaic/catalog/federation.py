@@ -1,0 +1,100 @@
+"""Federation: whose JWTs are which recipient's. What one policy says is said of one recipient, whoever races for it."""
+
+import json
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Final, Literal
+
+from deltaic.catalog import keys
+from deltaic.catalog.aws_errors import ConditionFailed
+from deltaic.catalog.dynamo import Attributes, Dynamo
+from deltaic.catalog.items import Policy, Recipient, now
+from deltaic.catalog.token_admin import TokenAdmin
+from deltaic.catalog.writes import delete, put_new
+from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
+from deltaic.protocol import names
+
+LONGEST: Final = 512
+"""Characters of an audience or a subject."""
+_ID_CHARACTERS: Final = 12
+
+
+class Federation:
+    """Creates, lists and removes policies; the issuer's own spelling was checked by the caller."""
+
+    def __init__(self, tokens_table: str, dynamo: Dynamo, tokens: TokenAdmin) -> None:
+        self._table = tokens_table
+        self._dynamo = dynamo
+        self._tokens = tokens
+
+    def create(  # noqa: PLR0913 -- what a policy holds
+        self,
+        recipient: Recipient,
+        issuer: str,
+        *,
+        audience: str,
+        claim: Literal["sub", "oid", "azp", "groups"],
+        subject: str,
+        comment: str = "",
+    ) -> Policy:
+        """Take the JWTs of an issuer for a recipient's from now on.
+
+        Raises InvalidParameter, AlreadyExists for a policy that is there, be it another recipient's, and NotFound if
+        the recipient is gone.
+        """
+        for what, text in (("an audience", audience), ("a subject", subject)):
+            if not text or len(text) > LONGEST or not text.isprintable():
+                raise InvalidParameter(f"{what} is 1 to {LONGEST} printable characters, as the token has it")
+        meant = json.dumps([audience, claim, subject])
+        policy = Policy(
+            id=sha256(json.dumps([issuer, meant]).encode()).hexdigest()[:_ID_CHARACTERS],
+            recipient_id=recipient.id,
+            recipient=recipient.name,
+            issuer=issuer,
+            audience=audience,
+            subject_claim=claim,
+            subject=subject,
+            comment=names.check_comment(comment),
+            created_at=now(),
+        )
+        key = keys.policy(issuer, meant)
+        entry = {**policy.attributes(), "issuer_key": key.pk, "policy_key": key.sk}
+        try:
+            self._dynamo.transact([
+                self._tokens.exists(recipient),
+                put_new(self._table, key, policy.attributes()),
+                put_new(self._table, keys.policy_entry(recipient.id, policy.id), entry),
+            ])  # fmt: skip
+        except ConditionFailed as failed:
+            if failed.index == 0:
+                raise NotFound(f"recipient '{recipient.name}' not found") from None
+            whose = (failed.item or entry).get("recipient", recipient.name)
+            raise AlreadyExists(
+                f"'{whose}' has policy {policy.id}, which says the same: deltaic recipient policies lists them"
+            ) from None
+        return policy
+
+    def list(self, recipient_id: str) -> Sequence[Policy]:
+        """Return the recipient's policies, the newest first."""
+        found = [Policy.read(item) for item in self._dynamo.query(self._table, keys.policy_entries(recipient_id))]
+        return sorted(found, key=lambda policy: (policy.created_at, policy.id), reverse=True)
+
+    def remove(self, recipient: Recipient, policy_id: str) -> Policy:
+        """Remove a policy, and with it end the JWTs that it lets in; raises NotFound."""
+        entry = self._dynamo.get(self._table, keys.policy_entry(recipient.id, policy_id))
+        if entry is None:
+            raise NotFound(
+                f"recipient '{recipient.name}' has no policy '{policy_id}': deltaic recipient policies "
+                f"{recipient.name} lists them"
+            )
+        self._remove(entry)
+        return Policy.read(entry)
+
+    def remove_all(self, recipient_id: str) -> None:
+        """Delete every policy of a recipient for which no more can be made."""
+        for entry in self._dynamo.query(self._table, keys.policy_entries(recipient_id)):
+            self._remove(entry)
+
+    def _remove(self, entry: Attributes) -> None:
+        places = [keys.Key(entry["issuer_key"], entry["policy_key"]), keys.Key(entry["pk"], entry["sk"])]
+        self._dynamo.transact([delete(self._table, place, present=False) for place in places])

@@ -1,0 +1,169 @@
+"""Invitations: links by which a recipient makes its own token, once, whoever opens them first and however many at once.
+
+A link's secret names its recipient and is not stored: an invitation lies under the secret's hash, in the recipient's
+list. The token and the mark that the link is used are written together or not at all.
+"""
+
+import re
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+from uuid import UUID
+
+from deltaic.catalog import keys
+from deltaic.catalog.aws_errors import ConditionFailed
+from deltaic.catalog.dynamo import Attributes, Dynamo
+from deltaic.catalog.items import Invitation, Recipient, Token
+from deltaic.catalog.token_admin import DEFAULT_LIFE, LISTED_AFTER, IssuedToken, TokenAdmin
+from deltaic.catalog.tokens import SECRET_BYTES, moment
+from deltaic.catalog.writes import Write, delete, put_new, update
+from deltaic.errors import Conflict, InvalidParameter, NotFound
+
+LIFE: Final = timedelta(hours=72)
+LONGEST_LIFE: Final = timedelta(days=30)
+_SECRET: Final = re.compile(r"([0-9a-f]{32})[A-Za-z0-9_-]{43}")
+_ID_CHARACTERS: Final = 12
+
+
+class LinkGone(Exception):
+    """There is no such link, or it is used, cancelled or expired: which of these a stranger is not told."""
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedInvitation:
+    """A new invitation with its link's secret, which is shown once and stored nowhere."""
+
+    invitation: Invitation
+    secret: str = field(repr=False)
+
+    @property
+    def link(self) -> str:
+        """What the recipient opens."""
+        return f"{self.invitation.endpoint}/activate/{self.secret}"
+
+
+class Invitations:
+    """Creates, lists, cancels and finds invitations, and makes the token of one."""
+
+    def __init__(
+        self, tokens_table: str, dynamo: Dynamo, tokens: TokenAdmin, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._table = tokens_table
+        self._dynamo = dynamo
+        self._tokens = tokens
+        self._clock = clock
+
+    def create(  # noqa: PLR0913 -- what an invitation holds
+        self,
+        recipient: Recipient,
+        endpoint: str,
+        life: timedelta = LIFE,
+        *,
+        token_life: timedelta = DEFAULT_LIFE,
+        overlap: timedelta | None = None,
+        comment: str = "",
+    ) -> IssuedInvitation:
+        """Make a link for a token of `token_life`; with `overlap` the recipient's other tokens end so long after it.
+
+        Raises InvalidParameter, and NotFound if the recipient is gone.
+        """
+        self._tokens.check_life(token_life)
+        if not timedelta(minutes=1) <= life <= LONGEST_LIFE:
+            raise InvalidParameter(f"a link may live from a minute to {LONGEST_LIFE.days} days: choose between them")
+        now = self._clock()
+        secret = UUID(recipient.id).hex + secrets.token_urlsafe(SECRET_BYTES)
+        key = keys.invitation(recipient.id, secret)
+        invitation = Invitation(
+            id=key.sk.removeprefix("invitation/")[:_ID_CHARACTERS],
+            recipient_id=recipient.id,
+            recipient=recipient.name,
+            endpoint=endpoint,
+            token_seconds=int(token_life.total_seconds()),
+            overlap_seconds=None if overlap is None else int(overlap.total_seconds()),
+            comment=comment,
+            created_at=moment(now),
+            expires_at=moment(now + life.total_seconds()),
+        )
+        # The table forgets items by `expires`: a link is listed for as long after its end as a token.
+        stored = {**invitation.attributes(), "expires": invitation.expires_at + LISTED_AFTER}
+        try:
+            self._dynamo.transact([self._tokens.exists(recipient), put_new(self._table, key, stored)])
+        except ConditionFailed:
+            raise NotFound(f"recipient '{recipient.name}' not found") from None
+        return IssuedInvitation(invitation, secret)
+
+    def list(self, recipient_id: str) -> Sequence[Invitation]:
+        """Return the recipient's invitations, ended ones included until the table forgets them, the newest first."""
+        found = [Invitation.read(item) for item in self._dynamo.query(self._table, keys.invitations(recipient_id))]
+        return sorted(found, key=lambda invitation: (invitation.created_at, invitation.id), reverse=True)
+
+    def cancel(self, recipient: Recipient, invitation_id: str) -> Invitation:
+        """End an open link at once; raises NotFound, and Conflict for one that has been used."""
+        for item in self._dynamo.query(self._table, keys.invitations(recipient.id)):
+            if item["id"] == invitation_id:
+                return self._cancelled(item)
+        raise NotFound(
+            f"recipient '{recipient.name}' has no invitation '{invitation_id}': deltaic recipient invites "
+            f"{recipient.name} lists them"
+        )
+
+    def remove_all(self, recipient_id: str) -> None:
+        """Delete every invitation of a recipient for which no more can be made."""
+        for item in self._dynamo.query(self._table, keys.invitations(recipient_id)):
+            self._dynamo.transact([delete(self._table, keys.Key(item["pk"], item["sk"]), present=False)])
+
+    def find(self, secret: str) -> Invitation:
+        """Return the open invitation of a link, by one read; raises LinkGone."""
+        key = _key(secret)
+        item = None if key is None else self._dynamo.get(self._table, key)
+        if item is None:
+            raise LinkGone
+        invitation = Invitation.read(item)
+        if invitation.state(moment(self._clock())) != "open":
+            raise LinkGone
+        return invitation
+
+    def use(self, secret: str) -> IssuedToken:
+        """Make the link's token; raises LinkGone, or Conflict where the recipient has two live ones: the link stays."""
+        invitation = self.find(secret)
+        key = keys.invitation(invitation.recipient_id, secret)
+        recipient = Recipient(name=invitation.recipient, id=invitation.recipient_id, created_at=invitation.created_at)
+
+        def used(token: Token) -> Write:
+            return update(
+                self._table,
+                key,
+                assign={"used_at": token.created_at, "token_id": token.id},
+                expect={"token_id": "", "cancelled": False},
+            )
+
+        life, comment = timedelta(seconds=invitation.token_seconds), invitation.comment
+        try:
+            if invitation.overlap_seconds is None:
+                return self._tokens.create(recipient, life, comment=comment, also=used)
+            overlap = timedelta(seconds=invitation.overlap_seconds)
+            return self._tokens.rotate(recipient, life, overlap=overlap, comment=comment, also=used)
+        except (ConditionFailed, NotFound):
+            raise LinkGone from None
+        except Conflict:
+            self.find(secret)  # whoever was quicker with the same link may have taken the last place
+            raise
+
+    def _cancelled(self, item: Attributes) -> Invitation:
+        key = keys.Key(item["pk"], item["sk"])
+        try:
+            self._dynamo.transact([update(self._table, key, assign={"cancelled": True}, expect={"token_id": ""})])
+        except ConditionFailed:
+            raise Conflict(
+                "the link has been used: end its token instead, with deltaic token revoke; "
+                f"deltaic recipient invites {item['recipient']} says which"
+            ) from None
+        return Invitation.read({**item, "cancelled": True})
+
+
+def _key(secret: str) -> keys.Key | None:
+    form = _SECRET.fullmatch(secret)
+    return None if form is None else keys.invitation(str(UUID(form[1])), secret)

@@ -1,0 +1,80 @@
+"""The link of an invitation over HTTP: GET shows what it is for, POST makes the profile, once."""
+
+from datetime import UTC, datetime
+from functools import cache
+from http import HTTPStatus
+
+from deltaic.catalog.invitations import Invitations, LinkGone
+from deltaic.catalog.items import Restrictions
+from deltaic.catalog.reader import CatalogReader
+from deltaic.catalog.token_admin import TokenAdmin
+from deltaic.errors import Conflict, PermissionDenied, Unauthenticated
+from deltaic.http.connection import dynamo
+from deltaic.http.request import PublicRequest
+from deltaic.http.response import Response
+from deltaic.pages import link_pages as pages
+from deltaic.pages.html import HEADERS
+from deltaic.pages.snippets import Example
+from deltaic.settings import settings
+from deltaic.sharing.activation import Activation, Offer, profile, profile_name
+from deltaic.sharing.admission import check_admitted
+
+
+@cache
+def _means() -> tuple[Invitations, CatalogReader]:
+    config, connection = settings(), dynamo().for_recipients()
+    tokens = TokenAdmin(config.catalog_table, config.tokens_table, connection)
+    return Invitations(config.tokens_table, connection, tokens), CatalogReader(config.catalog_table, connection)
+
+
+def _activation(request: PublicRequest) -> Activation:
+    """Return what opens and uses links for whoever asks from where this request comes from."""
+    invitations, catalog = _means()
+
+    def admit(restrictions: Restrictions) -> None:
+        check_admitted(restrictions, request.source_ip, datetime.now(UTC))
+
+    return Activation(invitations, catalog.admitting(admit))
+
+
+def activate(request: PublicRequest) -> Response:
+    """Answer GET and POST of /activate/{secret}: a page whatever becomes of the link."""
+    secret, contact = request.names["secret"], settings().contact
+    try:
+        activation = _activation(request)
+        offer = activation.open(secret)
+        request.audit.add(recipientId=offer.invitation.recipient_id, invitationId=offer.invitation.id)
+        if request.method != "POST":
+            names = _names(offer)
+            return _page(HTTPStatus.OK, pages.offer(offer.invitation.recipient, contact, names, offer.token_ends))
+        issued = activation.use(secret)
+    except (LinkGone, Unauthenticated):  # a recipient that has ended is as none
+        return _page(HTTPStatus.GONE, pages.gone(contact))
+    except PermissionDenied:
+        return _page(HTTPStatus.FORBIDDEN, pages.elsewhere(contact))
+    except Conflict:
+        return _page(HTTPStatus.CONFLICT, pages.full(contact))
+    request.audit.add(tokenId=issued.token.id)
+    endpoint = offer.invitation.endpoint
+    page = pages.activated(contact, _names(offer), _example(offer), profile(endpoint, issued), issued.token.expires_at)
+    return _page(HTTPStatus.OK, page)
+
+
+def _names(offer: Offer) -> pages.SharedNames:
+    shares = [(share, [f"{table.schema_name}.{table.name}" for table in tables]) for share, tables in offer.tables]
+    return pages.SharedNames(shares, offer.more)
+
+
+def _example(offer: Offer) -> Example:
+    """Return the first table, which snippets read; one without names where there is none."""
+    name, endpoint = profile_name(offer.invitation.recipient), offer.invitation.endpoint
+    explore = f"{endpoint}/explore" if settings().explore == "enabled" else ""
+    for share, tables in offer.tables:
+        for table in tables:
+            is_directory = "dir" in table.access_modes
+            return Example(endpoint, name, share, table.schema_name, table.name, is_directory, explore)
+    return Example(endpoint, name, "", "", "")
+
+
+def _page(status: int, body: bytes) -> Response:
+    return Response(status=status, headers=HEADERS, body=body)

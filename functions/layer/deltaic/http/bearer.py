@@ -1,0 +1,62 @@
+"""Who bears a token: an opaque one of ours, found by its hash, or a JWT, for which alone more is loaded."""
+
+import logging
+from functools import cache
+from typing import TYPE_CHECKING
+
+from deltaic.errors import Unauthenticated, Unavailable
+from deltaic.http.connection import dynamo, tokens
+from deltaic.http.snapstart import load_before_snapshot
+from deltaic.settings import settings
+
+if TYPE_CHECKING:
+    from deltaic.catalog.items import Token
+    from deltaic.identity.jose import Jwk
+    from deltaic.sharing.jwt_bearers import Bearer, JwtBearers
+
+load_before_snapshot("deltaic.sharing.jwt_bearers", "deltaic.identity.fetching", "deltaic.storage.kms_key")
+load_before_snapshot("jwt", "jwt.algorithms", "jwt.exceptions", "cryptography.hazmat.primitives.serialization")
+load_before_snapshot("cryptography.hazmat.primitives.asymmetric.utils")
+_logger = logging.getLogger(__name__)
+
+
+def authenticate(bearer: str) -> "Token | Bearer":
+    """Return whose a bearer token is (without the word `Bearer`), with `recipient_id`, `recipient` and `id`.
+
+    Raises Unauthenticated in the same words whatever is wrong with it; of a JWT the log says what.
+    """
+    if bearer.count(".") != 2:  # noqa: PLR2004 -- a JWT has three parts, and an opaque token one
+        return tokens().authenticate(bearer)
+    from deltaic.identity.jose import Refused
+
+    try:
+        return _jwt_bearers().authenticate(bearer)
+    except Refused as refusal:
+        _logger.warning("a JWT is refused: %s", refusal)
+        raise Unauthenticated("the JWT is not accepted: ask your share provider") from None
+
+
+@cache
+def _jwt_bearers() -> "JwtBearers":
+    from deltaic.catalog.oauth_clients import ClientStore
+    from deltaic.catalog.policies import Policies
+    from deltaic.identity.fetching import fetch
+    from deltaic.identity.issuer_keys import IssuerKeys
+    from deltaic.sharing.jwt_bearers import JwtBearers, OwnClients
+
+    # On the embedded AWS an issuer may be on the same machine, without TLS.
+    config, loopback = settings(), bool(settings().endpoint_url)
+    own = OwnClients(ClientStore(config.tokens_table, dynamo()), IssuerKeys(_own_keys)) if config.oauth_key else None
+    keys = IssuerKeys(lambda issuer: fetch(issuer, loopback=loopback).keys)
+    return JwtBearers(Policies(config.tokens_table, dynamo()), keys, own)
+
+
+def _own_keys(_: str) -> "tuple[Jwk, ...]":
+    from deltaic.identity.fetching import Unreachable
+    from deltaic.identity.own_tokens import public_jwk
+    from deltaic.storage.kms_key import KmsKey
+
+    try:
+        return (public_jwk(KmsKey(settings().oauth_key, settings().region, settings().endpoint_url).public_key()),)
+    except Unavailable as unavailable:
+        raise Unreachable("our own key cannot be had from KMS") from unavailable

@@ -1,0 +1,87 @@
+"""OAuth over HTTP: the token endpoint, the key that signs, and the document that names both (RFC 8414)."""
+
+import json
+from functools import cache
+from http import HTTPStatus
+from typing import Any, Final
+
+from deltaic.catalog.oauth_clients import ClientStore
+from deltaic.errors import NotFound
+from deltaic.http.connection import dynamo
+from deltaic.http.request import PublicRequest
+from deltaic.http.response import Response
+from deltaic.http.snapstart import load_before_snapshot
+from deltaic.identity.own_tokens import public_jwk
+from deltaic.settings import settings
+from deltaic.sharing.token_issuing import Denied, TokenIssuing
+from deltaic.storage.kms_key import KmsKey
+
+load_before_snapshot(
+    "cryptography.hazmat.primitives.asymmetric.utils", "cryptography.hazmat.primitives.serialization", "jwt.algorithms"
+)
+
+_JSON: Final = {"content-type": "application/json"}
+_SECRET: Final = {**_JSON, "cache-control": "no-store", "pragma": "no-cache"}
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+
+
+def give_token(request: PublicRequest) -> Response:
+    """Answer POST /oauth/token, in the words of RFC 6749."""
+    authorization = request.headers.get("authorization", "")
+    try:
+        client, granted = _issuing().grant(_issuer(request), request.body, authorization)
+    except Denied as denied:
+        refused = denied.error == "invalid_client"
+        status = HTTPStatus.UNAUTHORIZED if refused else HTTPStatus.BAD_REQUEST
+        challenge = {"www-authenticate": 'Basic realm="deltaic"'} if refused else {}
+        body = {"error": denied.error, "error_description": denied.description}
+        return Response(status, {**_SECRET, **challenge}, json.dumps(body).encode())
+    request.audit.add(recipientId=client.recipient_id, clientId=client.id)
+    return Response(headers=_SECRET, body=json.dumps(granted).encode())
+
+
+def describe(request: PublicRequest) -> Response:
+    """Answer GET /.well-known/jwks.json and /.well-known/oauth-authorization-server; raises NotFound for others."""
+    issuer = _issuer(request)
+    documents: dict[str, Any] = {
+        "jwks.json": lambda: {"keys": [_public_key()]},
+        "oauth-authorization-server": lambda: {
+            "issuer": issuer,
+            "token_endpoint": f"{issuer}/oauth/token",
+            "jwks_uri": f"{issuer}/.well-known/jwks.json",
+            "grant_types_supported": ["client_credentials"],
+            "response_types_supported": [],
+            "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
+        },
+    }
+    if request.names["document"] not in documents:
+        raise NotFound("there is no such document")
+    return Response(headers=_JSON, body=json.dumps(documents[request.names["document"]]()).encode())
+
+
+def oauth(request: PublicRequest) -> Response:
+    """Answer a route of OAuth."""
+    return describe(request) if "document" in request.names else give_token(request)
+
+
+def _issuer(request: PublicRequest) -> str:
+    """Return the endpoint as the client has reached it: the gateway answers for its own host names alone."""
+    host = request.headers.get("host", "")
+    scheme = "http" if host.rpartition(":")[0] in _LOOPBACK else "https"
+    return f"{scheme}://{host}/{settings().prefix}"
+
+
+@cache
+def _key() -> KmsKey:
+    return KmsKey(settings().oauth_key, settings().region, settings().endpoint_url)
+
+
+@cache
+def _public_key() -> dict[str, Any]:
+    return public_jwk(_key().public_key())
+
+
+@cache
+def _issuing() -> TokenIssuing:
+    clients = ClientStore(settings().tokens_table, dynamo())
+    return TokenIssuing(clients, _public_key, _key().sign, 60 * settings().token_minutes)

@@ -1,0 +1,1 @@
+"""Pages for recipients: HTML without scripts, out of values alone."""

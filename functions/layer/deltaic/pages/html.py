@@ -1,0 +1,61 @@
+"""HTML documents of one look, and the headers under which a browser may do nothing but show them."""
+
+import base64
+from collections.abc import Mapping
+from hashlib import sha256
+from html import escape
+from typing import Final
+
+CONTENT_TYPE: Final = "text/html; charset=utf-8"
+
+_STYLE: Final = """
+:root { color-scheme: light dark; --ink: #1a2027; --soft: #56606b; --line: #d5dbe1; --paper: #fff; --well: #f4f6f8;
+  --accent: #0b5cad; --on-accent: #fff; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6eaee; --soft: #a3adb8; --line: #36404a; --paper: #14181c;
+  --well: #1d2329; --accent: #7fb8f5; --on-accent: #0c1116; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--paper); color: var(--ink); font: 1rem/1.55 system-ui, sans-serif; }
+main { max-width: 46rem; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
+h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .75rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.1rem; margin: 2.25rem 0 .5rem; }
+p, ul { margin: .5rem 0; }
+ul { padding-left: 1.25rem; }
+li { overflow-wrap: anywhere; }
+.soft { color: var(--soft); }
+a { color: var(--accent); }
+button, .button { display: inline-block; margin: 1.25rem 0; padding: .7rem 1.4rem; border: 0; border-radius: .4rem;
+  background: var(--accent); color: var(--on-accent); font: inherit; font-weight: 600; text-decoration: none;
+  cursor: pointer; }
+:focus-visible { outline: 3px solid var(--accent); outline-offset: 3px; }
+details { border-top: 1px solid var(--line); padding: .6rem 0; }
+details:last-of-type { border-bottom: 1px solid var(--line); }
+summary { cursor: pointer; font-weight: 600; }
+pre { margin: .75rem 0; padding: .9rem 1rem; background: var(--well); border-radius: .4rem; overflow-x: auto;
+  font: .85rem/1.5 ui-monospace, monospace; }
+"""
+_STYLE_HASH: Final = base64.b64encode(sha256(_STYLE.encode()).digest()).decode()
+
+HEADERS: Final[Mapping[str, str]] = {
+    "content-type": CONTENT_TYPE,
+    "content-security-policy": (
+        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; form-action 'self'; base-uri 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "cache-control": "no-store",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-robots-tag": "noindex",
+    "cross-origin-opener-policy": "same-origin",
+    "strict-transport-security": "max-age=31536000",
+}
+"""Nothing is loaded and no script runs, no other page may frame it, and no cache or later page learns its address."""
+
+
+def document(title: str, body: str) -> bytes:
+    """Return a whole document; `title` is text, `body` is HTML."""
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n</body>\n"
+        "</html>\n"
+    ).encode()

@@ -1,0 +1,74 @@
+"""The link of an invitation as its holder opens and uses it: what it offers, and the token that it makes, once."""
+
+import json
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+from deltaic.catalog.invitations import Invitations
+from deltaic.catalog.items import Invitation, Table
+from deltaic.catalog.reader import CatalogReader
+from deltaic.catalog.token_admin import IssuedToken
+
+MOST_NAMES: Final = 50
+"""Tables and shares that a page names."""
+
+_PROFILE_NAME: Final = 60
+"""Characters of a file's name: systems that count take 255 bytes."""
+
+
+class Offer(NamedTuple):
+    """An open invitation and the beginning of what its recipient may read."""
+
+    invitation: Invitation
+    tables: Sequence[tuple[str, Sequence[Table]]]
+    """Each share's name and its first tables."""
+    more: bool
+    token_ends: datetime
+    """If the token is made now."""
+
+
+class Activation:
+    """Opens links and uses them."""
+
+    def __init__(self, invitations: Invitations, catalog: CatalogReader) -> None:
+        self._invitations = invitations
+        self._catalog = catalog
+
+    def open(self, secret: str) -> Offer:
+        """Return what a link offers; nothing is used up. Raises LinkGone."""
+        invitation = self._invitations.find(secret)
+        shares = self._catalog.list_shares(invitation.recipient_id, None, MOST_NAMES + 1)
+        tables: list[tuple[str, Sequence[Table]]] = []
+        left, more = MOST_NAMES, len(shares) > MOST_NAMES
+        for share in shares[:MOST_NAMES]:
+            listed = self._catalog.list_all_tables(invitation.recipient_id, share.name, None, left + 1) if left else []
+            tables.append((share.name, listed[:left]))
+            more |= len(listed) > left
+            left = max(left - len(listed), 0)
+        ends = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=invitation.token_seconds)
+        return Offer(invitation, tables, more, ends)
+
+    def use(self, secret: str) -> IssuedToken:
+        """Make the link's token; raises LinkGone, and Conflict where the recipient has too many."""
+        return self._invitations.use(secret)
+
+
+def profile(endpoint: str, issued: IssuedToken) -> str:
+    """Return the text of a profile file, version 1 of the format; it holds the token's secret.
+
+    PROTOCOL.md, "Profile File Format": the published Python client takes bearer tokens in version 1 only.
+    """
+    fields = {
+        "shareCredentialsVersion": 1,
+        "endpoint": endpoint,
+        "bearerToken": issued.secret,
+        "expirationTime": f"{issued.token.expires_at:%Y-%m-%dT%H:%M:%S}.0Z",
+    }
+    return json.dumps(fields, indent=2) + "\n"
+
+
+def profile_name(recipient: str) -> str:
+    """Return a file name for the recipient's profile that every system takes."""
+    return (re.sub(r"[^\w.-]+", "_", recipient).strip("._")[:_PROFILE_NAME] or "profile") + ".share"

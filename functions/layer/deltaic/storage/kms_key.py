@@ -1,0 +1,36 @@
+"""A signing key of KMS, which never leaves it: its public half, and signatures by it."""
+
+import base64
+from typing import Any
+
+from deltaic.errors import Unavailable
+from deltaic.storage.aws_client import CATALOG, AwsClient
+
+
+class KmsKey:
+    """An elliptic-curve key (P-256) by its alias, id or ARN. Raises Unavailable whatever AWS says."""
+
+    def __init__(self, name: str, region: str, endpoint: str = "") -> None:
+        self._name = name
+        self._client = AwsClient("kms", region, endpoint, timeouts=CATALOG)
+
+    def public_key(self) -> bytes:
+        """Return the public half (DER, SubjectPublicKeyInfo)."""
+        return self._asked("PublicKey", "get_public_key", KeyId=self._name)
+
+    def sign(self, message: bytes) -> bytes:
+        """Return the signature of a message of at most 4,096 bytes (ECDSA with SHA-256, DER)."""
+        return self._asked(
+            "Signature",
+            "sign",
+            KeyId=self._name,
+            Message=base64.b64encode(message).decode(),
+            MessageType="RAW",
+            SigningAlgorithm="ECDSA_SHA_256",
+        )
+
+    def _asked(self, wanted: str, operation: str, **arguments: Any) -> bytes:
+        try:
+            return base64.b64decode(getattr(self._client, operation)(**arguments)[wanted])
+        except Exception as error:
+            raise Unavailable("the server cannot get at one of its own keys at the moment; try again") from error

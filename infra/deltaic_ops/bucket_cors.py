@@ -1,0 +1,67 @@
+"""Which web pages a bucket lets read its objects: the rule (CORS) that the page at /explore needs, beside others."""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from deltaic.urls import web_address
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+RULE_ID = "deltaic-explore"
+NO_RULES = "NoSuchCORSConfiguration"
+MAX_AGE_SECONDS = 3600
+
+
+def origin_of(endpoint: str) -> str:
+    """Return the origin of an endpoint's pages, as browsers name it; raises InvalidParameter for what is no address."""
+    web_address(endpoint)
+    parts = urlsplit(endpoint)
+    return f"{parts.scheme}://{parts.netloc}".lower()
+
+
+def rules_of(s3: "S3Client", bucket: str) -> list[dict[str, Any]]:
+    """Return the bucket's rules, none if it has none; raises botocore's ClientError."""
+    from botocore.exceptions import ClientError
+
+    try:
+        return [dict(rule) for rule in s3.get_bucket_cors(Bucket=bucket)["CORSRules"]]
+    except ClientError as error:
+        if error.response["Error"]["Code"] == NO_RULES:
+            return []
+        raise
+
+
+def lets(rules: Sequence[dict[str, Any]], origin: str) -> bool:
+    """Return whether a page of the origin may GET parts of objects."""
+    return any(
+        "GET" in rule["AllowedMethods"]
+        and any(fnmatchcase(origin, allowed) for allowed in rule["AllowedOrigins"])
+        and any(fnmatchcase("range", allowed.lower()) for allowed in rule.get("AllowedHeaders", ()))
+        for rule in rules
+    )
+
+
+def let(s3: "S3Client", bucket: str, origins: Sequence[str]) -> list[dict[str, Any]]:
+    """Let pages of further origins GET parts of objects, and return all rules; those of others are kept.
+
+    What was let in before stays. Raises botocore's ClientError.
+    """
+    rules = rules_of(s3, bucket)
+    missing = [origin for origin in origins if not lets(rules, origin)]
+    if not missing:
+        return rules
+    known = [origin for rule in rules if rule.get("ID") == RULE_ID for origin in rule["AllowedOrigins"]]
+    ours = {
+        "ID": RULE_ID,
+        "AllowedOrigins": [*known, *missing],
+        "AllowedMethods": ["GET"],
+        "AllowedHeaders": ["range"],
+        "ExposeHeaders": ["content-range"],
+        "MaxAgeSeconds": MAX_AGE_SECONDS,
+    }
+    changed: list[Any] = [*(rule for rule in rules if rule.get("ID") != RULE_ID), ours]
+    s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": changed})
+    return changed

@@ -1,0 +1,199 @@
+"""The commands of federation: policies by which the JWTs of somebody else's issuer are a recipient's."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+from deltaic.catalog.items import Policy
+from deltaic.errors import AlreadyExists, InvalidParameter, Unavailable
+
+from deltaic_ops.cli.operator import AsJson, Operator, operator, wire
+from deltaic_ops.profile import ProfilePlace, client_profile, private_key_profile, profile_place
+
+if TYPE_CHECKING:
+    from deltaic.identity.fetching import Published
+
+Name = Annotated[str, typer.Argument(metavar="RECIPIENT")]
+Endpoint = Annotated[
+    str | None,
+    typer.Option(
+        envvar="DELTAIC_ENDPOINT", metavar="URL", help="The server, for the profile; else the stack's output Endpoint."
+    ),
+]
+ProfileFile = Annotated[
+    Path | None, typer.Option("--profile-file", metavar="FILE", help="Write the recipient's profile here (version 2).")
+]
+SECRET_TO_FILL_IN = "<client secret>"  # noqa: S105 -- the place of one
+
+
+class SubjectClaim(StrEnum):
+    """The claims that a policy may look at."""
+
+    SUB = "sub"
+    OID = "oid"
+    AZP = "azp"
+    GROUPS = "groups"
+
+
+class _Client(NamedTuple):
+    """The recipient's client at the issuer, as a profile names it."""
+
+    id: str
+    scope: str
+    private_key: Mapping[str, str] | None
+    """None: it has a secret."""
+
+
+def federate(  # noqa: PLR0913, PLR0917 -- what a policy and its profile need
+    ctx: typer.Context,
+    name: Name,
+    issuer: Annotated[str, typer.Option(metavar="URL", help="The claim iss, to the letter.")],
+    audience: Annotated[str, typer.Option(help="What the claim aud is, or has in its list.")],
+    subject: Annotated[str, typer.Option(help="What the claim is that --subject-claim names.")],
+    subject_claim: Annotated[
+        SubjectClaim, typer.Option(help="Which claim says who it is; of groups one must be the subject.")
+    ] = SubjectClaim.SUB,
+    comment: Annotated[str, typer.Option(help="A note for yourself.")] = "",
+    profile_file: ProfileFile = None,
+    client_id: Annotated[str, typer.Option(help="Of the recipient's client at the issuer, for the profile.")] = "",
+    private_key_file: Annotated[
+        str,
+        typer.Option(
+            metavar="PATH",
+            help="Where the recipient keeps the key by which it asks for tokens, instead of a client secret.",
+        ),
+    ] = "",
+    key_id: Annotated[str, typer.Option(help="Of that key, at the issuer.")] = "",
+    algorithm: Annotated[str, typer.Option(help="Of that key.")] = "RS256",
+    scope: Annotated[str, typer.Option(help="What to ask the issuer for, for the profile.")] = "",
+    endpoint: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    r"""Take the JWTs of an issuer for this recipient's: no secret of yours is handed over, and none lives for months.
+
+    Who it is tells one claim of the token. Whoever matches policies of two recipients is refused.
+
+    \b
+    deltaic recipient federate alice --issuer https://login.example.org --audience deltaic --subject 7f3c
+    deltaic recipient federate acme --issuer https://login.example.org --audience deltaic --subject-claim azp \
+        --subject reports --profile-file acme.share --client-id reports
+    """
+    out = operator(ctx, as_json)
+    published, warnings = _look(out, issuer, needed=profile_file is not None)
+    if profile_file is not None and not client_id:
+        raise InvalidParameter("a profile needs --client-id: the recipient's client at the issuer")
+    with place_of(profile_file) as place:
+        server = "" if place is None else out.sharing_endpoint(endpoint)
+        policy = out.admin.federation.create(
+            out.admin.recipients.get(name),
+            issuer,
+            audience=audience,
+            claim=subject_claim.value,
+            subject=subject,
+            comment=comment,
+        )
+        if place is not None and published is not None:
+            key = {"privateKeyFile": private_key_file, "keyId": key_id, "algorithm": algorithm}
+            client = _Client(client_id, scope, key if private_key_file else None)
+            text = _profile(server, policy, published.token_endpoint, client)
+            place.write(text, f", but policy {policy.id} was made: {_undo(policy)} ends it")
+    _told(out, policy, profile_file, warnings, secret_left=not private_key_file)
+
+
+def policies(
+    ctx: typer.Context,
+    name: Annotated[str | None, typer.Argument(metavar="[RECIPIENT]")] = None,
+    as_json: AsJson = False,
+) -> None:
+    r"""List whose JWTs are a recipient's, or are anybody's.
+
+    \b
+    deltaic recipient policies alice
+    """
+    out = operator(ctx, as_json)
+    recipients = out.admin.recipients.list() if name is None else [out.admin.recipients.get(name)]
+    columns = [
+        ("RECIPIENT", lambda policy: policy.recipient),
+        ("ID", lambda policy: policy.id),
+        ("ISSUER", lambda policy: policy.issuer),
+        ("AUDIENCE", lambda policy: policy.audience),
+        ("CLAIM", lambda policy: policy.subject_claim),
+        ("SUBJECT", lambda policy: policy.subject),
+        ("MADE", lambda policy: policy.created_at),
+        ("COMMENT", lambda policy: policy.comment),
+    ]
+    listed = (policy for person in recipients for policy in out.admin.federation.list(person.id))
+    out.rows(listed, columns, "there is no policy: deltaic recipient federate <recipient>")
+
+
+def unfederate(
+    ctx: typer.Context,
+    name: Name,
+    policy_id: Annotated[str, typer.Argument(metavar="POLICY_ID")],
+    as_json: AsJson = False,
+) -> None:
+    r"""Remove a policy: its JWTs let nobody in any more (servers may remember one for a minute).
+
+    \b
+    deltaic recipient unfederate alice 937d8a9fd33e
+    """
+    out = operator(ctx, as_json)
+    gone = out.admin.federation.remove(out.admin.recipients.get(name), policy_id)
+    out.show(gone, f"removed policy {gone.id} of '{gone.recipient}'")
+
+
+def _look(out: Operator, issuer: str, *, needed: bool) -> "tuple[Published | None, list[str]]":
+    """Ask the issuer what it publishes; what is wrong is a warning, but where a profile needs the answer."""
+    from deltaic.identity.fetching import Unreachable, check_issuer, fetch
+
+    loopback = bool(out.connection.environment.get("AWS_ENDPOINT_URL"))
+    check_issuer(issuer, loopback=loopback)
+    try:
+        published = fetch(issuer, loopback=loopback)
+    except Unreachable as failure:
+        said = f"'{issuer}' does not publish its keys now: {failure}"
+        if needed:
+            raise Unavailable(f"{said}; the profile needs its token endpoint, so do without --profile-file") from None
+        return None, [f"{said}; until it does, nobody comes in by it"]
+    if needed and not published.token_endpoint:
+        raise InvalidParameter(f"'{issuer}' names no token endpoint: do without --profile-file")
+    return published, []
+
+
+def _profile(server: str, policy: Policy, token_endpoint: str, client: _Client) -> str:
+    if client.private_key is None:
+        return client_profile(server, token_endpoint, client.id, SECRET_TO_FILL_IN, client.scope)
+    auth = {
+        "tokenEndpoint": token_endpoint,
+        "clientId": client.id,
+        "issuer": policy.issuer,
+        "audience": policy.audience,
+        "privateKey": client.private_key,
+    }
+    return private_key_profile(server, {**auth, "scope": client.scope} if client.scope else auth)
+
+
+@contextmanager
+def place_of(path: Path | None) -> Iterator[ProfilePlace | None]:
+    """Take the place of a profile before what it names is made."""
+    if path is not None and path.exists():
+        raise AlreadyExists(f"'{path}' is there already: name another file")
+    with nullcontext() if path is None else profile_place(path) as place:
+        yield place
+
+
+def _told(out: Operator, policy: Policy, path: Path | None, warnings: list[str], *, secret_left: bool) -> None:
+    if out.as_json:
+        told = {} if path is None else {"profile": str(path)}
+        out.json({**wire(policy), **told, **({"warnings": warnings} if warnings else {})})
+        return
+    out.show(policy, f"federated '{policy.recipient}'", warnings)
+    if path is not None:
+        out.note(f"wrote {path}" + (f": the recipient puts its secret for {SECRET_TO_FILL_IN}" if secret_left else ""))
+
+
+def _undo(policy: Policy) -> str:
+    return f"`deltaic recipient unfederate {policy.recipient} {policy.id}`"

@@ -1,0 +1,123 @@
+"""The page of a link in a browser: a recipient who has nothing but the link gets a profile, once, and sees rows."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import delta_sharing
+import pytest
+from browser.conftest import broken_rules, opened
+from client.golden_shares import Shared
+from client.provider import SCHEMA, SHARE, Provider
+from playwright.sync_api import Browser, Page, expect
+
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("orders")]
+
+DONE = "Your profile is ready"
+GONE = "This link does not work any more"
+
+
+@pytest.fixture(scope="module")
+def orders(shared: Any) -> Shared:
+    """Return a table that is shared before anybody is invited."""
+    found: Shared = shared("plain")
+    return found
+
+
+def invited(provider: Provider, name: str) -> str:
+    """Return a link for a new recipient of the share."""
+    person = provider.admin.recipients.create(name)
+    provider.admin.grants.create(name, SHARE)
+    return provider.admin.invitations.create(person, provider.endpoint).link
+
+
+def save(page: Page, folder: Path) -> Path:
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Save").click()
+    file = folder / download.value.suggested_filename
+    download.value.save_as(file)
+    return file
+
+
+def test_a_link_alone_leads_to_rows(browser: Browser, provider: Provider, orders: Shared, tmp_path: Path) -> None:
+    with opened(browser, invited(provider, "alice")) as page:
+        expect(page.get_by_role("heading", level=1)).to_have_text("Data shared with alice")
+        page.get_by_role("button", name="Make the profile").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(DONE)
+        file = save(page, tmp_path)
+        assert file.name == "alice.share"
+        profile = json.loads(file.read_text())
+        assert (profile["shareCredentialsVersion"], profile["endpoint"]) == (1, provider.endpoint)
+        assert profile["bearerToken"] not in page.inner_text("body")
+        assert profile["bearerToken"] not in page.url
+        with page.expect_popup() as popup:
+            page.get_by_role("link", name="open it in the browser").click()
+        popup.value.wait_for_load_state()
+        popup.value.set_input_files("#file", str(file))
+        expect(popup.value.locator("#tree summary")).to_have_text(SHARE)
+        assert page.context.cookies() == []
+    assert len(delta_sharing.load_as_pandas(f"{file}#{SHARE}.{SCHEMA}.{orders.name}")) > 0
+
+
+def test_a_second_look_or_a_reload_finds_the_link_gone(browser: Browser, provider: Provider) -> None:
+    link = invited(provider, "bob")
+    with opened(browser, link) as page:
+        page.reload()
+        page.get_by_role("button").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(DONE)
+        answer = page.goto(link)
+        assert answer is not None
+        assert answer.status == 410
+        expect(page.get_by_role("heading", level=1)).to_have_text(GONE)
+        page.go_back()
+        expect(page.get_by_role("heading", level=1)).not_to_have_text(DONE)
+
+
+def test_of_two_tabs_one_gets_the_profile(browser: Browser, provider: Provider) -> None:
+    link = invited(provider, "carol")
+    with opened(browser, link) as first, opened(browser, link) as second:
+        for page in (first, second):
+            page.get_by_role("button").click(no_wait_after=True)
+        titles = set()
+        for page in (first, second):
+            page.wait_for_function("document.title != 'Data shared with carol'")
+            titles.add(page.title())
+    assert titles == {"Your profile", GONE}
+    assert len(provider.admin.tokens.list(provider.admin.recipients.get("carol").id)) == 1
+
+
+def test_a_keyboard_is_enough(browser: Browser, provider: Provider) -> None:
+    with opened(browser, invited(provider, "dave")) as page:
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_have_text(DONE)
+        page.keyboard.press("Tab")
+        with page.expect_download() as download:
+            page.keyboard.press("Enter")
+        assert download.value.suggested_filename == "dave.share"
+
+
+def test_names_are_text(browser: Browser, provider: Provider) -> None:
+    name = "<img/src=x onerror=alert(1)>".replace(" ", "\N{NO-BREAK SPACE}").replace("/", "\N{FRACTION SLASH}")
+    with opened(browser, invited(provider, name)) as page:
+        expect(page.get_by_role("heading", level=1)).to_have_text(f"Data shared with {name}")
+        page.get_by_role("button").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(DONE)
+        assert page.locator("img, script, iframe").count() == 0
+
+
+@pytest.mark.parametrize(("scheme", "size"), [("light", (1280, 900)), ("dark", (360, 740))], ids=["desktop", "phone"])
+def test_every_page_is_for_everybody(browser: Browser, provider: Provider, scheme: str, size: tuple[int, int]) -> None:
+    link = invited(provider, f"erin-{scheme}-{size[0]}")
+    options: dict[str, Any] = {"color_scheme": scheme, "viewport": {"width": size[0], "height": size[1]}}
+    with opened(browser, link, **options) as page:
+        for heading in (f"Data shared with erin-{scheme}-{size[0]}", DONE, GONE):
+            expect(page.get_by_role("heading", level=1)).to_have_text(heading)
+            for summary in page.locator("summary").all():
+                summary.click()
+            assert broken_rules(page) == []
+            assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+            if heading == DONE:
+                page.goto(link)
+            elif heading != GONE:
+                page.get_by_role("button").click()

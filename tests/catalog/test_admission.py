@@ -1,0 +1,337 @@
+"""Who is answered: recipient x key x endpoint x object x address x time, as a model of a few plain rules says.
+
+The model knows neither items nor keys: it is told what the administrator said, and answers with a status. Keys are
+bearer tokens; another kind of key is another entry of `KEYS`, with what its holder sends and until when it holds.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address, ip_network
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltaic.catalog.limit_counters import LimitCounters
+from deltaic.catalog.reader import CatalogReader
+from deltaic.catalog.restrictions import MOST_ADDRESSES, NEVER
+from deltaic.errors import DeltaicError, InvalidParameter, NotFound, TooManyRequests, Unauthenticated, Unavailable
+from deltaic.protocol.requests import ListRequest
+from deltaic.protocol.sealed_tokens import TokenSigner
+from deltaic.sharing import listing
+from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.context import Sharing
+from deltaic.sharing.memory import Memory
+from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.sessions import SigningSessions
+
+if TYPE_CHECKING:
+    from catalog.conftest import Catalog
+
+LOCATION = "s3://bucket/some/table"
+DAY = timedelta(days=1)
+HERE, SIX, ELSEWHERE = "203.0.113.7", "2001:db8::7", "198.51.100.1"
+ADDRESSES = (HERE, SIX, "::ffff:203.0.113.7", ELSEWHERE, "", "203.0.113.7, 198.51.100.1")
+LISTS = ((), ("203.0.113.0/24",), ("2001:db8::/32",), ("203.0.113.7",), ("192.0.2.0/24", "2001:db8::7/128"))
+SHARES = ("s1", "s2", "S3", "absent")
+
+
+def means(catalog: Catalog, now: Callable[[], float], *, fail_closed: bool = False, counters: Any = None) -> Sharing:
+    """Return what use cases have, at a time of the test's own."""
+    storage = StorageConfig()
+    return Sharing(
+        catalog=CatalogReader(catalog.catalog_table, catalog.dynamo, clock=now),
+        token_key=lambda: TokenSigner(b"k" * 32),
+        sessions=SigningSessions(),
+        home=storage,
+        url_ttl=timedelta(hours=1),
+        memory=Memory(1 << 20),
+        queries=lambda: pytest.fail("nobody submits"),
+        counters=counters or LimitCounters(catalog.catalog_table, catalog.dynamo),
+        limits_fail_closed=fail_closed,
+        clock=now,
+    )
+
+
+PAGE = ListRequest.parse({})
+ENDPOINTS: dict[str, Callable[[Sharing, Caller, str], object]] = {
+    "list shares": lambda s, c, _: listing.list_shares(s, c, PAGE),
+    "get share": listing.get_share,
+    "list schemas": lambda s, c, share: listing.list_schemas(s, c, share, PAGE),
+    "list tables": lambda s, c, share: listing.list_tables(s, c, share, "x", PAGE),
+    "list all tables": lambda s, c, share: listing.list_all_tables(s, c, share, PAGE),
+    # All endpoints of a table begin with this.
+    "table": lambda s, c, share: s.table(c, TableName(share, "x", "t")).entry.name,
+}
+
+
+@dataclass
+class Said:
+    """What the administrator said of one recipient."""
+
+    addresses: tuple[str, ...] = ()
+    ends: datetime | None = None
+    cut_off: bool = False
+    grants: dict[str, datetime | None] = field(default_factory=dict)
+    """By the share's name: when the grant ends."""
+    token_ends: datetime | None = None
+    revoked: bool = False
+
+
+def expected(said: Said, endpoint: str, share: str, address: str, at: datetime) -> int | frozenset[str]:
+    """Return the status of a refusal, or the names that a listing of shares has; 200 for the rest."""
+    if said.token_ends is None or said.revoked or said.cut_off or at >= said.token_ends:
+        return 401
+    if said.ends is not None and at >= said.ends:
+        return 401
+    if said.addresses and not _among(address, said.addresses):
+        return 403
+    held = frozenset(name for name, ends in said.grants.items() if ends is None or at < ends)
+    if endpoint == "list shares":
+        return held
+    return 200 if share.lower() in {name.lower() for name in held} else 404
+
+
+def _among(address: str, networks: tuple[str, ...]) -> bool:
+    plain = address.removeprefix("::ffff:")
+    return plain in {HERE, SIX, ELSEWHERE} and any(ip_address(plain) in ip_network(each) for each in networks)
+
+
+def observed(sharing: Sharing, key: str, sending: tuple[Any, str], endpoint: str, share: str) -> tuple[Any, str]:
+    """Ask as the gateway does: first the authorizer, then the endpoint; return status or names, and the message."""
+    tokens, address = sending
+    try:
+        token = tokens.authenticate(key)
+        caller = Caller(token.recipient_id, token.id, token.recipient, address)
+        answer = ENDPOINTS[endpoint](sharing, caller, share)
+    except DeltaicError as refusal:
+        return refusal.status, refusal.message
+    if endpoint == "list shares":
+        assert isinstance(answer, bytes)
+        return frozenset(share for share in SHARES if f'"name":"{share}"'.encode() in answer.replace(b" ", b"")), ""
+    return 200, ""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_exactly_those_are_answered_who_may_ask(catalog: Catalog, seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311 -- a case, not a secret
+    start = datetime.now(UTC).replace(microsecond=0)
+    admin = catalog.admin
+    for share in SHARES[:-1]:
+        admin.shares.create(share)
+        admin.schemas.create(share, "x")
+        admin.tables.create(share, "x", "t", LOCATION)
+
+    def some_end() -> datetime | None:
+        return chance.choice((None, start + DAY, start + 2 * DAY))
+
+    people: list[tuple[Said, str]] = []
+    for number in range(6):
+        said = Said(addresses=chance.choice(LISTS), ends=some_end(), cut_off=chance.random() < 0.2)
+        person = admin.recipients.create(f"r{number}")
+        if said.addresses or said.ends:
+            admin.recipients.update(person.name, add_addresses=said.addresses, ends_at=said.ends or NEVER)
+        for share in chance.sample(SHARES[:-1], chance.randint(0, 3)):
+            said.grants[share] = some_end()
+            admin.grants.create(person.name, share, ends_at=said.grants[share])
+        life = chance.choice((DAY, 30 * DAY))
+        issued = catalog.token_admin().create(person, life)
+        said.token_ends = issued.token.expires_at
+        if said.cut_off:
+            admin.cut_off(person.name)
+            if chance.random() < 0.5:
+                admin.recipients.restore(person.name)
+                said.cut_off, said.revoked = False, True
+        people.append((said, issued.secret))
+    people.append((Said(), "dlt_nobody"))
+    for at in (start, start + DAY - timedelta(seconds=1), start + DAY, start + 3 * DAY):
+        clock = at.timestamp
+        sharing, tokens = means(catalog, clock), catalog.tokens(clock)
+        for said, key in people:
+            for endpoint in ENDPOINTS:
+                for share in SHARES[:1] if endpoint == "list shares" else SHARES:
+                    address = chance.choice(ADDRESSES)
+                    told, message = observed(sharing, key, (tokens, address), endpoint, share)
+                    assert told == expected(said, endpoint, share, address, at), (seed, said, endpoint, share, address)
+                    if told in {401, 403}:
+                        assert share not in message
+                        assert address not in message or not address
+
+
+def refused(act: Callable[[], object]) -> DeltaicError:
+    with pytest.raises(DeltaicError) as refusal:
+        act()
+    return refusal.value
+
+
+@pytest.fixture
+def alice(catalog: Catalog) -> str:
+    """Return the id of a recipient that holds `s1`."""
+    admin = catalog.admin
+    for share in ("s1", "other"):
+        admin.shares.create(share)
+        admin.schemas.create(share, "x")
+        admin.tables.create(share, "x", "t", LOCATION, access_modes=("url", "dir"), history=True)
+    identity = admin.recipients.create("alice").id
+    admin.grants.create("alice", "s1")
+    return identity
+
+
+@pytest.mark.parametrize("share", ["s1", "other", "absent"])
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_who_asks_from_elsewhere_learns_nothing_of_what_is_there(
+    catalog: Catalog, alice: str, endpoint: str, share: str
+) -> None:
+    catalog.admin.recipients.update("alice", add_addresses=["203.0.113.0/24"])
+    told = refused(lambda: ENDPOINTS[endpoint](means(catalog, _now), Caller(alice, "t", "alice", ELSEWHERE), share))
+    assert (told.status, told.message) == (
+        403,
+        "requests from your address are not answered; ask your share provider",
+    )
+
+
+def test_an_ended_grant_is_as_none_and_costs_the_same(catalog: Catalog, alice: str) -> None:
+    catalog.admin.grants.update("alice", "s1", ends_at=datetime.now(UTC) - DAY)
+    caller = Caller(alice, "t", "alice", HERE)
+    sharing = means(catalog, _now)
+    for endpoint in list(ENDPOINTS)[1:]:
+        ended, absent = [
+            refused(lambda share=share, endpoint=endpoint: ENDPOINTS[endpoint](sharing, caller, share))  # type: ignore[misc]
+            for share in ("s1", "absent")
+        ]
+        assert type(ended) is type(absent) is NotFound
+        assert ended.message.replace("s1", "absent") == absent.message
+    assert listing.list_shares(sharing, caller, PAGE) == b'{"items":[]}'
+
+
+def test_an_unrestricted_recipient_costs_no_more_requests(catalog: Catalog, alice: str) -> None:
+    asked: list[str] = []
+    events: Any = catalog.dynamo.client.meta.events
+
+    def count(request: Any, **_: Any) -> None:
+        asked.append(request.headers["X-Amz-Target"].decode().rpartition(".")[2])
+
+    sharing, caller = means(catalog, _now), Caller(alice, "t", "alice", HERE)
+    events.register("before-send.dynamodb", count)
+    try:
+        listing.list_shares(sharing, caller, PAGE)
+        assert asked == ["Query", "BatchGetItem"]
+        asked.clear()
+        sharing.table(caller, TableName("s1", "x", "t"))
+        assert asked == ["BatchGetItem"]
+        asked.clear()
+        listing.list_shares(sharing, caller, ListRequest.parse({"maxResults": "0"}))
+        assert asked == ["Query", "BatchGetItem"]
+    finally:
+        events.unregister("before-send.dynamodb", count)
+
+
+def _now() -> float:
+    return datetime.now(UTC).timestamp()
+
+
+def _at(hour: int, minute: int, second: int) -> Callable[[], float]:
+    return datetime(2026, 5, 4, hour, minute, second, tzinfo=UTC).timestamp
+
+
+def test_of_requests_at_once_as_many_are_answered_as_a_minute_has(catalog: Catalog, alice: str) -> None:
+    catalog.admin.recipients.update("alice", requests_per_minute=5)
+    sharing, caller = means(catalog, _at(12, 0, 20)), Caller(alice, "t", "alice", HERE)
+
+    def ask(_: int) -> int | None:
+        try:
+            listing.list_shares(sharing, caller, PAGE)
+        except TooManyRequests as refusal:
+            return refusal.retry_after
+        return None
+
+    with ThreadPoolExecutor(4) as pool:
+        told = list(pool.map(ask, range(12)))
+    assert told.count(None) == 5
+    assert set(told) == {None, 40}
+    later = means(catalog, _at(12, 1, 0))
+    assert listing.list_shares(later, caller, PAGE).startswith(b'{"items":[{"name":"s1"')
+    catalog.admin.recipients.update("alice", requests_per_minute=0)
+    assert listing.list_shares(sharing, caller, PAGE).startswith(b'{"items":[{"name":"s1"')
+
+
+def test_a_day_has_so_many_signed_bytes_and_the_next_one_again(catalog: Catalog, alice: str) -> None:
+    catalog.admin.recipients.update("alice", bytes_per_day=100)
+    evening = _at(23, 59, 50)
+    name = TableName("s1", "x", "t")
+    for size in (60, 60):
+        caller = Caller(alice, "t", "alice", HERE)
+        table = means(catalog, evening).table(caller, name)
+        assert table.access_modes == ("url",)  # nobody counts what credentials read
+        caller.audit.metrics.add(1, size)
+        caller.audit.end()
+        caller.audit.end()  # an answer ends once
+    full = refused(lambda: means(catalog, evening).table(Caller(alice, "t"), name))
+    assert isinstance(full, TooManyRequests)
+    assert full.retry_after == 10
+    midnight = datetime(2026, 5, 5, tzinfo=UTC).timestamp
+    means(catalog, midnight).table(Caller(alice, "t"), name)
+    listed = listing.list_all_tables(means(catalog, midnight), Caller(alice, "t"), "s1", PAGE)
+    assert b'"dir"' not in listed
+
+
+def test_counters_that_fail_let_through_or_refuse_as_the_stack_says(catalog: Catalog, alice: str) -> None:
+    catalog.admin.recipients.update("alice", requests_per_minute=5)
+    nowhere = LimitCounters("no-such-table", catalog.dynamo)
+    caller = Caller(alice, "t", "alice", HERE)
+    listing.list_shares(means(catalog, _now, counters=nowhere), caller, PAGE)
+    assert caller.audit.facts()["limits"] == "not counted"
+    closed = means(catalog, _now, counters=nowhere, fail_closed=True)
+    assert isinstance(refused(lambda: listing.list_shares(closed, caller, PAGE)), Unavailable)
+
+
+def test_a_cut_off_holds_whatever_the_key_and_ends_tokens_for_good(catalog: Catalog, alice: str) -> None:
+    admin, caller = catalog.admin, Caller(alice, "any kind of key", "alice", HERE)
+    issued = catalog.token_admin().create(admin.recipients.get("alice"), DAY)
+    assert admin.cut_off("alice").cut_off_at is not None
+    for endpoint, ask in ENDPOINTS.items():
+        assert isinstance(refused(lambda ask=ask: ask(means(catalog, _now), caller, "s1")), Unauthenticated), endpoint  # type: ignore[misc]
+    again = admin.cut_off("alice")
+    assert again.cut_off_at is not None
+    assert admin.recipients.restore("alice").cut_off_at is None
+    listing.get_share(means(catalog, _now), caller, "s1")
+    with pytest.raises(Unauthenticated):
+        catalog.tokens().authenticate(issued.secret)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"add_addresses": ["203.0.113.1/24"]},
+        {"add_addresses": ["here"]},
+        {"add_addresses": ["0.0.0.0/0", "300.1.1.1"]},
+        {"remove_addresses": ["203.0.113.0/24"]},
+        {"add_addresses": [f"10.0.{number}.0/24" for number in range(MOST_ADDRESSES + 1)]},
+        {"requests_per_minute": -1},
+        {"bytes_per_day": 1 << 61},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_enforced_is_not_kept(catalog: Catalog, alice: str, given: dict[str, Any]) -> None:
+    before = catalog.admin.recipients.get("alice")
+    assert before.id == alice
+    with pytest.raises(InvalidParameter):
+        catalog.admin.recipients.update("alice", **given)
+    assert catalog.admin.recipients.get("alice") == before
+
+
+def test_restrictions_are_kept_and_taken_away(catalog: Catalog, alice: str) -> None:
+    recipients = catalog.admin.recipients
+    ends = datetime(2030, 1, 1, tzinfo=UTC)
+    networks = [f"10.0.{number}.0/24" for number in range(MOST_ADDRESSES)]
+    given = recipients.update(
+        "alice", add_addresses=networks, ends_at=ends, requests_per_minute=60, bytes_per_day=50 * 10**9
+    )
+    assert given == recipients.get("alice")
+    assert (given.id, given.addresses, given.ends_at) == (alice, tuple(networks), ends)
+    assert (given.requests_per_minute, given.bytes_per_day) == (60, 50 * 10**9)
+    taken = recipients.update("alice", remove_addresses=networks, ends_at=NEVER, requests_per_minute=0, bytes_per_day=0)
+    assert (taken.addresses, taken.ends_at, taken.requests_per_minute, taken.bytes_per_day) == ((), None, 0, 0)

@@ -1,0 +1,239 @@
+"""A link makes one profile, whoever opens it and however often; its page says no more than its holder may know."""
+
+import ast
+import base64
+import json
+import re
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from html import unescape
+from itertools import count
+from pathlib import Path
+
+import delta_sharing
+import httpx
+import pyarrow as pa
+import pytest
+from contract.logs import TableLog, column
+from deltaic.catalog.invitations import Invitations, IssuedInvitation
+from deltaic.catalog.token_admin import TokenAdmin
+from deltaic_ops.local.resources import DATA_BUCKET
+from filled_server import Entry, FilledServer, dynamo_of
+
+CONTACT = "Data team <data@shares.example>"
+NUMBERS = count()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledServer]:
+    entries = [Entry("sales", "eu", "orders"), Entry("sales", "eu", "returns"), Entry("hidden", "s", "secret_table")]
+    folder = tmp_path_factory.mktemp("activation")
+    with FilledServer.running(folder, entries, parameters={"Contact": CONTACT, "LogLevel": "INFO"}) as running:
+        log = TableLog(running.client("s3"), DATA_BUCKET, "orders", pa.schema([column("id", pa.int64())]))
+        log.create()
+        yield running
+
+
+def invited(
+    server: FilledServer, name: str = "", share: str = "sales", overlap: timedelta | None = None
+) -> IssuedInvitation:
+    """Invite a new recipient that has a share."""
+    person = server.admin.recipients.create(name or f"recipient{next(NUMBERS)}")
+    if share:
+        server.admin.grants.create(person.name, share)
+    return server.admin.invitations.create(person, server.endpoint, overlap=overlap)
+
+
+def profile_in(page: str) -> dict[str, object]:
+    data = re.findall(r'href="data:application/json;base64,([^"]+)"', page)
+    assert len(data) == 1
+    profile: dict[str, object] = json.loads(base64.b64decode(data[0]))
+    return profile
+
+
+def states(server: FilledServer, made: IssuedInvitation) -> list[str]:
+    return [one.state() for one in server.admin.invitations.list(made.invitation.recipient_id)]
+
+
+def tokens(server: FilledServer, made: IssuedInvitation) -> int:
+    return len(server.admin.tokens.list(made.invitation.recipient_id))
+
+
+def test_a_link_shows_what_it_is_for_and_nothing_is_used_up(server: FilledServer) -> None:
+    made = invited(server)
+    for _ in range(3):
+        page = httpx.get(made.link)
+        assert page.status_code == 200
+        text = unescape(page.text)
+        assert made.invitation.recipient in text
+        assert CONTACT in text
+        assert "eu.orders" in text
+        assert "eu.returns" in text
+        assert "secret_table" not in text
+        assert "dlt_" not in text
+    assert (states(server, made), tokens(server, made)) == (["open"], 0)
+
+
+def test_the_button_makes_the_profile_once_and_the_published_client_reads_with_it(
+    server: FilledServer, tmp_path: Path
+) -> None:
+    made = invited(server)
+    page = httpx.post(made.link)
+    assert page.status_code == 200
+    profile = profile_in(page.text)
+    assert profile.keys() == {"shareCredentialsVersion", "endpoint", "bearerToken", "expirationTime"}
+    assert (profile["shareCredentialsVersion"], profile["endpoint"]) == (1, server.endpoint)
+    assert str(profile["bearerToken"]) not in page.text
+    file = tmp_path / f"{made.invitation.recipient}.share"
+    file.write_text(json.dumps(profile))
+    assert f'download="{file.name}"' in page.text
+    frame = delta_sharing.load_as_pandas(f"{file}#sales.eu.orders")
+    assert list(frame.columns) == ["id"]
+    assert states(server, made) == ["used"]
+    [token] = server.admin.tokens.list(made.invitation.recipient_id)
+    assert server.admin.invitations.list(made.invitation.recipient_id)[0].token_id == token.id
+
+
+def test_only_one_of_many_clicks_gets_a_profile(server: FilledServer) -> None:
+    made = invited(server)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: httpx.post(made.link, timeout=60), range(8)))
+    assert sorted(answer.status_code for answer in answers) == [200, *[410] * 7]
+    assert tokens(server, made) == 1
+    assert httpx.get(made.link).status_code == 410
+
+
+def test_a_link_that_does_not_work_says_whom_to_ask_and_not_why(server: FilledServer) -> None:
+    used, cancelled, expired, gone = (invited(server) for _ in range(4))
+    httpx.post(used.link)
+    admin = server.admin
+    admin.invitations.cancel(admin.recipients.get(cancelled.invitation.recipient), cancelled.invitation.id)
+    admin.recipients.delete(gone.invitation.recipient)
+    table, dynamo = server.environment["TOKENS_TABLE"], dynamo_of(server.environment)
+    names = server.environment["CATALOG_TABLE"], table
+    past = Invitations(table, dynamo, TokenAdmin(*names, dynamo), clock=lambda: time.time() - 7200)
+    expired = past.create(admin.recipients.get(expired.invitation.recipient), server.endpoint, timedelta(hours=1))
+    unknown = f"{server.endpoint}/activate/{'0' * 32}{'A' * 43}"
+    odd = [f"{server.endpoint}/activate/{text}" for text in ("x", "%00", "..%2f..", "a" * 2000, "%F0%9F%A6%98", "%ff")]
+    pages = set()
+    for link in (used.link, cancelled.link, expired.link, gone.link, used.link[:-1] + "~", unknown, *odd):
+        for method in ("GET", "POST"):
+            answer = httpx.request(method, link)
+            assert answer.status_code == 410, link
+            pages.add((answer.text, answer.headers["content-security-policy"], answer.headers["content-type"]))
+    [(page, _, _)] = pages
+    assert CONTACT in unescape(page)
+
+
+def test_a_recipient_that_has_ended_or_is_cut_off_has_no_link(server: FilledServer) -> None:
+    ended, cut_off = invited(server), invited(server)
+    recipients = server.admin.recipients
+    recipients.update(ended.invitation.recipient, ends_at=datetime.now(UTC) - timedelta(minutes=1))
+    server.admin.cut_off(cut_off.invitation.recipient)
+    unknown = httpx.get(f"{server.endpoint}/activate/{'0' * 32}{'A' * 43}")
+    for made in (ended, cut_off):
+        for method in ("GET", "POST"):
+            answer = httpx.request(method, made.link)
+            assert (answer.status_code, answer.text) == (410, unknown.text)
+        assert tokens(server, made) == 0
+
+
+def test_a_link_is_used_from_the_recipients_own_networks_alone(server: FilledServer) -> None:
+    made = invited(server)
+    recipients = server.admin.recipients
+    recipients.update(made.invitation.recipient, add_addresses=["203.0.113.0/24"])
+    for method in ("GET", "POST"):
+        answer = httpx.request(
+            method, made.link, headers={"X-Forwarded-For": "203.0.113.7", "Forwarded": "for=203.0.113.7"}
+        )
+        assert answer.status_code == 403
+        assert CONTACT in unescape(answer.text)
+        assert "203.0.113" not in answer.text
+        assert "eu.orders" not in answer.text
+    assert (states(server, made), tokens(server, made)) == (["open"], 0)
+    recipients.update(made.invitation.recipient, add_addresses=["127.0.0.0/8"])
+    assert httpx.post(made.link).status_code == 200
+
+
+def test_two_live_tokens_are_the_most_and_the_link_stays(server: FilledServer) -> None:
+    made = invited(server)
+    person = server.admin.recipients.get(made.invitation.recipient)
+    first, _ = server.admin.tokens.create(person), server.admin.tokens.create(person)
+    assert httpx.post(made.link).status_code == 409
+    assert states(server, made) == ["open"]
+    server.admin.tokens.revoke(person, first.token.id)
+    assert httpx.post(made.link).status_code == 200
+
+
+def test_a_link_that_rotates_ends_the_other_tokens_when_it_is_used(server: FilledServer) -> None:
+    made = invited(server, overlap=timedelta(0))
+    person = server.admin.recipients.get(made.invitation.recipient)
+    old = server.admin.tokens.create(person)
+    assert server.admin.tokens.get(person, old.token.id).state() == "live"
+    assert httpx.post(made.link).status_code == 200
+    assert server.admin.tokens.get(person, old.token.id).state() == "revoked"
+
+
+def test_names_are_text_in_the_page_and_in_every_snippet(server: FilledServer) -> None:
+    name = "o'hara<script>alert(1)\"$(id)`\\"
+    share, table = "<img\u00a0src=x>", "t'\"`$(id)"
+    server.admin.shares.create(share)
+    server.admin.schemas.create(share, "s")
+    server.admin.tables.create(share, "s", table, f"s3://{DATA_BUCKET}/odd")
+    made = invited(server, name, share)
+    shown, done = httpx.get(made.link).text, httpx.post(made.link).text
+    for page in (shown, done):
+        assert not re.search(r"<script|<img|<svg| on\w+=", page)
+        assert share in unescape(page)
+    assert name in unescape(shown)
+    code = {
+        client: unescape(text)
+        for client, text in re.findall(r"<summary>(.*?)</summary>\n<pre tabindex=0>(.*?)</pre>", done, re.DOTALL)
+    }
+    line = next(line for line in code["Python with pandas"].splitlines() if line.startswith("data"))
+    assert ast.literal_eval(line.partition("(")[2][:-1]).endswith(f"#{share}.s.{table}")
+    assert "'t''\"`$(id)'" in code["DuckDB"]
+    file = re.findall(r'download="([^"]+)"', done)[0]
+    assert re.fullmatch(r"[\w.-]+\.share", unescape(file))
+
+
+def test_the_page_may_load_nothing_and_nobody_keeps_it(server: FilledServer) -> None:
+    made, look = invited(server), f"{server.endpoint}/explore"
+    for answer in (httpx.get(made.link), httpx.post(made.link), httpx.get(made.link)):
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert "set-cookie" not in answer.headers
+        addresses = re.findall(r'(?:src|href)="([^"]+)"', answer.text)
+        assert all(one == look or one.startswith("data:application/json;base64,") for one in addresses)
+
+
+def test_a_stranger_is_told_nothing_by_other_methods_or_headers(server: FilledServer) -> None:
+    made = invited(server)
+    for method in ("PUT", "DELETE", "PATCH"):
+        assert httpx.request(method, made.link).status_code == 404
+    answer = httpx.get(made.link, headers={"Host": "evil.example", "X-Forwarded-Host": "evil.example"})
+    assert "evil.example" not in answer.text
+    assert server.endpoint in httpx.post(made.link, headers={"Host": "evil.example"}).text
+    assert httpx.get(f"{server.endpoint}/shares").status_code == 401
+
+
+def test_the_log_has_who_and_when_and_no_secret(server: FilledServer) -> None:
+    made = invited(server)
+    for method in ("GET", "POST", "POST"):
+        httpx.request(method, made.link)
+    httpx.get(made.link[:-1] + "~")
+    log = (server.folder / "state" / "gateway.log").read_text()
+    assert log.count(f'"invitationId":"{made.invitation.id}"') == 2
+    assert server.admin.invitations.list(made.invitation.recipient_id)[0].token_id in log
+    assert made.secret[:-1] not in log
+    assert made.secret[32:-1] not in log
+    stored = str(list(dynamo_of(server.environment).client.scan(TableName=server.environment["TOKENS_TABLE"])["Items"]))
+    assert made.secret not in stored
+    assert made.secret[32:] not in stored
+    assert made.secret not in repr(made)

@@ -1,0 +1,178 @@
+"""What a restricted recipient is answered over HTTP: from where, how often, how much, and when it is cut off."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pyarrow as pa
+import pytest
+from contract.logs import TableLog, column
+from contract.recipient import Recipient, Table
+from deltaic.catalog.storages import AccessKeys
+from deltaic_ops.checks.doctor.cut_offs import denied
+from deltaic_ops.cli import app
+from deltaic_ops.cut_off import Denials
+from deltaic_ops.local.resources import DATA_BUCKET
+from filled_server import Entry, FilledServer
+from typer.testing import CliRunner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PEOPLE = ("there", "often", "much", "cut", "free")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledServer]:
+    entries = [Entry("lent", "s", "orders", "", {"access_modes": ["url", "dir"], "history": True})]
+    with FilledServer.running(
+        tmp_path_factory.mktemp("restrictions"), entries, {name: ["lent"] for name in PEOPLE}
+    ) as running:
+        log = TableLog(running.client("s3"), DATA_BUCKET, "orders", pa.schema([column("id", pa.int64())]))
+        log.create()
+        log.commit(log.add([{"id": 1}, {"id": 2}]))
+        yield running
+
+
+def orders(server: FilledServer, name: str) -> Table:
+    return Table(server.recipient(name), "lent", "s", "orders")
+
+
+CALLS = {
+    "/shares": "GET",
+    "/shares/lent": "GET",
+    "/shares/lent/schemas": "GET",
+    "/shares/lent/schemas/s/tables": "GET",
+    "/shares/lent/all-tables": "GET",
+    "/shares/absent/all-tables": "GET",
+    "/shares/lent/schemas/s/tables/orders/version": "GET",
+    "/shares/lent/schemas/s/tables/absent/version": "GET",
+    "/shares/lent/schemas/s/tables/orders/metadata": "GET",
+    "/shares/lent/schemas/s/tables/orders/changes?startingVersion=0": "GET",
+    "/shares/lent/schemas/s/tables/orders/query": "POST",
+    "/shares/lent/schemas/s/tables/orders/queries/x": "POST",
+    "/shares/lent/schemas/s/tables/orders/temporary-table-credentials": "POST",
+}
+
+
+def answers(recipient: Recipient) -> set[tuple[int, bytes]]:
+    replies = [recipient.ask(method, path, b"{}" if method == "POST" else None) for path, method in CALLS.items()]
+    return {(reply.status, reply.body) for reply in replies}
+
+
+def test_from_elsewhere_every_endpoint_says_the_same(server: FilledServer) -> None:
+    server.admin.recipients.update("there", add_addresses=["203.0.113.0/24"])
+    asking = server.recipient("there")
+    [(status, body)] = answers(asking)
+    assert (status, b"PERMISSION_DENIED" in body) == (403, True)
+    assert b"203.0.113" not in body
+    assert b"127.0.0.1" not in body
+    # What a client says of itself is nothing.
+    said = {"x_forwarded_for": "203.0.113.7", "forwarded": "for=203.0.113.7", "x_real_ip": "203.0.113.7"}
+    assert answers(asking.with_headers(**said)) == {(status, body)}
+    server.admin.recipients.update("there", add_addresses=["127.0.0.0/8"])
+    assert asking.get("/shares/lent").status == 200
+
+
+def test_too_many_requests_are_told_when_to_come_again(server: FilledServer) -> None:
+    server.admin.recipients.update("often", requests_per_minute=3)
+    replies = [server.recipient("often").get("/shares") for _ in range(9)]  # of two minutes, at the most
+    refused = [reply for reply in replies if reply.status != 200]
+    assert len(refused) >= 3
+    for reply in refused:
+        reply.refused(429, "RESOURCE_EXHAUSTED", "3 requests a minute")
+        assert 1 <= int(reply.headers["retry-after"]) <= 60
+
+
+def test_signed_bytes_are_counted_when_the_answer_has_ended(server: FilledServer) -> None:
+    server.admin.recipients.update("much", bytes_per_day=1)
+    table = orders(server, "much")
+    first = table.query()
+    assert len(first.only("file")) == 1
+    reply = table.query()
+    if reply.status == 200:  # midnight was in between
+        reply = table.query()
+    reply.refused(429, "RESOURCE_EXHAUSTED", "bytes")
+    assert 1 <= int(reply.headers["retry-after"]) <= 86_400
+    server.admin.recipients.update("much", bytes_per_day=0)
+    assert table.query().status == 200
+
+
+def command(server: FilledServer, line: str) -> str:
+    told: dict[str, str | None] = {"AWS_PROFILE": None, **server.environment}
+    result = CliRunner().invoke(app, line.split(), env=told, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_a_cut_off_ends_what_is_out_and_restoring_gives_back_what_can_be(server: FilledServer) -> None:
+    table, free = orders(server, "cut"), orders(server, "free")
+    urls = [each.query().only("file")[0]["url"] for each in (table, free)]
+    assert [httpx.get(url).status_code for url in urls] == [200, 200]
+    told = command(server, "recipient cut-off cut --yes")
+    assert "denied" in told
+    assert [httpx.get(url).status_code for url in urls] == [403, 200]
+    assert {status for status, _ in answers(server.recipient("cut"))} == {401}
+    assert free.query().status == 200
+
+    assert "stay revoked" in command(server, "recipient restore cut")
+    assert [httpx.get(url).status_code for url in urls] == [200, 200]
+    # The old token is revoked: the gateway forgets within a minute that it was live (tests/catalog/test_admission.py).
+    assert {token.state() for token in server.admin.tokens.list(server.readers["cut"].id)} == {"revoked"}
+    new = server.admin.tokens.create(server.admin.recipients.get("cut"))
+    assert Recipient(server.endpoint, new.secret).get("/shares/lent").status == 200
+
+
+def test_what_cannot_be_ended_is_named_with_its_end(server: FilledServer) -> None:
+    admin = server.admin
+    admin.recipients.create("out")
+    keys = AccessKeys("AKIDEXAMPLE", "secret")
+    admin.storages.create("keyed", endpoint=server.environment["AWS_ENDPOINT_URL"], access_keys=keys)
+    admin.storages.create("gone", role_arn="arn:aws:iam::000000000000:role/gone")
+    try:
+        told = command(server, "recipient cut-off out --yes --json")
+    finally:
+        for name in ("keyed", "gone"):
+            admin.storages.delete(name)
+    [role, sessions, static] = json.loads(told)["warnings"]
+    assert "role/gone was not changed" in role
+    for line in (sessions, static):
+        assert re.search(r"until \d{4}-\d\d-\d\d \d\d:\d\d UTC at the latest", line), line
+    assert "keyed" in static
+
+
+def test_the_doctor_finds_a_mark_without_deny_and_a_deny_without_mark(server: FilledServer) -> None:
+    iam: Any = server.client("iam")
+    role = server.environment["SIGNING_ROLE_ARN"]
+    marked, free = (server.admin.recipients.create(name) for name in ("marked", "unmarked"))
+
+    def found() -> list[tuple[str, str]]:
+        people = [server.admin.recipients.get(one.name) for one in (marked, free)]
+        return [(one.verdict, one.remedy) for one in denied(iam, role, [], people)]
+
+    assert found() == [("ok", "")]
+    server.admin.cut_off("marked")
+    assert found() == [("warning", "deltaic recipient cut-off marked")]
+    Denials(iam, role).deny(marked.id)
+    assert found() == [("ok", "")]
+    Denials(iam, role).deny(free.id)
+    assert found() == [("warning", "deltaic recipient restore unmarked")]
+    for one in (marked, free):
+        Denials(iam, role).allow(one.id)
+
+
+def test_one_policy_holds_all_who_are_cut_off_until_it_is_full(server: FilledServer) -> None:
+    iam: Any = server.client("iam")
+    iam.create_role(RoleName="narrow", AssumeRolePolicyDocument='{"Version": "2012-10-17", "Statement": []}')
+    denials = Denials(iam, "arn:aws:iam::000000000000:role/narrow")
+    assert denials.denied() == set()
+    assert denials.deny("alice") is denials.deny("bob") is True
+    assert denials.deny("alice") is False
+    assert denials.denied() == {"alice", "bob"}
+    assert denials.allow("alice") is True
+    assert denials.denied() == {"bob"}
+    assert denials.allow("bob") is True
+    assert iam.list_role_policies(RoleName="narrow")["PolicyNames"] == []

@@ -1,0 +1,227 @@
+"""An issuer's keys: asked for when they are needed, at most once a minute, within two seconds and half a megabyte."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler
+
+import pytest
+from deltaic.errors import InvalidParameter
+from deltaic.identity import jose
+from deltaic.identity.fetching import MOST_BYTES, Unreachable, check_issuer, fetch
+from deltaic.identity.issuer_keys import IssuerKeys
+from deltaic.identity.jose import Jwk, Refused
+from identity.issuer import Issuer, running, send
+
+DISCOVERY, KEYS = "/.well-known/openid-configuration", "/keys"
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    with running() as started:
+        yield started
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def keys_of(clock: Clock) -> IssuerKeys:
+    return IssuerKeys(lambda url: fetch(url, loopback=True).keys, clock)
+
+
+def test_keys_are_fetched_once_and_kept(issuer: Issuer) -> None:
+    keys = keys_of(clock := Clock())
+    for _ in range(5):
+        assert keys.key(issuer.url, jose.read(issuer.token()))["kid"] == "first"
+        clock.now += 600
+    assert issuer.asked == [DISCOVERY, KEYS]
+    clock.now += 3600
+    keys.key(issuer.url, jose.read(issuer.token()))
+    assert issuer.asked == [DISCOVERY, KEYS] * 2
+
+
+def test_an_unknown_key_is_looked_for_at_most_once_a_minute(issuer: Issuer) -> None:
+    keys = keys_of(clock := Clock())
+    keys.key(issuer.url, jose.read(issuer.token()))
+    issuer.rotate("second", keep=True)
+    for _ in range(10):
+        with pytest.raises(Refused, match="no such key"):
+            keys.key(issuer.url, jose.read(issuer.token()))
+    assert issuer.asked == [DISCOVERY, KEYS]
+    clock.now += 60
+    assert keys.key(issuer.url, jose.read(issuer.token()))["kid"] == "second"
+    for number in range(10):
+        with pytest.raises(Refused):
+            keys.key(issuer.url, jose.read(issuer.token({"kid": f"invented-{number}"})))
+    assert issuer.asked == [DISCOVERY, KEYS] * 2
+
+
+def test_a_key_that_is_taken_back_ends_within_the_hour(issuer: Issuer) -> None:
+    keys = keys_of(clock := Clock())
+    old = issuer.token()
+    keys.key(issuer.url, jose.read(old))
+    issuer.rotate("second")
+    assert keys.key(issuer.url, jose.read(old))
+    clock.now += 3600
+    with pytest.raises(Refused, match="no such key"):
+        keys.key(issuer.url, jose.read(old))
+
+
+def test_keys_outlive_an_issuer_that_does_not_answer_by_a_day(issuer: Issuer) -> None:
+    keys = keys_of(clock := Clock())
+    keys.key(issuer.url, jose.read(issuer.token()))
+    issuer.answers[DISCOVERY] = lambda handler: send(handler, 500, {})
+    clock.now += 86_399
+    assert keys.key(issuer.url, jose.read(issuer.token()))
+    clock.now += 1
+    with pytest.raises(Refused):
+        keys.key(issuer.url, jose.read(issuer.token()))
+
+
+def slow(handler: BaseHTTPRequestHandler) -> None:
+    """Send a letter every tenth of a second, headers first, and never end."""
+    with suppress(OSError):
+        handler.wfile.write(b"HTTP/1.0 200 OK\r\nX-Slow: ")
+        for _ in range(100):
+            handler.wfile.write(b"x")
+            handler.wfile.flush()
+            time.sleep(0.1)
+
+
+def slow_body(handler: BaseHTTPRequestHandler) -> None:
+    with suppress(OSError):
+        handler.wfile.write(b"HTTP/1.0 200 OK\r\n\r\n")
+        for _ in range(100):
+            handler.wfile.write(b" ")
+            handler.wfile.flush()
+            time.sleep(0.1)
+
+
+def no_http(handler: BaseHTTPRequestHandler) -> None:
+    handler.wfile.write(b"hello\r\n\r\n")
+
+
+BROKEN: dict[str, tuple[str, Callable[[BaseHTTPRequestHandler], None], str]] = {
+    "discovery missing": (DISCOVERY, lambda handler: send(handler, 404, {}), "answered with 404"),
+    "discovery moved": (DISCOVERY, lambda handler: send(handler, 302, {}, {"Location": KEYS}), "answered with 302"),
+    "discovery of another": (
+        DISCOVERY,
+        lambda handler: send(handler, 200, {"issuer": "https://other.example", "jwks_uri": "https://other.example/k"}),
+        "another issuer",
+    ),
+    "discovery no JSON": (DISCOVERY, lambda handler: send(handler, 200, b"<html>"), "no JSON"),
+    "discovery a list": (DISCOVERY, lambda handler: send(handler, 200, []), "no object"),
+    "keys moved": (KEYS, lambda handler: send(handler, 307, {}, {"Location": "/elsewhere"}), "answered with 307"),
+    "keys of megabytes": (KEYS, lambda handler: send(handler, 200, b" " * (MOST_BYTES + 1)), "longer than 512 KB"),
+    "keys without end": (
+        KEYS,
+        lambda handler: send(handler, 200, b" " * 50_000_000, {"Content-Length": "50000000"}),
+        "longer than 512 KB",
+    ),
+    "keys many": (KEYS, lambda handler: send(handler, 200, {"keys": [{}] * 101}), "at most 100"),
+    "keys none": (KEYS, lambda handler: send(handler, 200, {"keys": {}}), "at most 100"),
+    "keys deep": (KEYS, lambda handler: send(handler, 200, b"[" * 100_000), "no JSON"),
+    "no HTTP": (KEYS, no_http, "cannot be fetched"),
+    "slow head": (DISCOVERY, slow, "did not answer within"),
+    "slow body": (KEYS, slow_body, "did not answer"),
+}
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_an_issuer_that_answers_wrong_has_no_keys(issuer: Issuer, fault: str) -> None:
+    path, answer, reason = BROKEN[fault]
+    issuer.answers[path] = answer
+    with pytest.raises(Unreachable, match=reason):
+        fetch(issuer.url, loopback=True, seconds=0.5 if "slow" in fault else 10)
+    if "moved" in fault:
+        assert issuer.asked in ([DISCOVERY], [DISCOVERY, KEYS])
+
+
+@pytest.mark.parametrize(
+    "address", ["http://issuer.test/keys", "ftp://x/keys", "file:///etc/passwd", 7, "https://a@b/"]
+)
+def test_keys_lie_nowhere_but_behind_https(issuer: Issuer, address: object) -> None:
+    issuer.answers[DISCOVERY] = lambda handler: send(handler, 200, {"issuer": issuer.url, "jwks_uri": address})
+    with pytest.raises(Unreachable):
+        fetch(issuer.url, loopback=True)
+    assert issuer.asked == [DISCOVERY]
+
+
+def test_plain_http_is_for_the_embedded_aws_alone(issuer: Issuer) -> None:
+    with pytest.raises(Unreachable, match="no https URL"):
+        fetch(issuer.url, loopback=False)
+    assert issuer.asked == []
+
+
+def test_a_port_where_nobody_listens_is_no_issuer() -> None:
+    with pytest.raises(Unreachable, match="cannot be fetched"):
+        fetch("http://127.0.0.1:9", loopback=True)
+
+
+def test_a_refusal_is_kept_and_costs_others_nothing(issuer: Issuer) -> None:
+    """While one issuer keeps its tokens waiting, those of another go by; and for a minute it is not asked again."""
+    clock, begun, release = Clock(), threading.Event(), threading.Event()
+    asked: list[str] = []
+
+    def fetched(url: str) -> tuple[Jwk, ...]:
+        asked.append(url)
+        if url == "https://slow.example":
+            begun.set()
+            release.wait(30)
+            raise Unreachable("it did not answer within 2 s")
+        return fetch(url, loopback=True).keys
+
+    keys = IssuerKeys(fetched, clock)
+    refusals: list[str] = []
+    token = jose.read(issuer.token())
+
+    def wait() -> None:
+        try:
+            keys.key("https://slow.example", token)
+        except Refused as refusal:
+            refusals.append(str(refusal))
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    assert begun.wait(30)
+    assert keys.key(issuer.url, token)["kid"] == "first"
+    release.set()
+    waiting.join()
+    for _ in range(10):
+        wait()
+    assert refusals == ["of its issuer: it did not answer within 2 s"] * 11
+    assert asked.count("https://slow.example") == 1
+
+
+@pytest.mark.parametrize("issuer", ["https://login.example.org", "https://a.example:8443/realms/x/", "https://[::1]/x"])
+def test_an_issuer_is_an_https_url(issuer: str) -> None:
+    check_issuer(issuer, loopback=False)
+
+
+@pytest.mark.parametrize(
+    "issuer",
+    [
+        "http://login.example.org",
+        "http://127.0.0.1:1",
+        "login.example.org",
+        "https://user:pass@login.example.org",
+        "https://login.example.org?x=1",
+        "https://login.example.org#x",
+        "https://login.example.org/\n",
+        f"https://login.example.org/{'x' * 512}",
+        "",
+    ],
+)
+def test_what_is_no_issuer_is_told(issuer: str) -> None:
+    with pytest.raises(InvalidParameter):
+        check_issuer(issuer, loopback=False)

@@ -1,0 +1,27 @@
+"""A store lets a page of an origin that its bucket names read parts of an object by a signed URL, and no other page."""
+
+import httpx
+import pytest
+from deltaic_ops.bucket_cors import let, lets, rules_of
+from storage.stores import Store
+
+PAGE, OTHER = "http://127.0.0.1:8000", "https://other.example"
+ASKED = {"access-control-request-method": "GET", "access-control-request-headers": "range"}
+
+
+@pytest.mark.parametrize("kind", ["ministack", "seaweedfs"])
+def test_a_page_reads_a_part_by_a_signed_url(kind: str, request: pytest.FixtureRequest) -> None:
+    store: Store = request.getfixturevalue(kind)
+    bucket = f"pages-{kind}"
+    store.client.create_bucket(Bucket=bucket)
+    store.client.put_object(Bucket=bucket, Key="part", Body=b"0123456789")
+    let(store.client, bucket, [PAGE])
+    assert lets(rules_of(store.client, bucket), PAGE)
+    url = store.client.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "part"})
+    question = httpx.options(url, headers={**ASKED, "origin": PAGE})
+    assert question.headers["access-control-allow-origin"] == PAGE
+    answer = httpx.get(url, headers={"origin": PAGE, "range": "bytes=2-4"})
+    assert (answer.status_code, answer.content) == (206, b"234")
+    assert answer.headers["access-control-allow-origin"] == PAGE
+    for refused in (httpx.options(url, headers={**ASKED, "origin": OTHER}), httpx.get(url, headers={"origin": OTHER})):
+        assert refused.headers.get("access-control-allow-origin") not in {OTHER, "*"}
