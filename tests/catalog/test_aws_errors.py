@@ -268,7 +268,7 @@ def test_an_empty_page_at_the_very_end_is_followed_and_a_full_one_is_not(aws: Sc
         (200, {"Responses": {}}),
     ]
     assert CatalogReader("t", dynamo(aws)).list_shares("id", None, 2) == []
-    assert [body.get("Limit") for body in aws.bodies] == [2, 1, None]
+    assert [body.get("Limit") for body in aws.bodies] == [3, 2, None]
     assert aws.bodies[1]["ExclusiveStartKey"] == position
 
 

@@ -12,9 +12,8 @@ ASKED = {"access-control-request-method": "GET", "access-control-request-headers
 @pytest.mark.parametrize("kind", ["ministack", "seaweedfs"])
 def test_a_page_reads_a_part_by_a_signed_url(kind: str, request: pytest.FixtureRequest) -> None:
     store: Store = request.getfixturevalue(kind)
-    bucket = f"pages-{kind}"
-    store.client.create_bucket(Bucket=bucket)
-    store.client.put_object(Bucket=bucket, Key="part", Body=b"0123456789")
+    bucket = store.bucket
+    store.put("part", b"0123456789")
     let(store.client, bucket, [PAGE])
     assert lets(rules_of(store.client, bucket), PAGE)
     url = store.client.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "part"})
