@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from datasets.files import dataset, json_source, run_of
+from delta.tables import DeltaTable
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic_pipeline.datasets.batch import build
 from deltaic_pipeline.datasets.dry_run import plan
 from deltaic_pipeline.datasets.run_state import Run, target_of
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError
+from deltaic_pipeline.run import summary_lines
 from deltaic_pipeline.spark.progress import Step, silent
 from deltaic_pipeline.spark.session import leave
 from deltaic_pipeline.table.catalog_entry import Catalog
@@ -132,6 +134,47 @@ def test_rows_are_counted_in_the_pass_that_writes_them(spark: "SparkSession", ca
         build(spark, run_of(content(fatal), "two"), catalog, silent)
     assert rows_of(spark, place.location, "id") == written
     assert len(rows_of(spark, f"{place.location}_quarantine", "id")) == 1
+
+
+def test_what_is_over_a_limit_is_not_written_and_what_is_within_is_told(
+    spark: "SparkSession", catalog: Catalog, place: Place
+) -> None:
+    rows = [{"id": n, "dose": n % 10} for n in range(100)]
+    source = json_source(place.folder, "doses", rows, "id INT, dose INT")
+    expectations: list[dict[str, Any]] = [
+        {"expect": "range", "column": "dose", "max": 8, "action": "quarantine", "at_most": "10 %"},
+        {"expect": "range", "name": "low", "column": "dose", "min": 1, "at_most": "9 rows"},
+        {"expect": "unique", "columns": ["dose"], "action": "warn"},
+        {"expect": "row_count", "max": 99, "action": "warn"},
+        {"expect": "not_null", "columns": ["id"], "action": "drop", "at_most": "0 rows"},
+    ]
+    content = dataset(place.location, sources={"doses": source}, expectations=expectations)
+    with pytest.raises(ExpectationFailed, match=r"written: low \(10 of 100 rows, at most 9 rows\)\.$"):
+        build(spark, run_of(content), catalog, silent)
+    assert not DeltaTable.isDeltaTable(spark, place.spark_location)
+    assert not DeltaTable.isDeltaTable(spark, f"{place.spark_location}_quarantine")
+    expectations[1]["at_most"] = "10 rows"
+    summary = build(spark, run_of(content), catalog, silent)
+    assert (summary.version, summary.written, summary.quarantined, summary.dropped) == (0, 90, 10, 0)
+    [*_, line] = summary_lines(summary, "")
+    assert line.split(maxsplit=2)[2] == (
+        "range_dose (10 of 100 rows, at most 10 %); low (10 of 100 rows, at most 10 rows); unique_dose (100 of 100 "
+        "rows); row_count (100 rows, expected any to 99)"
+    )
+
+
+def test_warnings_of_single_rows_are_counted_in_the_pass_that_writes(
+    spark: "SparkSession", catalog: Catalog, place: Place
+) -> None:
+    source = json_source(place.folder, "doses", [{"id": n} for n in range(10)], "id INT")
+    content = dataset(
+        place.location,
+        sources={"doses": source},
+        expectations=[{"expect": "range", "column": "id", "max": 6, "action": "warn"}],
+    )
+    summary = build(spark, run_of(content), catalog, silent)
+    assert (summary.written, [one.told for one in summary.verdicts]) == (10, ["range_id (3 of 10 rows)"])
+    assert rows_of(spark, place.location, "id") == [(n,) for n in range(10)]
 
 
 def test_a_run_that_was_killed_before_its_side_table_writes_it_when_repeated(

@@ -21,6 +21,7 @@ from deltaic_pipeline.run import summary_lines
 from deltaic_pipeline.table.locations import Places
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -212,11 +213,33 @@ SQL_LINE = RIGHT[: RIGHT.index("FROM inbox JOIN")].count("\n") + 1
         ),
         pytest.param(
             "columns: [id]}",
-            "columns: [id], action: warn}",
+            "columns: [id], action: tell}",
             25,
             "expectations[0].action",
             "write fail, drop",
             id="action",
+        ),
+        pytest.param(
+            "columns: [id]}", "columns: [id], at_most: 5}", 25, "expectations[0].at_most", "is text", id="bare limit"
+        ),
+        pytest.param(
+            "columns: [id]}", "columns: [id], at_most: 101 %}", 25, "expectations[0].at_most", "'1 %'", id="above all"
+        ),
+        pytest.param(
+            "columns: [id]}",
+            "columns: [id], action: warn, at_most: 1 %}",
+            25,
+            "expectations[0].at_most",
+            "warn never keeps",
+            id="warn with a limit",
+        ),
+        pytest.param(
+            "within: 2 days",
+            "within: 2 days, at_most: 1 row",
+            26,
+            "expectations[1].at_most",
+            "not a field here",
+            id="freshness with a limit",
         ),
         pytest.param(
             "within: 2 days",
@@ -439,6 +462,20 @@ def test_the_schema_names_every_field_and_refuses_others() -> None:
     assert schema["additionalProperties"] is False
     assert json.loads(json.dumps(schema)) == schema
     assert "schema" in schema["$defs"]["FileSource"]["properties"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "right"),
+    [
+        *((text, True) for text in ("1 %", "0.5%", "100 %", "0 rows", "1 row", "100 rows")),
+        *((text, False) for text in ("1", "1 percent", "-1 %", "1. %", "1e2 rows", "1.5 rows", " 1 %", 5, True)),
+    ],
+)
+def test_editors_judge_a_limit_by_the_schema_as_check_does(limit: object, right: bool) -> None:
+    content = yaml.safe_load(RIGHT)
+    content["expectations"][0]["at_most"] = limit
+    assert Draft202012Validator(json_schema()).is_valid(content) == right
+    assert (check(yaml.safe_dump(content)).dataset is not None) == right
 
 
 def test_the_page_s_datasets_are_right() -> None:

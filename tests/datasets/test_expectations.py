@@ -82,6 +82,12 @@ def test_rows_that_fail_go(spark: "SparkSession", expectation: dict[str, Any], f
     put_aside = expectations.quarantined(flagged, "r1")
     assert ids(put_aside) == failing
     assert all(row["_reasons"] == [verdict.name] and row["_run"] == "r1" for row in put_aside.collect())
+    warned = of({**expectation, "action": "warn"})
+    told = warned.flagged(rows)
+    [warning], counts = measured(told, warned)
+    assert (warning.failing, warning.refused, counts.kept) == (len(failing), False, 5)
+    assert warned.kept(told, breaking=True).count() == 5
+    assert warned.kept(told).columns == rows.columns
     fatal = of(expectation)
     verdicts, _ = measured(fatal.flagged(rows), fatal)
     assert [one.failing for one in verdicts] == [len(failing)]
@@ -113,8 +119,38 @@ def test_what_all_rows_together_show(
     found: Any = expectations.flagged(spark.sql(ROWS)).agg(*expectations.measures()).first()
     now = datetime(2026, 1, 5, tzinfo=UTC) + timedelta(days=4, hours=12)
     [verdict] = expectations.verdicts(found.asDict(), now)
-    assert verdict.failed == fails
+    assert verdict.refused == fails
+    [warning] = of({**expectation, "action": "warn"}).verdicts(found.asDict(), now)
+    assert (warning.refused, warning.failing) == (False, int(fails))
     assert said in verdict.said
+
+
+LIMITS = ["0 %", "19.999999 %", "20 %", "20%", "100 %", "0 rows", "1 row", "2 rows"]
+
+
+@pytest.mark.parametrize("action", ["fail", "drop", "quarantine"])
+@pytest.mark.parametrize("expect", ["range", "unique"])
+def test_above_its_limit_an_expectation_fails_the_run(spark: "SparkSession", action: str, expect: str) -> None:
+    one: dict[str, dict[str, Any]] = {
+        "range": {"expect": "range", "column": "id", "min": 2},
+        "unique": {"expect": "unique", "columns": ["name"]},
+    }
+    failing = {"range": 1, "unique": 2}[expect]
+    for limit in LIMITS:
+        expectations = of({**one[expect], "action": action, "at_most": limit})
+        assert not expectations.only_of_rows
+        flagged = expectations.flagged(spark.sql(ROWS))
+        [verdict], _ = measured(flagged, expectations)
+        number = float(limit.rstrip("% rows"))
+        assert verdict.refused == (failing > (number * 5 / 100 if "%" in limit else number)), limit
+        assert verdict.said == f"{failing} of 5 rows, at most {limit}"
+        assert expectations.kept(flagged, breaking=True).count() == 5 - (failing if action != "fail" else 0)
+
+
+def test_a_limit_of_no_rows_is_kept(spark: "SparkSession") -> None:
+    expectations = of({"expect": "not_null", "columns": ["id"], "at_most": "0 %"})
+    verdicts, _ = measured(expectations.flagged(spark.sql(f"{ROWS} WHERE id > 9")), expectations)
+    refuse_failed(verdicts)
 
 
 def test_without_rows_nothing_is_fresh(spark: "SparkSession") -> None:
@@ -123,7 +159,7 @@ def test_without_rows_nothing_is_fresh(spark: "SparkSession") -> None:
     )
     verdicts, counts = measured(expectations.flagged(spark.sql(f"{ROWS} WHERE id > 9")), expectations)
     assert counts.rows == 0
-    assert [(one.failed, one.failing) for one in verdicts] == [(True, 1), (False, 0)]
+    assert [(one.refused, one.failing) for one in verdicts] == [(True, 1), (False, 0)]
 
 
 def test_a_row_has_all_its_reasons(spark: "SparkSession") -> None:

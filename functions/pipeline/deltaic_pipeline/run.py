@@ -164,6 +164,7 @@ def summary_lines(summary: Summary, quarantine: str) -> Sequence[str]:
         **{name: f"{value:,}" for name, value in summary.metrics.items() if name in SHOWN and value},
         "made": ", ".join(summary.made),
         **{f"{verdict.name} ({verdict.action})": verdict.said for verdict in summary.verdicts},
+        "not met": "; ".join(verdict.told for verdict in summary.verdicts if verdict.failing),
     }
     width = max(len(name) for name in fields)
     return [f"{name:<{width}}  {value}" for name, value in fields.items() if value]

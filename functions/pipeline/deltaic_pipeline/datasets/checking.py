@@ -239,6 +239,11 @@ def _expectations(dataset: Dataset, views: set[str]) -> Iterator[tuple[Path, str
         if one.title.lower() in seen:
             yield here, f"there is another expectation '{one.title}': give this one a name"
         seen.add(one.title.lower())
+        if one.action == "warn" and getattr(one, "at_most", None) is not None:
+            yield (
+                (*here, "at_most"),
+                "is a limit of fail, drop and quarantine: warn never keeps a run from being written",
+            )
         match one:
             case model.Range() | model.RowCount():
                 if one.min is None and one.max is None:

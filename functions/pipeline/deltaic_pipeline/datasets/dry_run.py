@@ -68,7 +68,7 @@ class Plan:
             yield "keys: " + ", ".join(f"{count:,} {name}" for name, count in self.effect.items())
         for verdict in self.verdicts:
             yield f"expectation {verdict.name} ({verdict.action}): {verdict.said}" + (
-                " FAILS" if verdict.failed else ""
+                " FAILS" if verdict.refused else ""
             )
         yield from self.spark_plan.splitlines()
 

@@ -2,9 +2,9 @@
 
 Expectations of single rows (`not_null`, `range`, `accepted_values`, `sql`) are flags beside the row, whose counts are
 observed in the pass that writes. `reference` is a flag too, after a join, and `unique` with drop or quarantine after a
-window; `row_count`, `freshness` and `unique` with fail are known when the last row was seen. Where a dataset has one
-of these, its rows are kept on the disks of whoever computes them while they are measured, and are written from there
-(decision 54).
+window; `row_count`, `freshness`, other `unique` and every limit (`at_most`) are known when the last row was seen. Where
+a dataset has one of these, its rows are kept on the disks of whoever computes them while they are measured, and are
+written from there (decision 54).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,10 +41,13 @@ class Verdict:
     said: str
     """In words, for the summary."""
 
+    refused: bool = False
+    """Whether the run must not be written for it."""
+
     @property
-    def failed(self) -> bool:
-        """Whether the run must not be written."""
-        return self.action == "fail" and self.failing > 0
+    def told(self) -> str:
+        """What was expected, and how it came out."""
+        return f"{self.name} ({self.said})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,10 @@ class Expectations:
     @property
     def only_of_rows(self) -> bool:
         """Whether all are decided row by row, so that the pass that writes can measure them."""
-        return all(_has_flag(one) and one.expect not in {"unique", "reference"} for one in self._expected)
+        return all(
+            _has_flag(one) and one.expect not in {"unique", "reference"} and _limit(one) is None
+            for one in self._expected
+        )
 
     def flagged(self, rows: "DataFrame") -> "DataFrame":
         """Return the rows with a flag for each expectation that a row can fail: true where it does."""
@@ -108,7 +114,7 @@ class Expectations:
         return aggregates
 
     def repeated(self, flagged: "DataFrame") -> dict[str, int]:
-        """Return how many rows share their values with another, for each `unique` that fails the run."""
+        """Return how many rows share their values with another, for each `unique` that leaves none out."""
         from pyspark.sql import functions
 
         counts = {}
@@ -144,12 +150,13 @@ class Expectations:
                     verdict = int(wrong), f"the latest {one.column} is {told}, expected within {one.within}"
                 case _:
                     verdict = int(value or 0), f"{int(value or 0):,} of {rows:,} rows"
-            results.append(Verdict(one.title, one.action, *verdict))
+            results.append(_verdict(one, *verdict, rows))
         return results
 
     def kept(self, flagged: "DataFrame", *, breaking: bool = False) -> "DataFrame":
         """Return the rows to write, without flags; `breaking`: Spark stops at the first row that fails the run."""
-        left_out, fatal = self._with("drop", "quarantine"), self._with("fail")
+        left_out = self._with("drop", "quarantine")
+        fatal = [number for number in self._with("fail") if _limit(self._expected[number]) is None]
         rows = flagged
         if breaking and fatal:
             rows = rows.where(f"CASE WHEN {_any(fatal)} THEN {raised(BROKEN)} ELSE true END")
@@ -187,13 +194,24 @@ class Expectations:
 
 def refuse_failed(verdicts: Sequence[Verdict]) -> None:
     """Raise `ExpectationFailed` that names every expectation for which nothing may be written."""
-    failed = [f"{verdict.name} ({verdict.said})" for verdict in verdicts if verdict.failed]
+    failed = [verdict.told for verdict in verdicts if verdict.refused]
     if failed:
         raise ExpectationFailed(f"expectations failed, nothing was written: {'; '.join(failed)}.")
 
 
 def _has_flag(one: model.AnyExpectation) -> bool:
-    return not isinstance(one, model.RowCount | model.Freshness) and (one.expect != "unique" or one.action != "fail")
+    leaves_out = one.action in {"drop", "quarantine"}
+    return not isinstance(one, model.RowCount | model.Freshness) and (one.expect != "unique" or leaves_out)
+
+
+def _limit(one: model.AnyExpectation) -> str | None:
+    return one.at_most if isinstance(one, model.RowExpectation) else None
+
+
+def _verdict(one: model.AnyExpectation, failing: int, said: str, rows: int) -> Verdict:
+    limit = _limit(one)
+    refused = failing > 0 and one.action == "fail" if limit is None else model.exceeds(limit, failing, rows)
+    return Verdict(one.title, one.action, failing, f"{said}, at most {limit}" if limit else said, refused)
 
 
 def _any(flags: Sequence[int]) -> str:

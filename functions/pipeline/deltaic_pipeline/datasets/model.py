@@ -2,6 +2,7 @@
 
 import re
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -15,6 +16,7 @@ from deltaic_pipeline.datasets.ddl import WrongDdl, columns_of
 from deltaic_pipeline.datasets.schedule import check_schedule
 
 _DURATION = re.compile(r"([1-9]\d*) (second|minute|hour|day)s?")
+_LIMIT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%|([0-9]{1,18}) rows?")
 _PASSWORD_IN_URL = re.compile(r"(?i)(password|passwd|pwd)=|//[^/@]+:[^/@]+@")
 
 
@@ -29,6 +31,21 @@ def duration(text: str) -> timedelta:
 def _duration(text: str) -> str:
     duration(text)
     return text
+
+
+def _limit(text: str) -> str:
+    found = _LIMIT.fullmatch(text)
+    if found is None or (found[1] and Decimal(found[1]) > HUNDRED):
+        raise ValueError("write a share or a number of the rows, such as '1 %' or '100 rows'")
+    return text
+
+
+def exceeds(limit: str, failing: int, rows: int) -> bool:
+    """Tell whether more rows fail than a limit (`1 %`, `100 rows`) allows."""
+    found = _LIMIT.fullmatch(limit)
+    if found is None:
+        raise ValueError(limit)
+    return failing > int(found[2]) if found[2] else failing * HUNDRED > Decimal(found[1]) * rows
 
 
 def _trigger(text: str) -> str:
@@ -94,6 +111,8 @@ def _without_password(options: dict[str, str]) -> dict[str, str]:
     return options
 
 
+HUNDRED = Decimal(100)
+
 Action = Literal["fail", "drop", "quarantine"]
 MOST = 500
 """Of sources, of steps and of expectations, which bounds what it takes to check a file."""
@@ -104,7 +123,8 @@ Word = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)
 Column = Annotated[str, Field(min_length=1, max_length=255)]
 Columns = Annotated[list[Column], Field(min_length=1)]
 Duration = Annotated[str, AfterValidator(_duration)]
-Options = dict[str, Annotated[str, BeforeValidator(_scalar)]]
+Limit = Annotated[str, Field(json_schema_extra={"pattern": f"^({_LIMIT.pattern})$"}), AfterValidator(_limit)]
+Options = dict[str, Annotated[str, BeforeValidator(_scalar, json_schema_input_type=str | int | float | bool)]]
 Location = Annotated[str, AfterValidator(_location)]
 Ddl = Annotated[
     str,
@@ -292,8 +312,9 @@ class Expectation(Part):
     """What is expected of the rows. A null satisfies everything but `not_null`, as in a CHECK constraint."""
 
     name: Word | None = None
-    action: Action = "fail"
-    """fail: nothing is written. drop: the row is left out. quarantine: it goes to the side table, with the reason."""
+    action: Literal["fail", "drop", "quarantine", "warn"] = "fail"
+    """fail: nothing is written. drop: the row is left out. quarantine: it goes to the side table, with the reason.
+    warn: it is written, counted and told."""
 
     @property
     def title(self) -> str:
@@ -306,21 +327,29 @@ class Expectation(Part):
         return list(getattr(self, "columns", ())) or [column for column in (getattr(self, "column", ""),) if column]
 
 
-class NotNull(Expectation):
+class RowExpectation(Expectation):
+    """What a row satisfies or not."""
+
+    at_most: Limit | None = None
+    """Of a run's rows (a stream: of a batch's) so many may fail, as `1 %` or `100 rows`: with `fail` they are written,
+    with `drop` and `quarantine` they go there. Where more fail nothing is written."""
+
+
+class NotNull(RowExpectation):
     """No column is null."""
 
     expect: Literal["not_null"]
     columns: Columns
 
 
-class Unique(Expectation):
+class Unique(RowExpectation):
     """No two rows of this run have the same values; with drop or quarantine all rows that share them go."""
 
     expect: Literal["unique"]
     columns: Columns
 
 
-class Range(Expectation):
+class Range(RowExpectation):
     """The value is neither below `min` nor above `max`."""
 
     expect: Literal["range"]
@@ -329,7 +358,7 @@ class Range(Expectation):
     max: Bound | None = None
 
 
-class AcceptedValues(Expectation):
+class AcceptedValues(RowExpectation):
     """The value is one of these."""
 
     expect: Literal["accepted_values"]
@@ -337,7 +366,7 @@ class AcceptedValues(Expectation):
     values: Annotated[list[str | int | float | bool | date], Field(min_length=1)]
 
 
-class Reference(Expectation):
+class Reference(RowExpectation):
     """The values are found in another source or step."""
 
     expect: Literal["reference"]
@@ -349,7 +378,7 @@ class Reference(Expectation):
     """Its columns, in the same order; the same names if none are given."""
 
 
-class Condition(Expectation):
+class Condition(RowExpectation):
     """A condition in SQL holds for every row."""
 
     expect: Literal["sql"]
@@ -362,7 +391,7 @@ class RowCount(Expectation):
     expect: Literal["row_count"]
     min: Annotated[int, Field(ge=0)] | None = None
     max: Annotated[int, Field(ge=0)] | None = None
-    action: Literal["fail"] = "fail"
+    action: Literal["fail", "warn"] = "fail"
 
 
 class Freshness(Expectation):
@@ -371,7 +400,7 @@ class Freshness(Expectation):
     expect: Literal["freshness"]
     column: Column
     within: Duration
-    action: Literal["fail"] = "fail"
+    action: Literal["fail", "warn"] = "fail"
 
 
 AnyExpectation: TypeAlias = Annotated[
