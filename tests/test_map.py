@@ -16,10 +16,10 @@ from deltaic_ops.deploy.api import Route
 from deltaic_ops.deploy.template import ROOT, load_template
 
 ENDPOINTS = sorted(path.parent.name for path in (ROOT / "functions" / "api").glob("*/app.py"))
-ANSWERING = [*ENDPOINTS, "activation", "explore", "oauth"]
+ANSWERING = [*ENDPOINTS, "activation", "explore", "oauth", "preflight"]
 TABLE_HEADER = ["endpoint", "folder", "use case", "test"]
 FEATURES_HEADER = ["table feature", "parquet format", "delta format", "note"]
-OPTIONAL = {"ClientCredentials": "enabled"}
+OPTIONAL = {"ClientCredentials": "enabled", "CorsOrigins": "*"}
 """What routes that a stack may lack depend on."""
 MODES = ["enabled", "disabled"]
 DOCS = ROOT / "docs"
@@ -51,6 +51,7 @@ PUBLIC = {
     ("GET", "/explore/{file}"): "explore",
     ("POST", "/oauth/token"): "oauth",
     ("GET", "/.well-known/{document}"): "oauth",
+    **{("OPTIONS", path): "preflight" for _, path in DESCRIBED},
 }
 """What anybody is answered, without a token."""
 ROUTES = {**DESCRIBED, **PUBLIC, ("GET", "/openapi.json"): "get_contract"}
@@ -140,7 +141,7 @@ def test_the_gateway_may_call_every_function_it_routes_to(resources: dict[str, d
 
 def test_every_folder_is_a_function_of_the_template() -> None:
     folders = {function.code.resolve() for function in load_template(parameters=OPTIONAL).functions.values()}
-    others = {ROOT / "functions" / name for name in ("authorizer", "activation", "explore", "oauth")}
+    others = {ROOT / "functions" / name for name in ("authorizer", "activation", "explore", "oauth", "preflight")}
     assert folders >= {ROOT / "functions" / "api" / name for name in ENDPOINTS} | others
     assert all((folder / "app.py").is_file() for folder in folders)
 

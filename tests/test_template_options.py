@@ -125,7 +125,7 @@ def test_one_key_encrypts_all_state_and_who_reads_it_may_use_it_there_only(most:
     assert {said["Properties"].get("KmsKeyId") for said in most.values() if said["Type"] in kinds} == {key}
     functions = {name for name, said in most.items() if said["Type"] == "AWS::Lambda::Function"}
     allowed = {name for name in functions if ("kms:Decrypt", key) in granted(most, name)}
-    without = {"ExplorePage", "GetContract", "SubmitJob"}  # read neither table nor the token key
+    without = {"ExplorePage", "GetContract", "Preflight", "SubmitJob"}  # read neither table nor the token key
     assert functions - allowed == without, "the roles of UseStateKey in template.yaml"
     [statement] = most["UseStateKey"]["Properties"]["PolicyDocument"]["Statement"]
     assert statement["Condition"]["StringEquals"]["kms:ViaService"] == [

@@ -35,10 +35,11 @@ PARAMETERS = {
     "StorageRoles": ROLE,
     "Checkpoints": "enabled",
     "ClientCredentials": "enabled",
+    "CorsOrigins": "*",
 }
 NOT_RUN = {"SubmitJob"}
 """No emulator has EMR Serverless: tests/deploy/test_jobs.py runs it against a stand-in, as its role."""
-NEEDS_NOTHING = {"ExplorePage", "GetContract"}
+NEEDS_NOTHING = {"ExplorePage", "GetContract", "Preflight"}
 """Its answer is in its code."""
 
 Right = tuple[str, str, str]
@@ -210,6 +211,7 @@ def requests(recipient_id: str, uncounted: str, link: str) -> dict[str, list[dic
     return {
         "GetContract": of("get_contract", ("home",)),
         "ExplorePage": [event("explore", "", {"file": "page.js"})],
+        "Preflight": [event("preflight", "", {}, method="OPTIONS")],
         "Activation": [event("activation", "", {"secret": link}, method=method) for method in ("GET", "POST")],
         "ListShares": of("list_shares", ("home",), **first),
         "GetShare": of("get_share", ("home",)),

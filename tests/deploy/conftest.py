@@ -47,6 +47,7 @@ def deploy_with(
             "DeletionProtection": "disabled",
             "Checkpoints": "enabled",
             "ClientCredentials": "enabled",
+            "CorsOrigins": "*",
             "DataBuckets": f"arn:aws:s3:::{lake}",
             "SparkJobs": APPLICATION,
             "AlarmTopic": alarm_topic,

@@ -156,6 +156,7 @@ MAY: dict[str, set[str]] = {
     | {"read storage keys", "read a log", "list the lake", "read the token key", "sign for alice"},
     "GetContract": set(),
     "ExplorePage": set(),
+    "Preflight": set(),
     "Activation": SHARED | {"list entries", "read a token", "write a token's list", "list a recipient's tokens"},
     "OAuth": {"read a token", "read the public key", "sign a token"},
     "CreateTableCredentials": COUNTED | {"sign for alice"},

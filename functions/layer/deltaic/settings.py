@@ -54,6 +54,9 @@ class Settings(msgspec.Struct, frozen=True):
     explore: _Switch = "disabled"
     """Whether the endpoint has the page that shows tables in the browser."""
 
+    cors_origins: str = ""
+    """The origins of web pages that may ask, between commas, or `*`."""
+
     limits_on_failure: _OnFailure = "open"
     """Whether a recipient with limits is answered while its requests cannot be counted."""
 
@@ -99,6 +102,7 @@ class Settings(msgspec.Struct, frozen=True):
             unread_statistics=_switch(environment, "UNREAD_STATISTICS", default.unread_statistics),
             contact=environment.get("CONTACT", default.contact),
             explore=_switch(environment, "EXPLORE", default.explore),
+            cors_origins=environment.get("CORS_ORIGINS", default.cors_origins),
             limits_on_failure=_on_failure(environment, "LIMITS_ON_FAILURE", default.limits_on_failure),
             prefix=environment.get("PREFIX", default.prefix),
             oauth_key=environment.get("OAUTH_KEY", default.oauth_key),

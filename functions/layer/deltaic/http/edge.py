@@ -17,6 +17,7 @@ from deltaic.errors import DeltaicError
 from deltaic.http.answer_limit import AnswerLimit
 from deltaic.http.asgi import App, Message, Receive, Scope, Send
 from deltaic.http.compression import end_with, gzip_chunks
+from deltaic.http.cors import readable_by_pages
 from deltaic.http.observability import Ended, Exchange, facts_of, logger, stack_of
 from deltaic.http.request import PublicRequest, Request, read_public_request, read_request
 from deltaic.http.response import Response, Stream, error_response
@@ -38,7 +39,7 @@ load_before_snapshot("aws_lambda_powertools", "aws_lambda_powertools.metrics")
 
 def buffered(endpoint: str, use_case: UseCase) -> Handler:
     """Return the Lambda handler of an endpoint whose answers are small."""
-    return StreamingMangum(application(endpoint, use_case), stream=False)
+    return StreamingMangum(readable_by_pages(application(endpoint, use_case)), stream=False)
 
 
 def public(endpoint: str, use_case: PublicUseCase) -> Handler:
@@ -70,7 +71,7 @@ def streamed(endpoint: str, use_case: UseCase) -> Handler:
         most_bytes=settings().stream_limit_bytes,
         page_bytes=page_bytes if streams else min(page_bytes, _BUFFERED_PAGE_BYTES),
     )
-    return StreamingMangum(app, stream=streams)
+    return StreamingMangum(readable_by_pages(app), stream=streams)
 
 
 def application(
