@@ -53,6 +53,19 @@ def test_mistakes_are_told_with_file_line_and_field(nowhere: Deltaic, tmp_path: 
     ]
 
 
+def test_a_file_is_checked_for_the_values_of_a_run(nowhere: Deltaic, tmp_path: Path) -> None:
+    file = tmp_path / "doses.yaml"
+    paths = "[s3://inbox/*.csv, 's3://a/{{ day }}']"
+    file.write_text("variables: {day: {type: date}}\n" + RIGHT.replace("[s3://inbox/*.csv]", paths))
+    shown = nowhere.done(f"pipeline check {file}")
+    assert f"{file}:1: variables.day: perhaps: has no default: a run needs --set day=2026-11-22" in shown
+    assert nowhere.json(f"pipeline check {file} --set day=2026-02-28") == []
+    result = nowhere(f"pipeline check {file} --set day=soon")
+    assert (result.exit_code, f"{file}:1: variables.day: 'soon' is not of the type date" in result.stdout) == (1, True)
+    result = nowhere(f"pipeline check {file} --set day")
+    assert (result.exit_code, "--set 'day' is not NAME=VALUE, such as day=" in result.stderr) == (1, True)
+
+
 @pytest.mark.parametrize("verb", ["check", "run"])
 def test_a_missing_file_is_refused(deltaic: Deltaic, verb: str) -> None:
     result = deltaic(f"pipeline {verb} nothing.yaml")

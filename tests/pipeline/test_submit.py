@@ -244,6 +244,13 @@ def test_a_wrong_event_starts_nothing(app: ModuleType, change: dict[str, Any], m
         app.handler({**EVENT, **change}, SimpleNamespace(aws_request_id="7a1c"))
 
 
+def test_what_an_emulator_of_scheduler_leaves_is_left_out(app: ModuleType) -> None:
+    when = "<aws.scheduler.scheduled-time>"
+    event = {"job": "run", "arguments": ["f.yaml", f"--set=run_date={when}", "--set=site=<b>"], "runId": when}
+    assert app.filled(event, "7a1c") == {"job": "run", "arguments": ["f.yaml", "--set=site=<b>"], "runId": "7a1c"}
+    assert app.filled({"arguments": "x"}, "7a1c") == {"arguments": "x", "runId": "7a1c"}
+
+
 def test_everything_wrong_is_said_at_once(app: ModuleType) -> None:
     with pytest.raises(InvalidParameter) as refusal:
         app.handler({**EVENT, "job": "x", "attempts": 9}, SimpleNamespace(aws_request_id="7a1c"))

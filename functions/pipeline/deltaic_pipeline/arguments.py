@@ -19,6 +19,7 @@ LONGEST_WAIT_SECONDS = 86_400
 RUN = """examples:
   deltaic pipeline run patients.yaml --dry-run
   deltaic pipeline run patients.yaml --run-id 2026-11-22 --memory 4g
+  deltaic pipeline run patients.yaml --set day=2026-11-22 --set site=north
   deltaic pipeline run s3://bucket/datasets/patients.yaml --json --wait 600
 
 A run that was killed is started again with its --run-id: what it had written is not written twice.
@@ -131,6 +132,15 @@ def parser(job: str) -> CommandLine:
 def _run(line: CommandLine) -> None:
     line.add_argument("file", metavar="FILE", help="the dataset file: a path or s3://bucket/key")
     line.add_argument("--dry-run", action="store_true", help="show plan, differences and counts; change nothing")
+    line.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        type=assignment,
+        dest="variables",
+        metavar="NAME=VALUE",
+        help="value of a variable; can be repeated",
+    )
     line.add_argument(
         "--jar",
         action="append",
@@ -267,6 +277,14 @@ _JOBS: Mapping[str, _Job] = {
         "view refresh", "Refresh views: bring their rows to the latest version of what they are made of.", VIEWS, _views
     ),
 }
+
+
+def assignment(text: str) -> tuple[str, str]:
+    """Return name and value of `NAME=VALUE`."""
+    name, equals, value = text.partition("=")
+    if name and equals:
+        return name, value
+    raise argparse.ArgumentTypeError(f"'{text}' is not NAME=VALUE, such as day=2026-11-22")
 
 
 def _seconds(text: str) -> float:

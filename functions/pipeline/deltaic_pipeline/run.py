@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _job(options: argparse.Namespace, run_id: str, progress: Progress, tell: Tell) -> None:
-    dataset, document = dataset_of(text_of(options.file), options.file)
+    dataset, document = dataset_of(text_of(options.file), options.file, dict(options.variables))
 
     def origin(path: Sequence[str | int]) -> str:
         place = document.place(path)

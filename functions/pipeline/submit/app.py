@@ -186,17 +186,24 @@ def _job_run(client: "EMRServerlessClient", parameters: dict[str, Any], request:
     )
 
 
+def filled(event: dict[str, Any], request_id: str) -> dict[str, Any]:
+    """Return an event with a run id, and without what an emulator of Scheduler has left as it was."""
+    given = {"runId": request_id, **event}
+    if UNFILLED.fullmatch(str(given["runId"])):
+        given["runId"] = request_id
+    if isinstance(given.get("arguments"), list):
+        given["arguments"] = [each for each in given["arguments"] if not UNFILLED.search(str(each))]
+    return given
+
+
 def handler(event: dict[str, Any], context: Any) -> dict[str, str]:
     """Validate the event, start the job and answer `{applicationId, jobRunId, runId}`.
 
     Without `runId` the invocation's own id names the run, so that Lambda's retries of it start no second job. Raises
     InvalidParameter, which says everything that is wrong with the event, and NotFound.
     """
-    given = {"runId": context.aws_request_id, **event}
-    if UNFILLED.fullmatch(str(given["runId"])):
-        given["runId"] = context.aws_request_id
     try:
-        request = JobRequest.model_validate(given)
+        request = JobRequest.model_validate(filled(event, context.aws_request_id))
     except ValidationError as refusal:
         problems = [
             f"{'.'.join(str(part) for part in error['loc']) or 'request'}: {error['msg']}" for error in refusal.errors()

@@ -15,13 +15,14 @@ from urllib.parse import quote
 import typer
 from deltaic.errors import InvalidParameter
 from deltaic_pipeline import entry
-from deltaic_pipeline.arguments import parser
+from deltaic_pipeline.arguments import assignment, parser
+from deltaic_pipeline.datasets.binding import RUN_DATE
 from deltaic_pipeline.spark.progress import silent, step, terminal
 
 from deltaic_ops.cli.operator import AsJson, Column, Operator, operator
 from deltaic_ops.jobs import files
 from deltaic_ops.jobs.runs import ENDED, JobRun, JobRuns, words
-from deltaic_ops.jobs.schedules import Schedules
+from deltaic_ops.jobs.schedules import WHEN, Schedules
 
 if TYPE_CHECKING:
     from deltaic_ops.deploy.sam import Architecture
@@ -38,6 +39,10 @@ Jars = Annotated[list[str] | None, typer.Option("--jar", metavar="PATH", help="A
 Minutes = Annotated[
     int | None,
     typer.Option(min=1, max=MOST_MINUTES, help="End it after so many (default: 120; no limit to a stream)."),
+]
+
+Variables = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Value of a variable. Can be repeated.")
 ]
 
 JOB = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
@@ -171,6 +176,7 @@ def schedule(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     memory: Memory = "",
     jar: Jars = None,
     minutes: Minutes = None,
+    variables: Variables = None,
     as_json: AsJson = False,
 ) -> None:
     r"""Let a dataset be built as its `schedule` says, with the file as it is now; again after the file changes.
@@ -182,7 +188,7 @@ def schedule(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     out = operator(ctx, as_json)
     where = out.connection.jobs
     schedules = Schedules(where, out.connection.client)
-    read = files.DatasetFile.read(file)
+    read = files.DatasetFile.read(file, dict(map(assigned, variables or ())))
     name, declared = read.dataset.name, read.dataset.schedule
     if remove:
         schedules.remove(name)
@@ -193,7 +199,8 @@ def schedule(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     s3 = out.connection.client("s3")
     url, drivers = read.put(s3, where.bucket), [files.jar(s3, where.bucket, each) for each in jar or ()]
     # Nobody looks when it fails, and the first time it may be the machine's fault: once more, then the alarm.
-    told = [url, "--wait=600", "--json"]
+    told = [url, "--wait=600", "--json", *(f"--set={each}" for each in variables or ())]
+    told += [f"--set={RUN_DATE}={WHEN}"] * (RUN_DATE in read.variables)
     follows = files.follows(read.dataset)
     asked = request("run", name, told, memory=memory, jars=drivers, minutes=minutes, follows=follows)
     asked |= {"attempts": 2}
@@ -289,6 +296,14 @@ def _without(arguments: Sequence[str], options: Sequence[str]) -> list[str]:
     for option in options:
         line.add_argument(option, action="store_true" if option == "--detach" else "store")
     return line.parse_known_args(arguments)[1]
+
+
+def assigned(text: str) -> tuple[str, str]:
+    """Return name and value of an option --set; raises InvalidParameter."""
+    try:
+        return assignment(text)
+    except ArgumentTypeError as wrong:
+        raise InvalidParameter(f"--set {wrong}") from None
 
 
 def _minutes(text: str) -> int:

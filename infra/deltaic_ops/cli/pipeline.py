@@ -8,7 +8,7 @@ import typer
 from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.spark.printing import as_called
 
-from deltaic_ops.cli.jobs import JOB, JobLine, job_line
+from deltaic_ops.cli.jobs import JOB, JobLine, Variables, assigned, job_line
 from deltaic_ops.cli.jobs import app as jobs
 from deltaic_ops.cli.operator import AsJson, operator
 from deltaic_ops.jobs import files
@@ -31,19 +31,21 @@ def schema() -> None:
 
 
 @app.command()
-def check(ctx: typer.Context, file: File, as_json: AsJson = False) -> None:
+def check(ctx: typer.Context, file: File, variables: Variables = None, as_json: AsJson = False) -> None:
     r"""Name every mistake of a dataset file with its line and field; reads nothing else and starts no Spark.
 
-    What begins with `perhaps` is SQL that only Spark can judge, and refuses nothing.
+    What begins with `perhaps` is SQL that only Spark can judge, or a value that a run will need, and refuses nothing.
+    With --set the file is checked for a run with these values.
 
     \b
     deltaic pipeline check patients.yaml
+    deltaic pipeline check patients.yaml --set day=2026-11-22
     """
     from deltaic_pipeline.datasets.checking import check as findings_of
     from deltaic_pipeline.datasets.document import text_of
 
     out = operator(ctx, as_json)
-    checked = findings_of(text_of(file))
+    checked = findings_of(text_of(file), dict(map(assigned, variables)) if variables else None)
     if as_json:
         told = [asdict(found) for found in checked.findings]
         out.json([{"file": file, **found, "mistake": not found.pop("doubtful")} for found in told])
@@ -63,7 +65,7 @@ def run(ctx: typer.Context) -> None:
     if line.options.on == "local":
         raise typer.Exit(line.run_here(out))
     s3, bucket = out.connection.client("s3"), out.connection.jobs.bucket
-    read = files.DatasetFile.read(file)
+    read = files.DatasetFile.read(file, dict(line.options.variables))
     jars, url = [files.jar(s3, bucket, each) for each in line.options.jar], read.put(s3, bucket)
     arguments = [url if each == file else each for each in line.for_emr()]
     follows = files.follows(read.dataset)

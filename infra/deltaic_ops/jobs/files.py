@@ -1,8 +1,10 @@
 """Files that a job reads by itself (its dataset, drivers of databases), put where it finds them, named by content."""
 
 import hashlib
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
 from deltaic_pipeline.failures import PipelineError
@@ -20,15 +22,20 @@ class DatasetFile:
 
     dataset: "Dataset"
     content: bytes
+    variables: Collection[str] = ()
+    """The names of those that it uses."""
 
     @classmethod
-    def read(cls, file: str) -> Self:
-        """Read and check a file that a cluster is to read; raises PipelineError with every mistake."""
+    def read(cls, file: str, given: Mapping[str, str] = MappingProxyType({})) -> Self:
+        """Read and check a file that a cluster is to read; raises PipelineError with every mistake.
+
+        `given` are the texts of its variables.
+        """
         from deltaic_pipeline.datasets.checking import dataset_of
         from deltaic_pipeline.datasets.document import text_of
 
         text = text_of(file)
-        dataset, document = dataset_of(text, file)
+        dataset, document = dataset_of(text, file, given)
         for name, source in document.value["sources"].items():
             for number, path in enumerate(source.get("paths", ())):
                 if "://" not in path:
@@ -37,7 +44,7 @@ class DatasetFile:
                         f"{file}:{place.line}: {place.field}: a cluster has neither this machine's files nor this "
                         "file's folder: write s3://bucket/..."
                     )
-        return cls(dataset, text.encode())
+        return cls(dataset, text.encode(), document.used)
 
     def put(self, client: "S3Client", bucket: str) -> str:
         """Put what was checked into the bucket and return its URL; a job keeps its file, whatever is put after it."""

@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 from deltaic.nearest import did_you_mean
 from pydantic import BaseModel, ValidationError
 
 from deltaic_pipeline.datasets import model
+from deltaic_pipeline.datasets.binding import bind
 from deltaic_pipeline.datasets.ddl import columns_of
 from deltaic_pipeline.datasets.document import Document, Mistake, Path, Unreadable, beside
 from deltaic_pipeline.datasets.model import Dataset, FileSource, JdbcSource
@@ -73,18 +75,25 @@ class WrongFile(PipelineError):
         self.mistakes = mistakes
 
 
-def check(text: str) -> Checked:
-    """Read a dataset file and find everything that is wrong with it, in the order of its lines."""
+def check(text: str, given: Mapping[str, str] | None = None) -> Checked:
+    """Read a dataset file and find everything that is wrong with it, in the order of its lines.
+
+    `given` are the texts of variables of the run that is to come; None: no run is, and what it will need is a doubt.
+    """
     try:
-        document = Document.read(text)
+        written = Document.read(text)
     except Unreadable as unreadable:
         return Checked(None, unreadable.mistakes[:MOST_TOLD])
+    bound = bind(written, given)
+    document = written.bound(bound.content, bound.used)
+    misplaced = bound.mistakes[:MOST_TOLD]
     try:
         dataset = Dataset.model_validate(document.value)
     except ValidationError as refused:
         found = {_mistake(document, error) for error in refused.errors()[:MOST_TOLD]} | set(sql_mistakes(document))
+        found |= set(misplaced)
         return Checked(None, sorted(found, key=lambda mistake: (mistake.line, mistake.field)), document)
-    findings = list(sql_mistakes(document))
+    findings = [*misplaced, *sql_mistakes(document)]
     for path, message in islice(_contradictions(dataset), MOST_TOLD):
         place = document.place(path)
         findings.append(Mistake(place.line, place.field, message))
@@ -93,9 +102,12 @@ def check(text: str) -> Checked:
     return Checked(None if wrong else dataset, findings, document)
 
 
-def dataset_of(text: str, file: str) -> tuple[Dataset, Document]:
-    """Return the dataset of a file, whose relative paths lead from its folder; raises WrongFile with every mistake."""
-    checked = check(text)
+def dataset_of(text: str, file: str, given: Mapping[str, str] = MappingProxyType({})) -> tuple[Dataset, Document]:
+    """Return the dataset of a file, whose relative paths lead from its folder; raises WrongFile with every mistake.
+
+    `given` are the texts of its variables.
+    """
+    checked = check(text, given)
     if checked.dataset is None or checked.document is None:
         raise WrongFile(file, checked.mistakes)
     sources = {

@@ -2,7 +2,7 @@
 
 import pathlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -69,10 +69,13 @@ class Unreadable(Exception):
 class Document:
     """A YAML text that was read."""
 
-    def __init__(self, root: yaml.Node, value: Any) -> None:
+    def __init__(self, root: yaml.Node, value: Any, used: Collection[str] = ()) -> None:
         self._root = root
         self.value = value
         """Its content, as plain Python values."""
+
+        self.used = used
+        """The names of variables that it uses."""
 
     @classmethod
     def read(cls, text: str) -> "Document":
@@ -99,12 +102,17 @@ class Document:
             said = "; ".join(part for part in (error.context, error.problem) if part)
             hint = " (indent with spaces)" if "\\t" in said or "tab character" in said else ""
             line = min(mark.line, text.count("\n")) + 1 if mark else 1  # libyaml's end is a line after the last one
+            hint = hint or " (quote what has {{ }})" * ("{{" in text.split("\n")[line - 1])
             raise Unreadable([Mistake(line, "", f"not YAML: {said}{hint}")]) from None
         except (ValueError, RecursionError) as error:  # such as a date that is none
             raise Unreadable([Mistake(1, "", f"not YAML: {error}")]) from None
         finally:
             if loader is not None:
                 loader.dispose()
+
+    def bound(self, value: Any, used: Collection[str]) -> "Document":
+        """Return the same text with the values of its variables in its content."""
+        return Document(self._root, value, used)
 
     def place(self, path: Path) -> Place:
         """Return where a value stands; where it is missing, where that which lacks it begins.

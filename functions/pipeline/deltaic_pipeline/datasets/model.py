@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from deltaic_pipeline.datasets.ddl import WrongDdl, columns_of
 from deltaic_pipeline.datasets.schedule import check_schedule
+from deltaic_pipeline.datasets.variables import Kind
 
 _DURATION = re.compile(r"([1-9]\d*) (second|minute|hour|day)s?")
 _LIMIT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%|([0-9]{1,18}) rows?")
@@ -137,6 +138,14 @@ class Part(BaseModel):
     """A part of the file: unknown fields are refused, and nothing is converted silently."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+
+
+class Variable(Part):
+    """A value that a run is given, or has by default; `{{ name }}` stands for it in paths, queries and conditions."""
+
+    type: Kind
+    default: str | int | float | bool | date | datetime | None = None
+    """Without it every run names a value: --set name=value. `run_date` is the schedule's day, by hand today's (UTC)."""
 
 
 class FileSource(Part):
@@ -420,6 +429,9 @@ class Dataset(Part):
     """A dataset: where its rows come from, what they become, and what must be true of them."""
 
     name: Word
+    variables: Annotated[dict[Word, Variable], Field(max_length=MOST)] = {}
+    """By name; `{{ run_date }}` is there without being declared."""
+
     sources: Annotated[dict[Word, Source], Field(min_length=1, max_length=MOST)]
     """By name; steps see each as a view."""
 
