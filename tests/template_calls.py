@@ -88,6 +88,9 @@ def uses(request: Request) -> Iterator[Used]:
     elif request.service == "TrentService":
         name = json.loads(request.body)["KeyId"]
         yield Used(f"kms:{request.headers['x-amz-target'].rpartition('.')[2]}", f"arn:aws:kms:{ACCOUNT}:{name}")
+    elif request.service == "AWSEvents":
+        for entry in json.loads(request.body)["Entries"]:
+            yield Used("events:PutEvents", f"arn:aws:events:{ACCOUNT}:event-bus/{entry['EventBusName']}")
     elif request.service == "sts":
         told = parse_qs(request.body.decode())
         [role] = told["RoleArn"]

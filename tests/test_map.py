@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from cloudformation import transformed
 from deltaic.delta import features
+from deltaic.sharing.notices import CHANGED, EXPIRING
 from deltaic_ops.deploy.api import Route
 from deltaic_ops.deploy.template import ROOT, load_template
 
@@ -271,6 +272,7 @@ def test_what_a_page_names_is_there(page: Path) -> None:
     rooms = ("", "functions/layer/deltaic", "functions/pipeline/deltaic_pipeline", "infra/deltaic_ops", "tests")
     assert [name for name in named if not any((ROOT / room / name).exists() for room in rooms)] == []
     modules = set(re.findall(r"`(?:python -m )?((?:deltaic|deltaic_pipeline|deltaic_ops)(?:\.[a-z]\w*)+)`", text))
+    modules -= {EXPIRING, CHANGED}  # names of events
     assert [module for module in modules if not is_there(module)] == []
 
 

@@ -33,7 +33,7 @@ OF_THE_TRANSFORM = {
 FUNCTIONS = {"AWS::Lambda::Function"}
 LEFT: dict[str, tuple[set[str], str]] = {
     "CKV_AWS_115": (FUNCTIONS, "nothing is reserved unless asked for: AWS refuses that to a new account (decision 36)"),
-    "CKV_AWS_116": (FUNCTIONS, "a caller waits for the answer of each but two, whose failures raise alarms"),
+    "CKV_AWS_116": (FUNCTIONS, "a caller waits for the answer of each but three, whose failures raise alarms"),
     "CKV_AWS_117": (
         FUNCTIONS,
         "they speak to AWS's own services only; a network of one's own would cost a NAT gateway",
@@ -45,6 +45,7 @@ LEFT: dict[str, tuple[set[str], str]] = {
     "CKV_AWS_158": ({"AWS::Logs::LogGroup"}, "AWS's own key, unless StateKey names one"),
     "CKV_AWS_73": ({"AWS::ApiGateway::Stage"}, "traces are billed by the trace: Tracing asks for them"),
     "CKV_AWS_18": ({"AWS::S3::Bucket"}, "it holds the jobs' own code and dataset files, which jobs alone read"),
+    "CKV_AWS_27": ({"AWS::SQS::Queue"}, "SQS encrypts it with its own key; it holds notices, which name what ends"),
     "CKV_AWS_21": ({"AWS::S3::Bucket"}, "packages lie under the digest of their content; nothing is written over"),
 }
 WITHOUT_OPTIONS = {"CKV_AWS_119", "CKV_AWS_149", "CKV_AWS_158", "CKV_AWS_73"}

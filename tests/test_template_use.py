@@ -36,6 +36,7 @@ PARAMETERS = {
     "Checkpoints": "enabled",
     "ClientCredentials": "enabled",
     "CorsOrigins": "*",
+    "Notices": "14",
 }
 NOT_RUN = {"SubmitJob"}
 """No emulator has EMR Serverless: tests/deploy/test_jobs.py runs it against a stand-in, as its role."""
@@ -136,6 +137,9 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
             ask("Authorizer", *({"type": "TOKEN", "authorizationToken": one, "methodArn": arn} for one in bearers))
         [round_] = ask("CheckpointTables", {})
         assert (round_["written"], round_["failed"]) == (3, 0)
+        endings, looked = ask("SendNotices", {"tell": "endings"}, {"tell": "versions"})
+        assert endings["told"] > 0
+        assert (looked["unchanged"], looked["failed"]) == (3, 0)
         yield Seen(template, used)
 
 

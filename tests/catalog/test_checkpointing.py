@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from deltaic.catalog.checkpointing import CheckpointedTable, Checkpointing
+from deltaic.catalog.checkpointing import Checkpointing
+from deltaic.catalog.table_places import TablePlace
 from deltaic.errors import NotFound
 
 if TYPE_CHECKING:
@@ -29,9 +30,9 @@ def filled(catalog: Catalog) -> Catalog:
 
 
 A, C_ELSEWHERE, C = (
-    CheckpointedTable("s3://bucket/a", ""),
-    CheckpointedTable("s3://bucket/c", "minio"),
-    CheckpointedTable("s3://bucket/c", ""),
+    TablePlace("s3://bucket/a", ""),
+    TablePlace("s3://bucket/c", "minio"),
+    TablePlace("s3://bucket/c", ""),
 )
 
 
@@ -51,7 +52,7 @@ def test_the_longest_waiting_comes_first(filled: Catalog) -> None:
     checkpointing.looked_at(A)
     assert checkpointing.places() == [C_ELSEWHERE, C, A]
     filled.admin.tables.create("one", "s", "new", "s3://bucket/new", checkpoint=True)
-    assert checkpointing.places()[0] == CheckpointedTable("s3://bucket/new", "")
+    assert checkpointing.places()[0] == TablePlace("s3://bucket/new", "")
 
 
 def test_a_share_that_is_going_takes_no_part(filled: Catalog) -> None:

@@ -131,6 +131,16 @@ def calls(deployment: Deployment, lake: str, client: Callable[[Any], Any]) -> Ca
             "assume_role",
             {**session, "Tags": [{"Key": "recipient", "Value": "alice"}]},
         ),
+        "put an event": (
+            "events",
+            "put_events",
+            {"Entries": [{"Source": "deltaic-deploytest", "DetailType": "probe", "Detail": "{}"}]},
+        ),
+        "put an event on another bus": (
+            "events",
+            "put_events",
+            {"Entries": [{"EventBusName": "o", "Source": "deltaic-deploytest", "DetailType": "p", "Detail": "{}"}]},
+        ),
         "sign for nobody": ("sts", "assume_role", session),
     }
 
@@ -163,6 +173,9 @@ MAY: dict[str, set[str]] = {
     "CheckpointTables": SHARED
     | {"read an entry", "list entries", "update an entry", "read storage keys", "read a log", "list the lake"}
     | {"write a checkpoint", "write the hint"},
+    "SendNotices": SHARED
+    | {"read an entry", "list entries", "update an entry", "read storage keys", "read a log", "list the lake"}
+    | {"read a token", "list a recipient's tokens", "put an event"},
     "SubmitJob": set(),
 }
 

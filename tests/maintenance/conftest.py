@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.checkpointing import CheckpointedTable, Checkpointing
+from deltaic.catalog.checkpointing import Checkpointing
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
+from deltaic.catalog.table_places import TablePlace
 from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import Location, TableLocations
@@ -75,7 +76,7 @@ class Tables:
             self.folder, "default", name, self.location(name), checkpoint=checkpoint, storage=storage
         )
 
-    def log(self, place: CheckpointedTable) -> tuple[ObjectTableStore, LogWriter]:
+    def log(self, place: TablePlace) -> tuple[ObjectTableStore, LogWriter]:
         told = self.aws.environment
         keys = Credentials(told["AWS_ACCESS_KEY_ID"], told["AWS_SECRET_ACCESS_KEY"])
         storage = StorageConfig(endpoint=self.aws.endpoint, path_style=True)
@@ -83,7 +84,7 @@ class Tables:
         return ObjectTableStore(locations, storage, lambda: keys), LogWriter(locations, storage, lambda: keys)
 
     def store(self, name: str) -> ObjectTableStore:
-        return self.log(CheckpointedTable(self.location(name), ""))[0]
+        return self.log(TablePlace(self.location(name), ""))[0]
 
     def objects(self, name: str) -> dict[str, str]:
         """Return the names and tags of all objects of a table's log."""

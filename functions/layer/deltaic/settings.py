@@ -69,6 +69,15 @@ class Settings(msgspec.Struct, frozen=True):
     token_minutes: int = 30
     """How long such a JWT lives."""
 
+    notice_days: int = 0
+    """How many days before its end something is told of."""
+
+    notices_bus: str = "default"
+    """The bus of EventBridge that notices are put on."""
+
+    notices_source: str = "deltaic"
+    """Who is named there as their source."""
+
     region: str = "us-east-1"
     endpoint_url: str = ""
     """Where AWS is, if not AWS itself: the embedded AWS, LocalStack. Empty on AWS."""
@@ -107,6 +116,9 @@ class Settings(msgspec.Struct, frozen=True):
             prefix=environment.get("PREFIX", default.prefix),
             oauth_key=environment.get("OAUTH_KEY", default.oauth_key),
             token_minutes=_number(environment, "TOKEN_MINUTES", default.token_minutes),
+            notice_days=_number(environment, "NOTICE_DAYS", default.notice_days),
+            notices_bus=environment.get("NOTICES_BUS", default.notices_bus),
+            notices_source=environment.get("NOTICES_SOURCE", default.notices_source),
             region=environment.get("AWS_REGION", default.region),
             endpoint_url=environment.get("AWS_ENDPOINT_URL", default.endpoint_url),
             memory_mb=_number(environment, "AWS_LAMBDA_FUNCTION_MEMORY_SIZE", default.memory_mb),

@@ -4,9 +4,10 @@ import time
 from typing import Any
 
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
-from deltaic.catalog.checkpointing import CheckpointedTable, Checkpointing
+from deltaic.catalog.checkpointing import Checkpointing
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
+from deltaic.catalog.table_places import TablePlace
 from deltaic.errors import DeltaicError
 from deltaic.http.observability import NAMESPACE, facts_of, logger, stack_of
 from deltaic.settings import settings
@@ -26,7 +27,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ARG
     sessions = SigningSessions(region=config.region, endpoint=config.endpoint_url)
     home = StorageConfig(region=config.region, endpoint=config.endpoint_url, path_style=bool(config.endpoint_url))
 
-    def log(place: CheckpointedTable) -> tuple[ObjectTableStore, LogWriter]:
+    def log(place: TablePlace) -> tuple[ObjectTableStore, LogWriter]:
         storage = storage_config(checkpointing.storage(place.storage)) if place.storage else home
         where = (TableLocations(Location.parse(place.location)), storage, sessions.reader(storage))
         return ObjectTableStore(*where), LogWriter(*where)

@@ -1,26 +1,15 @@
 """The command `deltaic expiring`: what ends soon, so that it is renewed before a recipient asks why."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.endings import endings
 
 from deltaic_ops.cli.operator import AsJson, operator
 from deltaic_ops.cli.words import duration
 
 _WITHIN = timedelta(days=30)
-
-
-class Ending(NamedTuple):
-    """Something that ends."""
-
-    ends_at: datetime
-    recipient: str
-    kind: str
-    what: str
-    """An id or the name of a share; empty: the recipient itself."""
 
 
 def expiring(
@@ -40,7 +29,7 @@ def expiring(
     """
     out = operator(ctx, as_json)
     now = datetime.now(UTC)
-    found = sorted(one for one in _endings(out.admin, now) if now < one.ends_at <= now + within)
+    found = endings(out.admin, now, now + within)
     if as_json:
         out.json(
             [
@@ -60,20 +49,3 @@ def expiring(
         )
     else:
         out.note("nothing ends in that time")
-
-
-def _endings(admin: CatalogAdmin, now: datetime) -> Iterator[Ending]:
-    for person in admin.recipients.list():
-        if person.has_ended(now):
-            continue
-        if person.ends_at is not None:
-            yield Ending(person.ends_at, person.name, "recipient", "")
-        for token in admin.tokens.list(person.id):
-            if token.state(now) == "live":
-                yield Ending(token.expires_at, person.name, "token", token.id)
-        for link in admin.invitations.list(person.id):
-            if link.state(now) == "open":
-                yield Ending(link.expires_at, person.name, "link", link.id)
-        for grant in admin.grants.of_recipient(person.name):
-            if grant.ends_at is not None:
-                yield Ending(grant.ends_at, person.name, "grant", grant.share)

@@ -179,7 +179,7 @@ def _table(logical_id: str, properties: Mapping[str, Any]) -> DynamoTable:
 
 
 def _secret(logical_id: str, properties: Mapping[str, Any]) -> Secret:
-    return Secret(logical_id, properties["Name"], properties["GenerateSecretString"]["PasswordLength"])
+    return Secret(logical_id, properties.get("Name", logical_id), properties["GenerateSecretString"]["PasswordLength"])
 
 
 def _role(logical_id: str, name: str, properties: Mapping[str, Any]) -> Role:

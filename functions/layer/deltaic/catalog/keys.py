@@ -117,6 +117,11 @@ def checkpointing(location: str, storage: str) -> Key:
     return Key(f"checkpoint/{_digest(f'{storage}/{location}')}", "checkpoint")
 
 
+def known_version(location: str, storage: str) -> Key:
+    """Where it is kept which version of the table at a location was told last."""
+    return Key(f"version/{_digest(f'{storage}/{location}')}", "version")
+
+
 def query(recipient_id: str, table_id: str, query_id: str) -> Key:
     """Where a recipient's query on a table lies; any text is accepted as its id."""
     return Key(f"query/{segment(recipient_id)}", f"{segment(table_id)}/{_digest(query_id)}")

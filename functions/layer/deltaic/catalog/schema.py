@@ -15,6 +15,7 @@ found by key or by key prefix:
               query/<recipient id>  <table id>/<SHA-256 hex>        a submitted query, while its result can be asked for
               lease/<SHA-256 hex>   lease                           who writes to the table at this location
               checkpoint/<SHA-256>  checkpoint                      when this location was looked at for a checkpoint
+              version/<SHA-256>     version                         the version at this location that was told last
     Tokens    token/<SHA-256 hex>   token                           a token, as the authorizer reads it
               recipient/<id>        token/<token id>                a token, as the recipient's list shows it
               recipient/<id>        tokens                          the revision of that list

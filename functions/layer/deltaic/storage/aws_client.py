@@ -1,4 +1,4 @@
-"""A client for the few calls that functions make: DynamoDB, STS, Secrets Manager and KMS, signed, without botocore.
+"""A client for the few calls that functions make: DynamoDB, STS, Secrets Manager, KMS, EventBridge; without botocore.
 
 botocore costs a cold start more processor time than all our own modules: imports, and models of operations that no
 function asks for (decision 96). What a request needs is one POST with a signature. This client takes the place of
@@ -77,6 +77,7 @@ _SERVICES: Final = {
             "update_item": "UpdateItem",
         },
     ),
+    "events": _Service("AWSEvents", "1.1", {"put_events": "PutEvents"}),
     "kms": _Service("TrentService", "1.1", {"get_public_key": "GetPublicKey", "sign": "Sign"}),
     "secretsmanager": _Service("secretsmanager", "1.1", {"get_secret_value": "GetSecretValue"}),
     "sts": _Service("", "2011-06-15", {"assume_role": "AssumeRole"}),

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, Literal, Protocol, get_args
 
-from deltaic.catalog.checkpointing import CheckpointedTable, Checkpointing
+from deltaic.catalog.checkpointing import Checkpointing
 from deltaic.catalog.leases import Leases
+from deltaic.catalog.table_places import TablePlace
 from deltaic.delta.paths import LAST_CHECKPOINT
 from deltaic.delta.segment import Segment, find_segment, read_hint
 from deltaic.delta.store import TableStore
@@ -50,7 +51,7 @@ class Dependencies:
 
     checkpointing: Checkpointing
     leases: Leases
-    log: Callable[[CheckpointedTable], tuple[TableStore, Writer]]
+    log: Callable[[TablePlace], tuple[TableStore, Writer]]
     """Return the log of a place to read and to write; raises DeltaicError."""
 
     remaining: Callable[[], float]
@@ -106,7 +107,7 @@ def go_round(dependencies: Dependencies, holder: str, report: Callable[[Outcome]
     return done
 
 
-def _outcome(dependencies: Dependencies, place: CheckpointedTable, holder: str) -> Outcome:
+def _outcome(dependencies: Dependencies, place: TablePlace, holder: str) -> Outcome:
     try:
         # Before it is tried: a table at which an invocation dies must not be the first one of every round.
         dependencies.checkpointing.looked_at(place)
@@ -116,7 +117,7 @@ def _outcome(dependencies: Dependencies, place: CheckpointedTable, holder: str) 
         return Outcome(place.location, "failed", why=why, error=error)
 
 
-def _tend(dependencies: Dependencies, place: CheckpointedTable, holder: str) -> Outcome:
+def _tend(dependencies: Dependencies, place: TablePlace, holder: str) -> Outcome:
     store, writer = dependencies.log(place)
     segment = find_segment(store)
     if len(segment.commits) < COMMITS:
@@ -133,7 +134,7 @@ def _tend(dependencies: Dependencies, place: CheckpointedTable, holder: str) -> 
 
 
 def _checkpoint(
-    dependencies: Dependencies, place: CheckpointedTable, holder: str, store: TableStore, writer: Writer
+    dependencies: Dependencies, place: TablePlace, holder: str, store: TableStore, writer: Writer
 ) -> Outcome:
     """Make and send the checkpoint of the latest version, with the lease held."""
     segment = find_segment(store)

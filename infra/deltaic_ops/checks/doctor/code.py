@@ -18,6 +18,8 @@ CHECK = "runs what lies here"
 _TAIL = 4_000_000
 """Bytes at the end of an archive in which its directory is, with a checksum of every file."""
 
+_ALL = {"Checkpoints": "enabled", "Notices": "1", "ClientCredentials": "enabled", "SparkJobs": "enabled"}
+"""With every function that a parameter may add."""
 _LAYER = ROOT / "functions" / "layer" / "deltaic"
 
 
@@ -30,7 +32,7 @@ def same_code(client: "S3Client", stack: DeployedStack) -> Iterator[Finding]:
 
 
 def _same(client: "S3Client", stack: DeployedStack) -> Finding:
-    functions = load_template(parameters={"Checkpoints": "enabled", "SparkJobs": "enabled"}).functions
+    functions = load_template(parameters=_ALL).functions
     differing = []
     for logical_id, (bucket, key) in sorted(stack.packages.items()):
         function = functions.get(logical_id)
