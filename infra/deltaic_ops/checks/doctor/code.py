@@ -18,7 +18,13 @@ CHECK = "runs what lies here"
 _TAIL = 4_000_000
 """Bytes at the end of an archive in which its directory is, with a checksum of every file."""
 
-_ALL = {"Checkpoints": "enabled", "Notices": "1", "ClientCredentials": "enabled", "SparkJobs": "enabled"}
+_ALL = {
+    "Checkpoints": "enabled",
+    "ClientCredentials": "enabled",
+    "CorsOrigins": "*",
+    "Notices": "1",
+    "SparkJobs": "enabled",
+}
 """With every function that a parameter may add."""
 _LAYER = ROOT / "functions" / "layer" / "deltaic"
 
