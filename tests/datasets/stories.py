@@ -19,6 +19,9 @@ SITES = ("oslo", "rome", "bern")
 NOTES = ("", "plain", 'quo"ted', "semi;colon", "comma, here", "ünï", " padded ", "back\\slash", "NULL", "null", None)
 COLUMNS = {"id": "INT", "site": "STRING", "dose": "INT", "note": "STRING", "at": "TIMESTAMP"}
 MALFORMED = "arrivals: dose is not INT"
+OP = "op"
+"""A column that says whether a row deletes its key; no table has it."""
+
 LATER = "extra"
 """A column that comes with a later delivery."""
 
@@ -82,6 +85,9 @@ class Delivery:
     later: bool = False
     """The file has the later column too."""
 
+    ops: bool = False
+    """The file says of each row whether it deletes its key."""
+
     killed: bool = False
     """The run dies on the way, and is started again by its id."""
 
@@ -98,6 +104,7 @@ class Counted:
     quarantined: int = 0
     dropped: int = 0
     unchanged: int = 0
+    deleted: int = 0
 
 
 @dataclass
@@ -113,6 +120,9 @@ class Story:
     deliveries: list[Delivery]
     malformed: str
     """Where rows go whose dose is no number."""
+
+    deletes: bool = False
+    """Rows whose `op` is D delete their key."""
 
     table: list[dict[str, Any]] = field(default_factory=list)
     aside: list[tuple[dict[str, Any], tuple[str, ...]]] = field(default_factory=list)
@@ -135,6 +145,8 @@ class Story:
         rows = [dict(row) for number, row in enumerate(delivery.rows) if number not in delivery.malformed]
         if not delivery.later:
             rows = [{name: value for name, value in row.items() if name != LATER} for row in rows]
+        if not self.deletes:
+            rows = [{name: value for name, value in row.items() if name != OP} for row in rows]
         kept, dropped, aside = [], 0, []
         for row in rows:
             failed = [one for one in self.expected if one.fails(row, rows)]
@@ -165,6 +177,9 @@ class Story:
             ids = [row["id"] for row in kept]
             if None in ids or len(set(ids)) < len(ids):
                 raise Refused("keys")
+        if not self.written:
+            counted.unchanged = sum(map(_gone, kept))
+            counted.written -= counted.unchanged
         match self.mode:
             case "append":
                 return [*self.table, *kept]
@@ -182,6 +197,11 @@ class Story:
         known = {row["id"]: row for row in self.table}
         for row in kept:
             before = known.get(row["id"])
+            if _gone(row):
+                self._count_gone(counted, before)
+                known.pop(row["id"], None)
+                continue
+            row.pop(OP, None)
             if before is not None and all(before.get(name) == value for name, value in row.items()):
                 counted.written -= 1
                 counted.unchanged += 1
@@ -190,9 +210,21 @@ class Story:
 
     def _states(self, kept: list[dict[str, Any]], counted: Counted) -> list[dict[str, Any]]:
         current = {row["id"]: row for row in self.table if row["is_current"]}
+        past = sorted((row for row in self.table if not row["is_current"]), key=lambda row: row["valid_to"])
+        last = {row["id"]: row["valid_to"] for row in past}
         ended, begun = [], []
         for row in kept:
             before = current.get(row["id"])
+            if _gone(row):
+                self._count_gone(counted, before)
+                if before is not None:
+                    if row["at"] <= before["valid_from"]:
+                        raise Refused("late")
+                    ended.append((before, row["at"]))
+                continue
+            if self.deletes and before is None and row["id"] in last and row["at"] < last[row["id"]]:
+                raise Refused("late")
+            row.pop(OP, None)
             compared = [name for name in row if name not in {"id", "at"}]
             if before is not None and all(before.get(name) == row[name] for name in compared):
                 counted.written -= 1
@@ -209,11 +241,21 @@ class Story:
         ]
         return held + begun
 
+    def _count_gone(self, counted: Counted, before: Row | None) -> None:
+        if not self.written:
+            return
+        counted.written -= 1
+        if before is None:
+            counted.unchanged += 1
+        else:
+            counted.deleted += 1
+
     def __str__(self) -> str:
         told = [f"{one.name}:{one.action}" for one in self.expected]
         return (
             f"seed {self.seed}: {self.mode} of {self.format}, "
-            f"partitioned {self.partitioned}, evolves {self.evolves}, expects {told}, malformed {self.malformed}"
+            f"partitioned {self.partitioned}, evolves {self.evolves}, expects {told}, malformed {self.malformed}, "
+            f"deletes {self.deletes}"
         )
 
 
@@ -231,6 +273,7 @@ def story(seed: int, *, mode: str | None = None) -> Story:
         expected=expectations(random, keyed),
         deliveries=[],
         malformed=random.choice(["fail", "quarantine", "drop"]),
+        deletes=keyed and Random(f"deletes {seed}").random() < 0.6,  # noqa: S311 -- a test's
     )
     told.deliveries.extend(_deliveries(random, told))
     return told
@@ -253,7 +296,11 @@ def _deliveries(random: Random, told: Story) -> Iterator[Delivery]:
         before = rows
         later = later or (day > 0 and random.random() < 0.15)
         broken = {number for number in range(len(rows)) if random.random() < 0.2} if random.random() < 0.5 else set()
-        yield Delivery(rows, frozenset(broken), later, random.random() < 0.25, random.random() < 0.2)
+        yield Delivery(rows, frozenset(broken), later, told.deletes, random.random() < 0.25, random.random() < 0.2)
+
+
+def _gone(row: Row) -> bool:
+    return bool(row.get(OP) == "D")
 
 
 def _row(random: Random, at: datetime, told: Story) -> dict[str, Any]:
@@ -266,12 +313,13 @@ def _row(random: Random, at: datetime, told: Story) -> dict[str, Any]:
         "note": random.choice(NOTES),
         "at": at,
     }
-    return {**row, LATER: random.choice([None, 7, 8])}
+    row = {**row, LATER: random.choice([None, 7, 8])}
+    return {**row, OP: random.choice(["U", "U", None, "D"])} if told.deletes else row
 
 
 def schema_of(delivery: Delivery) -> str:
     """Return what the dataset file declares."""
-    columns = {**COLUMNS, **({LATER: "INT"} if delivery.later else {})}
+    columns = {**COLUMNS, **({LATER: "INT"} if delivery.later else {}), **({OP: "STRING"} if delivery.ops else {})}
     return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
 
@@ -299,7 +347,7 @@ def lines_of(delivery: Delivery, format_: str) -> list[str]:
 
 
 def _names(delivery: Delivery) -> list[str]:
-    return [*COLUMNS, *([LATER] if delivery.later else [])]
+    return [*COLUMNS, *([LATER] if delivery.later else []), *([OP] if delivery.ops else [])]
 
 
 def _json(row: Row, names: Iterable[str], broken: bool) -> dict[str, Any]:
@@ -312,7 +360,7 @@ def _csv(name: str, value: Any, broken: bool, *, quoted: bool) -> str:
     if name == "dose" and broken:
         return "1.5x"
     if value is None:
-        return '""' if quoted and COLUMNS.get(name) != "STRING" else ""
+        return '""' if quoted and COLUMNS.get(name) != "STRING" and name != OP else ""
     if not isinstance(value, str):
         return str(value)
     return '"' + value.replace('"', '""') + '"'

@@ -20,7 +20,7 @@ import pytest
 from botocore.config import Config
 from datasets.death import living
 from datasets.files import dataset, run_of
-from datasets.stories import COLUMNS, Counted, Delivery, Refused, Rows, Story, counted, schema_of, story, write_file
+from datasets.stories import COLUMNS, OP, Counted, Delivery, Refused, Rows, Story, counted, schema_of, story, write_file
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
@@ -144,6 +144,7 @@ class Play:
         options = write_file(delivery, suffix, self.folder / f"day{number}.{suffix}")
         keyed = {"keys": ["id"]} if self.story.keyed else {}
         states = {"at": "at"} if self.story.mode == "scd2" else {}
+        deletes = {"delete_when": "op = 'D'"} if self.story.deletes else {}
         run = run_of(
             dataset(
                 self.location,
@@ -156,7 +157,7 @@ class Play:
                         "options": options,
                     }
                 },
-                write={"mode": self.story.mode, **keyed, **states},
+                write={"mode": self.story.mode, **keyed, **states, **deletes},
                 target={
                     "share": f"{self.name}.d.t",
                     "evolve_schema": self.story.evolves,
@@ -187,7 +188,7 @@ class Play:
             return
         options = {**self.server.environment, "AWS_ALLOW_HTTP": "true"}
         held = DeltaTable(f"{self.location}_quarantine", storage_options=options).to_pandas()
-        names = {*COLUMNS, "extra", "_raw"}
+        names = {*COLUMNS, OP, "extra", "_raw"}
         rows = [
             {**{name: value for name, value in row.items() if name in names}, "reasons": tuple(sorted(row["_reasons"]))}
             for row in plain(held)
@@ -355,4 +356,5 @@ def test_a_story_ends_as_plain_python_says(server: Server, tmp_path: Path, seed:
 
 def check_counts(summary: Summary, wanted: Counted, told: str) -> None:
     found = Counted(summary.rows, summary.written, summary.quarantined, summary.dropped, summary.unchanged)
+    found.deleted = summary.deleted
     assert found == wanted, told

@@ -16,7 +16,7 @@ from deltaic_pipeline.datasets.document import Document, Mistake, Path, Unreadab
 from deltaic_pipeline.datasets.model import Dataset, FileSource, JdbcSource
 from deltaic_pipeline.datasets.named_columns import misnamed, missing_in
 from deltaic_pipeline.datasets.options import refused_options, unknown_options, unknown_properties
-from deltaic_pipeline.datasets.sql_text import sql_mistakes
+from deltaic_pipeline.datasets.sql_text import columns_named, sql_mistakes
 from deltaic_pipeline.failures import PipelineError
 
 FIELDS = sorted(
@@ -209,7 +209,11 @@ def _columns(dataset: Dataset) -> Iterator[tuple[Path, str]]:
             declared[name.lower()] = {column.name: column.type for column in columns_of(source.ddl)}
     if not dataset.steps and dataset.last_view.lower() in declared:
         evolving = dataset.target.evolve_schema
-        yield from misnamed(dataset, declared[dataset.last_view.lower()], None if evolving else ())
+        rows = declared[dataset.last_view.lower()]
+        yield from misnamed(dataset, rows, None if evolving else ())
+        for column in sorted(columns_named(getattr(dataset.write, "delete_when", None) or "", dataset.last_view)):
+            if message := missing_in(column, rows, "the rows"):
+                yield ("write", "delete_when"), message
     for number, one in enumerate(dataset.expectations):
         if isinstance(one, model.Reference) and one.to.lower() in declared:
             field = "to_columns" if one.to_columns else "columns"

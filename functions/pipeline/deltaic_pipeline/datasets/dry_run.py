@@ -14,6 +14,7 @@ from deltaic_pipeline.spark.errors import refusals
 from deltaic_pipeline.spark.progress import Progress, silent, step
 from deltaic_pipeline.spark.quoting import quoted
 from deltaic_pipeline.spark.sql_rules import drop_reaching
+from deltaic_pipeline.table.deletions import entering, with_deletes
 from deltaic_pipeline.table.merging import keyed
 from deltaic_pipeline.table.schema_diff import Difference, conformed, differences
 from deltaic_pipeline.table.sources import spark_path
@@ -52,7 +53,7 @@ class Plan:
 
     verdicts: Sequence[Verdict]
     effect: dict[str, int]
-    """For merge and scd2: keys that are new, changed and as they are."""
+    """For merge and scd2: keys that are new, changed, deleted and as they are."""
 
     spark_plan: str
 
@@ -90,7 +91,7 @@ def plan(spark: "SparkSession", run: Run, progress: Progress = silent) -> Plan:
     with step(progress, f"Looking at {target.location}"):
         refuse_unfit(own, rows, run, target)
         present = exists(own, target)
-        changes = differences(own, rows, target) or ()
+        changes, entered = differences(own, rows, target) or (), entering(own, rows, target)
         afterwards = pending(own, target) if present else ()
     expectations = Expectations(run.dataset.expectations)
     flagged = expectations.flagged(rows).persist(StorageLevel.DISK_ONLY)
@@ -106,7 +107,7 @@ def plan(spark: "SparkSession", run: Run, progress: Progress = silent) -> Plan:
             location=target.location,
             mode=target.mode if run.dataset.stream is None else f"stream, {target.mode}",
             new=not present,
-            columns=[f"{field.name} {field.dataType.simpleString()}" for field in rows.schema.fields],
+            columns=[f"{field.name} {field.dataType.simpleString()}" for field in entered.schema.fields],
             differences=changes,
             pending=afterwards,
             rows=counts.rows + apart.rows,
@@ -127,7 +128,7 @@ def _effect(spark: "SparkSession", rows: "DataFrame", dataset: model.Dataset, ta
     if isinstance(dataset.write, model.Scd2):
         table = table.where(quoted(dataset.write.current))
         ignored = (dataset.write.at,) if dataset.write.at else ()
-    return keyed(conformed(spark, rows, target), table, target.keys, ignored)
+    return keyed(conformed(spark, with_deletes(spark, rows, target), target), table, target.keys, ignored)
 
 
 def _explained(rows: "DataFrame") -> str:

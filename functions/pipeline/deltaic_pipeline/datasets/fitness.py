@@ -35,10 +35,11 @@ def refuse_unfit(spark: "SparkSession", rows: "DataFrame", run: Run, target: Tar
     for number, one in enumerate(run.dataset.expectations):
         with said_where(run, ("expectations", number)):
             Expectations([one]).flagged(rows)
-    if target.where:
-        with said_where(run, ("write", "where")):
-            refuse_queries(spark, target.where)
-            rows.where(target.where)
+    for field, condition in (("where", target.where), ("delete_when", target.delete_when)):
+        if condition:
+            with said_where(run, ("write", field)):
+                refuse_queries(spark, condition)
+                rows.where(condition)
     if run.dataset.quarantines:
         with said_where(run, ("quarantine",)):
             _refuse_other_columns(spark, rows, run.dataset.quarantine_location)

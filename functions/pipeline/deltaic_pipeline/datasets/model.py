@@ -280,18 +280,25 @@ class Append(Part):
     mode: Literal["append"]
 
 
-class Merge(Part):
+class Keyed(Part):
+    """Rows are found by their keys."""
+
+    keys: Columns
+    delete_when: Annotated[str, Field(min_length=1)] | None = None
+    """A condition in SQL, such as `op = 'D'`: a row for which it holds deletes its key (scd2: ends its state). Columns
+    that it names are not written, unless the table has them or `keys`, `at` or `target` names them."""
+
+
+class Merge(Keyed):
     """New keys are inserted, known ones updated where something changed."""
 
     mode: Literal["merge"]
-    keys: Columns
 
 
-class Scd2(Part):
+class Scd2(Keyed):
     """Every state of a key is kept with the time for which it held (slowly changing dimension, type 2)."""
 
     mode: Literal["scd2"]
-    keys: Columns
     at: Column | None = None
     """The column that says since when a row holds; without it a row holds since the run."""
 

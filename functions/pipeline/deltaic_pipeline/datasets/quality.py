@@ -60,7 +60,8 @@ def write_part(spark: "SparkSession", answer: Answer, run: Run, target: Target, 
         0.0,
         verdicts=[*misfits, *verdicts],
         written=changed,
-        unchanged=0 if written.repeated else counts.kept - changed,
+        unchanged=0 if written.repeated else counts.kept - changed - written.deleted,
+        deleted=written.deleted,
         dropped=0 if written.repeated else counts.dropped + apart.dropped,
         quarantined=quarantined,
         metrics={name: int(value) for name, value in written.metrics.items() if value.isdigit()},
@@ -108,7 +109,7 @@ def measured(flagged: "DataFrame", expectations: Expectations) -> tuple[list[Ver
 def _changed(written: Written, target: Target, counts: Counts) -> int:
     """Return how many rows came into the table: by key only those that are new there, or say something new."""
     if INSERTED not in written.metrics:
-        return counts.kept
+        return counts.kept if target.delete_when is None else int(written.metrics["numOutputRows"])
     # Of states each row that changes something is inserted, and the updated ones are those that it ends.
     updated = int(written.metrics[UPDATED]) if target.mode == "merge" else 0
     return int(written.metrics[INSERTED]) + updated

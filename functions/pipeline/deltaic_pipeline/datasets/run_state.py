@@ -47,6 +47,9 @@ class Summary:
     unchanged: int = 0
     """Rows of which the table says the same already; by key only."""
 
+    deleted: int = 0
+    """Keys that were deleted; scd2: whose state was ended, and no other begun."""
+
     quarantined: int = 0
     dropped: int = 0
     """Rows that an expectation or a source left out, and that were not put aside."""
@@ -59,8 +62,9 @@ class Summary:
 
     @property
     def apart(self) -> dict[str, int]:
-        """The rows that were read and not written, told apart."""
-        return {"unchanged": self.unchanged, "quarantined": self.quarantined, "dropped": self.dropped}
+        """What became of rows that were read and not written."""
+        names = ("deleted", "unchanged", "quarantined", "dropped")
+        return {name: getattr(self, name) for name in names}
 
 
 def target_of(dataset: model.Dataset) -> Target:
@@ -71,6 +75,7 @@ def target_of(dataset: model.Dataset) -> Target:
         mode=write_as.mode,
         partition_by=tuple(table.partition_by),
         keys=tuple(getattr(write_as, "keys", ())),
+        delete_when=getattr(write_as, "delete_when", None),
         change_data_feed=table.change_data_feed,
         properties=table.properties,
         evolve_schema=table.evolve_schema,

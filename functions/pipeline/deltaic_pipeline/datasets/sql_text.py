@@ -33,8 +33,9 @@ def _conditions(document: Document, content: dict[Any, Any]) -> Iterator[Mistake
     for number, one in enumerate(expectations[:MOST] if isinstance(expectations, list) else []):
         if isinstance(one, dict) and isinstance(one.get("condition"), str):
             yield from _condition(document, ("expectations", number, "condition"), one["condition"])
-    if isinstance(write, dict) and isinstance(write.get("where"), str):
-        yield from _condition(document, ("write", "where"), write["where"])
+    for field in ("where", "delete_when"):
+        if isinstance(write, dict) and isinstance(write.get(field), str):
+            yield from _condition(document, ("write", field), write[field])
 
 
 def _condition(document: Document, path: Path, sql: str) -> Iterator[Mistake]:
@@ -53,6 +54,20 @@ def _condition(document: Document, path: Path, sql: str) -> Iterator[Mistake]:
         yield Mistake(place.line, place.field, message, doubtful=not cut)
     except (TokenError, RecursionError):
         yield Mistake(place.line, place.field, "does not read as a condition; --dry-run asks Spark", doubtful=True)
+
+
+def columns_named(sql: str, view: str) -> set[str]:
+    """Return the columns of a view that a condition names, as far as sqlglot reads it."""
+    import sqlglot
+    from sqlglot import expressions
+    from sqlglot.errors import SqlglotError
+
+    try:
+        parsed = sqlglot.parse_one(sql, read="spark", into=expressions.Condition)
+    except (SqlglotError, RecursionError):
+        return set()
+    named = ([part.name for part in column.parts] for column in parsed.find_all(expressions.Column))
+    return {parts[1] if len(parts) > 1 and parts[0].lower() == view.lower() else parts[0] for parts in named}
 
 
 def _query(document: Document, path: Path, sql: str, views: set[str]) -> Iterator[Mistake]:

@@ -143,6 +143,7 @@ class Stream:
             verdicts=list(totals.values()),
             written=sum(part.written for part in parts),
             unchanged=sum(part.unchanged for part in parts),
+            deleted=sum(part.deleted for part in parts),
             quarantined=sum(part.quarantined for part in parts),
             dropped=sum(part.dropped for part in parts),
         )

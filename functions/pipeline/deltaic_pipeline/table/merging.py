@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+DELETES = "__deletes"
+"""What the column is called, beside the rows' own, that is true where a row deletes its key."""
+
+LATE = "a changed row holds since no later than the current state of its key: states come in their order"
+
 MATCH = "__key_"
 """What the keys are called that a merge of states is matched by, beside the rows' own columns."""
 
@@ -41,7 +46,7 @@ def merge(spark: "SparkSession", rows: "DataFrame", keys: Sequence[str], locatio
     """Insert new keys and update known ones; a row that says what the table already says is left alone.
 
     So the change feed, and with it every recipient's incremental read, holds the real changes only: null is like null,
-    NaN like NaN, and 0.0 like -0.0. `rows` are `conformed`.
+    NaN like NaN, and 0.0 like -0.0. `rows` are `conformed`; those that are marked delete their key.
     """
     from delta.tables import DeltaTable
 
@@ -50,7 +55,12 @@ def merge(spark: "SparkSession", rows: "DataFrame", keys: Sequence[str], locatio
     merging = table.alias("old").merge(rows.alias("new"), _same(keys))
     if evolve:
         merging = merging.withSchemaEvolution()
-    merging.whenMatchedUpdateAll(condition=changed).whenNotMatchedInsertAll().execute()
+    if DELETES not in rows.columns:
+        merging.whenMatchedUpdateAll(condition=changed).whenNotMatchedInsertAll().execute()
+        return
+    values: dict[str, str | Column] = {quoted(name): f"new.{quoted(name)}" for name in _own(rows)}
+    merging = merging.whenMatchedDelete(condition=f"new.{DELETES}").whenMatchedUpdate(condition=changed, set=values)
+    merging.whenNotMatchedInsert(condition=f"NOT new.{DELETES}", values=values).execute()
 
 
 def states(rows: "DataFrame", validity: Validity) -> "DataFrame":
@@ -81,21 +91,23 @@ def keep_states(  # noqa: PLR0913 -- what a merge is made of
 ) -> None:
     """End the current state of keys whose row changed, and add the new state; all in one commit.
 
-    `rows` are `states`, and `conformed`. A changed row that does not hold since later than the current state is an
-    error: it has no place in the sequence. A row with the current state's values changes nothing, so days may be
-    delivered twice.
+    `rows` are `states`, and `conformed`; those that are marked end the current state, and add none. A changed row that
+    does not hold since later than the current state is an error: it has no place in the sequence. A row with the
+    current state's values changes nothing, so days may be delivered twice.
     """
     from delta.tables import DeltaTable
 
     table = DeltaTable.forPath(spark, location)
+    _refuse_late(rows, table.toDF(), keys, validity)
     own = (*keys, *validity.columns, *([validity.at] if validity.at else []))
     changed = _differ(rows.schema, table.toDF().schema, own)
     since, current = quoted(validity.valid_from), quoted(validity.current)
-    late = raised("a changed row holds since no later than the current state of its key: states come in their order")
-    follows = f"CASE WHEN new.{since} > old.{since} THEN true ELSE {late} END"
+    follows = f"CASE WHEN new.{since} > old.{since} THEN true ELSE {raised(LATE)} END"
+    deletes = f"new.{DELETES}" if DELETES in rows.columns else "false"
     current_states = table.toDF().where(current).alias("old")
     following = rows.alias("new").join(current_states, on=_condition(_same(keys)), how="inner")
-    following = following.where(f"CASE WHEN {changed} THEN {follows} ELSE false END").select("new.*")
+    added = f"CASE WHEN {deletes} THEN NOT ({follows}) WHEN {changed} THEN {follows} ELSE false END"
+    following = following.where(added).select("new.*")
     # Once with its keys, to end the state or to find nobody, and if there is a state to end once more without, to be
     # inserted: MERGE does one thing for each row.
     matches = [quoted(f"{MATCH}{number}") for number in range(len(keys))]
@@ -107,8 +119,32 @@ def keep_states(  # noqa: PLR0913 -- what a merge is made of
     if evolve:
         merging = merging.withSchemaEvolution()
     ended: dict[str, str | Column] = {quoted(validity.valid_to): f"new.{since}", current: "false"}
-    inserted: dict[str, str | Column] = {quoted(name): f"new.{quoted(name)}" for name in rows.columns}
-    merging.whenMatchedUpdate(condition=changed, set=ended).whenNotMatchedInsert(values=inserted).execute()
+    inserted: dict[str, str | Column] = {quoted(name): f"new.{quoted(name)}" for name in _own(rows)}
+    merging = merging.whenMatchedUpdate(condition=f"{deletes} OR {changed}", set=ended)
+    merging.whenNotMatchedInsert(condition=f"NOT {deletes}", values=inserted).execute()
+
+
+def _refuse_late(rows: "DataFrame", table: "DataFrame", keys: Sequence[str], validity: Validity) -> None:
+    """Raise `PipelineError` for a state that begins before the last one of its key was ended by a deletion."""
+    from pyspark.sql import functions
+
+    if DELETES not in rows.columns:
+        return
+    names, same = [quoted(key) for key in keys], _condition(_same(keys))
+    begun = rows.where(f"NOT {DELETES}").alias("new")
+    begun = begun.join(table.where(quoted(validity.current)).alias("old"), on=same, how="left_anti")
+    last = table.groupBy(*names).agg(functions.max(quoted(validity.valid_to)).alias(f"{MATCH}ended")).alias("old")
+    found = begun.join(last, on=same, how="inner").where(f"new.{quoted(validity.valid_from)} < old.{MATCH}ended")
+    if not found.isEmpty():
+        raise PipelineError(LATE)
+
+
+def ending(rows: "DataFrame", table: "DataFrame", keys: Sequence[str]) -> int:
+    """Count the keys of a table that marked rows delete."""
+    if DELETES not in rows.columns:
+        return 0
+    deleted = rows.where(DELETES).alias("new")
+    return table.alias("old").join(deleted, on=_condition(_same(keys)), how="left_semi").count()
 
 
 def refuse_undecided(rows: "DataFrame", keys: Sequence[str]) -> None:
@@ -145,20 +181,26 @@ def undecided(rows: str, keys: Sequence[str], values: Sequence[Any], remedy: str
 
 
 def keyed(rows: "DataFrame", table: "DataFrame", keys: Sequence[str], ignored: Iterable[str] = ()) -> dict[str, int]:
-    """Count the keys of rows, which are `conformed`, that are new to a table, changed, and as they are there."""
+    """Count the keys of rows, which are `conformed`, that are new to a table, changed, deleted, and as there."""
     from pyspark.sql import functions
 
     refuse_undecided(rows, keys)
     changed = _differ(rows.schema, table.schema, [*keys, *ignored])
     there = table.withColumn(f"{MATCH}there", functions.lit(True)).alias("old")  # noqa: FBT003 -- a value
     joined = rows.alias("new").join(there, on=_condition(_same(keys)), how="left")
-    absent = f"old.{MATCH}there IS NULL"
+    absent, deletes = f"old.{MATCH}there IS NULL", f"new.{DELETES}" if DELETES in rows.columns else "false"
     counted: Any = joined.selectExpr(
-        f"count_if({absent}) AS new",
-        f"count_if(NOT {absent} AND {changed}) AS changed",
-        f"count_if(NOT {absent} AND NOT ({changed})) AS unchanged",
+        f"count_if({absent} AND NOT {deletes}) AS new",
+        f"count_if(NOT {absent} AND {changed} AND NOT {deletes}) AS changed",
+        f"count_if(NOT {absent} AND {deletes}) AS deleted",
+        f"count_if(if({deletes}, {absent}, NOT {absent} AND NOT ({changed}))) AS unchanged",
     ).first()
-    return {name: int(count) for name, count in counted.asDict().items()}
+    found = {name: int(count) for name, count in counted.asDict().items()}
+    return found if DELETES in rows.columns else {name: found[name] for name in found if name != "deleted"}
+
+
+def _own(rows: "DataFrame") -> list[str]:
+    return [name for name in rows.columns if name != DELETES]
 
 
 def _same(keys: Sequence[str]) -> str:
@@ -167,7 +209,7 @@ def _same(keys: Sequence[str]) -> str:
 
 def _differ(rows: "StructType", table: "StructType", ignored: Iterable[str]) -> str:
     """Return the condition under which a row (`new`) says something else than the table's (`old`)."""
-    left_out = {name.lower() for name in ignored}
+    left_out = {DELETES, *(name.lower() for name in ignored)}
     known = {field.name.lower(): field.dataType for field in table.fields}
     same = []
     for field in rows.fields:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.casting import cast, joined_fields, lossless
 from deltaic_pipeline.spark.quoting import quoted
+from deltaic_pipeline.table.deletions import entering
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import properties_of
 from deltaic_pipeline.table.target import Target
@@ -40,7 +41,8 @@ class Difference:
 def differences(spark: "SparkSession", rows: "DataFrame", target: Target) -> list[Difference] | None:
     """Return the differences in the order of the columns; None where there is no table yet.
 
-    Fields in another order, or with other capitals, are none: they go by their names.
+    Fields in another order, or with other capitals, are none: they go by their names. Columns that only say which rows
+    delete do not count.
     """
     from delta.tables import DeltaTable
     from pyspark.sql import types
@@ -53,7 +55,7 @@ def differences(spark: "SparkSession", rows: "DataFrame", target: Target) -> lis
     table = types.StructType([field for field in fields if field.name.lower() not in own])
     return [
         Difference(path, before.simpleString() if before else None, after.simpleString() if after else None)
-        for path, before, after in _different(table, rows.schema)
+        for path, before, after in _different(table, entering(spark, rows, target).schema)
     ]
 
 

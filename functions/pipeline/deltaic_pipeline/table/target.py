@@ -41,6 +41,9 @@ class Target:
     validity: Validity | None = None
     """The columns that say when a state held (scd2)."""
 
+    delete_when: str | None = None
+    """A condition in SQL: rows for which it holds delete their key (merge), or end its state (scd2)."""
+
     cluster_by: Sequence[str] = ()
     """Liquid clustering: OPTIMIZE puts rows that are alike in these columns together."""
 

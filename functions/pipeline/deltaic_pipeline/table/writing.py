@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.spark.quoting import quoted
+from deltaic_pipeline.table.deletions import remaining, with_deletes
 from deltaic_pipeline.table.file_sizing import few_files, one_machine
-from deltaic_pipeline.table.merging import Validity, keep_states, merge, refuse_undecided, states
+from deltaic_pipeline.table.merging import Validity, ending, keep_states, merge, refuse_undecided, states
 from deltaic_pipeline.table.schema_diff import conformed, differences, refuse_drift
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import check_new_properties, check_properties, latest
@@ -64,6 +66,9 @@ class Written:
     metrics: Mapping[str, str]
     """Delta's operation metrics of that version (`numOutputRows`, `numFiles`, ...)."""
 
+    deleted: int = 0
+    """Keys that rows deleted (scd2: whose state they ended)."""
+
 
 def write(spark: "SparkSession", rows: "DataFrame", target: Target, run: str | Transaction) -> Written:
     """Write the rows as one version of the table and return what was committed, read back from the log.
@@ -90,6 +95,7 @@ def write(spark: "SparkSession", rows: "DataFrame", target: Target, run: str | T
         check_new_properties(spark, target)
     if target.keys:
         rows = _keyed(spark, rows, target, exists=present)
+    deleted = _ending(spark, rows, target) if present else 0
     here = not partitions and not target.partition_by and one_machine(spark)
     with marked(spark, transaction, spread=not here):
         if target.mode == "merge" and present:
@@ -98,10 +104,11 @@ def write(spark: "SparkSession", rows: "DataFrame", target: Target, run: str | T
             validity = target.validity or Validity()
             keep_states(spark, rows, target.keys, validity, location, evolve=target.evolve_schema)
         else:
+            rows = remaining(rows)
             _save(few_files(rows) if here else rows, target, location, exists=present)
     after = _latest(spark, location, transaction)
     if after.commit is not None:
-        return Written(after.commit, repeated=False, metrics=after.metrics)
+        return Written(after.commit, repeated=False, metrics=after.metrics, deleted=deleted)
     if after.version == unchanged:
         # The log's `txn` action says that the run has committed, longer ago than the latest commits.
         return Written(after.version, repeated=True, metrics={})
@@ -145,6 +152,7 @@ def _keyed(spark: "SparkSession", rows: "DataFrame", target: Target, *, exists: 
     """Return the rows as they are found by their keys and compared; raises `PipelineError` for those that cannot be."""
     if exists:
         refuse_drift(differences(spark, rows, target), target)
+    rows = with_deletes(spark, rows, target)
     if target.mode == "scd2":
         rows = states(rows, target.validity or Validity())
     if exists:
@@ -152,6 +160,12 @@ def _keyed(spark: "SparkSession", rows: "DataFrame", target: Target, *, exists: 
     # In the table's types, in which values may be alike that are not in the rows'.
     refuse_undecided(rows, target.keys)
     return rows
+
+
+def _ending(spark: "SparkSession", rows: "DataFrame", target: Target) -> int:
+    table = spark.read.format("delta").load(spark_path(target.location))
+    validity = target.validity
+    return ending(rows, table.where(quoted(validity.current)) if validity else table, target.keys)
 
 
 def _partitions(spark: "SparkSession", location: str) -> list[str]:
