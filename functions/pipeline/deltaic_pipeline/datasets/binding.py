@@ -140,7 +140,7 @@ class _Binding:
                 return self._path(path, text)
             case ("stream", "checkpoint"):
                 return self._path(path, text)
-            case ("steps", _, "sql") | ("expectations", _, "condition") | ("write", "where"):
+            case ("steps", _, "sql") | ("expectations", _, "condition") | ("write", "where" | "delete_when"):
                 return self._sql(path, text, dialect="spark")
             case ("sources", _, "query"):
                 return self._sql(path, text, dialect="postgres")
