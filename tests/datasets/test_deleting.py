@@ -55,7 +55,7 @@ class Arrivals:
 
     def feed(self, version: int) -> list[tuple[Any, ...]]:
         """Return what recipients are told of one version."""
-        options = {"readChangeFeed": "true", "startingVersion": version, "endingVersion": version}
+        options: dict[str, Any] = {"readChangeFeed": "true", "startingVersion": version, "endingVersion": version}
         feed = self._spark.read.format("delta").options(**options).load(self._place.spark_location)
         return sorted((tuple(one) for one in feed.select("_change_type", "id", "name").collect()), key=repr)
 
