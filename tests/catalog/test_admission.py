@@ -1,7 +1,7 @@
 """Who is answered: recipient x key x endpoint x object x address x time, as a model of a few plain rules says.
 
-The model knows neither items nor keys: it is told what the administrator said, and answers with a status. Keys are
-bearer tokens; another kind of key is another entry of `KEYS`, with what its holder sends and until when it holds.
+The model knows neither items nor keys: it is told what the administrator said, and answers with a status. Each kind of
+key is an entry of `KEYS`, with what its holder sends and from when until when it holds.
 """
 
 from __future__ import annotations
@@ -12,27 +12,37 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address, ip_network
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from deltaic.catalog.limit_counters import LimitCounters
 from deltaic.catalog.reader import CatalogReader
 from deltaic.catalog.restrictions import MOST_ADDRESSES, NEVER
 from deltaic.errors import DeltaicError, InvalidParameter, NotFound, TooManyRequests, Unauthenticated, Unavailable
+from deltaic.http.bearer import whose
+from deltaic.identity.issuer_keys import IssuerKeys
+from deltaic.identity.own_tokens import public_jwk
 from deltaic.protocol.requests import ListRequest
 from deltaic.protocol.sealed_tokens import TokenSigner
 from deltaic.sharing import listing
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import Sharing
+from deltaic.sharing.jwt_bearers import Bearer, JwtBearers, OwnClients
 from deltaic.sharing.memory import Memory
+from deltaic.sharing.token_issuing import TokenIssuing
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.sessions import SigningSessions
+from identity.issuer import Issuer, private_key
 
 if TYPE_CHECKING:
     from catalog.conftest import Catalog
+    from deltaic.catalog.items import Recipient, Token
 
 LOCATION = "s3://bucket/some/table"
-DAY = timedelta(days=1)
+DAY, SKEW, TICK = timedelta(days=1), timedelta(minutes=1), timedelta(seconds=1)
 HERE, SIX, ELSEWHERE = "203.0.113.7", "2001:db8::7", "198.51.100.1"
 ADDRESSES = (HERE, SIX, "::ffff:203.0.113.7", ELSEWHERE, "", "203.0.113.7, 198.51.100.1")
 LISTS = ((), ("203.0.113.0/24",), ("2001:db8::/32",), ("203.0.113.7",), ("192.0.2.0/24", "2001:db8::7/128"))
@@ -77,13 +87,99 @@ class Said:
     cut_off: bool = False
     grants: dict[str, datetime | None] = field(default_factory=dict)
     """By the share's name: when the grant ends."""
-    token_ends: datetime | None = None
-    revoked: bool = False
 
 
-def expected(said: Said, endpoint: str, share: str, address: str, at: datetime) -> int | frozenset[str]:
+@dataclass
+class Key:
+    """What its holder sends, and from when until when it holds."""
+
+    sent: str
+    begins: datetime
+    ends: datetime
+
+
+class Keys:
+    """Makes the keys of recipients, and tells whose one is as the authorizer does."""
+
+    def __init__(self, catalog: Catalog, start: datetime, chance: random.Random) -> None:
+        self._catalog = catalog
+        self._start = start
+        self._chance = chance
+        self.issuer = Issuer("https://login.example.org/realms/acme")
+        self.issuer.rotate("first", "ES256")
+        private = private_key("ES256")
+        self._own_key = public_jwk(private.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo))
+        self._sign = lambda message: private.sign(message, ECDSA(SHA256()))
+
+    def authenticate(self, sent: str, clock: Callable[[], float]) -> Token | Bearer:
+        """Return whose it is by then; raises Unauthenticated."""
+        own = OwnClients(self._catalog.client_store(), IssuerKeys(lambda _: (self._own_key,), clock))
+        keys = IssuerKeys(lambda _: tuple(self.issuer.jwks()["keys"]), clock)
+        return whose(sent, self._catalog.tokens(clock), lambda: JwtBearers(self._catalog.policies(), keys, own, clock))
+
+    def token(self, person: Recipient) -> Key:
+        """Make a bearer token, which may be revoked; a cut-off ends it for good."""
+        tokens = self._catalog.token_admin()
+        issued = tokens.create(person, self._chance.choice((DAY, 30 * DAY)))
+        ends = issued.token.expires_at
+        if self._chance.random() < 0.2:
+            tokens.revoke(person, issued.token.id)
+            ends = self._start
+        return Key(issued.secret, self._start, ends)
+
+    def federated(self, person: Recipient) -> Key:
+        """Make a JWT of an issuer, whose policy may be removed."""
+        claim: Literal["sub", "groups"] = self._chance.choice(("sub", "groups"))
+        subject = f"subject {person.name}"
+        federation = self._catalog.admin.federation
+        policy = federation.create(person, self.issuer.url, audience="deltaic", claim=claim, subject=subject)
+        begins = self._chance.choice((None, self._start, self._start + DAY))
+        ends = self._start + self._chance.choice((DAY, 2 * DAY))
+        if self._chance.random() < 0.2:
+            federation.remove(person, policy.id)
+            ends = self._start - DAY
+        issued = int(self._start.timestamp())
+        sent = self.issuer.token(
+            **{claim: [subject, "other"] if claim == "groups" else subject},
+            nbf=begins and int(begins.timestamp()),
+            iat=issued,
+            exp=int(ends.timestamp()) if ends > self._start else issued + 99 * 86_400,
+        )
+        return Key(sent, (begins or self._start) - SKEW, ends + SKEW)
+
+    def own(self, person: Recipient) -> Key:
+        """Make a JWT of ours for a client, which may be revoked."""
+        made = self._catalog.admin.clients.create(person)
+        life = self._chance.choice((DAY, 2 * DAY))
+        issuing = TokenIssuing(
+            self._catalog.client_store(),
+            lambda: self._own_key,
+            self._sign,
+            int(life.total_seconds()),
+            self._start.timestamp,
+        )
+        form = f"grant_type=client_credentials&client_id={made.client.id}&client_secret={made.secret}"
+        _, answer = issuing.grant("https://shares.example.org", form.encode(), "")
+        ends = self._start + life
+        if self._chance.random() < 0.2:
+            self._catalog.admin.clients.revoke(person, made.client.id)
+            ends = self._start - DAY
+        return Key(answer["access_token"], self._start - SKEW, ends + SKEW)
+
+    def of_nobody(self) -> list[Key]:
+        """Return what no recipient was given."""
+        stranger = Issuer(self.issuer.url, {"first": ("ES256", private_key("ES256"))})
+        sent = ["dlt_nobody", self.issuer.token(sub="nobody"), stranger.token(sub="subject r0"), "a.b.c"]
+        return [Key(key, self._start, self._start) for key in sent]
+
+
+KEYS: tuple[Callable[[Keys, Recipient], Key], ...] = (Keys.token, Keys.federated, Keys.own)
+
+
+def expected(said: Said, key: Key, asked: tuple[str, str], address: str, at: datetime) -> int | frozenset[str]:
     """Return the status of a refusal, or the names that a listing of shares has; 200 for the rest."""
-    if said.token_ends is None or said.revoked or said.cut_off or at >= said.token_ends:
+    endpoint, share = asked
+    if said.cut_off or not key.begins <= at < key.ends:
         return 401
     if said.ends is not None and at >= said.ends:
         return 401
@@ -100,11 +196,11 @@ def _among(address: str, networks: tuple[str, ...]) -> bool:
     return plain in {HERE, SIX, ELSEWHERE} and any(ip_address(plain) in ip_network(each) for each in networks)
 
 
-def observed(sharing: Sharing, key: str, sending: tuple[Any, str], endpoint: str, share: str) -> tuple[Any, str]:
+def observed(sharing: Sharing, keys: Keys, sending: tuple[str, str], endpoint: str, share: str) -> tuple[Any, str]:
     """Ask as the gateway does: first the authorizer, then the endpoint; return status or names, and the message."""
-    tokens, address = sending
+    key, address = sending
     try:
-        token = tokens.authenticate(key)
+        token = keys.authenticate(key, sharing.clock)
         caller = Caller(token.recipient_id, token.id, token.recipient, address)
         answer = ENDPOINTS[endpoint](sharing, caller, share)
     except DeltaicError as refusal:
@@ -128,7 +224,8 @@ def test_exactly_those_are_answered_who_may_ask(catalog: Catalog, seed: int) -> 
     def some_end() -> datetime | None:
         return chance.choice((None, start + DAY, start + 2 * DAY))
 
-    people: list[tuple[Said, str]] = []
+    keys = Keys(catalog, start, chance)
+    people: list[tuple[Said, list[Key]]] = []
     for number in range(6):
         said = Said(addresses=chance.choice(LISTS), ends=some_end(), cut_off=chance.random() < 0.2)
         person = admin.recipients.create(f"r{number}")
@@ -137,28 +234,26 @@ def test_exactly_those_are_answered_who_may_ask(catalog: Catalog, seed: int) -> 
         for share in chance.sample(SHARES[:-1], chance.randint(0, 3)):
             said.grants[share] = some_end()
             admin.grants.create(person.name, share, ends_at=said.grants[share])
-        life = chance.choice((DAY, 30 * DAY))
-        issued = catalog.token_admin().create(person, life)
-        said.token_ends = issued.token.expires_at
+        held = [kind(keys, person) for kind in KEYS]
         if said.cut_off:
             admin.cut_off(person.name)
+            held[0].ends = start
             if chance.random() < 0.5:
                 admin.recipients.restore(person.name)
-                said.cut_off, said.revoked = False, True
-        people.append((said, issued.secret))
-    people.append((Said(), "dlt_nobody"))
-    for at in (start, start + DAY - timedelta(seconds=1), start + DAY, start + 3 * DAY):
-        clock = at.timestamp
-        sharing, tokens = means(catalog, clock), catalog.tokens(clock)
-        for said, key in people:
+                said.cut_off = False
+        people.append((said, held))
+    people.append((Said(), keys.of_nobody()))
+    for at in (start, start + DAY - TICK, start + DAY, start + DAY + SKEW - TICK, start + DAY + SKEW, start + 3 * DAY):
+        sharing = means(catalog, at.timestamp)
+        for said, key in [(said, key) for said, held in people for key in held]:
             for endpoint in ENDPOINTS:
-                for share in SHARES[:1] if endpoint == "list shares" else SHARES:
-                    address = chance.choice(ADDRESSES)
-                    told, message = observed(sharing, key, (tokens, address), endpoint, share)
-                    assert told == expected(said, endpoint, share, address, at), (seed, said, endpoint, share, address)
-                    if told in {401, 403}:
-                        assert share not in message
-                        assert address not in message or not address
+                share, address = chance.choice(SHARES), chance.choice(ADDRESSES)
+                told, message = observed(sharing, keys, (key.sent, address), endpoint, share)
+                case = (seed, said, key, endpoint, share, address, at)
+                assert told == expected(said, key, (endpoint, share), address, at), case
+                if told in {401, 403}:
+                    assert share not in message
+                    assert address not in message or not address
 
 
 def refused(act: Callable[[], object]) -> DeltaicError:

@@ -1,6 +1,5 @@
 """Who bears a token: an opaque one of ours, found by its hash, or a JWT, for which alone more is loaded."""
 
-import logging
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -10,14 +9,24 @@ from deltaic.http.snapstart import load_before_snapshot
 from deltaic.settings import settings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from deltaic.catalog.items import Token
+    from deltaic.catalog.tokens import TokenStore
     from deltaic.identity.jose import Jwk
     from deltaic.sharing.jwt_bearers import Bearer, JwtBearers
 
-load_before_snapshot("deltaic.sharing.jwt_bearers", "deltaic.identity.fetching", "deltaic.storage.kms_key")
-load_before_snapshot("jwt", "jwt.algorithms", "jwt.exceptions", "cryptography.hazmat.primitives.serialization")
-load_before_snapshot("cryptography.hazmat.primitives.asymmetric.utils")
-_logger = logging.getLogger(__name__)
+load_before_snapshot(
+    "deltaic.sharing.jwt_bearers",
+    "deltaic.identity.fetching",
+    "deltaic.storage.kms_key",
+    "jwt",
+    "jwt.algorithms",
+    "jwt.exceptions",
+    "logging",
+    "cryptography.hazmat.primitives.serialization",
+    "cryptography.hazmat.primitives.asymmetric.utils",
+)
 
 
 def authenticate(bearer: str) -> "Token | Bearer":
@@ -25,14 +34,21 @@ def authenticate(bearer: str) -> "Token | Bearer":
 
     Raises Unauthenticated in the same words whatever is wrong with it; of a JWT the log says what.
     """
+    return whose(bearer, tokens(), _jwt_bearers)
+
+
+def whose(bearer: str, opaque: "TokenStore", jwts: "Callable[[], JwtBearers]") -> "Token | Bearer":
+    """Return what `authenticate` does, by these stores; the second is asked for where a JWT comes."""
     if bearer.count(".") != 2:  # noqa: PLR2004 -- a JWT has three parts, and an opaque token one
-        return tokens().authenticate(bearer)
+        return opaque.authenticate(bearer)
     from deltaic.identity.jose import Refused
 
     try:
-        return _jwt_bearers().authenticate(bearer)
+        return jwts().authenticate(bearer)
     except Refused as refusal:
-        _logger.warning("a JWT is refused: %s", refusal)
+        import logging
+
+        logging.getLogger(__name__).warning("a JWT is refused: %s", refusal)
         raise Unauthenticated("the JWT is not accepted: ask your share provider") from None
 
 
