@@ -66,6 +66,7 @@ PIPELINE_LEVELS = (
     {"command"},
     {"arguments"},
     {"run", "publish", "maintain", "usage", "views", "entry"},
+    {"backfill"},
 )
 """What stands at the pipeline's top: packages and modules, each of which imports those of lower levels alone."""
 

@@ -147,7 +147,7 @@ def _rows(location: str, since: date, environment: Mapping[str, str], *, checks:
     by = ["kind", "is_refused", "day", "recipient_id", "recipient", "share", "schema", "table"]
     sums = ["refused", "unexplained", "files_signed", "bytes_signed", "bytes_sent"]
     try:
-        table = DeltaTable(location, storage_options=storage_options(environment))
+        table = DeltaTable(location, storage_options=S3Access.from_environment(environment).deltalake())
         # By the folders of the days, so that the files of earlier ones are not opened.
         recent = pc.field("day") >= pa.scalar(since, pa.date32())
         is_check = pc.coalesce(pc.starts_with(pc.field("token_id"), CHECK), pa.scalar(value=False))
@@ -168,20 +168,6 @@ def _rows(location: str, since: date, environment: Mapping[str, str], *, checks:
         ) from None
     except (DeltaError, OSError, pa.ArrowException) as failure:
         raise Unavailable(f"the usage table {location} cannot be read: {failure}") from failure
-
-
-def storage_options(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return how `deltalake` reaches the S3 that the variables name."""
-    access = S3Access.from_environment(environment)
-    options = {
-        "AWS_REGION": access.region,
-        "AWS_ENDPOINT_URL": access.endpoint,
-        "AWS_ACCESS_KEY_ID": access.access_key_id,
-        "AWS_SECRET_ACCESS_KEY": access.secret_access_key,
-        "AWS_SESSION_TOKEN": access.session_token,
-        "AWS_ALLOW_HTTP": "true" if (access.endpoint or "").startswith("http://") else None,
-    }
-    return {name: value for name, value in options.items() if value}
 
 
 def amount(size: float) -> str:

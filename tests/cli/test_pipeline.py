@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from deltaic_ops.cli.jobs import job_line
 from deltaic_ops.local.state import announced, locked
+from deltaic_pipeline.table.run_log import schema
+from deltalake import write_deltalake
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,6 +69,31 @@ def test_a_file_is_checked_for_the_values_of_a_run(nowhere: Deltaic, tmp_path: P
     assert (result.exit_code, f"{file}:1: variables.day: 'soon' is not of the type date" in result.stdout) == (1, True)
     result = nowhere(f"pipeline check {file} --set day")
     assert (result.exit_code, "--set 'day' is not NAME=VALUE, such as day=" in result.stderr) == (1, True)
+
+
+def test_what_runs_did_is_read_without_spark(deltaic: Deltaic, tmp_path: Path) -> None:
+    location = str(tmp_path / "doses")
+    (tmp_path / "doses.yaml").write_text(RIGHT.replace("s3://lake/doses", location))
+    missing = deltaic("pipeline runs doses.yaml")
+    assert (missing.exit_code, f"no table of runs at {location}_runs" in missing.stderr) == (1, True)
+    began = datetime(2026, 1, 1, 6, tzinfo=UTC)
+    expectations = [{"name": "low", "action": "warn", "at_most": None, "failing": 2, "met": False}]
+    told = {"dataset": "doses", "began": began, "seconds": 1.5, "expectations": [], "phases": []}
+    rows = [
+        {**told, "run": "a", "exit": 0, "rows_read": 3, "rows_written": 3, "version_after": 0},
+        {**told, "run": "b", "exit": 3, "message": "too low", "expectations": expectations},
+        {**told, "run": "c", "exit": 0, "dataset": "others"},
+    ]
+    write_deltalake(f"{location}_runs", pa.Table.from_pylist(rows, schema()))
+    shown = deltaic.done("pipeline runs doses.yaml")
+    assert re.search(r"doses +a +2026-01-01 06:00:00 +1\.5 s +0 +0 +3 +3", shown), shown
+    assert re.search(r"doses +b .* low +too low", shown), shown
+    assert "others" not in shown
+    assert [one["run"] for one in deltaic.json("pipeline runs doses.yaml --failed")] == ["b"]
+    assert [one["run"] for one in deltaic.json(f"pipeline runs --runs {location}_runs")] == ["a", "b", "c"]
+    assert "no run is like that" in deltaic.done(f"pipeline runs nobody --runs {location}_runs")
+    nowhere = deltaic("pipeline runs doses")
+    assert (nowhere.exit_code, "say where the table of runs is" in nowhere.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("verb", ["check", "run"])

@@ -178,6 +178,28 @@ def test_a_failing_job_raises_the_alarm_and_leaves_everything_as_it_was(jobs: Jo
     assert "docs/runbook.md#jobfailuresalarm" in alarm["AlarmDescription"]
 
 
+def test_a_backfill_is_a_job_for_each_step_and_each_job_has_a_row(jobs: Jobs) -> None:
+    file = Path(jobs.dataset("days", mode="append"))
+    content = file.read_text().replace("inbox/*.csv", "days/{{ day }}/*.csv")
+    file.write_text(f"variables: {{day: {{type: date}}}}\n{content}")
+    put = jobs.client("s3").put_object
+    put(Bucket=jobs.lake, Key="days/2026-01-01/a.csv", Body=b"id,dose\n1,2\n")
+    put(Bucket=jobs.lake, Key="days/2026-01-02/a.csv", Body=b"id,dose\n2,9\n")
+    line = ("backfill", str(file), "--from", "2026-01-01", "--to", "2026-01-02", "--on", "emr", "--parallel", "2")
+    first = jobs.deltaic(*line)
+    assert first.exit_code == 3, first.output
+    assert re.search(r"(?m)^done +days-2026-01-01  job run ", first.output)
+    assert re.search(r"(?m)^error: days-2026-01-02: failed: .*deltaic pipeline logs ", first.output)
+    put(Bucket=jobs.lake, Key="days/2026-01-02/a.csv", Body=b"id,dose\n2,3\n")
+    again = jobs.deltaic(*line)
+    assert again.exit_code == 0, again.output
+    assert re.search(r"(?m)^skipped +days-2026-01-01 ", again.output)
+    assert jobs.rows("days") == [{"id": 1, "dose": 2}, {"id": 2, "dose": 3}]
+    recorded = json.loads(jobs.deltaic("runs", str(file), "--json").stdout)
+    ended = sorted((one["run"], one["exit"]) for one in recorded)
+    assert ended == [("days-2026-01-01", 0), ("days-2026-01-02", 0), ("days-2026-01-02", 3)]
+
+
 @pytest.mark.long
 def test_a_table_is_maintained_there(jobs: Jobs) -> None:
     ran = jobs.deltaic("maintain", f"s3://{jobs.lake}/jobs/scheduled", "--on", "emr", "--checkpoint-after", "1")

@@ -8,6 +8,7 @@ from typing import NamedTuple, NoReturn
 
 from deltaic.nearest import did_you_mean
 
+from deltaic_pipeline.datasets.time_steps import UNITS
 from deltaic_pipeline.failures import EXIT_CODES
 from deltaic_pipeline.spark.printing import as_called, called
 from deltaic_pipeline.table.sources import FORMATS
@@ -16,6 +17,8 @@ from deltaic_pipeline.table.target import MODES
 LONGEST_WAIT_SECONDS = 86_400
 """A day: whoever waits longer for another writer has met one that will not end."""
 
+MOST_PARALLEL = 50
+
 RUN = """examples:
   deltaic pipeline run patients.yaml --dry-run
   deltaic pipeline run patients.yaml --run-id 2026-11-22 --memory 4g
@@ -23,6 +26,16 @@ RUN = """examples:
   deltaic pipeline run s3://bucket/datasets/patients.yaml --json --wait 600
 
 A run that was killed is started again with its --run-id: what it had written is not written twice.
+"""
+
+BACKFILL = """examples:
+  # a run for each day of January, with --set day=2026-01-01 and the run id patients-2026-01-01, and so on
+  deltaic pipeline backfill patients.yaml --from 2026-01-01 --to 2026-01-31
+  deltaic pipeline backfill patients.yaml --from 2026-01-01 --to 2026-12-31 --step month --variable day --on emr
+
+What a run with its run id has done is skipped, so the same command goes on after Ctrl-C or a failure; with another
+--run-id, which run ids then begin with, all is done again. Steps of append and overwrite_partitions go on behind one
+that failed; those of the other modes, of which a later one's rows stand above an earlier one's, do not.
 """
 
 PUBLISH = """examples:
@@ -130,8 +143,37 @@ def parser(job: str) -> CommandLine:
 
 
 def _run(line: CommandLine) -> None:
-    line.add_argument("file", metavar="FILE", help="the dataset file: a path or s3://bucket/key")
+    _dataset(line)
+    _runs(line)
     line.add_argument("--dry-run", action="store_true", help="show plan, differences and counts; change nothing")
+
+
+def _backfill(line: CommandLine) -> None:
+    _dataset(line)
+    _runs(line)
+    steps = line.add_argument_group("which steps")
+    steps.add_argument("--from", dest="first", required=True, metavar="TIME", help="the first value: 2026-01-01")
+    steps.add_argument("--to", dest="last", required=True, metavar="TIME", help="the last one, which is run too")
+    steps.add_argument("--step", choices=UNITS, default="day", help="from one value to the next (default: day)")
+    steps.add_argument(
+        "--variable", default="", metavar="NAME", help="the one that is stepped through (default: the only date)"
+    )
+    steps.add_argument(
+        "--parallel", type=_parallel, default=1, metavar="N", help="steps at a time; one table is written by one"
+    )
+
+
+def _runs(line: CommandLine) -> None:
+    line.add_argument(
+        "--runs",
+        default=os.environ.get("DELTAIC_RUNS", ""),
+        metavar="S3_URL",
+        help="table that gets a row for each run (default: DELTAIC_RUNS, or the target's location with _runs)",
+    )
+
+
+def _dataset(line: CommandLine) -> None:
+    line.add_argument("file", metavar="FILE", help="the dataset file: a path or s3://bucket/key")
     line.add_argument(
         "--set",
         action="append",
@@ -260,6 +302,7 @@ class _Job(NamedTuple):
 
 _JOBS: Mapping[str, _Job] = {
     "run": _Job("pipeline run", "Build a dataset as its file says.", RUN, _run),
+    "backfill": _Job("pipeline backfill", "Build a dataset for each step of a time.", BACKFILL, _backfill),
     "publish": _Job("pipeline publish", "Publish files or a table as a shared Delta table.", PUBLISH, _publish),
     "maintain": _Job(
         "pipeline maintain",
@@ -285,6 +328,13 @@ def assignment(text: str) -> tuple[str, str]:
     if name and equals:
         return name, value
     raise argparse.ArgumentTypeError(f"'{text}' is not NAME=VALUE, such as day=2026-11-22")
+
+
+def _parallel(text: str) -> int:
+    with suppress(ValueError):
+        if 1 <= int(text) <= MOST_PARALLEL:
+            return int(text)
+    raise argparse.ArgumentTypeError(f"'{text}' is not a number from 1 to {MOST_PARALLEL}")
 
 
 def _seconds(text: str) -> float:

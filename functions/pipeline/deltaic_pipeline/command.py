@@ -21,7 +21,7 @@ Tell = Callable[[Sequence[str], dict[str, object]], None]
 
 
 @only_text()
-def conduct(job: Callable[[Progress, Tell], None], *, as_json: bool, stopped: str, show_values: bool = False) -> int:
+def conduct(job: Callable[[Progress, Tell], object], *, as_json: bool, stopped: str, show_values: bool = False) -> int:
     """Run a job and return the exit code; `stopped` says how to go on after Ctrl-C. A refusal is a line, never a trace.
 
     `show_values`: all that was said stands behind it, values of rows among it.
@@ -39,7 +39,7 @@ def conduct(job: Callable[[Progress, Tell], None], *, as_json: bool, stopped: st
             if not interrupted:
                 if show_values:
                     raise
-                return _refused(_unforeseen(failure), as_json=as_json, show_values=False)
+                return _refused(unforeseen(failure), as_json=as_json, show_values=False)
         else:
             return 0
     if as_json:
@@ -63,7 +63,7 @@ def _refused(refusal: DeltaicError, *, as_json: bool, show_values: bool) -> int:
     return code
 
 
-def _unforeseen(failure: Exception) -> PipelineError:
+def unforeseen(failure: Exception) -> PipelineError:
     """Return the refusal for what was caught nowhere: of a mistake of ours the place is shown, and not its words."""
     if isinstance(failure, spark_failures()):
         return PipelineError(said_by_spark(failure))

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-JOBS = ("run", "maintain", "publish", "usage", "views")
+JOBS = ("run", "backfill", "maintain", "publish", "usage", "views")
 
 
 def main(arguments: Sequence[str]) -> int:

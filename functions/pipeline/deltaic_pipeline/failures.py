@@ -1,6 +1,7 @@
 """The refusals of a job: one line that says what is wrong and what to do, never a stack trace."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from deltaic.errors import Conflict, DeltaicError
 
@@ -19,9 +20,13 @@ class LeaseLost(PipelineError):
 
 
 class ExpectationFailed(PipelineError):
-    """The rows are not as the dataset expects them, so none was written."""
+    """The rows are not as the dataset expects them, so none was written; holds how each expectation came out."""
 
     code = "EXPECTATION_FAILED"
+
+    def __init__(self, message: str, verdicts: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        self.verdicts = verdicts
 
 
 class Unfinished(PipelineError):
@@ -35,6 +40,16 @@ class Unfinished(PipelineError):
         self.version, self.missing = version, list(missing)
 
 
+class StepsFailed(PipelineError):
+    """Steps of a backfill failed; the message has a line for each, and the exit code is the first one's."""
+
+    code = "STEPS_FAILED"
+
+    def __init__(self, lines: Sequence[str], exit_code: int) -> None:
+        super().__init__("\n".join(lines))
+        self.exit_code = exit_code
+
+
 EXIT_CODES = """exit codes: 0 done (or done before by the same run), 1 refused or failed, 2 wrong arguments,
 3 an expectation failed and nothing was written, 4 another writer has the table or took it: run again,
 5 the rows are written, and what belongs behind them is not done: run again
@@ -43,6 +58,8 @@ EXIT_CODES = """exit codes: 0 done (or done before by the same run), 1 refused o
 
 def exit_code(failure: DeltaicError) -> int:
     """Return the exit code of a job that ended with this."""
+    if isinstance(failure, StepsFailed):
+        return failure.exit_code
     if isinstance(failure, ExpectationFailed):
         return 3
     if isinstance(failure, Unfinished):

@@ -21,6 +21,7 @@ from deltaic_pipeline.datasets.document import text_of
 from deltaic_pipeline.datasets.dry_run import plan
 from deltaic_pipeline.datasets.model import Dataset, DeltaSource, FileSource
 from deltaic_pipeline.datasets.named_columns import misnamed_of
+from deltaic_pipeline.datasets.recording import recorded
 from deltaic_pipeline.datasets.run_state import Run, Summary
 from deltaic_pipeline.datasets.sql_steps import said_of_source
 from deltaic_pipeline.failures import PipelineError
@@ -31,6 +32,7 @@ from deltaic_pipeline.spark.session import session
 from deltaic_pipeline.table.catalog_entry import Catalog, TableName, connect
 from deltaic_pipeline.table.csv_header import wrong_header
 from deltaic_pipeline.table.locations import Places
+from deltaic_pipeline.table.run_log import refuse_same
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,14 +43,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser("run").parse_args(arguments)
     run_id = options.run_id or uuid.uuid4().hex
     return conduct(
-        lambda progress, tell: _job(options, run_id, progress, tell),
+        lambda progress, tell: job(options, run_id, progress, tell),
         as_json=options.json,
         show_values=options.show_values,
         stopped="nothing was changed" if options.dry_run else going_on(run_id),
     )
 
 
-def _job(options: argparse.Namespace, run_id: str, progress: Progress, tell: Tell) -> None:
+def job(options: argparse.Namespace, run_id: str, progress: Progress, tell: Tell) -> Summary | None:
+    """Build a dataset, or tell what would be done (None); raises a DeltaicError for whatever keeps it from that."""
     dataset, document = dataset_of(text_of(options.file), options.file, dict(options.variables))
 
     def origin(path: Sequence[str | int]) -> str:
@@ -57,23 +60,30 @@ def _job(options: argparse.Namespace, run_id: str, progress: Progress, tell: Tel
 
     run = Run(dataset, run_id, timedelta(seconds=options.wait), origin)
     catalog = connect(options.catalog or settings().catalog_table, settings().tokens_table)
+    if options.runs:
+        others = {"the target": dataset.target.location, "the quarantine": dataset.quarantine_location}
+        refuse_same(options.runs, others)
     _refuse_what_is_known(options, run, catalog)
     if not options.dry_run:
         again = [] if options.run_id else [f"run {run_id}: if it is killed, start it again with --run-id {run_id}"]
         tell(again, {"event": "begun", "run": run_id, "dataset": dataset.name, "location": dataset.target.location})
-    with step(progress, "Starting Spark") as said:
-        spark = _spark(options, said)
     if options.dry_run:
+        with step(progress, "Starting Spark") as said:
+            spark = spark_of(options, said)
         with said_of_source(run), refusals():
             found = plan(spark, run, progress)
         tell(list(found.lines()), found.event())
-        return
-    summary = build(spark, run, catalog, progress)
+        return None
+    with recorded(run, options.runs or dataset.runs_location, catalog, progress) as recording:
+        with step(recording.progress, "Starting Spark") as said:
+            recording.spark = spark_of(options, said)
+        summary = recording.summary = build(recording.spark, run, catalog, recording.progress)
     shared = None if options.json or not dataset.target.share else TableName.parse(dataset.target.share)
     after = catalog.register.next_step(shared) if shared else ""
     quarantine = dataset.quarantine_location
     event = {"event": "done", **asdict(summary)} | ({"quarantine": quarantine} if summary.quarantined else {})
     tell([*summary_lines(summary, quarantine), *[after] * bool(after)], event)
+    return summary
 
 
 def _refuse_what_is_known(options: argparse.Namespace, run: Run, catalog: Catalog) -> None:
@@ -134,7 +144,8 @@ def _other_headers(dataset: Dataset, places: Places, *, named_run: bool) -> Iter
                 yield ("sources", name), message
 
 
-def _spark(options: argparse.Namespace, report: Callable[[str], None]) -> "SparkSession":
+def spark_of(options: argparse.Namespace, report: Callable[[str], None]) -> "SparkSession":
+    """Return the session of a run; that of this process if it has one."""
     jars = [Path(jar).absolute() for jar in options.jar]
     for jar in jars:
         if not jar.is_file():

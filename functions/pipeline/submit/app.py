@@ -43,7 +43,7 @@ class JobRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
-    job: Literal["run", "maintain", "publish", "usage", "views"]
+    job: Literal["run", "backfill", "maintain", "publish", "usage", "views"]
     """The module of `deltaic_pipeline`."""
 
     name: Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f]{1,128}$")]

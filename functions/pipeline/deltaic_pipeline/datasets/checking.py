@@ -197,6 +197,8 @@ def _writing(dataset: Dataset) -> Iterator[tuple[Path, str]]:
             yield ("write",), "keys, valid_from, valid_to and current are columns of their own"
     if dataset.quarantine_location == target.location or dataset.quarantine_location.startswith(f"{target.location}/"):
         yield ("quarantine",), "is a table of its own, outside the target's location"
+    if dataset.quarantine_location == dataset.runs_location:
+        yield ("quarantine",), "is where each run has a row: give it another name"
     for name, message in unknown_properties(target.properties):
         yield ("target", "properties", name), message
 

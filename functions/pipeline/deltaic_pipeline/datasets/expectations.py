@@ -44,6 +44,9 @@ class Verdict:
     refused: bool = False
     """Whether the run must not be written for it."""
 
+    at_most: str | None = None
+    """How many rows may fail, if there is a limit."""
+
     @property
     def told(self) -> str:
         """What was expected, and how it came out."""
@@ -196,7 +199,7 @@ def refuse_failed(verdicts: Sequence[Verdict]) -> None:
     """Raise `ExpectationFailed` that names every expectation for which nothing may be written."""
     failed = [verdict.told for verdict in verdicts if verdict.refused]
     if failed:
-        raise ExpectationFailed(f"expectations failed, nothing was written: {'; '.join(failed)}.")
+        raise ExpectationFailed(f"expectations failed, nothing was written: {'; '.join(failed)}.", verdicts)
 
 
 def _has_flag(one: model.AnyExpectation) -> bool:
@@ -211,7 +214,7 @@ def _limit(one: model.AnyExpectation) -> str | None:
 def _verdict(one: model.AnyExpectation, failing: int, said: str, rows: int) -> Verdict:
     limit = _limit(one)
     refused = failing > 0 and one.action == "fail" if limit is None else model.exceeds(limit, failing, rows)
-    return Verdict(one.title, one.action, failing, f"{said}, at most {limit}" if limit else said, refused)
+    return Verdict(one.title, one.action, failing, f"{said}, at most {limit}" if limit else said, refused, limit)
 
 
 def _any(flags: Sequence[int]) -> str:

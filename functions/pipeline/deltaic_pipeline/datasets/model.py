@@ -460,6 +460,11 @@ class Dataset(Part):
         return self.quarantine or f"{self.target.location}_quarantine"
 
     @property
+    def runs_location(self) -> str:
+        """Where each run has a row, unless another table is named."""
+        return f"{self.target.location}_runs"
+
+    @property
     def quarantines(self) -> bool:
         """Whether rows may go to the side table."""
         actions = {getattr(source, "malformed", "fail") for source in self.sources.values()}

@@ -44,6 +44,8 @@ def value_of(kind: Kind, given: Value) -> Value:
             return given
         case "timestamp", datetime():
             return _moment(given)
+        case "timestamp", date():
+            return datetime(given.year, given.month, given.day, tzinfo=UTC)
         case "date", date() if not isinstance(given, datetime):
             return given
     raise ValueError(_wrong(kind, given))

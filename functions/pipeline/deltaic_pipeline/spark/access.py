@@ -44,6 +44,18 @@ class S3Access:
             session_token=keys[2] or None,
         )
 
+    def deltalake(self) -> dict[str, str]:
+        """Return the `storage_options` of deltalake, which reads and writes small tables without Spark."""
+        options = {
+            "AWS_REGION": self.region,
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": self.access_key_id,
+            "AWS_SECRET_ACCESS_KEY": self.secret_access_key,
+            "AWS_SESSION_TOKEN": self.session_token,
+            "AWS_ALLOW_HTTP": "true" if (self.endpoint or "").startswith("http://") else None,
+        }
+        return {name: value for name, value in options.items() if value}
+
     def hadoop(self) -> dict[str, str]:
         """Return the `fs.s3a.*` settings.
 

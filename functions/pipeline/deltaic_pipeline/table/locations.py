@@ -97,6 +97,18 @@ class Places:
             return {name: kind["type"] if isinstance(kind, dict) else kind for name, kind in kinds.items()}
         return None
 
+    def version(self, location: str) -> int | None:
+        """Return the latest version of a table; None if there is none, or nobody knows."""
+        if _S3.fullmatch(location) is None or self.absent_table(location) is not None:
+            return None
+        from deltaic.delta.log import DeltaLog
+
+        from deltaic_pipeline.table.s3_folder import S3Folder
+
+        with suppress(DeltaicError, ValueError, KeyError):
+            return DeltaLog(S3Folder(location, S3Access.from_environment()).store).latest_version()
+        return None
+
     def _has_any(self, bucket: str, prefix: str) -> bool | None:
         """Tell whether there are objects under a prefix; None if nobody knows."""
         from botocore.exceptions import BotoCoreError, ClientError

@@ -1,0 +1,105 @@
+"""Records a run of a dataset: what came of it, as a row of the runs table, whether it was written or refused."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from deltaic.errors import DeltaicError
+
+from deltaic_pipeline.datasets.expectations import Verdict
+from deltaic_pipeline.datasets.run_state import Run, Summary
+from deltaic_pipeline.failures import ExpectationFailed, Unfinished, exit_code
+from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.spark.progress import Progress, Step, step
+from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.table.locations import Places
+from deltaic_pipeline.table.run_log import append
+from deltaic_pipeline.table.writing import UPDATED
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass
+class Recording:
+    """What is known of a run so far."""
+
+    run: Run
+    location: str
+    """Of the runs table."""
+
+    show: Progress
+    spark: "SparkSession | None" = None
+    summary: Summary | None = None
+    phases: dict[str, float] = field(default_factory=dict)
+
+    def progress(self, now: Step) -> None:
+        """Show a step, and add its seconds to those of its phase, which its first word names."""
+        if now.seconds is not None:
+            phase = now.text.partition(" ")[0].lower()
+            self.phases[phase] = self.phases.get(phase, 0.0) + now.seconds
+        self.show(now)
+
+
+@contextmanager
+def recorded(run: Run, location: str, catalog: Catalog, progress: Progress) -> Iterator[Recording]:
+    """Run a block and append a row of what came of it; one that is interrupted has none.
+
+    A row that cannot be written is a step that failed, with the reason, and changes nothing else.
+    """
+    recording = Recording(run, location, progress)
+    began, started = datetime.now(UTC), time.monotonic()
+    before = Places().version(run.dataset.target.location)
+    failure: DeltaicError | None = None
+    try:
+        yield recording
+    except DeltaicError as refusal:
+        failure = refusal
+        raise
+    finally:
+        if failure is not None or recording.summary is not None:
+            row = _row(recording, failure, before) | {"began": began, "seconds": time.monotonic() - started}
+            with suppress(DeltaicError), step(progress, f"Recording the run in {location}") as tell:
+                try:
+                    append(location, row, catalog.leases, S3Access.from_environment(), recording.spark)
+                except DeltaicError as refusal:
+                    tell(f"not done: {refusal.message}")
+                    raise
+
+
+def _row(recording: Recording, failure: DeltaicError | None, before: int | None) -> dict[str, Any]:
+    run, summary = recording.run, recording.summary
+    done = summary or Summary(run.run_id, run.dataset.target.location, None, repeated=False, rows=0, seconds=0.0)
+    verdicts = failure.verdicts if isinstance(failure, ExpectationFailed) else done.verdicts
+    after = failure.version if isinstance(failure, Unfinished) else done.version
+    counts = {"read": done.rows, "written": done.written, "changed": done.metrics.get(UPDATED, 0), **done.apart}
+    known = summary is not None and not summary.repeated
+    return {
+        "dataset": run.dataset.name,
+        "run": run.run_id,
+        "location": run.dataset.target.location,
+        "exit": exit_code(failure) if failure else 0,
+        "message": failure.message if failure else None,
+        "repeated": done.repeated,
+        "version_before": before,
+        "version_after": before if after is None else after,
+        **{f"rows_{name}": count if known else None for name, count in counts.items()},
+        "expectations": _expectations(verdicts),
+        "phases": [{"phase": phase, "seconds": seconds} for phase, seconds in recording.phases.items()],
+    }
+
+
+def _expectations(verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": one.name,
+            "action": one.action,
+            "at_most": one.at_most,
+            "failing": one.failing,
+            "met": not one.failing,
+        }
+        for one in verdicts
+    ]

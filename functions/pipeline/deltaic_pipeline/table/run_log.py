@@ -1,0 +1,150 @@
+"""The runs table: a row of Delta for each run, appended under the table's lease, once for each run that is done.
+
+deltalake writes it where it is installed, which takes no Spark and some milliseconds; a cluster's package has none,
+which would be 54 MB more, and there the session of the run writes it (decision 160).
+"""
+
+import uuid
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from deltaic.errors import NotFound, Unavailable
+
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.spark.errors import refusals
+from deltaic_pipeline.table.lease import Leases, acquire, holder_name
+from deltaic_pipeline.table.run_ids import opened
+from deltaic_pipeline.table.sources import catalog_location
+from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.writing import Transaction, write
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+WAIT = timedelta(seconds=60)
+"""How long a run waits for another one that writes its row into the same table."""
+
+
+def schema() -> "pa.Schema":
+    """Return the columns of the table."""
+    import pyarrow as pa
+
+    text, count, moment = pa.string(), pa.int64(), pa.timestamp("us", tz="UTC")
+    expectation = [("name", text), ("action", text), ("at_most", text), ("failing", count), ("met", pa.bool_())]
+    phases = [("phase", text), ("seconds", pa.float64())]
+    return pa.schema(
+        [
+            ("dataset", text),
+            ("run", text),
+            ("location", text),
+            ("began", moment),
+            ("seconds", pa.float64()),
+            ("exit", pa.int32()),
+            ("message", text),
+            ("repeated", pa.bool_()),
+            ("version_before", count),
+            ("version_after", count),
+            *(
+                (f"rows_{name}", count)
+                for name in ("read", "written", "changed", "unchanged", "quarantined", "dropped")
+            ),
+            ("expectations", pa.list_(pa.struct(expectation))),
+            ("phases", pa.list_(pa.struct(phases))),
+        ]
+    )
+
+
+def transaction_of(run_id: str, *, done: bool) -> Transaction:
+    """Name the commit of a row: the one of a run that is done, or of one of its attempts that was not."""
+    if done:
+        return Transaction(f"deltaic-runs/{run_id}", 1, {"run": run_id})
+    attempt = uuid.uuid4().hex
+    return Transaction(f"deltaic-runs/{run_id}/{attempt}", 1, {"run": run_id, "attempt": attempt})
+
+
+def append(
+    location: str, row: Mapping[str, Any], leases: Leases, access: S3Access, spark: "SparkSession | None"
+) -> None:
+    """Append the row of a run, unless it is one that is done and stands there; raises a DeltaicError.
+
+    Without deltalake the session of the run writes it; None: there is none, and so no row.
+    """
+    import pyarrow as pa
+
+    place, rows = catalog_location(location), pa.Table.from_pylist([dict(row)], schema())
+    transaction = transaction_of(row["run"], done=row["exit"] == 0)
+    try:
+        import deltalake  # noqa: F401 -- whether it is there
+    except ImportError:
+        if spark is None:
+            return
+        with acquire(leases, place, holder_name(row["run"]), wait=WAIT) as lease, refusals():
+            target = Target(place, "append", change_data_feed=False, evolve_schema=True)
+            write(spark, spark.createDataFrame(rows), target, transaction)
+            lease.confirm()
+        return
+    with acquire(leases, place, holder_name(row["run"]), wait=WAIT) as lease:
+        _append(place, rows, transaction, access)
+        lease.confirm()
+
+
+def _append(place: str, rows: "pa.Table", transaction: Transaction, access: S3Access) -> None:
+    from deltalake import CommitProperties, write_deltalake
+    from deltalake import Transaction as Mark
+    from deltalake.exceptions import DeltaError
+
+    table = opened(place, access)
+    if table is not None and table.transaction_version(transaction.application) is not None:
+        return
+    marks = CommitProperties(
+        custom_metadata={"userMetadata": transaction.user_metadata},
+        app_transactions=[Mark(transaction.application, transaction.version)],
+    )
+    try:
+        write_deltalake(
+            place,
+            rows,
+            mode="append",
+            schema_mode="merge",
+            storage_options=access.deltalake(),
+            commit_properties=marks,
+        )
+    except (DeltaError, OSError, ValueError) as failure:
+        raise PipelineError(f"{type(failure).__name__}: {failure}") from failure
+
+
+def rows(location: str, access: S3Access, dataset: str = "", *, failed: bool = False) -> list[dict[str, Any]]:
+    """Return the rows of the table by their beginning, those of one dataset if it is named; read without Spark.
+
+    `failed`: only those of runs that did not end with 0. Raises NotFound where there is no table, and Unavailable.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    wanted = pc.scalar(value=True)
+    if dataset:
+        wanted &= pc.field("dataset") == dataset
+    if failed:
+        wanted &= pc.field("exit") != 0
+    try:
+        table = DeltaTable(catalog_location(location), storage_options=access.deltalake())
+        found: list[dict[str, Any]] = table.to_pyarrow_dataset().to_table(filter=wanted).to_pylist()
+    except TableNotFoundError:
+        raise NotFound(f"there is no table of runs at {location}: each run of a dataset adds a row to it") from None
+    except (DeltaError, OSError, ValueError, pa.ArrowException) as failure:
+        raise Unavailable(f"the table of runs {location} cannot be read: {failure}") from failure
+    return sorted(found, key=lambda row: row["began"])
+
+
+def refuse_same(runs: str, others: Mapping[str, str]) -> None:
+    """Raise `PipelineError` where the table would lie in another one's folder, or around it."""
+    place = f"{catalog_location(runs)}/"
+    for name, location in others.items():
+        other = f"{catalog_location(location)}/"
+        if place.startswith(other) or other.startswith(place):
+            raise PipelineError(f"--runs {runs} is a table of its own, and not in the folder of {name}, {location}.")

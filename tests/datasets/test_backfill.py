@@ -1,0 +1,235 @@
+"""Backfills: which steps there are, one run for each however often it is begun, and what becomes of those that fail."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from datasets.files import dataset, json_source
+from deltaic.errors import InvalidParameter
+from deltaic_pipeline.arguments import parser
+from deltaic_pipeline.backfill import asked
+from deltaic_pipeline.datasets.stepping import Detail, Outcome, carry_out
+from deltaic_pipeline.datasets.time_steps import Backfill, Step, backfill_of
+from deltaic_pipeline.failures import PipelineError, StepsFailed, exit_code
+from deltaic_pipeline.table.catalog_entry import Catalog
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pipeline.place import Place
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FILE = """\
+name: doses
+variables:
+  day: {type: date}
+  hour: {type: timestamp, default: 2026-01-01}
+  site: {type: string, default: north}
+sources: {inbox: {format: json, paths: ["s3://in/{{ site }}/{{ day }}"], schema: day DATE}}
+write: {mode: append}
+target: {location: "s3://lake/doses"}
+"""
+
+
+def backfill(first: str, last: str, unit: str = "day", file: str = FILE, **more: Any) -> Backfill:
+    told = {"variable": "day", **more}
+    return backfill_of(file, "doses.yaml", told.pop("given", {}), first=first, last=last, unit=unit, **told)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "unit", "values"),
+    [
+        ("2026-01-30", "2026-02-02", "day", ["2026-01-30", "2026-01-31", "2026-02-01", "2026-02-02"]),
+        ("2026-01-01", "2026-01-01", "month", ["2026-01-01"]),
+        ("2026-01-01", "2026-01-15", "week", ["2026-01-01", "2026-01-08", "2026-01-15"]),
+        ("2026-01-01", "2026-01-14", "week", ["2026-01-01", "2026-01-08"]),
+        ("2025-12-31", "2026-04-29", "month", ["2025-12-31", "2026-01-31", "2026-02-28", "2026-03-31"]),
+        ("9999-12-30", "9999-12-31", "day", ["9999-12-30", "9999-12-31"]),
+    ],
+)
+def test_steps_lead_from_the_first_to_the_last_day(first: str, last: str, unit: str, values: list[str]) -> None:
+    steps = backfill(first, last, unit).steps
+    assert [step.value for step in steps] == values
+    assert [step.run_id for step in steps] == [f"doses-{value}" for value in values]
+    assert [step.variables for step in steps] == [{"day": value} for value in values]
+
+
+def test_hours_are_those_of_a_timestamp() -> None:
+    steps = backfill("2026-01-01T22", "2026-01-02", "hour", given={"day": "2026-01-01"}, variable="hour").steps
+    assert [step.value for step in steps] == [f"2026-01-0{day}:00:00Z" for day in ("1T22", "1T23", "2T00")]
+    assert len({step.run_id for step in steps}) == 3
+
+
+def test_a_run_id_tells_runs_with_other_values_apart_and_fits_where_jobs_are_started() -> None:
+    [north] = backfill("2026-01-01", "2026-01-01", given={"site": "north"}).steps
+    [south] = backfill("2026-01-01", "2026-01-01", given={"site": "south"}).steps
+    [again] = backfill("2026-01-01", "2026-01-01", named="again").steps
+    assert len({north.run_id, south.run_id, "doses-2026-01-01"}) == 3
+    assert again.run_id == "again-2026-01-01"
+    long = FILE.replace("name: doses", f"name: _{'d' * 90}")
+    ids = {step.run_id for step in backfill("2026-01-01", "2026-01-31", file=long).steps}
+    assert len(ids) == 31
+    assert max(map(len, ids)) <= 64
+    assert all(one[0].isalnum() for one in ids)
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"first": "soon"}, "--from 'soon' is not of the type date"),
+        ({"last": "2025-01-01"}, "--from 2026-01-01 is after --to 2025-01-01"),
+        ({"unit": "hour"}, "--step hour needs a timestamp"),
+        ({"variable": "site"}, "--variable site is no date or timestamp of the dataset, which are: day, hour"),
+        ({"variable": ""}, "say by --variable which is stepped through; dates and timestamps are day, hour"),
+        ({"given": {"day": "2026-01-01"}}, "--set day is given a value for each step"),
+        ({"last": "2200-01-01"}, "more than 10,000 steps"),
+    ],
+)
+def test_what_is_no_backfill_is_told(told: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidParameter, match=message):
+        backfill(**{"first": "2026-01-01", "last": "2026-01-02", **told})
+
+
+def test_a_dataset_without_dates_steps_through_the_days_of_its_runs() -> None:
+    plain = FILE.replace("{{ day }}", "{{ run_date }}").replace("  day: {type: date}\n", "")
+    plain = plain.replace("  hour: {type: timestamp, default: 2026-01-01}\n", "")
+    assert backfill("2026-01-01", "2026-01-01", file=plain, variable="").steps[0].variables == {
+        "run_date": "2026-01-01"
+    }
+    with pytest.raises(InvalidParameter, match="declare one, such as"):
+        backfill("2026-01-01", "2026-01-01", file=plain.replace("{{ run_date }}", "x"), variable="")
+
+
+def test_steps_of_which_a_later_one_wins_are_not_run_side_by_side(tmp_path: Path) -> None:
+    file = tmp_path / "doses.yaml"
+    line = [str(file), "--from=2026-01-01", "--to=2026-01-02", "--variable=day", "--parallel=2"]
+    file.write_text(FILE)
+    assert len(asked(parser("backfill").parse_args(line)).steps) == 2
+    file.write_text(FILE.replace("append}", "merge, keys: [day]}"))
+    with pytest.raises(PipelineError, match="with merge a later step's rows stand above an earlier one's"):
+        asked(parser("backfill").parse_args(line))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from(["done", "skipped", "failed"]), min_size=1, max_size=12),
+    st.integers(1, 4),
+    st.booleans(),
+)
+def test_every_step_is_run_once_and_what_failed_is_listed(states: list[Any], parallel: int, following: bool) -> None:
+    mode = "{mode: merge, keys: [day]}" if following else "{mode: append}"
+    steps = backfill("2026-01-01", f"2026-01-{len(states):02}", file=FILE.replace("{mode: append}", mode))
+    ran: list[str] = []
+    events: list[dict[str, Any]] = []
+
+    def run(step: Step, detail: Detail) -> Outcome:
+        detail("running")
+        ran.append(step.value)
+        state = states[int(step.value[-2:]) - 1]
+        return Outcome(state, "as asked", 3 if state == "failed" else 0)
+
+    at_a_time = 1 if following else parallel
+    failed: list[str] = []
+    with pytest.raises(StepsFailed) if "failed" in states else nullcontext() as raised:
+        carry_out(steps, run, at_a_time, lambda _, event: events.append(event), as_json=True)
+    if raised:
+        assert exit_code(raised.value) == 3
+        failed = [line.partition(":")[0] for line in raised.value.message.splitlines()[:-1]]
+    last = states.index("failed") + 1 if following and "failed" in states else len(states)
+    assert sorted(ran) == [step.value for step in steps.steps[:last]]
+    assert sorted(failed) == [
+        step.run_id for step, state in zip(steps.steps[:last], states, strict=False) if state == "failed"
+    ]
+    *told, end = events
+    assert sorted(event["value"] for event in told) == sorted(ran)
+    assert end == {
+        "event": "backfill",
+        **{state: states[:last].count(state) for state in ("done", "skipped", "failed")},
+        "left": len(states) - last,
+    }
+
+
+def test_what_ends_a_step_for_no_reason_of_its_own_ends_them_all() -> None:
+    def run(step: Step, _: Detail) -> Outcome:
+        raise KeyboardInterrupt if step.value.endswith("01") else AssertionError(step)
+
+    for parallel in (1, 2):
+        with pytest.raises((KeyboardInterrupt, AssertionError)):
+            carry_out(backfill("2026-01-01", "2026-01-02"), run, parallel, lambda *_: None, as_json=True)
+    assert threading.active_count() < 100
+
+
+class Days:
+    """A folder of a file a day, and the backfill of it in a process of its own."""
+
+    def __init__(self, place: Place, environment: Mapping[str, str], **parts: Any) -> None:
+        self.place, self.environment = place, {**environment, "PATH": os.environ["PATH"]}
+        content = dataset(
+            place.location,
+            variables={"day": {"type": "date"}},
+            sources={"s": {"format": "json", "paths": ["{{ day }}.json"], "schema": "id INT NOT NULL, day DATE"}},
+            **parts,
+        )
+        (place.folder / "days.yaml").write_text(yaml.safe_dump(content))
+
+    def put(self, day: int, ids: list[Any]) -> None:
+        json_source(self.place.folder, f"2026-01-{day:02}", [{"id": n, "day": f"2026-01-{day:02}"} for n in ids])
+
+    def start(self, last: int, *more: str) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-m", "deltaic_pipeline.backfill", str(self.place.folder / "days.yaml")]
+        command += ["--from=2026-01-01", f"--to=2026-01-{last:02}", "--json", *more]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            command, env=self.environment, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+        )
+
+    def ended(self, last: int, *more: str) -> tuple[int, list[dict[str, Any]], str]:
+        process = self.start(last, *more)
+        shown, said = process.communicate(timeout=400)
+        return process.returncode, [json.loads(line) for line in shown.splitlines()], said
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+def test_a_backfill_that_is_stopped_and_fails_ends_with_every_day_once(
+    spark: "SparkSession", catalog: Catalog, place: Place, job_environment: Mapping[str, str]
+) -> None:
+    assert catalog  # its tables are made
+    days = Days(place, job_environment)
+    for day in (1, 2, 4):
+        days.put(day, [day])
+    days.put(3, ["x"])
+    first = days.start(4)
+    assert first.stdout is not None
+    begun = json.loads(first.stdout.readline())
+    assert (begun["value"], begun["state"]) == ("2026-01-01", "done"), begun
+    os.killpg(first.pid, signal.SIGINT)
+    shown, said = first.communicate(timeout=60)
+    assert first.returncode == 130, said
+    assert "the same command goes on" in json.loads(shown.splitlines()[-1])["message"]
+
+    code, told, said = days.ended(4)
+    assert code == 1
+    states = {event["value"]: event["state"] for event in told if event["event"] == "ran"}
+    assert states["2026-01-01"] == "skipped", (told, said)
+    assert (states["2026-01-03"], states["2026-01-04"]) == ("failed", "done")
+    assert "error: tried-2026-01-03: " in said
+    assert "id is not INT" in said
+
+    days.put(3, [3])
+    code, told, said = days.ended(4, "--parallel=3")
+    assert code == 0, said
+    states = {event["value"]: event["state"] for event in told if event["event"] == "ran"}
+    assert states == {"2026-01-01": "skipped", "2026-01-02": "skipped", "2026-01-03": "done", "2026-01-04": "skipped"}
+    table = spark.read.format("delta").load(place.spark_location)
+    assert sorted((row["id"], row["day"].day) for row in table.collect()) == [(n, n) for n in range(1, 5)]
