@@ -14,6 +14,7 @@ from deltaic.errors import NotFound
 from deltaic_pipeline import run
 from deltaic_pipeline.datasets.batch import build
 from deltaic_pipeline.datasets.checking import check
+from deltaic_pipeline.datasets.run_state import Summary
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.progress import silent
@@ -92,6 +93,11 @@ def test_where_deltalake_is_not_installed_spark_writes_the_same_row(
     assert opened(place.location, access) is None
     assert rows(f"{place.location}/with", access) == rows(f"{place.location}/without", access, "d")[:1] == [full]
     assert [one["run"] for one in rows(f"{place.location}/without", access)] == ["a", "b"]
+
+
+def test_the_table_has_a_column_for_whatever_becomes_of_a_row() -> None:
+    counts = {"read", "written", "changed", *Summary("r", "s3://b/t", 0, repeated=False, rows=0, seconds=0.0).apart}
+    assert {name for name in schema().names if name.startswith("rows_")} == {f"rows_{name}" for name in counts}
 
 
 @pytest.mark.parametrize(

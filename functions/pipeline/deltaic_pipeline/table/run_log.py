@@ -49,7 +49,7 @@ def schema() -> "pa.Schema":
             ("version_after", count),
             *(
                 (f"rows_{name}", count)
-                for name in ("read", "written", "changed", "unchanged", "quarantined", "dropped")
+                for name in ("read", "written", "changed", "deleted", "unchanged", "quarantined", "dropped")
             ),
             ("expectations", pa.list_(pa.struct(expectation))),
             ("phases", pa.list_(pa.struct(phases))),
