@@ -373,6 +373,54 @@ def test_a_day_has_so_many_signed_bytes_and_the_next_one_again(catalog: Catalog,
     assert b'"dir"' not in listed
 
 
+def test_both_limits_cost_one_write_a_request(catalog: Catalog, alice: str) -> None:
+    catalog.admin.recipients.update("alice", requests_per_minute=3, bytes_per_day=100)
+    writes: list[str] = []
+    events: Any = catalog.dynamo.client.meta.events
+
+    def note(request: Any, **_: Any) -> None:
+        if (operation := request.headers["X-Amz-Target"].decode().rpartition(".")[2]) == "UpdateItem":
+            writes.append(operation)
+
+    def ask(now: Callable[[], float], size: int) -> tuple[int | None, int]:
+        """Return when to come again, and the writes that it cost."""
+        caller = Caller(alice, "t", "alice", HERE)
+        writes.clear()
+        try:
+            means(catalog, now).table(caller, TableName("s1", "x", "t"))
+        except TooManyRequests as refusal:
+            assert not caller.audit.facts()
+            caller.audit.end()
+            return refusal.retry_after, len(writes)
+        caller.audit.metrics.add(1, size) if size else None
+        caller.audit.end()
+        assert "limits" not in caller.audit.facts()
+        return None, len(writes)
+
+    events.register("before-send.dynamodb", note)
+    try:
+        noon, next_minute = _at(12, 0, 20), _at(12, 1, 59)
+        assert ask(noon, 0)[0] is None  # the first of a minute finds another in the item
+        assert [ask(noon, size) for size in (40, 0)] == [(None, 1), (None, 1)]
+        assert ask(noon, 40) == (40, 0)
+        assert ask(next_minute, 70)[0] is None
+        assert ask(next_minute, 1) == (43_081, 0)
+        assert ask(_at(12, 0, 59), 1) == (43_141, 0)
+        assert [ask(lambda: _at(0, 0, 5)() + 86_400, 0)[0] for _ in range(4)] == [None, None, None, 55]
+    finally:
+        events.unregister("before-send.dynamodb", note)
+
+
+def test_no_request_of_both_limits_is_lost_at_the_change_of_a_minute(catalog: Catalog, alice: str) -> None:
+    counters, now = LimitCounters(catalog.catalog_table, catalog.dynamo), _at(12, 0, 20)()
+    for minute in range(3):
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda _: counters.add(alice, 2, now + 60 * minute, request=True), range(8)))  # noqa: B023
+        assert counters.used(alice, now + 60 * minute) == (16 * (minute + 1), 8)
+    counters.add(alice, 1, now, request=True)  # a clock that is behind
+    assert counters.used(alice, now + 120) == (49, 9)
+
+
 def test_counters_that_fail_let_through_or_refuse_as_the_stack_says(catalog: Catalog, alice: str) -> None:
     catalog.admin.recipients.update("alice", requests_per_minute=5)
     nowhere = LimitCounters("no-such-table", catalog.dynamo)

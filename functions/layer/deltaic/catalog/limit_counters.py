@@ -4,8 +4,9 @@ Each window is an item of its own, which the table forgets after it: nothing is 
 requests at once none is lost.
 """
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
@@ -18,8 +19,15 @@ _KEPT: Final = timedelta(hours=1)
 """For how long a window is kept after it."""
 
 
+class Used(NamedTuple):
+    """What a recipient had of one day and of its present minute."""
+
+    bytes: int
+    requests: int
+
+
 class LimitCounters:
-    """The counters of one catalog table: one write for a request, one for an answer that signed; what they cost.
+    """The counters of one catalog table: a request costs one write, by `count_request` before it or by `add` after it.
 
     Every method raises what `Dynamo` does.
     """
@@ -44,17 +52,32 @@ class LimitCounters:
             return False
         return True
 
-    def signed_bytes(self, recipient_id: str, now: float) -> int:
-        """Return how many bytes have been signed for the recipient today."""
-        item = self._dynamo.get(self._table, keys.bytes_of_day(recipient_id, int(now // DAY)))
-        return 0 if item is None else int(item["bytes"])
+    def used(self, recipient_id: str, now: float) -> Used:
+        """Return what `add` has counted for the recipient."""
+        item = self._dynamo.get(self._table, keys.bytes_of_day(recipient_id, int(now // DAY))) or {}
+        requests = int(item["requests"]) if item.get("minute") == int(now // MINUTE) else 0
+        return Used(int(item.get("bytes", 0)), requests)
 
-    def add_bytes(self, recipient_id: str, size: int, now: float) -> None:
-        """Count bytes that were signed."""
-        day = int(now // DAY)
+    def add(self, recipient_id: str, size: int, now: float, *, request: bool) -> None:
+        """Count bytes that were signed, and in the same write the request itself."""
+        day, minute = int(now // DAY), int(now // MINUTE)
         key = keys.bytes_of_day(recipient_id, day)
-        assign = {"expires_at": _forgotten((day + 1) * DAY)}
-        self._dynamo.update(update(self._table, key, assign=assign, add={"bytes": size}, create=True))
+        ends = {"expires_at": _forgotten((day + 1) * DAY)}
+        if not request:
+            self._dynamo.update(update(self._table, key, assign=ends, add={"bytes": size}, create=True))
+            return
+        more = {"bytes": size, "requests": 1}
+        same = update(self._table, key, assign=ends, add=more, expect={"minute": minute}, create=True)
+        begun = ends | {"minute": minute, "requests": 1}
+        first = update(self._table, key, assign=begun, add={"bytes": size}, create=True)
+        first["Update"]["ConditionExpression"] = "attribute_not_exists(#minute) OR #minute < :minute"
+        first["Update"]["ExpressionAttributeValues"][":minute"] = {"N": str(minute)}
+        # Who is the first of a minute neither by the one nor by the other, was overtaken by somebody who is.
+        for write in (same, first):
+            with suppress(ConditionFailed):
+                self._dynamo.update(write)
+                return
+        self._dynamo.update(update(self._table, key, assign=ends, add=more, create=True))
 
 
 def _forgotten(ends: int) -> datetime:

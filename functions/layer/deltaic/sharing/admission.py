@@ -6,6 +6,7 @@ pays nothing for it, and what it says does not depend on what was asked for.
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 from deltaic.catalog.items import Restrictions
 from deltaic.catalog.limit_counters import DAY, MINUTE, LimitCounters
@@ -48,22 +49,27 @@ class Admission:
                 raise Unavailable("the server cannot count requests at the moment: try again later") from failure
 
     def _check_limits(self, restrictions: Restrictions, now: float) -> None:
-        recipient = self._caller.recipient_id
-        if most := restrictions.bytes_per_day:
-            if self._counters.signed_bytes(recipient, now) >= most:
+        recipient, requests = self._caller.recipient_id, restrictions.requests_per_minute
+        full = False
+        if restrictions.bytes_per_day:
+            used = self._counters.used(recipient, now)
+            if used.bytes >= restrictions.bytes_per_day:
                 raise _OverLimit(
                     "you have asked for as many bytes as your share provider allows in a day (UTC)", now, DAY
                 )
-            self._caller.audit.at_end(self._count_bytes)
-        most = restrictions.requests_per_minute
-        if most and not self._counters.count_request(recipient, most, now):
-            raise _OverLimit(f"your share provider allows {most} requests a minute", now, MINUTE)
+            full = bool(requests) and used.requests >= requests
+            if not full:
+                self._caller.audit.at_end(partial(self._count, request=bool(requests)))
+        elif requests:
+            full = not self._counters.count_request(recipient, requests, now)
+        if full:
+            raise _OverLimit(f"your share provider allows {requests} requests a minute", now, MINUTE)
 
-    def _count_bytes(self, metrics: ResponseMetrics) -> None:
-        if not metrics.bytes:
+    def _count(self, metrics: ResponseMetrics, *, request: bool) -> None:
+        if not (metrics.bytes or request):
             return
         try:
-            self._counters.add_bytes(self._caller.recipient_id, metrics.bytes, self._now())
+            self._counters.add(self._caller.recipient_id, metrics.bytes, self._now(), request=request)
         except DeltaicError:
             self._caller.audit.add(limits="not counted")  # the answer has left
 
