@@ -39,9 +39,10 @@ def activated(contact: str, names: SharedNames, example: Example, profile: str, 
     data = base64.b64encode(profile.encode()).decode()
     shown = (
         "".join(
-            f"<details><summary>{escape(one.client)}</summary>\n<pre tabindex=0>{escape(one.text)}</pre>\n"
+            f"<details{' open' * (number == 0)}><summary>{escape(one.client)}</summary>\n"
+            f"<pre tabindex=0>{escape(one.text)}</pre>\n"
             f"{f'<p class=soft>{escape(one.note)}</p>' if one.note else ''}</details>\n"
-            for one in snippets(example)
+            for number, one in enumerate(snippets(example))
         )
         if example.table
         else "<p>No table is shared with you yet. The profile works as soon as one is.</p>\n"
