@@ -1,4 +1,4 @@
-"""Fixtures of the browser tests: one Chromium for the session, one server with golden tables, a page that is let in."""
+"""Fixtures of the browser tests: a Chromium for each file, one server with golden tables, a page that is let in."""
 
 import os
 import shutil
@@ -17,9 +17,9 @@ PROGRAM = "chromium"
 """Debian's package: the wheel's driver then fetches none."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Return a headless Chromium."""
+    """Return a headless Chromium; while its driver runs, the thread has an event loop, which other tests have not."""
     program = shutil.which(PROGRAM)
     if program is None:
         told = f"{PROGRAM} is not installed (apt-get install chromium)"

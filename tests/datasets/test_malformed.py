@@ -2,7 +2,6 @@
 
 import csv
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from datasets.files import dataset, run_of
 from deltaic_pipeline.datasets.batch import build
 from deltaic_pipeline.datasets.dry_run import plan
+from deltaic_pipeline.datasets.expectations import Verdict
 from deltaic_pipeline.datasets.run_state import target_of
 from deltaic_pipeline.failures import PipelineError, exit_code
 from deltaic_pipeline.publish import Job, publish
@@ -244,8 +244,8 @@ def test_rows_are_put_aside_as_text(spark: "SparkSession", catalog: Catalog, pla
         summary = build(spark, run_of(content, run_id), catalog, silent)
         assert (summary.rows, summary.quarantined, summary.dropped) == (8, 4, 0)
         assert summary.written + summary.unchanged == 4
-        verdict = {"name": "sources.arrivals.malformed", "action": "quarantine", "failing": 3, "said": "3 of 8 rows"}
-        assert asdict(summary.verdicts[0]) == verdict
+        verdict = Verdict("sources.arrivals.malformed", "quarantine", 3, "3 of 8 rows")
+        assert summary.verdicts[0] == verdict
         assert build(spark, run_of(content, run_id), catalog, silent).quarantined == 0
     assert stored(spark, place.location, "id", "name") == sorted(FITTING[:4] * (2 if mode == "append" else 1), key=repr)
     aside = stored(spark, f"{place.location}_quarantine", "id", "_raw", "_reasons", "_run")
