@@ -13,6 +13,7 @@ from deltaic_pipeline.datasets.quality import put_aside_already, write_part
 from deltaic_pipeline.datasets.run_state import Run, Summary, target_of, told
 from deltaic_pipeline.datasets.sql_steps import answer_of, said_of_source, said_of_values, said_where
 from deltaic_pipeline.datasets.stream import Stream
+from deltaic_pipeline.datasets.watermark import Advance, advances, next_advance
 from deltaic_pipeline.spark.progress import Progress, step, tasks_shown
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
 from deltaic_pipeline.table.lease import TIME_TO_LIVE
@@ -20,7 +21,7 @@ from deltaic_pipeline.table.leased_run import Attempt, finish, leased_run
 from deltaic_pipeline.table.schema_diff import differences, refuse_drift
 from deltaic_pipeline.table.sources import catalog_location
 from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.table.writing import Transaction, committed
+from deltaic_pipeline.table.writing import Transaction, committed, exists
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,7 +77,8 @@ def _entry(run: Run) -> Entry | None:
 
 
 def _batch(attempt: Attempt, run: Run, target: Target, progress: Progress) -> Summary:
-    began, transaction = time.monotonic(), Transaction.of_run(run.run_id)
+    began, advance = time.monotonic(), _advance(attempt, run, target, progress) if run.dataset.marked else None
+    transaction = advance.transaction if advance else Transaction.of_run(run.run_id)
     with attempt.refusals():
         before = committed(attempt.spark, target, transaction)
         whole = before is not None and (
@@ -87,7 +89,9 @@ def _batch(attempt: Attempt, run: Run, target: Target, progress: Progress) -> Su
             tell(f"version {before.version} has this run's rows already")
         return Summary(run.run_id, target.location, before.version, repeated=True, rows=0, seconds=0.0)
     with step(progress, f"Reading {', '.join(run.dataset.sources)}"), attempt.refusals():
-        answer = answer_of(attempt.spark, run)
+        answer = answer_of(attempt.spark, run, windows=advance.windows if advance else {})
+        if advance and not transaction.moves and exists(attempt.spark, target) and answer.rows.isEmpty():
+            return Summary(run.run_id, target.location, None, repeated=False, rows=0, seconds=time.monotonic() - began)
         if before is None:
             refuse_unfit(attempt.spark, answer.rows, run, target)
             with said_where(run, ("target",)):
@@ -103,3 +107,25 @@ def _batch(attempt: Attempt, run: Run, target: Target, progress: Progress) -> Su
         attempt.confirm()
         tell(told(part))
     return replace(part, seconds=time.monotonic() - began)
+
+
+def _advance(attempt: Attempt, run: Run, target: Target, progress: Progress) -> Advance:
+    """Return what a run of databases with watermarks reads: what it has read if it had committed, else what is new.
+
+    What the run before it has not put aside, since it was killed, is put aside first: its rows are read once more.
+    """
+    with attempt.refusals():
+        known = advances(attempt.spark, run, target)
+        mine = next((one for one in known if one.run == run.run_id), None)
+        if mine is not None:
+            return mine
+        last = known[-1] if known else None
+        unfinished = (
+            last is not None and last.aside and not last.stands_in(attempt.spark, run.dataset.quarantine_location)
+        )
+    if last is not None and unfinished:
+        _batch(attempt, replace(run, run_id=last.run), target, progress)
+    with step(progress, "Asking databases for their highest values") as tell, attempt.refusals():
+        advance = next_advance(attempt.spark, run, last)
+        tell("; ".join(f"{name}: {window}" for name, window in advance.windows.items()))
+    return advance

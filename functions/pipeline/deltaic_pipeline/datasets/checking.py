@@ -1,7 +1,9 @@
 """Decides whether a dataset file can be run, as far as that is known without Spark, and names every mistake."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
@@ -10,12 +12,12 @@ from deltaic.nearest import did_you_mean
 from pydantic import BaseModel, ValidationError
 
 from deltaic_pipeline.datasets import model
-from deltaic_pipeline.datasets.binding import bind
+from deltaic_pipeline.datasets.binding import RUN_DATE, bind
 from deltaic_pipeline.datasets.ddl import columns_of
 from deltaic_pipeline.datasets.document import Document, Mistake, Path, Unreadable, beside
 from deltaic_pipeline.datasets.model import Dataset, FileSource, JdbcSource
 from deltaic_pipeline.datasets.named_columns import misnamed, missing_in
-from deltaic_pipeline.datasets.options import refused_options, unknown_options, unknown_properties
+from deltaic_pipeline.datasets.options import FORGETS, refused_options, unknown_options, unknown_properties
 from deltaic_pipeline.datasets.sql_text import columns_named, sql_mistakes
 from deltaic_pipeline.failures import PipelineError
 
@@ -27,6 +29,8 @@ FIELDS = sorted(
         for name, field in part.model_fields.items()
     }
 )
+
+OVERWRITING = frozenset({"overwrite", "overwrite_partitions"})
 
 MOST_TOLD = 100
 """Mistakes of one kind in one file; whoever has put them right is told the others."""
@@ -93,8 +97,9 @@ def check(text: str, given: Mapping[str, str] | None = None) -> Checked:
         found = {_mistake(document, error) for error in refused.errors()[:MOST_TOLD]} | set(sql_mistakes(document))
         found |= set(misplaced)
         return Checked(None, sorted(found, key=lambda mistake: (mistake.line, mistake.field)), document)
+    dataset = dataset.model_copy(update={"stream": dataset.followed})
     findings = [*misplaced, *sql_mistakes(document)]
-    for path, message in islice(_contradictions(dataset), MOST_TOLD):
+    for path, message in islice(_contradictions(dataset, document), MOST_TOLD):
         place = document.place(path)
         findings.append(Mistake(place.line, place.field, message))
     findings.sort(key=lambda mistake: (mistake.line, mistake.field))
@@ -139,11 +144,12 @@ def _plain(value: Any) -> Any:
     return value.replace("'", "") if isinstance(value, str) else value
 
 
-def _contradictions(dataset: Dataset) -> Iterator[tuple[Path, str]]:
+def _contradictions(dataset: Dataset, document: Document) -> Iterator[tuple[Path, str]]:
     """Find what no field by itself shows to be wrong."""
     for name, source in dataset.sources.items():
         if isinstance(source, JdbcSource):
             yield from _jdbc(name, source)
+            yield from _watermark(dataset, name, source, document)
         for option, message in unknown_options(source.format, source.options):
             yield ("sources", name, "options", option), message
         if isinstance(source, FileSource):
@@ -151,7 +157,7 @@ def _contradictions(dataset: Dataset) -> Iterator[tuple[Path, str]]:
         if isinstance(source, FileSource) and source.ddl is None and dataset.stream and dataset.stream.source == name:
             yield (
                 ("sources", name, "schema"),
-                "is required for a stream of files, for columns must not change with them",
+                "is required where new files are followed, for columns must not change with them",
             )
     if not dataset.steps and len(dataset.sources) > 1:
         yield ("steps",), "are required where there are several sources: the last step's rows are written"
@@ -235,18 +241,61 @@ def _jdbc(name: str, source: JdbcSource) -> Iterator[tuple[Path, str]]:
         yield ("sources", name, "password", "field"), "is a field of a secret"
 
 
+def _watermark(dataset: Dataset, name: str, source: JdbcSource, document: Document) -> Iterator[tuple[Path, str]]:
+    """Find what a watermark does not go with: whatever needs rows that it leaves out, or would add some twice."""
+    mark, here = source.watermark, ("sources", name, "watermark")
+    if mark is None:
+        return
+    yield from _partial(dataset, here)
+    if dataset.stream is not None:
+        yield here, "remembers what a run has read, and this one follows a source: declare a dataset for each"
+    if mark.overlap is not None and dataset.write.mode == "append":
+        yield (*here, "overlap"), "reads rows again, which append would add twice: merge or scd2"
+    of_time = [isinstance(value, str | date) for value in (mark.start, mark.overlap) if value is not None]
+    if len(set(of_time)) > 1:
+        yield (*here, "overlap"), "is a number where start is one, and else a duration such as '2 hours'"
+    written = getattr(document.place(("sources", name, "query")).node, "value", "") if source.query else ""
+    for variable in dataset.variables if isinstance(written, str) else ():
+        if variable != RUN_DATE and re.search(rf"\{{\{{\s*{variable}\b", written):
+            message = (
+                f"with another '{variable}' would never give its rows below the mark: put the condition into a step"
+            )
+            yield ("sources", name, "query"), message
+    for property_ in dataset.target.properties:
+        if property_.lower() == FORGETS.lower():
+            yield ("target", "properties", property_), f"would have the table forget how far '{name}' was read"
+
+
+def _partial(dataset: Dataset, here: Path) -> Iterator[tuple[Path, str]]:
+    """Find what takes the rows that are new for all that there are."""
+    if dataset.write.mode in OVERWRITING:
+        yield (
+            here,
+            f"reads what is new, which mode {dataset.write.mode} would put in the place of all: append, merge or scd2",
+        )
+    if getattr(dataset.write, "delete_missing", False):
+        yield here, "reads what is new, and write.delete_missing would delete all other keys"
+
+
 def _streaming(dataset: Dataset) -> Iterator[tuple[Path, str]]:
     stream = dataset.stream
+    for number, name in enumerate(dataset.only_new):
+        here: Path = ("sources", name, "only_new")
+        yield from _partial(dataset, here)
+        if number:
+            yield here, f"is for one source of a dataset, which is '{dataset.only_new[0]}'"
+        elif stream is not None and stream != dataset.model_copy(update={"stream": None}).followed:
+            yield here, "is what `stream` does already: say one of them"
     if stream is None:
         return
     source = dataset.sources.get(stream.source)
     if source is None:
         yield ("stream", "source"), f"'{stream.source}' is not a source: {', '.join(dataset.sources)}"
     elif isinstance(source, FileSource) and len(source.paths) > 1:
-        yield ("sources", stream.source, "paths"), "is one path for a stream: give a glob"
+        yield ("sources", stream.source, "paths"), "is one path where new files are followed: give a glob"
     elif isinstance(source, JdbcSource):
         yield ("stream", "source"), "a database cannot be followed: files and Delta tables can"
-    if dataset.write.mode in {"overwrite", "overwrite_partitions"}:
+    if dataset.write.mode in OVERWRITING and stream.source not in dataset.only_new:
         yield ("write", "mode"), "every batch of a stream would overwrite the one before: append, merge or scd2"
 
 

@@ -2,35 +2,66 @@
 
 import json
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from deltaic.settings import settings
 
 from deltaic_pipeline.datasets.model import JdbcSource, Password
 from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.spark.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructField
+
+PARALLEL = frozenset({"partitioncolumn", "lowerbound", "upperbound", "numpartitions"})
+"""Options of Spark's reader that name a column, which one value does not have."""
 
 
 def read_database(spark: "SparkSession", source: JdbcSource) -> "DataFrame":
     """Return the rows (lazily); raises `PipelineError` when the password is not where the source says."""
-    table = source.table if source.query is None else f"({source.query}) deltaic_rows"
-    options = {**source.options, "url": source.url, "dbtable": table, "fetchsize": str(source.fetch_size)}
+    ranges = source.partitions
+    parallel = {} if ranges is None else {
+        "partitionColumn": ranges.column,
+        "lowerBound": str(ranges.lower),
+        "upperBound": str(ranges.upper),
+        "numPartitions": str(ranges.count),
+    }  # fmt: skip
+    return _read(spark, source, _rows(source), source.options | parallel)
+
+
+def highest(spark: "SparkSession", source: JdbcSource, field: "StructField") -> str | None:
+    """Return the highest value of a column as text; None where there is no row.
+
+    The database finds it. Raises `PipelineError` where a row has none: no bounds would ever hold it.
+    """
+    options = {option: value for option, value in source.options.items() if option.lower() not in PARALLEL}
+    if not _read(spark, source, _rows(source), options).where(f"{quoted(field.name)} IS NULL").isEmpty():
+        raise PipelineError(
+            f"rows have no value in {field.name}, and would never be read: leave them out by a query, or mark another "
+            "column."
+        )
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- how each database quotes a name only Spark's own classes know
+    name = jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(source.url).quoteIdentifier(field.name)
+    asked = f"(SELECT MAX({name}) AS deltaic_value FROM {_rows(source)}) deltaic_asked"  # noqa: S608 -- the file's own
+    found = _read(spark, source, asked, options).toDF("value")
+    value: Any = found.selectExpr(f"CAST(CAST(value AS {field.dataType.simpleString()}) AS STRING)").first()
+    return None if value is None else value[0]
+
+
+def _rows(source: JdbcSource) -> str:
+    return str(source.table) if source.query is None else f"({source.query}) deltaic_rows"
+
+
+def _read(spark: "SparkSession", source: JdbcSource, table: str, further: Mapping[str, str]) -> "DataFrame":
+    options = {**further, "url": source.url, "dbtable": table, "fetchsize": str(source.fetch_size)}
     if source.driver is not None:
         options["driver"] = source.driver
     if source.user is not None:
         options["user"] = source.user
     if source.password is not None:
         options["password"] = password(source.password)
-    if source.partitions is not None:
-        ranges = source.partitions
-        options |= {
-            "partitionColumn": ranges.column,
-            "lowerBound": str(ranges.lower),
-            "upperBound": str(ranges.upper),
-            "numPartitions": str(ranges.count),
-        }
     return spark.read.format("jdbc").options(**options).load()
 
 

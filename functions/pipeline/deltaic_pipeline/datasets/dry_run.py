@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.datasets import model
 from deltaic_pipeline.datasets.expectations import Expectations, Verdict
+from deltaic_pipeline.datasets.file_log import unread
 from deltaic_pipeline.datasets.fitness import refuse_unfit
 from deltaic_pipeline.datasets.quality import left_out, measured
 from deltaic_pipeline.datasets.run_state import Run, target_of
-from deltaic_pipeline.datasets.sql_steps import answer_of, said_of_values
+from deltaic_pipeline.datasets.sql_steps import answer_of, file_source, said_of_values, said_where
+from deltaic_pipeline.datasets.watermark import latest_advance, next_advance
 from deltaic_pipeline.spark.errors import refusals
 from deltaic_pipeline.spark.progress import Progress, silent, step
 from deltaic_pipeline.spark.quoting import quoted
@@ -17,7 +19,7 @@ from deltaic_pipeline.spark.sql_rules import drop_reaching
 from deltaic_pipeline.table.deletions import entering, with_deletes
 from deltaic_pipeline.table.merging import keyed
 from deltaic_pipeline.table.schema_diff import Difference, conformed, differences
-from deltaic_pipeline.table.sources import spark_path
+from deltaic_pipeline.table.sources import read, spark_path
 from deltaic_pipeline.table.table_properties import pending
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.writing import exists
@@ -56,10 +58,13 @@ class Plan:
     """For merge and scd2: keys that are new, changed, deleted and as they are."""
 
     spark_plan: str
+    windows: Sequence[str] = ()
+    """What would be read of databases with watermarks."""
 
     def lines(self) -> Iterator[str]:
         """Say it to people."""
         yield f"{self.mode} {self.location}" + (" (a new table)" if self.new else "")
+        yield from (f"reads {one}" for one in self.windows)
         yield "columns: " + ", ".join(self.columns)
         yield from (f"schema: {one}" for one in self.differences)
         yield from (f"afterwards: {one}" for one in self.pending)
@@ -86,7 +91,8 @@ def plan(spark: "SparkSession", run: Run, progress: Progress = silent) -> Plan:
     own = spark.newSession()
     drop_reaching(own)
     with step(progress, f"Reading {', '.join(run.dataset.sources)}"):
-        answer = answer_of(own, run)
+        windows = next_advance(own, run, latest_advance(own, run, target)).windows if run.dataset.marked else {}
+        answer = answer_of(own, run, _unread(own, run), windows)
         rows = answer.rows
     with step(progress, f"Looking at {target.location}"):
         refuse_unfit(own, rows, run, target)
@@ -117,9 +123,20 @@ def plan(spark: "SparkSession", run: Run, progress: Progress = silent) -> Plan:
             verdicts=[*misfits, *verdicts],
             effect=effect,
             spark_plan=_explained(rows),
+            windows=[f"{name}: {window}" for name, window in windows.items()],
         )
     finally:
         flagged.unpersist()
+
+
+def _unread(spark: "SparkSession", run: Run) -> "DataFrame | None":
+    """Return the rows of files that would be read for the first time; None where all are read each time."""
+    stream = run.dataset.stream
+    source = run.dataset.sources[stream.source] if stream else None
+    if stream is None or not isinstance(source, model.FileSource):
+        return None
+    with said_where(run, ("sources", stream.source)):
+        return unread(spark, stream.checkpoint, read(spark, file_source(source)).flagged)
 
 
 def _effect(spark: "SparkSession", rows: "DataFrame", dataset: model.Dataset, target: Target) -> dict[str, int]:

@@ -1,5 +1,6 @@
 """The model of a dataset file: sources, SQL steps, a target, how it is written, what is expected of the rows, when."""
 
+import math
 import re
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -9,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from deltaic.errors import DeltaicError
 from deltaic.protocol.names import check_schema_name, check_share_name, check_table_name, split_table_name
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
 from deltaic_pipeline.datasets.ddl import WrongDdl, columns_of
@@ -47,6 +48,21 @@ def exceeds(limit: str, failing: int, rows: int) -> bool:
     if found is None:
         raise ValueError(limit)
     return failing > int(found[2]) if found[2] else failing * HUNDRED > Decimal(found[1]) * rows
+
+
+def _start(value: Any) -> int | float | date:
+    finite = math.isfinite(value) if isinstance(value, float) else isinstance(value, int | date)
+    if isinstance(value, bool) or not finite:
+        raise ValueError("write a date, a timestamp or a number, as the column has them")
+    return value  # type: ignore[no-any-return]
+
+
+def _overlap(value: Any) -> int | float | str:
+    if isinstance(value, str):
+        return _duration(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise ValueError("write a duration such as '2 hours', or for a column of numbers a number above 0")
+    return value
 
 
 def _trigger(text: str) -> str:
@@ -125,6 +141,10 @@ Column = Annotated[str, Field(min_length=1, max_length=255)]
 Columns = Annotated[list[Column], Field(min_length=1)]
 Duration = Annotated[str, AfterValidator(_duration)]
 Limit = Annotated[str, Field(json_schema_extra={"pattern": f"^({_LIMIT.pattern})$"}), AfterValidator(_limit)]
+Start = Annotated[
+    int | float | date | datetime, PlainValidator(_start, json_schema_input_type=int | float | date | datetime)
+]
+Overlap = Annotated[int | float | str, PlainValidator(_overlap, json_schema_input_type=int | float | str)]
 Options = dict[str, Annotated[str, BeforeValidator(_scalar, json_schema_input_type=str | int | float | bool)]]
 Location = Annotated[str, AfterValidator(_location)]
 Ddl = Annotated[
@@ -157,6 +177,10 @@ class FileSource(Part):
 
     ddl: Ddl | None = Field(default=None, alias="schema")
     """What the files hold; NOT NULL is enforced. Without it columns and types are found out by reading the files."""
+
+    only_new: bool = False
+    """Files that no run has read yet, each once, whatever becomes of it later. What was read is remembered beside the
+    target, in `<location>_checkpoint`."""
 
     malformed: Action = "fail"
     """Rows of CSV and JSON that do not fit the schema. fail: nothing is written. drop: they are left out. quarantine:
@@ -199,6 +223,19 @@ class Partitions(Part):
     count: Annotated[int, Field(ge=1, le=10_000)]
 
 
+class Watermark(Part):
+    """Of a table or query only rows are read that lie above the highest value that a run has committed."""
+
+    column: Column
+    """A column that grows, such as `updated_at`: a timestamp, a date, an integer or a decimal, and never null."""
+
+    start: Start | None = None
+    """Where the first run begins, this value with it; without it, with the first row."""
+
+    overlap: Overlap | None = None
+    """So far below the mark rows are read again, since some become visible late: `2 hours`, or a number."""
+
+
 class JdbcSource(Part):
     """A table or query of a database."""
 
@@ -211,6 +248,7 @@ class JdbcSource(Part):
     driver: str | None = None
     """The driver's Java class; its jar is given to the job with --jar."""
 
+    watermark: Watermark | None = None
     partitions: Partitions | None = None
     fetch_size: Annotated[int, Field(ge=1)] = 10_000
     """Rows per round trip, which bounds what a task holds."""
@@ -469,6 +507,24 @@ class Dataset(Part):
         """Whether rows may go to the side table."""
         actions = {getattr(source, "malformed", "fail") for source in self.sources.values()}
         return "quarantine" in actions | {one.action for one in self.expectations}
+
+    @property
+    def marked(self) -> bool:
+        """Whether runs remember how far they have read a database."""
+        return any(getattr(source, "watermark", None) for source in self.sources.values())
+
+    @property
+    def only_new(self) -> list[str]:
+        """The sources whose files are read once."""
+        return [name for name, source in self.sources.items() if getattr(source, "only_new", False)]
+
+    @property
+    def followed(self) -> Stream | None:
+        """What is followed: as `stream` says, or a source whose files are read once (decision 161)."""
+        if self.stream is not None or not self.only_new:
+            return self.stream
+        checkpoint = f"{self.target.location}_checkpoint/{self.name}"
+        return Stream(source=self.only_new[0], checkpoint=checkpoint)
 
     @property
     def last_view(self) -> str:

@@ -59,6 +59,9 @@ _PROPERTIES = (
 PROPERTIES = frozenset(f"delta.{name}" for name in _PROPERTIES.split())
 """Delta refuses others of its own; `delta.feature.*` and `delta.constraints.*` are for it to judge."""
 
+FORGETS = "delta.setTransactionRetentionDuration"
+"""The property after which a table forgets the names of transactions, and with them how far sources were read."""
+
 
 def unknown_options(source_format: str, options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the options that no reader of this format has, and what to say; names with periods are Hadoop's."""

@@ -134,8 +134,12 @@ def _put_aside(  # noqa: PLR0913, PLR0917 -- whose rows, of what, whereto
     written: Written,
     verdicts: Sequence[Verdict],
 ) -> int:
-    """Append the quarantined rows to the side table, once a run; after the rows, so that a refused run leaves none."""
-    some = any(verdict.action == "quarantine" and verdict.failing for verdict in verdicts)
+    """Append the quarantined rows to the side table, once a run; after the rows, so that a refused run leaves none.
+
+    Where a run reads what no later one does, it says so there even if it has none: the next run asks for it.
+    """
+    some = run.dataset.marked or any(verdict.action == "quarantine" and verdict.failing for verdict in verdicts)
+    some &= run.dataset.quarantines
     if not some or (written.repeated and put_aside_already(spark, run, transaction)):
         return 0
     target = _quarantine(run)

@@ -98,5 +98,7 @@ def told(part: Summary) -> str:
     """Say in a few words what was written."""
     if part.repeated:
         return f"version {part.version} has this run's rows already"
+    if part.version is None:
+        return "nothing new"
     apart = [f"{count:,} {name}" for name, count in part.apart.items() if count]
     return ", ".join([f"version {part.version}", f"{part.written:,} rows", *apart])

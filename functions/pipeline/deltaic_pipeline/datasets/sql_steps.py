@@ -4,11 +4,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from deltaic_pipeline.datasets import model
 from deltaic_pipeline.datasets.database import read_database
 from deltaic_pipeline.datasets.run_state import Run
+from deltaic_pipeline.datasets.windows import Window, within
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.errors import refusals, said_by_spark, spark_failures
 from deltaic_pipeline.spark.sql_rules import answer
@@ -26,13 +28,18 @@ class Answer:
     sources: Mapping[str, Reading]
 
 
-def answer_of(spark: "SparkSession", run: Run, batch: "DataFrame | None" = None) -> Answer:
-    """Return the rows of the last step; `given` is a batch of the source that a stream follows."""
+def answer_of(
+    spark: "SparkSession",
+    run: Run,
+    batch: "DataFrame | None" = None,
+    windows: Mapping[str, Window] = MappingProxyType({}),
+) -> Answer:
+    """Return the rows of the last step; `batch` is one of the source that a stream follows, `windows` are by source."""
     dataset, sources = run.dataset, dict[str, Reading]()
     for name, source in dataset.sources.items():
         with said_where(run, ("sources", name)):
             streamed = batch is not None and dataset.stream is not None and name == dataset.stream.source
-            sources[name] = _source(spark, source, batch if streamed else None)
+            sources[name] = _source(spark, source, batch if streamed else None, windows.get(name))
             sources[name].rows.createOrReplaceTempView(name)
     for number, one in enumerate(dataset.steps):
         with said_where(run, ("steps", number, "sql")):
@@ -97,10 +104,13 @@ def file_source(source: model.FileSource | model.DeltaSource) -> Source:
     """Return what is read of files or a Delta table."""
     if isinstance(source, model.DeltaSource):
         return Source("delta", [source.path], source.options)
-    return Source(source.format, source.paths, source.options, source.ddl, source.malformed)
+    # Of files that are read once Spark would leave out those that are a week older than the newest.
+    options = {"maxFileAge": "36500d", **source.options} if source.only_new else source.options
+    return Source(source.format, source.paths, options, source.ddl, source.malformed)
 
 
-def _source(spark: "SparkSession", source: model.Source, given: "DataFrame | None") -> Reading:
+def _source(spark: "SparkSession", source: model.Source, given: "DataFrame | None", window: Window | None) -> Reading:
     if isinstance(source, model.JdbcSource):
-        return Reading(read_database(spark, source))
+        rows = read_database(spark, source)
+        return Reading(within(rows, window, source.watermark) if window and source.watermark else rows)
     return read(spark, file_source(source)) if given is None else Reading(given, file_source(source))

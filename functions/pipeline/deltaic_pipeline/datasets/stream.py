@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from deltaic_pipeline.datasets import model
 from deltaic_pipeline.datasets.expectations import Verdict
+from deltaic_pipeline.datasets.file_log import last_batch
 from deltaic_pipeline.datasets.fitness import refuse_unfit
 from deltaic_pipeline.datasets.quality import write_part
 from deltaic_pipeline.datasets.run_state import Run, Summary, told
@@ -53,6 +54,7 @@ class Stream:
         if isinstance(source, model.JdbcSource):
             raise PipelineError("a database cannot be followed.")
         with self._attempt.refusals(), said_where(self._run, ("sources", stream.source)):
+            self._refuse_orphaned(stream)
             rows = follow(self._attempt.spark, file_source(source))
         for lease in self._attempt.leases:
             lease.on_loss(self._ending.set)
@@ -73,6 +75,15 @@ class Stream:
         if present and (once or not self._parts):
             self._publish(self._parts[-1].version if self._parts else None)
         return self._summary(time.monotonic() - began)
+
+    def _refuse_orphaned(self, stream: model.Stream) -> None:
+        """Refuse a checkpoint that has outlived its table: what it says was read would never be read again."""
+        spark = self._attempt.spark
+        if not exists(spark, self._target) and last_batch(spark, stream.checkpoint) >= 0:
+            raise PipelineError(
+                f"{stream.checkpoint} remembers what was read for a table that is not at {self._target.location} any "
+                "more: delete the checkpoint too, and all is read again."
+            )
 
     def _wait(self, query: "StreamingQuery") -> None:
         from pyspark.errors import StreamingQueryException
@@ -136,7 +147,7 @@ class Stream:
             self._run.run_id,
             self._target.location,
             last.version if last else None,
-            repeated=not parts,
+            repeated=bool(self._parts) and not parts,
             rows=sum(part.rows for part in parts),
             seconds=seconds,
             batches=len(self._parts),

@@ -74,6 +74,10 @@ def backfill_of(  # noqa: PLR0913 -- a file, its variables, and the way through 
     dataset = checked.dataset
     if dataset.stream is not None:
         raise InvalidParameter(f"{file} follows its source, which remembers by itself what was read")
+    if dataset.marked:
+        raise InvalidParameter(
+            f"{file} reads what lies above a watermark, and a backfill what lies below: give it a file without one"
+        )
     name, kind = _variable(dataset, variable, used=RUN_DATE in checked.document.used)
     if name in given:
         raise InvalidParameter(f"--set {name} is given a value for each step: leave it out")

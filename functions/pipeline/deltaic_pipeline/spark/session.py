@@ -70,7 +70,8 @@ TESTS = {
 """Many tiny tables: compiling queries costs more than interpreting them."""
 
 # What the JVM has to say of archives and the like would stand among a job's own lines.
-JVM = ("-XX:+UseSerialGC", "-Xlog:disable")
+# A database's times without a zone are those of Java's zone, and of the session's once they are compared there.
+JVM = ("-XX:+UseSerialGC", "-Xlog:disable", "-Duser.timezone=UTC")
 JVM_BRIEF = (*JVM, "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
 """For a session of a minute or two: the optimizing compiler would be paid for and not used. 20 million rows written
 with it take 57 s of processor time, and 100 s without. Without that compiler the JVM sets 48 MB aside for code, which

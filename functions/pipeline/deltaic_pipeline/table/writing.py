@@ -34,6 +34,9 @@ class Transaction:
     mark: Mapping[str, str | int | Mapping[str, int]]
     """Stands in `commitInfo`, by which the commit is found again."""
 
+    moves: bool = False
+    """It says something by itself, and is committed where no row changes too."""
+
     @classmethod
     def of_run(cls, run_id: str) -> "Transaction":
         """Name the one commit of a run."""

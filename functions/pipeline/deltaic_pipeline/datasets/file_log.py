@@ -1,0 +1,35 @@
+"""Spark's own log of the files that a stream has read, in its checkpoint."""
+
+from typing import TYPE_CHECKING, Any
+
+from deltaic_pipeline.table.malformed import FILE
+from deltaic_pipeline.table.sources import spark_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def last_batch(spark: "SparkSession", checkpoint: str) -> int:
+    """Return the number of the last batch that was written; -1 where there is none."""
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- pyspark has no way to a folder's names
+    folder = jvm.org.apache.hadoop.fs.Path(f"{spark_path(checkpoint)}/commits")
+    files = folder.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())  # noqa: SLF001 -- as above
+    if not files.exists(folder):
+        return -1
+    names = [str(status.getPath().getName()) for status in files.listStatus(folder)]
+    return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
+def unread(spark: "SparkSession", checkpoint: str, rows: "DataFrame") -> "DataFrame":
+    """Return of the rows of files those whose file no batch has read."""
+    last = last_batch(spark, checkpoint)
+    if last < 0:
+        return rows
+    logged = spark.read.text(f"{spark_path(checkpoint)}/sources/0")
+    known = logged.selectExpr("from_json(value, 'path STRING, batchId BIGINT') AS file").where(
+        f"file.batchId <= {last}"
+    )
+    file = FILE if FILE in rows.columns else "_metadata.file_path"
+    known = known.selectExpr("regexp_replace(file.path, '^s3a:', 's3:') AS __read").distinct()
+    numbered = rows.selectExpr("*", f"regexp_replace({file}, '^s3a:', 's3:') AS __path")
+    return numbered.join(known, on=numbered["__path"] == known["__read"], how="left_anti").drop("__path")

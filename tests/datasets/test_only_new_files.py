@@ -1,0 +1,159 @@
+"""Dataset files that read only what is new: what is right, and for what is wrong the line, the field and what to do."""
+
+from datetime import date, datetime
+from typing import Any
+
+import pytest
+import yaml
+from datasets.files import dataset
+from deltaic.errors import InvalidParameter
+from deltaic_pipeline.datasets.checking import check, dataset_of
+from deltaic_pipeline.datasets.model import json_schema
+from deltaic_pipeline.datasets.time_steps import backfill_of
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+DATABASE = {"format": "jdbc", "url": "jdbc:postgresql://host/db", "table": "visits"}
+FILES = {"format": "csv", "paths": ["s3://inbox/*.csv"], "schema": "id INT", "only_new": True}
+MERGE = {"mode": "merge", "keys": ["id"]}
+
+
+def marked(**mark: Any) -> dict[str, Any]:
+    return {**DATABASE, "watermark": {"column": "at", **mark}}
+
+
+def content(sources: dict[str, Any], **parts: Any) -> dict[str, Any]:
+    steps = [{"view": "all_of_them", "sql": "SELECT 1 AS id"}] if len(sources) > 1 else None
+    return dataset("s3://lake/visits", sources=sources, **{"steps": steps, **parts})
+
+
+RIGHT = {
+    "a mark": (marked(), {}),
+    "a moment": (marked(start=datetime(2026, 1, 1, 6, 30), overlap="2 hours"), {"write": MERGE}),  # noqa: DTZ001 -- YAML's
+    "a day": (marked(start=date(2026, 1, 1), overlap="1 day"), {"write": {**MERGE, "mode": "scd2"}}),
+    "a number": (marked(start=-5, overlap=10), {"write": MERGE}),
+    "a decimal": (marked(start=0.5, overlap=0.25), {"write": MERGE}),
+    "a query": (
+        {
+            **DATABASE,
+            "table": None,
+            "query": "SELECT * FROM v WHERE at < {{ run_date }}",
+            "watermark": {"column": "at"},
+        },
+        {},
+    ),
+    "files": (FILES, {}),
+    "files by key": (FILES, {"write": MERGE}),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_right_is_right_for_the_schema_too(name: str) -> None:
+    source, parts = RIGHT[name]
+    source = {field: value for field, value in source.items() if value is not None}
+    written = content({"s": source}, **parts)
+    assert check(yaml.safe_dump(written)).findings == []
+    Draft202012Validator.check_schema(json_schema())
+    fields = json_schema()["$defs"]
+    assert set(source.get("watermark", {})) <= set(fields["Watermark"]["properties"])
+    assert set(source) <= set(fields[{"csv": "FileSource"}.get(source["format"], "JdbcSource")]["properties"])
+
+
+def lines_of(written: dict[str, Any]) -> dict[str, str]:
+    text = yaml.safe_dump(written, sort_keys=False)
+    return {f"{found.line}:{found.field}": found.message for found in check(text).mistakes}
+
+
+WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str, str]] = {
+    "no column": (marked(column=""), {}, "sources.s.watermark.column", "is empty"),
+    "unknown field": (marked(begin=1), {}, "sources.s.watermark.begin", "is not a field here"),
+    "text": (marked(start="then"), {}, "sources.s.watermark.start", "write a date"),
+    "no duration": (marked(overlap="long"), {"write": MERGE}, "sources.s.watermark.overlap", "write a whole number"),
+    "negative": (marked(overlap=-1), {"write": MERGE}, "sources.s.watermark.overlap", "a number above 0"),
+    "infinite": (marked(start=float("inf")), {}, "sources.s.watermark.start", "write a date"),
+    "kinds": (marked(start=1, overlap="1 day"), {"write": MERGE}, "sources.s.watermark.overlap", "is a number where"),
+    "append": (marked(overlap="1 day"), {}, "sources.s.watermark.overlap", "append would add twice: merge or scd2"),
+    "overwrite": (marked(), {"write": {"mode": "overwrite"}}, "sources.s.watermark", "which mode overwrite would put"),
+    "partitions": (
+        marked(),
+        {"write": {"mode": "overwrite_partitions", "where": "true"}},
+        "sources.s.watermark",
+        "which mode overwrite_partitions would put",
+    ),
+    "forgotten": (
+        marked(),
+        {"target": {"properties": {"delta.setTransactionRetentionDuration": "interval 1 day"}}},
+        "target.properties.delta.setTransactionRetentionDuration",
+        "forget how far 's' was read",
+    ),
+    "variable": (
+        {**DATABASE, "table": None, "query": "SELECT * FROM v WHERE site = {{site}}", "watermark": {"column": "at"}},
+        {"variables": {"site": {"type": "integer", "default": 1}}},
+        "sources.s.query",
+        "with another 'site' would never give its rows",
+    ),
+    "files overwritten": (FILES, {"write": {"mode": "overwrite"}}, "sources.s.only_new", "which mode overwrite would"),
+    "files without a schema": ({**FILES, "schema": None}, {}, "sources.s.schema", "where new files are followed"),
+    "files of two globs": ({**FILES, "paths": ["a/*", "b/*"]}, {}, "sources.s.paths", "give a glob"),
+    "files twice": (
+        FILES,
+        {"stream": {"source": "s", "checkpoint": "s3://lake/c"}},
+        "sources.s.only_new",
+        "is what `stream` does already",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_told_with_its_line(name: str) -> None:
+    source, parts, field, message = WRONG[name]
+    source = {name: value for name, value in source.items() if value is not None}
+    found = lines_of(content({"s": source}, **parts))
+    assert {place.partition(":")[2] for place in found} == {field}, found
+    place, told = next(iter(found.items()))
+    assert message in told
+    text = yaml.safe_dump(content({"s": source}, **parts), sort_keys=False).splitlines()
+    last = field.rpartition(".")[2] if "delta." not in field else "delta.setTransactionRetentionDuration"
+    line = text[int(place.partition(":")[0]) - 1]
+    assert line.strip().startswith((f"{last}:", "s:")), line
+
+
+def test_sources_that_read_what_is_new_do_not_go_with_each_other() -> None:
+    both = lines_of(content({"files": FILES, "rows": marked()}))
+    assert [message for message in both.values() if "declare a dataset for each" in message]
+    two = lines_of(content({"one": FILES, "two": FILES}))
+    assert "is for one source of a dataset, which is 'one'" in two.values()
+    assert lines_of(content({"rows": marked(), "others": marked()})) == {}
+
+
+def test_files_that_are_read_once_are_followed_with_a_checkpoint_beside_the_target() -> None:
+    found, _ = dataset_of(yaml.safe_dump(content({"s": FILES})), "visits.yaml")
+    assert found.stream is not None
+    assert (found.stream.source, found.stream.trigger) == ("s", "available_now")
+    assert found.stream.checkpoint == "s3://lake/visits_checkpoint/tried"
+    assert dataset_of(yaml.safe_dump(content({"s": {**FILES, "only_new": False}})), "v.yaml")[0].stream is None
+
+
+@pytest.mark.parametrize("source", [FILES, marked()])
+def test_a_backfill_is_refused(source: dict[str, Any]) -> None:
+    text = yaml.safe_dump(content({"s": source}, variables={"day": {"type": "date"}}))
+    with pytest.raises(InvalidParameter, match=r"v.yaml (follows its source|reads what lies above a watermark)"):
+        backfill_of(text, "v.yaml", {}, first="2026-01-01", last="2026-01-02", unit="day")
+
+
+@given(
+    st.fixed_dictionaries(
+        {"column": st.sampled_from(["at", "", 3, None])},
+        optional={
+            "start": st.sampled_from([1, 1.5, True, "x", [], date(2026, 1, 1), datetime(2026, 1, 1), None]),  # noqa: DTZ001
+            "overlap": st.sampled_from([1, 0, 0.5, True, "1 day", "0 days", {}, None]),
+        },
+    ),
+    st.sampled_from(["append", "merge", "overwrite"]),
+)
+def test_any_mark_is_taken_or_told(mark: dict[str, Any], mode: str) -> None:
+    write = {"mode": mode, **({"keys": ["id"]} if mode == "merge" else {})}
+    checked = check(yaml.safe_dump(content({"s": {**DATABASE, "watermark": mark}}, write=write)))
+    assert (checked.dataset is None) == bool(checked.mistakes)
+    assert all(found.line > 1 and found.field for found in checked.mistakes)

@@ -1,0 +1,496 @@
+"""Watermarks: rows of a database are read once, and none is passed over, whatever is killed in between."""
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pandas as pd
+import pytest
+from botocore.config import Config
+from datasets.databases import Database
+from datasets.death import living
+from datasets.files import dataset, run_of
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.leases import Leases
+from deltaic.errors import DeltaicError
+from deltaic_ops.local.embedded import EmbeddedAws
+from deltaic_pipeline.datasets.batch import build
+from deltaic_pipeline.datasets.dry_run import plan
+from deltaic_pipeline.datasets.run_state import Summary
+from deltaic_pipeline.datasets.watermark import Advance, advances
+from deltaic_pipeline.datasets.windows import Window
+from deltaic_pipeline.failures import ExpectationFailed, PipelineError
+from deltaic_pipeline.run import summary_lines
+from deltaic_pipeline.spark.progress import silent
+from deltaic_pipeline.table.catalog_entry import Catalog, connect
+from deltaic_pipeline.table.target import Target
+from faults.proxy import Proxy
+from pipeline.place import CATALOG, TOKENS, Place
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(1800),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+MERGE = {"mode": "merge", "keys": ["id"]}
+BUCKET = "marked"
+
+
+@pytest.fixture
+def database(spark: "SparkSession", place: Place) -> Database:
+    return Database(spark, place.prefix)
+
+
+def table_of(spark: "SparkSession", location: str, *columns: str) -> list[tuple[Any, ...]]:
+    rows = spark.read.format("delta").load(location.replace("s3://", "s3a://", 1)).select(*columns)
+    return sorted((tuple(row) for row in rows.collect()), key=repr)
+
+
+def commits(spark: "SparkSession", location: str) -> int:
+    history: Any = spark.sql(f"DESCRIBE HISTORY delta.`{location.replace('s3://', 's3a://', 1)}` LIMIT 1").first()
+    return int(history["version"]) + 1
+
+
+@dataclass(frozen=True)
+class Column:
+    """A type of column, and values of it that follow each other."""
+
+    kind: str
+    given: Sequence[str]
+    start: Any
+    """The second value."""
+
+    overlap: Any
+    """As far as the third lies below the fourth."""
+
+    options: dict[str, str] = field(default_factory=dict)
+
+
+COLUMNS = {
+    "integer": Column("INT", ["-5", "0", "7", "1000"], 0, 993),
+    "bigint": Column("BIGINT", ["-9000000000", "1", "2", "9000000000000000000"], 1, 8999999999999999998),
+    "decimal": Column("DECIMAL(31, 9)", ["-1.5", "0.25", "0.250000001", "1234567890123456789012.5"], 0.25, 2e21),
+    "date": Column(
+        "DATE", ["'2025-12-31'", "'2026-01-01'", "'2026-01-02'", "'2026-10-25'"], date(2026, 1, 1), "300 days"
+    ),
+    "timestamp": Column(
+        "TIMESTAMP",
+        # Within the hour that Europe has twice, and within a microsecond.
+        [
+            "'2025-10-26 01:30:00'",
+            "'2025-10-26 02:30:00.000001'",
+            "'2025-10-26 02:30:00.000002'",
+            "'2026-03-29 02:30:00.123456789'",
+        ],
+        datetime(2025, 10, 26, 2, 30, tzinfo=UTC),
+        "155 days",
+    ),
+    "timestamp without a zone": Column(
+        "TIMESTAMP",
+        ["'2025-10-26 01:30:00'", "'2025-10-26 02:30:00'", "'2025-10-26 02:30:01'", "'2026-03-29 02:30:00.1'"],
+        datetime(2025, 10, 26, 2, 30),  # noqa: DTZ001 -- as YAML has it
+        "155 days",
+        {"preferTimestampNTZ": "true"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_only_rows_above_the_highest_value_committed_are_read(
+    spark: "SparkSession", catalog: Catalog, place: Place, database: Database, name: str
+) -> None:
+    column = COLUMNS[name]
+    database.run(f"CREATE TABLE seen (id INT, at {column.kind})")
+
+    def run(number: int, location: str = "", **mark: Any) -> Summary:
+        source = database.source("seen", watermark={"column": "AT", **mark}, options=column.options)
+        write = MERGE if "overlap" in mark else {"mode": "append"}
+        content = dataset(f"{place.location}{location}", sources={"s": source}, write=write)
+        return build(spark, run_of(content, f"r{number}"), catalog, silent)
+
+    def ids(location: str = "") -> list[int]:
+        return [row[0] for row in table_of(spark, f"{place.location}{location}", "id")]
+
+    assert run(0).version == 0  # a table without rows
+    for number, value in enumerate(column.given[:3]):
+        database.insert("seen", f"{number}, {value}")
+    assert run(1, start=column.start).rows == 2
+    assert ids() == [1, 2]
+    before = commits(spark, place.location)
+    nothing = run(2)
+    assert (nothing.version, nothing.rows, nothing.repeated) == (None, 0, False)
+    assert commits(spark, place.location) == before
+    assert "version  none" in "\n".join(summary_lines(nothing, "")).replace("   ", " ")
+    database.insert("seen", f"3, {column.given[3]}", f"4, {column.given[1]}")
+    assert run(3).rows == 1
+    assert run(4).version is None
+    assert ids() == [1, 2, 3]
+    # By key, with an overlap: the one that came late is found, up to what lies further below.
+    run(5, "_keyed")
+    assert ids("_keyed") == [0, 1, 2, 3, 4]
+    database.insert("seen", f"5, {column.given[2]}", f"6, {column.given[0]}")
+    run(6, "_keyed", overlap=column.overlap)
+    assert ids("_keyed") == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_run_with_the_same_id_reads_what_it_has_read(
+    spark: "SparkSession", catalog: Catalog, place: Place, database: Database
+) -> None:
+    database.run("CREATE TABLE seen (id INT)", "INSERT INTO seen VALUES (1)")
+    content = dataset(place.location, sources={"s": database.source("seen", watermark={"column": "id"})})
+    first = build(spark, run_of(content, "a"), catalog, silent)
+    database.run("INSERT INTO seen VALUES (2)")
+    again = build(spark, run_of(content, "a"), catalog, silent)
+    assert (again.version, again.repeated) == (first.version, True)
+    assert table_of(spark, place.location, "id") == [(1,)]
+    build(spark, run_of(content, "b"), catalog, silent)
+    build(spark, run_of(content, "a"), catalog, silent)
+    assert table_of(spark, place.location, "id") == [(1,), (2,)]
+    known = advances(spark, run_of(content), Target(place.location))
+    assert [(one.run, one.windows["s"].above, one.windows["s"].upto) for one in known] == [
+        ("a", None, "1"),
+        ("b", "1", "2"),
+    ]
+
+
+def test_what_is_left_out_or_put_aside_is_not_read_again(
+    spark: "SparkSession", catalog: Catalog, place: Place, database: Database
+) -> None:
+    database.run("CREATE TABLE seen (id INT, dose INT)", "INSERT INTO seen VALUES (1, 9), (2, 9), (3, -1)")
+    expectations = [
+        {"expect": "range", "column": "dose", "max": 4, "action": "quarantine"},
+        {"expect": "range", "name": "least", "column": "dose", "min": 0, "action": "drop"},
+    ]
+    source = database.source("seen", watermark={"column": "id"})
+    content = dataset(place.location, sources={"s": source}, expectations=expectations)
+    for number in range(3):
+        summary = build(spark, run_of(content, f"r{number}"), catalog, silent)
+        assert (summary.quarantined, summary.rows, summary.version) == ((2, 3, 0) if number == 0 else (0, 0, None))
+    database.run("INSERT INTO seen VALUES (4, 9), (5, 1)")
+    assert build(spark, run_of(content, "last"), catalog, silent).quarantined == 1
+    assert table_of(spark, place.location, "id") == [(5,)]
+    assert table_of(spark, f"{place.location}_quarantine", "id", "_run") == [(1, "r0"), (2, "r0"), (4, "last")]
+
+
+def test_a_run_that_an_expectation_refuses_leaves_the_mark(
+    spark: "SparkSession", catalog: Catalog, place: Place, database: Database
+) -> None:
+    database.run("CREATE TABLE seen (id INT, dose INT)", "INSERT INTO seen VALUES (1, 1)")
+    expectations = [{"expect": "range", "column": "dose", "max": 4}]
+    source = database.source("seen", watermark={"column": "id"})
+    content = dataset(place.location, sources={"s": source}, expectations=expectations)
+    build(spark, run_of(content, "a"), catalog, silent)
+    database.run("INSERT INTO seen VALUES (2, 9)")
+    for _ in range(2):
+        with pytest.raises(ExpectationFailed):
+            build(spark, run_of(content, "b"), catalog, silent)
+    database.run("UPDATE seen SET dose = 2 WHERE id = 2")
+    build(spark, run_of(content, "b"), catalog, silent)
+    assert table_of(spark, place.location, "id", "dose") == [(1, 1), (2, 2)]
+
+
+def test_the_mark_moves_where_no_row_changes_the_table(
+    spark: "SparkSession", catalog: Catalog, place: Place, database: Database
+) -> None:
+    database.run("CREATE TABLE seen (id INT, at INT, site VARCHAR(9))", "INSERT INTO seen VALUES (1, 1, 'a')")
+    few = [{"view": "few", "sql": "SELECT ID AS id, SITE AS site FROM s WHERE SITE <> 'x'"}]
+
+    def read(run_id: str, write: dict[str, Any], more: str) -> list[Any]:
+        source = database.source("seen", watermark={"column": "at"})
+        content = dataset(f"{place.location}{more}", sources={"s": source}, steps=few, write=write)
+        build(spark, run_of(content, run_id), catalog, silent)
+        return [one.windows["s"].upto for one in advances(spark, run_of(content), Target(f"{place.location}{more}"))]
+
+    for write in ({"mode": "append"}, MERGE, {"mode": "scd2", "keys": ["id"]}):
+        more = f"_{write['mode']}"
+        database.run("DELETE FROM seen", "INSERT INTO seen VALUES (1, 1, 'a')")
+        assert read("one", write, more) == ["1"]
+        database.run("INSERT INTO seen VALUES (2, 2, 'x')")
+        assert read("two", write, more) == ["1", "2"]
+        if write["mode"] != "append":
+            database.run("UPDATE seen SET at = 3 WHERE id = 1")  # the same row once more
+            assert read("three", write, more) == ["1", "2", "3"]
+        assert table_of(spark, f"{place.location}{more}", "id", "site") == [(1, "a")]
+
+
+def test_several_sources_have_a_mark_each_and_other_datasets_their_own(
+    spark: "SparkSession", catalog: Catalog, place: Place, database: Database
+) -> None:
+    database.run("CREATE TABLE a (id INT)", "CREATE TABLE b (id INT)", "CREATE TABLE names (id INT, name VARCHAR(9))")
+    database.run("INSERT INTO a VALUES (1), (2)", "INSERT INTO b VALUES (100)", "INSERT INTO names VALUES (1, 'one')")
+    marked = {name: database.source(name, watermark={"column": "id"}) for name in "ab"}
+    named = "SELECT 'a' AS t, a.ID AS id, NAME AS name FROM a LEFT JOIN names ON a.ID = names.ID"
+    both = "FROM named UNION ALL SELECT 'b', ID, NULL FROM b"
+    steps = [{"view": "named", "sql": named}, {"view": "both", "sql": both}]
+
+    def read(run_id: str, name: str = "tried") -> list[tuple[Any, ...]]:
+        sources = {**marked, "names": database.source("names")}
+        content = dataset(place.location, name=name, sources=sources, steps=steps)
+        build(spark, run_of(content, run_id), catalog, silent)
+        return table_of(spark, place.location, "t", "id", "name")
+
+    assert read("one") == [("a", 1, "one"), ("a", 2, None), ("b", 100, None)]
+    database.run("INSERT INTO b VALUES (101)")
+    assert len(read("two")) == 4
+    database.run("INSERT INTO a VALUES (3)")
+    assert len(read("three")) == 5
+    assert len(read("four")) == 5
+    assert len(read("five", "another")) == 10
+
+
+def test_a_dry_run_shows_what_would_be_read(
+    spark: "SparkSession", catalog: Catalog, place: Place, database: Database
+) -> None:
+    database.run("CREATE TABLE seen (id INT)", "INSERT INTO seen VALUES (1), (2)")
+    content = dataset(place.location, sources={"s": database.source("seen", watermark={"column": "id"})})
+    first = plan(spark, run_of(content))
+    assert (first.rows, list(first.windows)) == (2, ["s: ID from the start, up to 2"])
+    build(spark, run_of(content, "a"), catalog, silent)
+    assert list(plan(spark, run_of(content)).windows) == ["s: ID above 2, nothing new"]
+    database.run("INSERT INTO seen VALUES (9)")
+    later = plan(spark, run_of(content))
+    assert "reads s: ID above 2, up to 9" in list(later.lines())
+    assert (later.rows, commits(spark, place.location)) == (1, 1)
+
+
+WRONG: dict[str, tuple[str, str, dict[str, Any], str]] = {
+    "no such column": ("id INT", "1", {"column": "at"}, r"sources.s.watermark: the column at is not among .*ID"),
+    "a double": ("id DOUBLE", "1", {}, "ID is DOUBLE: a mark is a timestamp, a date"),
+    "a text": ("id VARCHAR(9)", "'a'", {}, "ID is STRING"),
+    "nulls": ("id INT", "NULL", {}, "rows have no value in ID"),
+    "the future": ("id DATE", "'9999-12-31'", {}, "lies in the future"),
+    "start of another kind": ("id DATE", "'2026-01-01'", {"start": 1}, "start is no date"),
+    "start within a day": (
+        "id DATE",
+        "'2026-01-01'",
+        {"start": datetime(2026, 1, 1, 1, tzinfo=UTC)},
+        "start is no date",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_mark_that_cannot_be_is_refused_before_anything_is_written(
+    spark: "SparkSession", catalog: Catalog, place: Place, database: Database, name: str
+) -> None:
+    columns, value, mark, message = WRONG[name]
+    database.run(f"CREATE TABLE seen ({columns})")
+    database.insert("seen", value)
+    content = dataset(place.location, sources={"s": database.source("seen", watermark={"column": "id", **mark})})
+    with pytest.raises(PipelineError, match=message) as refusal:
+        build(spark, run_of(content), catalog, silent)
+    assert "9999" not in refusal.value.message
+    with pytest.raises(PipelineError, match=message):
+        plan(spark, run_of(content))
+    assert advances(spark, run_of(content), Target(place.location)) == []
+
+
+def test_another_column_needs_another_name_and_a_table_that_forgets_is_refused(
+    spark: "SparkSession", catalog: Catalog, place: Place, database: Database
+) -> None:
+    database.run("CREATE TABLE seen (id INT, day DATE)", "INSERT INTO seen VALUES (1, '2026-01-01')")
+
+    def content(column: str, name: str = "s", **mark: Any) -> Any:
+        source = database.source("seen", watermark={"column": column, **mark})
+        return run_of(dataset(place.location, sources={name: source}, write={"mode": "merge", "keys": ["ID"]}), column)
+
+    build(spark, content("id"), catalog, silent)
+    with pytest.raises(PipelineError, match="has its mark by ID, a number, and not by DAY, a date"):
+        build(spark, content("day"), catalog, silent)
+    build(spark, content("day", "other"), catalog, silent)
+    with pytest.raises(PipelineError, match="overlap is of whole days for a column that is a date"):
+        build(spark, replace(content("day", "other", overlap="1 hour"), run_id="third"), catalog, silent)
+    forgetting = "SET TBLPROPERTIES ('delta.setTransactionRetentionDuration' = 'interval 1 day')"
+    spark.sql(f"ALTER TABLE delta.`{place.spark_location}` {forgetting}")
+    with pytest.raises(PipelineError, match="would forget what was read: unset it"):
+        build(spark, content("id"), catalog, silent)
+
+
+@pytest.fixture(scope="module")
+def mortal(
+    spark: "SparkSession", dynamo: Dynamo, aws_session: boto3.Session, embedded_aws: EmbeddedAws
+) -> Iterator["Mortal"]:
+    """Return jobs that reach AWS through a proxy, behind which they can die."""
+    s3 = aws_session.client("s3", endpoint_url=embedded_aws.endpoint)
+    s3.create_bucket(Bucket=BUCKET)
+    with Proxy(embedded_aws.endpoint).open() as proxy:
+        hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
+        hadoop.set(f"fs.s3a.bucket.{BUCKET}.endpoint", proxy.url)
+        once = Config(retries={"total_max_attempts": 1, "mode": "standard"})
+        through = aws_session.client("dynamodb", endpoint_url=proxy.url, config=once)
+        yield Mortal(spark, proxy, connect(CATALOG, TOKENS, Dynamo(lambda: through)), Leases(CATALOG, dynamo))
+
+
+@dataclass
+class Mortal:
+    """A session whose jobs die when they are told to."""
+
+    spark: "SparkSession"
+    proxy: Proxy
+    catalog: Catalog
+    leases: Leases
+
+    def run(self, content: dict[str, Any], run_id: str, left: int | None = None) -> bool:
+        """Run a dataset, alive or with so many changes left to make; tell whether it came to its end."""
+        if left is None:
+            with living(self.proxy):
+                build(self.spark, run_of(content, run_id), self.catalog, silent)
+            return True
+        ended = False
+        with living(self.proxy, left), suppress(DeltaicError):
+            build(self.spark, run_of(content, run_id), self.catalog, silent)
+            ended = True
+        for place in (content["target"]["location"], f"{content['target']['location']}_quarantine"):
+            lease = self.leases.find(place)
+            if lease is not None:
+                self.leases.release(place, lease.holder)
+        jvm: Any = self.spark.sparkContext._jvm
+        jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+        return ended
+
+
+EXPECTED = [{"expect": "range", "column": "DOSE", "max": 4, "action": "quarantine"}]
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+@dataclass
+class Visits:
+    """A table of a database, in pandas too, that is written to from day to day."""
+
+    database: Database
+    chance: random.Random
+    rows: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=["ID", "AT", "DOSE"]))
+    now: datetime = NOON
+
+    def write(self, *, late: timedelta | None, updates: bool) -> None:
+        """Add and change some rows, at later times, or up to so much too late."""
+        for _ in range(self.chance.randint(0, 3)):
+            self.now += timedelta(seconds=self.chance.randint(1, 600))
+            at = self.now
+            if late is not None and self.chance.random() < 0.5:
+                at -= timedelta(seconds=self.chance.randint(0, int(late.total_seconds())))
+            known = list(self.rows["ID"])
+            number = self.chance.choice(known) if updates and known and self.chance.random() < 0.5 else len(known)
+            self._put(number, at, self.chance.randint(0, 6))
+
+    def _put(self, number: int, at: datetime, dose: int) -> None:
+        written = f"{at:%Y-%m-%d %H:%M:%S.%f}"
+        self.database.run(f"DELETE FROM visits WHERE id = {number}")  # noqa: S608 -- a number
+        self.database.insert("visits", f"{number}, '{written}', {dose}")
+        self.rows = self.rows[self.rows["ID"] != number]
+        self.rows.loc[len(self.rows) + 1_000 + number] = [number, at, dose]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("mode", ["append", "merge"])
+def test_stories_of_days_with_kills_end_as_pandas_says(
+    mortal: Mortal, spark: "SparkSession", place: Place, mode: str, seed: int
+) -> None:
+    chance, late = random.Random(f"{mode} {seed}"), timedelta(hours=2)  # noqa: S311
+    visits = Visits(Database(spark, place.prefix), chance)
+    visits.database.run("CREATE TABLE visits (id INT, at TIMESTAMP, dose INT)")
+    keyed = mode == "merge"
+    mark = {"column": "at", **({"overlap": "3 hours"} if keyed else {})}
+    content = dataset(
+        f"s3://{BUCKET}/{place.prefix}",
+        sources={"s": visits.database.source("visits", watermark=mark)},
+        write={"mode": "merge", "keys": ["ID"]} if keyed else {"mode": "append"},
+        expectations=EXPECTED,
+    )
+    deaths = 0
+    for day in range(8):
+        visits.write(late=late if keyed else None, updates=keyed)
+        if chance.random() < 0.6:
+            deaths += not mortal.run(content, f"d{day}", chance.randint(1, 24))
+            if chance.random() < 0.5:  # and more came before it was started again
+                visits.write(late=None, updates=keyed)
+        mortal.run(content, f"d{day}" if chance.random() < 0.5 else f"again{day}")
+        if chance.random() < 0.7:
+            continue
+        mortal.run(content, f"check{day}")
+        _compare(spark, content, visits.rows, keyed=keyed)
+    mortal.run(content, "last")
+    _compare(spark, content, visits.rows, keyed=keyed)
+    assert deaths or seed
+
+
+def _compare(spark: "SparkSession", content: dict[str, Any], rows: pd.DataFrame, *, keyed: bool) -> None:
+    location = content["target"]["location"]
+    good = rows[rows["DOSE"] <= 4]
+    found = table_of(spark, location, "ID", "DOSE")
+    wanted = sorted(((int(row.ID), int(row.DOSE)) for row in good.itertuples()), key=repr)
+    aside = table_of(spark, f"{location}_quarantine", "ID", "DOSE")
+    wrong = [(int(row.ID), int(row.DOSE)) for row in rows[rows["DOSE"] > 4].itertuples()]
+    if keyed:  # a key keeps its last good row where a later one was put aside
+        assert set(wanted) <= set(found)
+        assert {number for number, _ in found} <= {int(number) for number in rows["ID"]}
+        assert len(found) == len({number for number, _ in found})
+        assert set(wrong) <= set(aside)
+    else:
+        assert found == wanted
+        assert Counter(aside) == Counter(wrong)
+
+
+@pytest.mark.long
+def test_late_rows_without_an_overlap_are_those_that_pandas_leaves_out(
+    spark: "SparkSession", catalog: Catalog, place: Place
+) -> None:
+    chance = random.Random(4)  # noqa: S311
+    visits = Visits(Database(spark, place.prefix), chance)
+    visits.database.run("CREATE TABLE visits (id INT, at TIMESTAMP, dose INT)")
+    source = visits.database.source("visits", watermark={"column": "at"})
+    content = dataset(place.location, sources={"s": source})
+    known: set[int] = set()
+    reached = datetime.min.replace(tzinfo=UTC)
+    for day in range(10):
+        visits.write(late=timedelta(hours=1), updates=False)
+        build(spark, run_of(content, f"d{day}"), catalog, silent)
+        known |= set(visits.rows[visits.rows["AT"] > reached]["ID"])
+        reached = max([reached, *visits.rows["AT"]])
+        assert [row[0] for row in table_of(spark, place.location, "ID")] == sorted(known, key=lambda n: repr((n,)))
+    assert len(known) < len(visits.rows)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("again", ["first", "second"])
+def test_a_run_that_dies_after_any_change_loses_and_doubles_nothing(
+    mortal: Mortal, spark: "SparkSession", place: Place, again: str
+) -> None:
+    database = Database(spark, place.prefix)
+    database.run("CREATE TABLE visits (id INT, dose INT)")
+    left, ended = 1, False
+    while not ended:
+        location = f"s3://{BUCKET}/{place.prefix}-{left}"
+        source = database.source("visits", watermark={"column": "id"})
+        content = dataset(location, sources={"s": source}, expectations=EXPECTED)
+        database.run("DELETE FROM visits", "INSERT INTO visits VALUES (1, 1), (2, 9)")
+        mortal.run(content, "before")
+        database.run("INSERT INTO visits VALUES (3, 1), (4, 9)")
+        ended = mortal.run(content, "first", left)
+        if again == "second":
+            database.run("INSERT INTO visits VALUES (5, 1), (6, 9)")
+        mortal.run(content, again)
+        later = again == "second"
+        assert table_of(spark, location, "ID") == [(1,), (3,), (5,)][: 2 + later], left
+        assert table_of(spark, f"{location}_quarantine", "ID") == [(2,), (4,), (6,)][: 2 + later], left
+        left += 1
+    assert left > 5
+
+
+def test_a_mark_is_found_again_in_the_name_that_the_log_keeps() -> None:
+    window = Window('a (b), "c"\n', "number", None, str(Decimal("1.5")))
+    advance = Advance("d", "it's, (1)", 3, {"s": window}, aside=True)
+    assert advance.transaction.moves
+    assert not Advance("d", "r", 3, {"s": Window("c", "number", "1", "1")}, aside=False).transaction.moves
+    assert "\n" not in advance.transaction.application
