@@ -138,7 +138,7 @@ def proxy(embedded_aws: EmbeddedAws) -> Iterator[Proxy]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_stories_of_deliveries_with_kills_end_as_pandas_says(  # noqa: PLR0917 -- fixtures
     spark: "SparkSession",
     aws_session: boto3.Session,
