@@ -8,7 +8,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -124,6 +124,12 @@ class Story:
     deletes: bool = False
     """Rows whose `op` is D delete their key."""
 
+    full: bool = False
+    """Each delivery is all that there is: keys that it lacks are deleted."""
+
+    at_most: str | None = None
+    """So many of the table's keys; None: what is meant where nothing is said."""
+
     table: list[dict[str, Any]] = field(default_factory=list)
     aside: list[tuple[dict[str, Any], tuple[str, ...]]] = field(default_factory=list)
     """Rows put aside with the names of the expectations that they fail, and texts that are no rows."""
@@ -165,14 +171,30 @@ class Story:
             lines = lines_of(delivery, self.format)
             aside += [({"_raw": lines[number]}, (MALFORMED,)) for number in delivery.malformed]
         counted = Counted(len(delivery.rows), len(kept), len(aside), dropped)
-        self.table = self._after(kept, counted)
+        self.table = self._after(kept, self._missing(kept, rows), counted)
         self.aside += aside
         grows = self.written and self.evolves and self.mode != "overwrite"
         self.has_later = (self.has_later or delivery.later) if grows or not self.written else delivery.later
         self.written = True
         return counted
 
-    def _after(self, kept: list[dict[str, Any]], counted: Counted) -> list[dict[str, Any]]:
+    def _missing(self, kept: Sequence[Row], given: Sequence[Row]) -> list[dict[str, Any]]:
+        """Return the table's rows whose keys a full delivery lacks, and which go; rows that are left out are there."""
+        if not (self.full and self.written):
+            return []
+        current = [row for row in self.table if row.get("is_current", True)]
+        there = {row["id"] for row in given}
+        missing = [row for row in current if row["id"] not in there]
+        limit, unit = (self.at_most or "5 %").split()
+        if len(missing) > int(limit) * (len(current) / 100 if unit == "%" else 1):
+            raise Refused("missing")
+        if missing and not kept:
+            raise Refused("empty")
+        if self.mode == "scd2" and any(row["valid_from"] >= max(one["at"] for one in kept) for row in missing):
+            raise Refused("older")
+        return missing
+
+    def _after(self, kept: list[dict[str, Any]], missing: Sequence[Row], counted: Counted) -> list[dict[str, Any]]:
         if self.keyed:
             ids = [row["id"] for row in kept]
             if None in ids or len(set(ids)) < len(ids):
@@ -189,12 +211,14 @@ class Story:
                 replaced = {row["site"] for row in kept}
                 return [row for row in self.table if row["site"] not in replaced] + kept
             case "merge":
-                return self._merged(kept, counted)
+                return self._merged(kept, missing, counted)
             case _:
-                return self._states(kept, counted)
+                return self._states(kept, missing, counted)
 
-    def _merged(self, kept: list[dict[str, Any]], counted: Counted) -> list[dict[str, Any]]:
-        known = {row["id"]: row for row in self.table}
+    def _merged(self, kept: list[dict[str, Any]], missing: Sequence[Row], counted: Counted) -> list[dict[str, Any]]:
+        counted.deleted += len(missing)
+        gone = {row["id"] for row in missing}
+        known = {row["id"]: row for row in self.table if row["id"] not in gone}
         for row in kept:
             before = known.get(row["id"])
             if _gone(row):
@@ -208,11 +232,12 @@ class Story:
             known[row["id"]] = {**(before or {}), **row}
         return list(known.values())
 
-    def _states(self, kept: list[dict[str, Any]], counted: Counted) -> list[dict[str, Any]]:
+    def _states(self, kept: list[dict[str, Any]], missing: Sequence[Row], counted: Counted) -> list[dict[str, Any]]:
+        counted.deleted += len(missing)
         current = {row["id"]: row for row in self.table if row["is_current"]}
         past = sorted((row for row in self.table if not row["is_current"]), key=lambda row: row["valid_to"])
         last = {row["id"]: row["valid_to"] for row in past}
-        ended, begun = [], []
+        ended, begun = [(row, max(one["at"] for one in kept)) for row in missing], []
         for row in kept:
             before = current.get(row["id"])
             if _gone(row):
@@ -222,7 +247,7 @@ class Story:
                         raise Refused("late")
                     ended.append((before, row["at"]))
                 continue
-            if self.deletes and before is None and row["id"] in last and row["at"] < last[row["id"]]:
+            if (self.deletes or self.full) and before is None and row["id"] in last and row["at"] < last[row["id"]]:
                 raise Refused("late")
             row.pop(OP, None)
             compared = [name for name in row if name not in {"id", "at"}]
@@ -255,7 +280,7 @@ class Story:
         return (
             f"seed {self.seed}: {self.mode} of {self.format}, "
             f"partitioned {self.partitioned}, evolves {self.evolves}, expects {told}, malformed {self.malformed}, "
-            f"deletes {self.deletes}"
+            f"deletes {self.deletes}, full {self.full and self.at_most}"
         )
 
 
@@ -275,7 +300,12 @@ def story(seed: int, *, mode: str | None = None) -> Story:
         malformed=random.choice(["fail", "quarantine", "drop"]),
         deletes=keyed and Random(f"deletes {seed}").random() < 0.6,  # noqa: S311 -- a test's
     )
-    told.deliveries.extend(_deliveries(random, told))
+    drawn = Random(f"full {seed}")  # noqa: S311 -- a test's
+    if keyed and drawn.random() < 0.5:
+        told.full, told.at_most = True, drawn.choice(["100 %", "100 %", "60 %", "4 rows", None])
+        told.malformed = "fail"  # else nobody knows which keys there are
+    for delivery in _deliveries(random, told):
+        told.deliveries.append(replace(delivery, malformed=frozenset()) if told.full else delivery)
     return told
 
 

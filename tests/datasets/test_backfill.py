@@ -233,3 +233,26 @@ def test_a_backfill_that_is_stopped_and_fails_ends_with_every_day_once(
     assert states == {"2026-01-01": "skipped", "2026-01-02": "skipped", "2026-01-03": "done", "2026-01-04": "skipped"}
     table = spark.read.format("delta").load(place.spark_location)
     assert sorted((row["id"], row["day"].day) for row in table.collect()) == [(n, n) for n in range(1, 5)]
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+def test_a_backfill_of_full_extracts_deletes_day_by_day_as_far_as_the_line_allows(
+    spark: "SparkSession", catalog: Catalog, place: Place, job_environment: Mapping[str, str]
+) -> None:
+    assert catalog  # its tables are made
+    write = {"mode": "scd2", "keys": ["id"], "at": "day", "delete_missing": True}
+    days = Days(place, job_environment, write=write)
+    for day, ids in enumerate(([1, 2, 3], [1, 2], [1, 2, 4], [1, 2, 3]), 1):
+        days.put(day, ids)
+    code, told, said = days.ended(4)
+    assert code == 3, said
+    assert [event["state"] for event in told if event["event"] == "ran"] == ["done", "failed"]
+    assert "1 of the table's 3 keys are missing in the rows, and at most 5 % may be deleted" in said
+    code, told, said = days.ended(4, "--delete-at-most=50%")
+    assert code == 0, said
+    assert [event["state"] for event in told if event["event"] == "ran"] == ["skipped", "done", "done", "done"]
+    table = spark.read.format("delta").load(place.spark_location).where("id > 2")
+    found = table.selectExpr("id", "day(valid_from)", "day(valid_to)").collect()
+    assert sorted(map(tuple, found), key=str) == [(3, 1, 2), (3, 4, None), (4, 3, 4)]

@@ -181,6 +181,63 @@ SQL_LINE = RIGHT[: RIGHT.index("FROM inbox JOIN")].count("\n") + 1
             id="condition's column",
         ),
         pytest.param(
+            "keys: [id]}", "keys: [id], delete_missing: D}", 23, "write.delete_missing", "true or false", id="missing"
+        ),
+        pytest.param(
+            "{mode: merge, keys: [id]}",
+            "{mode: overwrite, delete_missing: true}",
+            23,
+            "write.delete_missing",
+            "not a field",
+            id="missing without keys",
+        ),
+        pytest.param(
+            "keys: [id]}",
+            "keys: [id], delete_missing: true, at_most: 5}",
+            23,
+            "write.at_most",
+            "is text",
+            id="limit without a unit",
+        ),
+        pytest.param(
+            "keys: [id]}",
+            "keys: [id], delete_missing: true, at_most: 101 %}",
+            23,
+            "write.at_most",
+            "a share or a number",
+            id="limit above all",
+        ),
+        pytest.param(
+            "keys: [id]}", "keys: [id], at_most: 5 %}", 23, "write.at_most", "delete_missing", id="limit of nothing"
+        ),
+        pytest.param(
+            RIGHT[RIGHT.index("  people:") :],
+            "    malformed: drop\ntarget: {location: s3://lake/doses}\n"
+            "write: {mode: merge, keys: [id], delete_missing: true}\n",
+            8,
+            "sources.inbox.malformed",
+            "whose keys nobody has read",
+            id="missing and malformed",
+        ),
+        pytest.param(
+            RIGHT[RIGHT.index("    options: {sep") :],
+            "    options:\n      ignoreMissingFiles: true\ntarget: {location: s3://lake/doses}\n"
+            "write: {mode: scd2, keys: [id], delete_missing: true}\n",
+            8,
+            "sources.inbox.options.ignoreMissingFiles",
+            "leaves out what is there",
+            id="missing and missing files",
+        ),
+        pytest.param(
+            RIGHT[RIGHT.index("  people:") :],
+            "target: {location: s3://lake/doses}\nwrite:\n  mode: merge\n  keys: [id]\n  delete_missing: true\n"
+            "stream: {source: inbox, checkpoint: s3://lake/cp}\n",
+            12,
+            "write.delete_missing",
+            "is for full extracts",
+            id="missing in a stream",
+        ),
+        pytest.param(
             "{mode: merge, keys: [id]}", "{mode: append, keys: [id]}", 23, "write.keys", "not a field", id="keys"
         ),
         pytest.param(
@@ -500,7 +557,8 @@ def test_the_schema_names_every_field_and_refuses_others() -> None:
     assert schema["additionalProperties"] is False
     assert json.loads(json.dumps(schema)) == schema
     assert "schema" in schema["$defs"]["FileSource"]["properties"]
-    assert all("delete_when" in schema["$defs"][part]["properties"] for part in ("Merge", "Scd2"))
+    deletes = {"delete_when", "delete_missing", "at_most"}
+    assert all(deletes <= schema["$defs"][part]["properties"].keys() for part in ("Merge", "Scd2"))
 
 
 @pytest.mark.parametrize(

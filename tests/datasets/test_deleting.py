@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")]
 
 SCHEMA = "id INT, name STRING, day TIMESTAMP, op STRING"
+STATES = ("id", "name", "substr(valid_from, 1, 10)", "substr(valid_to, 1, 10)", "is_current")
 FIRST, SECOND, THIRD = (f"2026-03-0{day}T00:00:00" for day in (1, 2, 3))
 
 
@@ -35,7 +36,7 @@ class Arrivals:
 
     def run(self, rows: Sequence[Mapping[str, Any]], **parts: Any) -> Run:
         self._number += 1
-        source = json_source(self._place.folder, f"rows{self._number}", rows, SCHEMA)
+        source = json_source(self._place.folder, f"rows{self._number}", rows, parts.pop("schema", SCHEMA))
         write = {**self._write, **parts.pop("write", {})}
         content = dataset(self._place.location, sources={"s": source}, write=write, **parts)
         return run_of(content, f"run{self._number}")
@@ -49,6 +50,9 @@ class Arrivals:
     def table(self, *columns: str) -> list[tuple[Any, ...]]:
         table = self._spark.read.format("delta").load(self._place.spark_location)
         return sorted((tuple(one) for one in table.selectExpr(*columns).collect()), key=repr)
+
+    def repeat(self, run: Run) -> Any:
+        return build(self._spark, run, self._catalog, silent)
 
     def columns(self) -> list[str]:
         return self._spark.read.format("delta").load(self._place.spark_location).columns
@@ -68,6 +72,18 @@ def merged(spark: "SparkSession", catalog: Catalog, place: Place) -> Arrivals:
 @pytest.fixture
 def kept(spark: "SparkSession", catalog: Catalog, place: Place) -> Arrivals:
     write = {"mode": "scd2", "keys": ["id"], "at": "day", "delete_when": "op = 'D'"}
+    return Arrivals(spark, catalog, place, write)
+
+
+@pytest.fixture
+def full(spark: "SparkSession", catalog: Catalog, place: Place) -> Arrivals:
+    write = {"mode": "merge", "keys": ["id"], "delete_missing": True, "at_most": "50 %", "delete_when": "op = 'D'"}
+    return Arrivals(spark, catalog, place, write)
+
+
+@pytest.fixture
+def held(spark: "SparkSession", catalog: Catalog, place: Place) -> Arrivals:
+    write = {"mode": "scd2", "keys": ["id"], "at": "day", "delete_missing": True, "at_most": "2 rows"}
     return Arrivals(spark, catalog, place, write)
 
 
@@ -139,16 +155,15 @@ def test_a_delete_ends_the_state_of_its_key(kept: Arrivals) -> None:
         (2, "b", "2026-03-01", "2026-03-02", False),
         (3, "c", "2026-03-01", None, True),
     ]
-    shown = ("id", "name", "substr(valid_from, 1, 10)", "substr(valid_to, 1, 10)", "is_current")
-    assert kept.table(*shown) == states
+    assert kept.table(*STATES) == states
     again = kept.take(delivery)
     assert (again.written, again.deleted, again.unchanged) == (0, 0, 3)
-    assert kept.table(*shown) == states
+    assert kept.table(*STATES) == states
     for late in ([row(1, "a")], [row(3, op="D", day=FIRST)]):
         with pytest.raises(PipelineError, match="states come in their order"):
             kept.take(late)
     kept.take([row(1, "again", day=THIRD)])
-    assert kept.table(*shown) == [states[0], (1, "again", "2026-03-03", None, True), *states[1:]]
+    assert kept.table(*STATES) == [states[0], (1, "again", "2026-03-03", None, True), *states[1:]]
 
 
 @pytest.mark.parametrize(
@@ -169,3 +184,143 @@ def test_a_condition_that_cannot_be_is_refused_with_its_place(
     with pytest.raises(PipelineError, match=message):
         build(spark, run, catalog, silent)
     assert not spark._jvm.io.delta.tables.DeltaTable.isDeltaTable(place.spark_location)  # type: ignore[union-attr]
+
+
+def test_keys_that_a_full_extract_lacks_are_deleted_and_the_feed_tells_them(full: Arrivals) -> None:
+    made = full.take([row(1, "a"), row(2, "b"), row(3, "c"), row(4, "d"), row(9, op="D")])
+    assert (made.written, made.deleted, made.unchanged) == (4, 0, 1)
+    delivery = [row(1, op="D"), row(2, "B"), row(3, "c"), row(5, "e")]
+    told = full.plan(delivery)
+    assert (told.refused, told.effect) == ("", {"new": 1, "changed": 1, "deleted": 1, "unchanged": 1, "missing": 1})
+    run = full.run(delivery)
+    taken = full.repeat(run)
+    assert (taken.rows, taken.written, taken.deleted, taken.unchanged) == (4, 2, 2, 1)
+    assert full.table("id", "name") == [(2, "B"), (3, "c"), (5, "e")]
+    assert full.feed(taken.version) == [
+        ("delete", 1, "a"),
+        ("delete", 4, "d"),
+        ("insert", 5, "e"),
+        ("update_postimage", 2, "B"),
+        ("update_preimage", 2, "b"),
+    ]
+    again = full.repeat(run)
+    assert (again.version, again.repeated, again.deleted) == (taken.version, True, 0)
+    same = full.take(delivery)
+    assert (same.written, same.deleted, same.unchanged) == (0, 0, 4)
+    only = full.take([row(2, "B"), row(3, "c")])
+    assert (only.written, only.deleted, only.unchanged) == (0, 1, 2)
+    assert full.feed(only.version) == [("delete", 5, "e")]
+    assert full.columns() == ["id", "name", "day"]
+
+
+def test_more_missing_keys_than_the_limit_and_an_empty_extract_are_refused(full: Arrivals) -> None:
+    full.take([])
+    full.take([])
+    full.take([row(1, "a"), row(2, "b"), row(3, "c"), row(4, "d")])
+    delivery = [row(1, "A"), row(8, "new")]
+    told = full.plan(delivery)
+    assert told.effect["missing"] == 3
+    assert "FAILS: 3 of the table's 4 keys are missing in the rows, and at most 50 % may be deleted" in "\n".join(
+        told.lines()
+    )
+    for parts in ({}, {"write": {"at_most": None}}, {"write": {"at_most": "2 rows"}}):
+        with pytest.raises(ExpectationFailed, match="nothing was written: 3 of the table's 4 keys are missing"):
+            full.take(delivery, **parts)
+    leaving = [{"expect": "sql", "condition": "id > 9", "action": "drop"}]
+    for rows in ([], [row(1, "a"), row(2, "b")]):
+        whole: dict[str, Any] = {"write": {"at_most": "100 %"}, "expectations": leaving}
+        assert "there are no rows to write" in full.plan(rows, **whole).refused
+        with pytest.raises(ExpectationFailed, match="there are no rows to write, and 4 keys in the table"):
+            full.take(rows, **whole)
+    assert full.table("id", "name") == [(1, "a"), (2, "b"), (3, "c"), (4, "d")]
+    taken = full.take(delivery, write={"at_most": "75 %"})
+    assert (taken.written, taken.deleted) == (2, 3)
+    assert full.table("id", "name") == [(1, "A"), (8, "new")]
+
+
+def test_keys_of_rows_that_are_left_out_are_not_missing(full: Arrivals) -> None:
+    full.take([row(1, "a"), row(2, "b"), row(3, "c"), row(4, "d")])
+    leaving = [
+        {"expect": "not_null", "columns": ["id"], "action": "quarantine"},
+        {"expect": "not_null", "columns": ["name"], "action": "quarantine"},
+        {"expect": "sql", "condition": "name <> 'bad'", "action": "drop"},
+        {"expect": "unique", "columns": ["id"], "action": "drop"},
+    ]
+    delivery = [row(1), row(2, "bad"), row(3, "C"), row(3, "CC"), row(5, "e"), row(None, "nobody")]
+    assert full.plan(delivery, expectations=leaving).effect["missing"] == 1
+    taken = full.take(delivery, expectations=leaving)
+    assert (taken.written, taken.deleted, taken.quarantined, taken.dropped, taken.unchanged) == (1, 1, 2, 3, 0)
+    assert full.table("id", "name") == [(1, "a"), (2, "b"), (3, "c"), (5, "e")]
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "target", "before", "after"),
+    [
+        ("BIGINT", "INT", {}, [1, 2, 3], [3, 1]),
+        (
+            "INT",
+            "BIGINT",
+            {"evolve_schema": True, "properties": {"delta.enableTypeWidening": "true"}},
+            [1, 2, 3],
+            [3, 1, 1 << 40],
+        ),
+        ("DECIMAL(10,2)", "DECIMAL(10,2)", {}, [1.5, 2.5, 3.5], [1.5, 3.5]),
+        ("STRING", "STRING", {}, ["a", "A", "a "], ["a ", "a"]),
+        ("DOUBLE", "DOUBLE", {}, [0.0, 1.0, 2.0], [-0.0, 2.0]),
+    ],
+)
+def test_keys_are_compared_as_the_table_has_them(  # noqa: PLR0917 -- fixtures and a case
+    spark: "SparkSession",
+    catalog: Catalog,
+    place: Place,
+    first: str,
+    then: str,
+    target: dict[str, Any],
+    before: list[Any],
+    after: list[Any],
+) -> None:
+    write = {"mode": "merge", "keys": ["SITE", "id"], "delete_missing": True, "at_most": "1 row"}
+    arrivals = Arrivals(spark, catalog, place, write)
+    arrivals.take([{"id": key, "site": "x"} for key in before], schema=f"id {first}, site STRING", target=target)
+    taken = arrivals.take([{"Site": "x", "ID": key} for key in after], schema=f"Site STRING, ID {then}", target=target)
+    assert taken.deleted == 1
+    assert arrivals.columns() == ["id", "site"]
+    ids = [float(one[0]) if isinstance(before[0], float) else one[0] for one in arrivals.table("id")]
+    assert sorted(ids) == sorted(after)
+
+
+def test_a_missing_key_s_state_ends_as_the_extract_begins(held: Arrivals) -> None:
+    held.take([row(1, "a"), row(2, "b"), row(3, "c")])
+    delivery = [row(1, "a", day=SECOND), row(2, "B", day=SECOND)]
+    assert held.plan(delivery).effect == {"new": 0, "changed": 1, "deleted": 0, "unchanged": 1, "missing": 1}
+    taken = held.take(delivery)
+    assert (taken.written, taken.deleted, taken.unchanged) == (1, 1, 1)
+    states = [
+        (1, "a", "2026-03-01", None, True),
+        (2, "B", "2026-03-02", None, True),
+        (2, "b", "2026-03-01", "2026-03-02", False),
+        (3, "c", "2026-03-01", "2026-03-02", False),
+    ]
+    assert held.table(*STATES) == states
+    again = held.take(delivery)
+    assert (again.written, again.deleted, again.unchanged) == (0, 0, 2)
+    older = [row(1, "a", day=SECOND)]
+    assert "the extract is older than the table" in held.plan(older).refused
+    with pytest.raises(ExpectationFailed, match=r"write\.at is not the extract's own time"):
+        held.take(older)
+    with pytest.raises(PipelineError, match="states come in their order"):
+        held.take([row(1, "a"), row(2, "B", day=SECOND), row(3, "c")])
+    assert held.table(*STATES) == states
+    held.take([row(1, "a", day=THIRD), row(2, "B", day=THIRD), row(3, "back", day=THIRD)])
+    assert held.table(*STATES) == [*states[:3], (3, "back", "2026-03-03", None, True), states[3]]
+
+
+def test_states_without_a_time_of_their_own_end_with_the_run(
+    spark: "SparkSession", catalog: Catalog, place: Place
+) -> None:
+    write = {"mode": "scd2", "keys": ["id"], "delete_missing": True, "at_most": "50 %"}
+    arrivals = Arrivals(spark, catalog, place, write)
+    arrivals.take([row(1, "a"), row(2, "b")])
+    arrivals.take([row(2, "B")])
+    assert arrivals.table("id", "name", "is_current") == [(1, "a", False), (2, "B", True), (2, "b", False)]
+    assert len({one[0] for one in arrivals.table("valid_to")} - {None}) == 1

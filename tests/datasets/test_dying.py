@@ -59,6 +59,9 @@ DEATHS = os.environ.get("DELTAIC_DEATHS", "")
 
 SCHEMA = "id INT NOT NULL, name STRING, day INT, since TIMESTAMP"
 ASIDE = [{"expect": "not_null", "columns": ["name"], "action": "quarantine"}]
+ALL = {"delete_missing": True, "at_most": "80 %", "delete_when": "id = 8 AND since > TIMESTAMP'2026-01-01'"}
+"""The second delivery lacks six of eight keys, and deletes one that it has."""
+
 PASSING = {"_run", "_quarantined_at"}
 LATER = timedelta(days=40).total_seconds()
 
@@ -220,6 +223,8 @@ KINDS = {
     "overwrite_partitions": declared({"mode": "overwrite_partitions"}),
     "merge": declared({"mode": "merge", "keys": ["id"]}),
     "scd2": declared({"mode": "scd2", "keys": ["id"], "at": "since"}),
+    "merge all": declared({"mode": "merge", "keys": ["id"], **ALL}),
+    "scd2 all": declared({"mode": "scd2", "keys": ["id"], "at": "since", **ALL}),
     "stream append": declared({"mode": "append"}, stream=True),
     "stream merge": declared({"mode": "merge", "keys": ["id"]}, stream=True),
     "maintain": kept(),

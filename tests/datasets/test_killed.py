@@ -41,14 +41,15 @@ KILLS = int(os.environ.get("DELTAIC_KILLS", "1"))
 SEED = os.environ.get("DELTAIC_SEED") or uuid4().hex
 FIRST = [{"id": n, "name": "old"} for n in range(50)]
 SECOND = [{"id": n, "name": None if n % 10 == 9 else "new"} for n in range(25, 75)]
-EXPECTED = dict.fromkeys(range(50), "old") | {n: "new" for n in range(25, 75) if n % 10 != 9}
+EXPECTED = {n: "old" if n % 10 == 9 else "new" for n in range(25, 75) if n % 10 != 9 or n < 50}
+"""The second is a full extract: the first's keys are gone, but for those of rows put aside."""
 
 
 def content(place: Place, name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     return dataset(
         place.location,
         sources={"s": json_source(place.folder, name, rows, "id INT NOT NULL, name STRING")},
-        write={"mode": "merge", "keys": ["id"]},
+        write={"mode": "merge", "keys": ["id"], "delete_missing": True, "at_most": "50 %"},
         target={"comment": f"as {name}", "share": f"killed.s.{place.prefix}", "create_share": True},
         expectations=[{"expect": "not_null", "columns": ["name"], "action": "quarantine"}],
     )
@@ -148,6 +149,17 @@ def test_a_wrong_file_ends_a_run_before_spark_starts(
         f"error: {file}:1: target: is required",
         f"error: {file}:3: sources: is empty: name at least one",
     ]
+
+
+def test_a_limit_of_missing_keys_belongs_to_a_dataset_that_deletes_them(
+    place: Place, job_environment: Mapping[str, str]
+) -> None:
+    file = place.folder / "kept.yaml"
+    file.write_text(yaml.safe_dump(content(place, "s", FIRST) | {"write": {"mode": "merge", "keys": ["id"]}}))
+    [told] = refused(str(file), job_environment, "run", "--delete-at-most=50%")
+    assert told == "error: --delete-at-most is for datasets with write.delete_missing, which this one has not."
+    *_, told = refused(str(file), job_environment, "run", "--delete-at-most=half", code=2)
+    assert "'half' is no limit, such as 50% or '100 rows'" in told
 
 
 def test_a_file_that_cannot_be_read_is_told_by_its_name(place: Place, job_environment: Mapping[str, str]) -> None:

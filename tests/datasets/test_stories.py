@@ -145,6 +145,7 @@ class Play:
         keyed = {"keys": ["id"]} if self.story.keyed else {}
         states = {"at": "at"} if self.story.mode == "scd2" else {}
         deletes = {"delete_when": "op = 'D'"} if self.story.deletes else {}
+        full = {"delete_missing": True, "at_most": self.story.at_most} if self.story.full else {}
         run = run_of(
             dataset(
                 self.location,
@@ -157,7 +158,7 @@ class Play:
                         "options": options,
                     }
                 },
-                write={"mode": self.story.mode, **keyed, **states, **deletes},
+                write={"mode": self.story.mode, **keyed, **states, **deletes, **full},
                 target={
                     "share": f"{self.name}.d.t",
                     "evolve_schema": self.story.evolves,

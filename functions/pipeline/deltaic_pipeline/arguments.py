@@ -11,6 +11,7 @@ from deltaic.nearest import did_you_mean
 from deltaic_pipeline.datasets.time_steps import UNITS
 from deltaic_pipeline.failures import EXIT_CODES
 from deltaic_pipeline.spark.printing import as_called, called
+from deltaic_pipeline.table.limits import limit
 from deltaic_pipeline.table.sources import FORMATS
 from deltaic_pipeline.table.target import MODES
 
@@ -175,6 +176,12 @@ def _runs(line: CommandLine) -> None:
 def _dataset(line: CommandLine) -> None:
     line.add_argument("file", metavar="FILE", help="the dataset file: a path or s3://bucket/key")
     line.add_argument(
+        "--delete-at-most",
+        type=_limit,
+        metavar="LIMIT",
+        help="so many keys may this run delete for want of a row: 50%% (default: at_most of the dataset)",
+    )
+    line.add_argument(
         "--set",
         action="append",
         default=[],
@@ -335,6 +342,12 @@ def _parallel(text: str) -> int:
         if 1 <= int(text) <= MOST_PARALLEL:
             return int(text)
     raise argparse.ArgumentTypeError(f"'{text}' is not a number from 1 to {MOST_PARALLEL}")
+
+
+def _limit(text: str) -> str:
+    with suppress(ValueError):
+        return limit(text)
+    raise argparse.ArgumentTypeError(f"'{text}' is no limit, such as 50% or '100 rows'")
 
 
 def _seconds(text: str) -> float:

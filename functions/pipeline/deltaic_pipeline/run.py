@@ -19,7 +19,7 @@ from deltaic_pipeline.datasets.checking import dataset_of
 from deltaic_pipeline.datasets.ddl import columns_of
 from deltaic_pipeline.datasets.document import text_of
 from deltaic_pipeline.datasets.dry_run import plan
-from deltaic_pipeline.datasets.model import Dataset, DeltaSource, FileSource
+from deltaic_pipeline.datasets.model import Dataset, DeltaSource, FileSource, Keyed
 from deltaic_pipeline.datasets.named_columns import misnamed_of
 from deltaic_pipeline.datasets.recording import recorded
 from deltaic_pipeline.datasets.run_state import Run, Summary
@@ -58,6 +58,8 @@ def job(options: argparse.Namespace, run_id: str, progress: Progress, tell: Tell
         place = document.place(path)
         return f"{options.file}:{place.line}: {place.field}"
 
+    if options.delete_at_most is not None:
+        dataset = _with_limit(dataset, options.delete_at_most)
     run = Run(dataset, run_id, timedelta(seconds=options.wait), origin)
     catalog = connect(options.catalog or settings().catalog_table, settings().tokens_table)
     if options.runs:
@@ -84,6 +86,12 @@ def job(options: argparse.Namespace, run_id: str, progress: Progress, tell: Tell
     event = {"event": "done", **asdict(summary)} | ({"quarantine": quarantine} if summary.quarantined else {})
     tell([*summary_lines(summary, quarantine), *[after] * bool(after)], event)
     return summary
+
+
+def _with_limit(dataset: Dataset, limit: str) -> Dataset:
+    if not isinstance(dataset.write, Keyed) or not dataset.write.delete_missing:
+        raise PipelineError("--delete-at-most is for datasets with write.delete_missing, which this one has not.")
+    return dataset.model_copy(update={"write": dataset.write.model_copy(update={"at_most": limit})})
 
 
 def _refuse_what_is_known(options: argparse.Namespace, run: Run, catalog: Catalog) -> None:

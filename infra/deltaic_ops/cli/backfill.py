@@ -37,6 +37,7 @@ def backfill_on_emr(out: Operator, line: JobLine) -> int:
         told = [f"--set={name}={value}" for name, value in step.variables.items()]
         told += ["--show-values"] * options.show_values + ["--json"] * options.json
         told += [f"--runs={options.runs}"] * bool(options.runs)
+        told += [f"--delete-at-most={options.delete_at_most}"] * bool(options.delete_at_most)
         asking = request(
             "run",
             run_name(read.dataset.name),

@@ -15,9 +15,15 @@ from deltaic_pipeline.datasets import model
 from deltaic_pipeline.datasets.binding import RUN_DATE, bind
 from deltaic_pipeline.datasets.ddl import columns_of
 from deltaic_pipeline.datasets.document import Document, Mistake, Path, Unreadable, beside
-from deltaic_pipeline.datasets.model import Dataset, FileSource, JdbcSource
+from deltaic_pipeline.datasets.model import Dataset, FileSource, JdbcSource, Keyed
 from deltaic_pipeline.datasets.named_columns import misnamed, missing_in
-from deltaic_pipeline.datasets.options import FORGETS, refused_options, unknown_options, unknown_properties
+from deltaic_pipeline.datasets.options import (
+    FORGETS,
+    partial_options,
+    refused_options,
+    unknown_options,
+    unknown_properties,
+)
 from deltaic_pipeline.datasets.sql_text import columns_named, sql_mistakes
 from deltaic_pipeline.failures import PipelineError
 
@@ -201,12 +207,31 @@ def _writing(dataset: Dataset) -> Iterator[tuple[Path, str]]:
         names = [write.valid_from, write.valid_to, write.current]
         if len({name.lower() for name in [*names, *write.keys]}) < len(names) + len(write.keys):
             yield ("write",), "keys, valid_from, valid_to and current are columns of their own"
+    yield from _missing(dataset)
     if dataset.quarantine_location == target.location or dataset.quarantine_location.startswith(f"{target.location}/"):
         yield ("quarantine",), "is a table of its own, outside the target's location"
     if dataset.quarantine_location == dataset.runs_location:
         yield ("quarantine",), "is where each run has a row: give it another name"
     for name, message in unknown_properties(target.properties):
         yield ("target", "properties", name), message
+
+
+def _missing(dataset: Dataset) -> Iterator[tuple[Path, str]]:
+    """Find what deletes keys for want of a row where rows may be lacking that are in the source."""
+    here: Path = ("write", "delete_missing")
+    write = dataset.write
+    if not isinstance(write, Keyed) or not write.delete_missing:
+        if isinstance(write, Keyed) and write.at_most is not None:
+            yield ("write", "at_most"), "is a limit of delete_missing, which is not there"
+        return
+    if dataset.stream is not None:
+        yield here, "is for full extracts, and a batch of a stream has only what is new"
+    for name, source in dataset.sources.items():
+        for option, message in partial_options(source.options):
+            yield ("sources", name, "options", option), f"{message}, which write.delete_missing would delete"
+        if isinstance(source, FileSource) and source.malformed != "fail":
+            message = "leaves out rows whose keys nobody has read, and which write.delete_missing would delete"
+            yield ("sources", name, "malformed"), message
 
 
 def _columns(dataset: Dataset) -> Iterator[tuple[Path, str]]:

@@ -14,15 +14,15 @@ from deltaic_pipeline.datasets.sql_steps import answer_of, file_source, said_of_
 from deltaic_pipeline.datasets.watermark import latest_advance, next_advance
 from deltaic_pipeline.spark.errors import refusals
 from deltaic_pipeline.spark.progress import Progress, silent, step
-from deltaic_pipeline.spark.quoting import quoted
 from deltaic_pipeline.spark.sql_rules import drop_reaching
-from deltaic_pipeline.table.deletions import entering, with_deletes
+from deltaic_pipeline.table.deletions import entering
 from deltaic_pipeline.table.merging import keyed
-from deltaic_pipeline.table.schema_diff import Difference, conformed, differences
-from deltaic_pipeline.table.sources import read, spark_path
+from deltaic_pipeline.table.missing_keys import missing_keys
+from deltaic_pipeline.table.schema_diff import Difference, differences
+from deltaic_pipeline.table.sources import read
 from deltaic_pipeline.table.table_properties import pending
 from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.table.writing import exists
+from deltaic_pipeline.table.writing import current_rows, exists, merged_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,7 +55,10 @@ class Plan:
 
     verdicts: Sequence[Verdict]
     effect: dict[str, int]
-    """For merge and scd2: keys that are new, changed, deleted and as they are."""
+    """For merge and scd2: keys that are new, changed, deleted and as they are, and missing ones, which go too."""
+
+    refused: str
+    """Why so many missing keys would not be deleted, and nothing written; empty: they would be."""
 
     spark_plan: str
     windows: Sequence[str] = ()
@@ -72,6 +75,8 @@ class Plan:
         yield f"rows: {self.rows:,}, of which {self.written:,} would be written{aside}"
         if self.effect:
             yield "keys: " + ", ".join(f"{count:,} {name}" for name, count in self.effect.items())
+        if self.refused:
+            yield f"FAILS: {self.refused}"
         for verdict in self.verdicts:
             yield f"expectation {verdict.name} ({verdict.action}): {verdict.said}" + (
                 " FAILS" if verdict.refused else ""
@@ -105,10 +110,10 @@ def plan(spark: "SparkSession", run: Run, progress: Progress = silent) -> Plan:
         with step(progress, "Counting rows"), said_of_values(run, answer.sources), refusals():
             verdicts, counts = measured(flagged, expectations)
             misfits, apart = left_out(answer.sources)
-        effect: dict[str, int] = {}
+        effect, refused = dict[str, int](), ""
         if present and target.keys:
-            with step(progress, "Comparing keys"):
-                effect = _effect(own, expectations.kept(flagged), run.dataset, target)
+            with step(progress, "Comparing keys"), refusals():
+                effect, refused = _effect(own, expectations.kept(flagged), flagged, target)
         return Plan(
             location=target.location,
             mode=target.mode if run.dataset.stream is None else f"stream, {target.mode}",
@@ -122,6 +127,7 @@ def plan(spark: "SparkSession", run: Run, progress: Progress = silent) -> Plan:
             dropped=counts.dropped + apart.dropped,
             verdicts=[*misfits, *verdicts],
             effect=effect,
+            refused=refused,
             spark_plan=_explained(rows),
             windows=[f"{name}: {window}" for name, window in windows.items()],
         )
@@ -139,13 +145,15 @@ def _unread(spark: "SparkSession", run: Run) -> "DataFrame | None":
         return unread(spark, stream.checkpoint, read(spark, file_source(source)).flagged)
 
 
-def _effect(spark: "SparkSession", rows: "DataFrame", dataset: model.Dataset, target: Target) -> dict[str, int]:
-    table = spark.read.format("delta").load(spark_path(target.location))
-    ignored: tuple[str, ...] = ()
-    if isinstance(dataset.write, model.Scd2):
-        table = table.where(quoted(dataset.write.current))
-        ignored = (dataset.write.at,) if dataset.write.at else ()
-    return keyed(conformed(spark, with_deletes(spark, rows, target), target), table, target.keys, ignored)
+def _effect(spark: "SparkSession", rows: "DataFrame", given: "DataFrame", target: Target) -> tuple[dict[str, int], str]:
+    """Return what becomes of which keys, and why so many missing ones would not be deleted."""
+    table, rows = current_rows(spark, target), merged_rows(spark, rows, target, exists=True)
+    times = (*target.validity.columns, target.validity.at or "") if target.validity else ()
+    effect = keyed(rows, table, target.keys, times)
+    if target.missing_at_most is None:
+        return effect, ""
+    missing = missing_keys(spark, table, given, rows, target)
+    return {**effect, "missing": missing.count}, missing.refusal
 
 
 def _explained(rows: "DataFrame") -> str:

@@ -17,6 +17,7 @@ from deltaic_pipeline.failures import ExpectationFailed, PipelineError
 from deltaic_pipeline.spark.errors import raised, said_by_spark
 from deltaic_pipeline.spark.quoting import literal, quoted
 from deltaic_pipeline.spark.sql_rules import refuse_queries
+from deltaic_pipeline.table.limits import exceeds
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -213,7 +214,7 @@ def _limit(one: model.AnyExpectation) -> str | None:
 
 def _verdict(one: model.AnyExpectation, failing: int, said: str, rows: int) -> Verdict:
     limit = _limit(one)
-    refused = failing > 0 and one.action == "fail" if limit is None else model.exceeds(limit, failing, rows)
+    refused = failing > 0 and one.action == "fail" if limit is None else exceeds(limit, failing, rows)
     return Verdict(one.title, one.action, failing, f"{said}, at most {limit}" if limit else said, refused, limit)
 
 

@@ -3,7 +3,6 @@
 import math
 import re
 from datetime import date, datetime, timedelta
-from decimal import Decimal
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -16,9 +15,9 @@ from pydantic_core import PydanticCustomError
 from deltaic_pipeline.datasets.ddl import WrongDdl, columns_of
 from deltaic_pipeline.datasets.schedule import check_schedule
 from deltaic_pipeline.datasets.variables import Kind
+from deltaic_pipeline.table.limits import LIMIT, limit
 
 _DURATION = re.compile(r"([1-9]\d*) (second|minute|hour|day)s?")
-_LIMIT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%|([0-9]{1,18}) rows?")
 _PASSWORD_IN_URL = re.compile(r"(?i)(password|passwd|pwd)=|//[^/@]+:[^/@]+@")
 
 
@@ -33,21 +32,6 @@ def duration(text: str) -> timedelta:
 def _duration(text: str) -> str:
     duration(text)
     return text
-
-
-def _limit(text: str) -> str:
-    found = _LIMIT.fullmatch(text)
-    if found is None or (found[1] and Decimal(found[1]) > HUNDRED):
-        raise ValueError("write a share or a number of the rows, such as '1 %' or '100 rows'")
-    return text
-
-
-def exceeds(limit: str, failing: int, rows: int) -> bool:
-    """Tell whether more rows fail than a limit (`1 %`, `100 rows`) allows."""
-    found = _LIMIT.fullmatch(limit)
-    if found is None:
-        raise ValueError(limit)
-    return failing > int(found[2]) if found[2] else failing * HUNDRED > Decimal(found[1]) * rows
 
 
 def _start(value: Any) -> int | float | date:
@@ -128,8 +112,6 @@ def _without_password(options: dict[str, str]) -> dict[str, str]:
     return options
 
 
-HUNDRED = Decimal(100)
-
 Action = Literal["fail", "drop", "quarantine"]
 MOST = 500
 """Of sources, of steps and of expectations, which bounds what it takes to check a file."""
@@ -140,7 +122,7 @@ Word = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=100)
 Column = Annotated[str, Field(min_length=1, max_length=255)]
 Columns = Annotated[list[Column], Field(min_length=1)]
 Duration = Annotated[str, AfterValidator(_duration)]
-Limit = Annotated[str, Field(json_schema_extra={"pattern": f"^({_LIMIT.pattern})$"}), AfterValidator(_limit)]
+Limit = Annotated[str, Field(json_schema_extra={"pattern": f"^({LIMIT.pattern})$"}), AfterValidator(limit)]
 Start = Annotated[
     int | float | date | datetime, PlainValidator(_start, json_schema_input_type=int | float | date | datetime)
 ]
@@ -325,6 +307,19 @@ class Keyed(Part):
     delete_when: Annotated[str, Field(min_length=1)] | None = None
     """A condition in SQL, such as `op = 'D'`: a row for which it holds deletes its key (scd2: ends its state). Columns
     that it names are not written, unless the table has them or `keys`, `at` or `target` names them."""
+
+    delete_missing: bool = False
+    """The rows are all that there are: keys of the table that are not among them are deleted (scd2: their states end).
+    Rows that expectations leave out are there. A run that has no rows at all is refused."""
+
+    at_most: Limit | None = None
+    """So many of the table's current keys may be missing, such as `5 %`, which it is if nothing is said, or `100 rows`;
+    where more are, nothing is written."""
+
+    @property
+    def missing_at_most(self) -> str | None:
+        """The limit of missing keys; None: they stay."""
+        return (self.at_most or "5 %") if self.delete_missing else None
 
 
 class Merge(Keyed):

@@ -62,6 +62,8 @@ PROPERTIES = frozenset(f"delta.{name}" for name in _PROPERTIES.split())
 FORGETS = "delta.setTransactionRetentionDuration"
 """The property after which a table forgets the names of transactions, and with them how far sources were read."""
 
+_PARTIAL = {"ignorecorruptfiles", "ignoremissingfiles", "readchangefeed", "readchangedata"}
+
 
 def unknown_options(source_format: str, options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the options that no reader of this format has, and what to say; names with periods are Hadoop's."""
@@ -76,6 +78,14 @@ def refused_options(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name, value in options.items():
         if name.lower() == "columnnameofcorruptrecord" or (name.lower() == "mode" and value.upper() != "FAILFAST"):
             yield name, "would lose values that do not fit the schema"
+
+
+def partial_options(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the options by which a reader leaves out rows that are there, and what to say."""
+    for name, value in options.items():
+        left = name.lower() in {"modifiedafter", "modifiedbefore"}
+        if left or (name.lower() in _PARTIAL and value.lower() == "true"):
+            yield name, "leaves out what is there"
 
 
 def unknown_properties(properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:

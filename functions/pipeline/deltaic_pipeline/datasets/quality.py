@@ -46,7 +46,7 @@ def write_part(spark: "SparkSession", answer: Answer, run: Run, target: Target, 
             # A run that had committed when it was killed was judged then: what is missing is its side table.
             if not run.dataset.quarantines or committed(spark, target, transaction) is None:
                 refuse_failed(verdicts)
-            written = write(spark, expectations.kept(persisted), target, transaction)
+            written = write(spark, expectations.kept(persisted), target, transaction, persisted)
             quarantined = _put_aside(spark, aside, run, transaction, written, [*misfits, *verdicts])
         finally:
             persisted.unpersist()
@@ -61,7 +61,7 @@ def write_part(spark: "SparkSession", answer: Answer, run: Run, target: Target, 
         verdicts=[*misfits, *verdicts],
         written=changed,
         unchanged=0 if written.repeated else counts.kept - changed - written.deleted,
-        deleted=written.deleted,
+        deleted=written.deleted + written.missing,
         dropped=0 if written.repeated else counts.dropped + apart.dropped,
         quarantined=quarantined,
         metrics={name: int(value) for name, value in written.metrics.items() if value.isdigit()},
@@ -109,7 +109,7 @@ def measured(flagged: "DataFrame", expectations: Expectations) -> tuple[list[Ver
 def _changed(written: Written, target: Target, counts: Counts) -> int:
     """Return how many rows came into the table: by key only those that are new there, or say something new."""
     if INSERTED not in written.metrics:
-        return counts.kept if target.delete_when is None else int(written.metrics["numOutputRows"])
+        return counts.kept if not target.deletes else int(written.metrics["numOutputRows"])
     # Of states each row that changes something is inserted, and the updated ones are those that it ends.
     updated = int(written.metrics[UPDATED]) if target.mode == "merge" else 0
     return int(written.metrics[INSERTED]) + updated

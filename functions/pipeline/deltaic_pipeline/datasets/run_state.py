@@ -76,6 +76,7 @@ def target_of(dataset: model.Dataset) -> Target:
         partition_by=tuple(table.partition_by),
         keys=tuple(getattr(write_as, "keys", ())),
         delete_when=getattr(write_as, "delete_when", None),
+        missing_at_most=getattr(write_as, "missing_at_most", None),
         change_data_feed=table.change_data_feed,
         properties=table.properties,
         evolve_schema=table.evolve_schema,

@@ -34,10 +34,10 @@ def entering(spark: "SparkSession", rows: "DataFrame", target: Target) -> "DataF
 
 def with_deletes(spark: "SparkSession", rows: "DataFrame", target: Target) -> "DataFrame":
     """Return `entering` rows with a mark on those that delete their key; a condition that is null deletes nothing."""
-    if target.delete_when is None:
+    if not target.deletes:
         return rows
     names = map(quoted, entering(spark, rows, target).columns)
-    return rows.selectExpr(*names, f"coalesce(({target.delete_when}), false) AS {DELETES}")
+    return rows.selectExpr(*names, f"coalesce(({target.delete_when or 'false'}), false) AS {DELETES}")
 
 
 def remaining(rows: "DataFrame") -> "DataFrame":

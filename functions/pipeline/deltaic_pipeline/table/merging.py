@@ -147,6 +147,11 @@ def ending(rows: "DataFrame", table: "DataFrame", keys: Sequence[str]) -> int:
     return table.alias("old").join(deleted, on=_condition(_same(keys)), how="left_semi").count()
 
 
+def lacked(table: "DataFrame", rows: "DataFrame", keys: Sequence[str]) -> "DataFrame":
+    """Return the rows of a table whose key no row has."""
+    return table.alias("old").join(rows.alias("new"), on=_condition(_same(keys)), how="left_anti")
+
+
 def refuse_undecided(rows: "DataFrame", keys: Sequence[str]) -> None:
     """Raise `PipelineError` when a key is missing, null or given twice: nothing would say which row to keep."""
     from pyspark.sql import functions

@@ -44,6 +44,9 @@ class Target:
     delete_when: str | None = None
     """A condition in SQL: rows for which it holds delete their key (merge), or end its state (scd2)."""
 
+    missing_at_most: str | None = None
+    """Keys that the rows lack are deleted, unless they are more than this limit; None: they stay."""
+
     cluster_by: Sequence[str] = ()
     """Liquid clustering: OPTIMIZE puts rows that are alike in these columns together."""
 
@@ -54,6 +57,11 @@ class Target:
         """Raise `PipelineError` when the fields contradict each other."""
         if (self.mode in {"merge", "scd2"}) != bool(self.keys):
             raise PipelineError("mode merge and keys belong together: name the columns that identify a row.")
+
+    @property
+    def deletes(self) -> bool:
+        """Whether keys may be deleted."""
+        return self.delete_when is not None or self.missing_at_most is not None
 
     @property
     def rewrites(self) -> bool:

@@ -11,6 +11,7 @@ from deltaic_pipeline.spark.quoting import quoted
 from deltaic_pipeline.table.deletions import remaining, with_deletes
 from deltaic_pipeline.table.file_sizing import few_files, one_machine
 from deltaic_pipeline.table.merging import Validity, ending, keep_states, merge, refuse_undecided, states
+from deltaic_pipeline.table.missing_keys import missing_keys, refuse_missing, with_missing
 from deltaic_pipeline.table.schema_diff import conformed, differences, refuse_drift
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import check_new_properties, check_properties, latest
@@ -72,14 +73,24 @@ class Written:
     deleted: int = 0
     """Keys that rows deleted (scd2: whose state they ended)."""
 
+    missing: int = 0
+    """Keys that were deleted because no row had them."""
 
-def write(spark: "SparkSession", rows: "DataFrame", target: Target, run: str | Transaction) -> Written:
+
+def write(
+    spark: "SparkSession",
+    rows: "DataFrame",
+    target: Target,
+    run: str | Transaction,
+    given: "DataFrame | None" = None,
+) -> Written:
     """Write the rows as one version of the table and return what was committed, read back from the log.
 
     A second call with the same run commits nothing. The caller holds the table's lease, and calls `describe`
     afterwards: a new table is made with its properties, an existing one takes none in the transaction that writes
     rows. They are checked here, so whatever is refused, rows or properties, is refused before the log has anything of
-    this run. Raises `PipelineError` if the commit is not in the log afterwards.
+    this run. Keys that are among the `given` rows are not missing, whether these are written or not. Raises
+    `PipelineError` if the commit is not in the log afterwards.
     """
     target.check()
     transaction = Transaction.of_run(run) if isinstance(run, str) else run
@@ -98,7 +109,7 @@ def write(spark: "SparkSession", rows: "DataFrame", target: Target, run: str | T
         check_new_properties(spark, target)
     if target.keys:
         rows = _keyed(spark, rows, target, exists=present)
-    deleted = _ending(spark, rows, target) if present else 0
+    rows, deleted, missing = _with_deletions(spark, rows, given, target) if present else (rows, 0, 0)
     here = not partitions and not target.partition_by and one_machine(spark)
     with marked(spark, transaction, spread=not here):
         if target.mode == "merge" and present:
@@ -111,7 +122,7 @@ def write(spark: "SparkSession", rows: "DataFrame", target: Target, run: str | T
             _save(few_files(rows) if here else rows, target, location, exists=present)
     after = _latest(spark, location, transaction)
     if after.commit is not None:
-        return Written(after.commit, repeated=False, metrics=after.metrics, deleted=deleted)
+        return Written(after.commit, repeated=False, metrics=after.metrics, deleted=deleted, missing=missing)
     if after.version == unchanged:
         # The log's `txn` action says that the run has committed, longer ago than the latest commits.
         return Written(after.version, repeated=True, metrics={})
@@ -155,20 +166,39 @@ def _keyed(spark: "SparkSession", rows: "DataFrame", target: Target, *, exists: 
     """Return the rows as they are found by their keys and compared; raises `PipelineError` for those that cannot be."""
     if exists:
         refuse_drift(differences(spark, rows, target), target)
-    rows = with_deletes(spark, rows, target)
-    if target.mode == "scd2":
-        rows = states(rows, target.validity or Validity())
-    if exists:
-        rows = conformed(spark, rows, target)
+    rows = merged_rows(spark, rows, target, exists=exists)
     # In the table's types, in which values may be alike that are not in the rows'.
     refuse_undecided(rows, target.keys)
     return rows
 
 
-def _ending(spark: "SparkSession", rows: "DataFrame", target: Target) -> int:
+def merged_rows(spark: "SparkSession", rows: "DataFrame", target: Target, *, exists: bool) -> "DataFrame":
+    """Return the rows as they are merged: with the mark and the times of the target, in an existing table's types."""
+    rows = with_deletes(spark, rows, target)
+    if target.mode == "scd2":
+        rows = states(rows, target.validity or Validity())
+    return conformed(spark, rows, target) if exists else rows
+
+
+def _with_deletions(
+    spark: "SparkSession", rows: "DataFrame", given: "DataFrame | None", target: Target
+) -> "tuple[DataFrame, int, int]":
+    """Return the rows with those that delete missing keys, how many keys rows delete, and how many are missing."""
+    if not target.deletes:
+        return rows, 0, 0
+    table = current_rows(spark, target)
+    deleted = ending(rows, table, target.keys)
+    if target.missing_at_most is None:
+        return rows, deleted, 0
+    missing = missing_keys(spark, table, rows if given is None else given, rows, target)
+    refuse_missing(missing)
+    return with_missing(rows, missing, target), deleted, missing.count
+
+
+def current_rows(spark: "SparkSession", target: Target) -> "DataFrame":
+    """Return the rows of an existing table, of states those that hold."""
     table = spark.read.format("delta").load(spark_path(target.location))
-    validity = target.validity
-    return ending(rows, table.where(quoted(validity.current)) if validity else table, target.keys)
+    return table.where(quoted(target.validity.current)) if target.validity else table
 
 
 def _partitions(spark: "SparkSession", location: str) -> list[str]:
