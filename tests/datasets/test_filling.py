@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         (SMALL, 8, 1),
         (SMALL + 1, 8, 2),
         (8 * SMALL, 8, 8),
-        (100 * SMALL, 8, 13),
+        (13 * LARGE - 1, 8, 13),
         (LARGE, 2, 2),
         (9 * LARGE, 2, 9),
         (9 * LARGE + 1, 2, 10),

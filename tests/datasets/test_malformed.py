@@ -246,7 +246,9 @@ def test_rows_are_put_aside_as_text(spark: "SparkSession", catalog: Catalog, pla
         assert summary.written + summary.unchanged == 4
         verdict = Verdict("sources.arrivals.malformed", "quarantine", 3, "3 of 8 rows")
         assert summary.verdicts[0] == verdict
-        assert build(spark, run_of(content, run_id), catalog, silent).quarantined == 0
+        again = build(spark, run_of(content, run_id), catalog, silent)
+        assert again.repeated == summary.committed
+        assert again.quarantined == (0 if again.repeated else 4)  # and the same four
     assert stored(spark, place.location, "id", "name") == sorted(FITTING[:4] * (2 if mode == "append" else 1), key=repr)
     aside = stored(spark, f"{place.location}_quarantine", "id", "_raw", "_reasons", "_run")
     unread = [(None, raw, [reason]) for raw, reason in ASIDE]

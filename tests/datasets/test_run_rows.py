@@ -230,6 +230,61 @@ def test_a_table_of_runs_that_cannot_be_written_is_told_and_undoes_nothing(told:
     assert "a table of its own" in events[-1]["message"]
 
 
+def said(word: str) -> dict[str, Any]:
+    return {**MERGE, "steps": [{"view": "told", "sql": "SELECT id, 'word' AS said FROM s".replace("word", word)}]}
+
+
+@pytest.mark.spark
+@filtered
+def test_a_run_that_had_nothing_to_commit_is_known_by_its_row(spark: "SparkSession", told: Told) -> None:
+    def delivered(run_id: str, word: str) -> tuple[Any, ...]:
+        told.put([1, 2], **said(word))
+        code, events = told.run(run_id)
+        assert code == 0, events
+        one: Any = spark.read.format("delta").load(told.place.spark_location).first()
+        return one["said"], *(events[-1][name] for name in ("version", "committed", "repeated", "unchanged"))
+
+    assert delivered("a", "old") == ("old", 0, True, False, 0)
+    assert delivered("b", "old") == ("old", 0, False, False, 2)
+    assert delivered("c", "new") == ("new", 1, True, False, 0)
+    # Done before what is there now: its rows must not come back.
+    assert delivered("b", "old") == ("new", 1, False, True, 0)
+    rows = told.rows()
+    assert [(one["run"], one["version_before"], one["version_after"]) for one in rows] == [
+        ("a", None, 0),
+        ("b", 0, 0),
+        ("c", 0, 1),
+    ]
+    assert (rows[1]["rows_written"], rows[1]["rows_unchanged"], rows[1]["exit"]) == (0, 2, 0)
+    # Another table has nothing of that run.
+    place = told.place
+    told.place = Place(f"{place.location}_other", f"{place.prefix}_other", place.folder)
+    runs = f"--runs={place.location}_runs"
+    told.put([1], **said("first"))
+    assert told.run("d", runs)[0] == 0
+    told.put([1], **said("again"))
+    code, events = told.run("b", runs)
+    assert (code, events[-1]["repeated"], events[-1]["written"]) == (0, False, 1)
+
+
+@pytest.mark.spark
+@filtered
+def test_a_run_that_only_its_row_knows_is_not_done_without_it(spark: "SparkSession", told: Told) -> None:
+    told.put([1], **MERGE)
+    assert told.run("a")[0] == 0
+    code, events = told.run("b", "--runs=s3://no-such-lake/runs")
+    assert code == 1
+    assert "the table of runs s3://no-such-lake/runs cannot be read" in events[-1]["message"]
+    runs = f"delta.`{told.place.spark_location}_runs`"
+    spark.sql(f"ALTER TABLE {runs} ADD CONSTRAINT no_b CHECK (run <> 'b')")
+    code, events = told.run("b")
+    assert (code, events[-1]["event"]) == (5, "failed"), events[-1]
+    assert f"the run's row in {told.place.location}_runs" in events[-1]["message"]
+    assert "run it again with --run-id b" in events[-1]["message"]
+    spark.sql(f"ALTER TABLE {runs} DROP CONSTRAINT no_b")
+    assert told.run("b")[0] == 0
+
+
 @pytest.mark.spark
 @filtered
 def test_a_dry_run_has_no_row(told: Told) -> None:

@@ -133,7 +133,7 @@ def described(written: Written) -> str:
         return f"version {written.version} has this run's rows already"
     counted = (INSERTED, UPDATED) if INSERTED in written.metrics else ("numOutputRows",)
     rows = sum(int(written.metrics.get(name, 0)) for name in counted)
-    return f"version {written.version}, {rows:,} rows"
+    return f"version {written.version}{'' if written.committed else ' stays'}, {rows:,} rows"
 
 
 def _refuse_what_is_known(job: Job, catalog: Catalog) -> None:

@@ -60,7 +60,9 @@ def job(options: argparse.Namespace, run_id: str, progress: Progress, tell: Tell
 
     if options.delete_at_most is not None:
         dataset = _with_limit(dataset, options.delete_at_most)
-    run = Run(dataset, run_id, timedelta(seconds=options.wait), origin)
+    runs = options.runs or dataset.runs_location
+    named = bool(options.run_id) and dataset.stream is None
+    run = Run(dataset, run_id, timedelta(seconds=options.wait), origin, runs if named else "")
     catalog = connect(options.catalog or settings().catalog_table, settings().tokens_table)
     if options.runs:
         others = {"the target": dataset.target.location, "the quarantine": dataset.quarantine_location}
@@ -76,7 +78,7 @@ def job(options: argparse.Namespace, run_id: str, progress: Progress, tell: Tell
             found = plan(spark, run, progress)
         tell(list(found.lines()), found.event())
         return None
-    with recorded(run, options.runs or dataset.runs_location, catalog, progress) as recording:
+    with recorded(run, runs, catalog, progress) as recording:
         with step(recording.progress, "Starting Spark") as said:
             recording.spark = spark_of(options, said)
         summary = recording.summary = build(recording.spark, run, catalog, recording.progress)
@@ -170,7 +172,7 @@ def spark_of(options: argparse.Namespace, report: Callable[[str], None]) -> "Spa
 
 def summary_lines(summary: Summary, quarantine: str) -> Sequence[str]:
     """Return the summary for people; `quarantine` is where its quarantined rows are."""
-    version = "none" if summary.version is None else f"{summary.version}" + (" (repeated)" * summary.repeated)
+    version = "none" if summary.version is None else f"{summary.version}{_history(summary)}"
     fields = {
         "run": summary.run_id,
         "table": summary.location,
@@ -187,6 +189,12 @@ def summary_lines(summary: Summary, quarantine: str) -> Sequence[str]:
     }
     width = max(len(name) for name in fields)
     return [f"{name:<{width}}  {value}" for name, value in fields.items() if value]
+
+
+def _history(summary: Summary) -> str:
+    if summary.repeated:
+        return " (repeated)"
+    return "" if summary.committed else " (as it was: nothing new)"
 
 
 SHOWN = (

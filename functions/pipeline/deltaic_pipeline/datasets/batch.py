@@ -10,6 +10,7 @@ from deltaic.errors import Conflict, InvalidParameter, NotFound
 
 from deltaic_pipeline.datasets.fitness import refuse_unfit
 from deltaic_pipeline.datasets.quality import put_aside_already, write_part
+from deltaic_pipeline.datasets.recording import found_unchanged
 from deltaic_pipeline.datasets.run_state import Run, Summary, target_of, told
 from deltaic_pipeline.datasets.sql_steps import answer_of, said_of_source, said_of_values, said_where
 from deltaic_pipeline.datasets.stream import Stream
@@ -81,13 +82,14 @@ def _batch(attempt: Attempt, run: Run, target: Target, progress: Progress) -> Su
     transaction = advance.transaction if advance else Transaction.of_run(run.run_id)
     with attempt.refusals():
         before = committed(attempt.spark, target, transaction)
-        whole = before is not None and (
-            not run.dataset.quarantines or put_aside_already(attempt.spark, run, transaction)
-        )
-    if before is not None and whole:
+        done = before or found_unchanged(attempt.spark, run)
+        if before and run.dataset.quarantines and not put_aside_already(attempt.spark, run, transaction):
+            done = None
+    if done is not None:
+        summary = Summary(run.run_id, target.location, done.version, repeated=True, rows=0, seconds=0.0)
         with step(progress, f"Writing {target.location} ({target.mode})") as tell:
-            tell(f"version {before.version} has this run's rows already")
-        return Summary(run.run_id, target.location, before.version, repeated=True, rows=0, seconds=0.0)
+            tell(told(summary))
+        return replace(summary, committed=done.committed)
     with step(progress, f"Reading {', '.join(run.dataset.sources)}"), attempt.refusals():
         answer = answer_of(attempt.spark, run, windows=advance.windows if advance else {})
         if advance and not transaction.moves and exists(attempt.spark, target) and answer.rows.isEmpty():

@@ -18,6 +18,7 @@ from deltaic_pipeline.spark.errors import raised, said_by_spark
 from deltaic_pipeline.spark.quoting import literal, quoted
 from deltaic_pipeline.spark.sql_rules import refuse_queries
 from deltaic_pipeline.table.limits import exceeds
+from deltaic_pipeline.table.merging import NUMBER, numbered
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -84,6 +85,16 @@ class Expectations:
             for one in self._expected
         )
 
+    @property
+    def is_aside(self) -> str:
+        """The condition under which a flagged row is put aside."""
+        return _any(self._with("quarantine"))
+
+    @property
+    def puts_aside(self) -> bool:
+        """Whether a row can be put aside."""
+        return bool(self._with("quarantine"))
+
     def flagged(self, rows: "DataFrame") -> "DataFrame":
         """Return the rows with a flag for each expectation that a row can fail: true where it does."""
         from pyspark.errors import PySparkException
@@ -110,7 +121,7 @@ class Expectations:
         aggregates += [functions.count_if(functions.col(flag)).alias(flag) for flag in flags]
         kept = f"NOT ({_any(self._with('drop', 'quarantine'))})"
         aggregates.append(functions.count_if(functions.expr(kept)).alias(KEPT))
-        aggregates.append(functions.count_if(functions.expr(_any(self._with("quarantine")))).alias(ASIDE))
+        aggregates.append(functions.count_if(functions.expr(self.is_aside)).alias(ASIDE))
         for number, one in enumerate(self._expected):
             if isinstance(one, model.Freshness):
                 latest = functions.max(functions.col(quoted(one.column)).cast("timestamp"))
@@ -124,14 +135,22 @@ class Expectations:
         counts = {}
         for number, one in enumerate(self._expected):
             if isinstance(one, model.Unique) and not _has_flag(one):
-                names = [quoted(name) for name in one.columns]
-                given = " AND ".join(f"{name} IS NOT NULL" for name in names)
-                counted = (
-                    flagged.where(given).groupBy(*names).agg(functions.count("*").alias(ROWS)).where(f"{ROWS} > 1")
-                )
-                total: Any = counted.agg(functions.sum(ROWS).alias(ROWS)).first()
-                counts[f"{FLAG}{number}"] = int(total[ROWS] or 0)
+                given = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in one.columns)
+                which = numbered(flagged.where(given), one.columns)
+                # The first of several is one more.
+                total: Any = which.agg(functions.expr(f"count_if({NUMBER} >= 2) + count_if({NUMBER} = 2)")).first()
+                counts[f"{FLAG}{number}"] = int(total[0])
         return counts
+
+    def tell_apart(self, keys: Sequence[str], verdicts: Sequence[Verdict]) -> bool:
+        """Tell whether these verdicts prove that no two rows that are kept have the same keys, unless one is null."""
+        wanted = {key.lower() for key in keys}
+        return any(
+            isinstance(one, model.Unique)
+            and {name.lower() for name in one.columns} <= wanted
+            and (_has_flag(one) or not verdict.failing)
+            for one, verdict in zip(self._expected, verdicts, strict=True)
+        )
 
     def counts(self, measured: Mapping[str, Any]) -> Counts:
         """Return where the rows go, by what was measured."""
@@ -177,7 +196,7 @@ class Expectations:
 
         flags = [(number, one) for number, one in self._flags() if one.action == "quarantine"]
         reasons = ", ".join(f"CASE WHEN {FLAG}{number} THEN {literal(one.title)} END" for number, one in flags)
-        rows = flagged.where(_any(self._with("quarantine")))
+        rows = flagged.where(self.is_aside)
         rows = rows.withColumn("_reasons", functions.expr(f"array_compact(array({reasons}))"))
         for misfits in unread:
             text = {

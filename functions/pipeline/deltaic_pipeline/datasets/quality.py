@@ -1,10 +1,10 @@
 """Applies expectations to rows: writes those that pass, leaves out or puts aside others, or refuses them all."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.datasets.expectations import BROKEN, Counts, Expectations, Verdict, refuse_failed
+from deltaic_pipeline.datasets.observation import ObservedPass
 from deltaic_pipeline.datasets.run_state import Run, Summary
 from deltaic_pipeline.datasets.sql_steps import Answer
 from deltaic_pipeline.failures import PipelineError, Unfinished
@@ -14,10 +14,7 @@ from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.writing import INSERTED, UPDATED, Transaction, Written, committed, write
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Observation, SparkSession
-
-OBSERVED_SECONDS = 30.0
-"""How long to wait for the counts of a pass that has ended; Spark tells them on a thread of its own."""
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def write_part(spark: "SparkSession", answer: Answer, run: Run, target: Target, transaction: Transaction) -> Summary:
@@ -31,13 +28,13 @@ def write_part(spark: "SparkSession", answer: Answer, run: Run, target: Target, 
     flagged = expectations.flagged(answer.rows)
     misfits, apart = left_out(answer.sources)
 
-    def aside() -> "DataFrame":
+    def aside(rows: "DataFrame") -> "DataFrame":
         unread = [reading.aside(name) for name, reading in answer.sources.items() if reading.malformed == "quarantine"]
-        return expectations.quarantined(flagged, run.run_id, unread)
+        return expectations.quarantined(rows, run.run_id, unread)
 
     if expectations.only_of_rows and not target.keys:
-        written, verdicts, counts = _observed(spark, flagged, expectations, target, transaction)
-        quarantined = _put_aside(spark, aside, run, transaction, written, [*misfits, *verdicts])
+        written, verdicts, counts, failing = _observed(spark, flagged, expectations, target, transaction)
+        quarantined = _put_aside(spark, lambda: aside(failing()), run, transaction, written, [*misfits, *verdicts])
     else:
         # Read once, kept on disk, measured, and written from there.
         persisted = flagged.persist(StorageLevel.DISK_ONLY)
@@ -46,8 +43,9 @@ def write_part(spark: "SparkSession", answer: Answer, run: Run, target: Target, 
             # A run that had committed when it was killed was judged then: what is missing is its side table.
             if not run.dataset.quarantines or committed(spark, target, transaction) is None:
                 refuse_failed(verdicts)
-            written = write(spark, expectations.kept(persisted), target, transaction, persisted)
-            quarantined = _put_aside(spark, aside, run, transaction, written, [*misfits, *verdicts])
+            known = expectations.tell_apart(target.keys, verdicts)
+            written = write(spark, expectations.kept(persisted), target, transaction, persisted, keys_apart=known)
+            quarantined = _put_aside(spark, lambda: aside(persisted), run, transaction, written, [*misfits, *verdicts])
         finally:
             persisted.unpersist()
     changed = 0 if written.repeated else _changed(written, target, counts)
@@ -65,26 +63,25 @@ def write_part(spark: "SparkSession", answer: Answer, run: Run, target: Target, 
         dropped=0 if written.repeated else counts.dropped + apart.dropped,
         quarantined=quarantined,
         metrics={name: int(value) for name, value in written.metrics.items() if value.isdigit()},
+        committed=written.committed,
     )
 
 
 def _observed(
     spark: "SparkSession", flagged: "DataFrame", expectations: Expectations, target: Target, transaction: Transaction
-) -> tuple[Written, list[Verdict], Counts]:
-    """Write in one pass that counts; a row that fails the run ends the pass before it commits."""
-    from pyspark.sql import Observation
-
-    observation = Observation()
-    watched = flagged.observe(observation, *expectations.measures())
+) -> tuple[Written, list[Verdict], Counts, "Callable[[], DataFrame]"]:
+    """Write in one pass that counts and holds what is put aside; a row that fails the run ends it before it commits."""
+    watched = ObservedPass(flagged, expectations)
     try:
-        written = write(spark, expectations.kept(watched, breaking=True), target, transaction)
+        written = write(spark, expectations.kept(watched.rows, breaking=True), target, transaction)
     except spark_failures() as failure:
         if BROKEN in said_by_spark(failure):
             refuse_failed(measured(flagged, expectations)[0])
         raise
-    found = None if written.repeated else _arrived(observation)
-    judged = (expectations.verdicts(found), expectations.counts(found)) if found else measured(flagged, expectations)
-    return written, *judged
+    found = None if written.repeated else watched.counts()
+    if found is None:
+        return written, *measured(flagged, expectations), lambda: flagged
+    return written, expectations.verdicts(found), expectations.counts(found), lambda: watched.aside() or flagged
 
 
 def left_out(sources: Mapping[str, Reading]) -> tuple[list[Verdict], Counts]:
@@ -113,17 +110,6 @@ def _changed(written: Written, target: Target, counts: Counts) -> int:
     # Of states each row that changes something is inserted, and the updated ones are those that it ends.
     updated = int(written.metrics[UPDATED]) if target.mode == "merge" else 0
     return int(written.metrics[INSERTED]) + updated
-
-
-def _arrived(observation: "Observation") -> dict[str, Any] | None:
-    """Return what was observed; None if Spark's optimizer had left the counting out, which `get` would wait for."""
-    deadline = time.monotonic() + OBSERVED_SECONDS
-    java: Any = observation._jo  # noqa: SLF001 -- the public `get` waits for ever
-    while time.monotonic() < deadline:
-        if java is not None and not java.getOrEmpty().isEmpty():
-            return dict(observation.get)
-        time.sleep(0.01)
-    return None
 
 
 def _put_aside(  # noqa: PLR0913, PLR0917 -- whose rows, of what, whereto

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -11,13 +11,16 @@ from deltaic.errors import DeltaicError
 
 from deltaic_pipeline.datasets.expectations import Verdict
 from deltaic_pipeline.datasets.run_state import Run, Summary
-from deltaic_pipeline.failures import ExpectationFailed, Unfinished, exit_code
+from deltaic_pipeline.failures import ExpectationFailed, PipelineError, Unfinished, exit_code
 from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.spark.errors import refusals
 from deltaic_pipeline.spark.progress import Progress, Step, step
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.locations import Places
-from deltaic_pipeline.table.run_log import append
-from deltaic_pipeline.table.writing import UPDATED
+from deltaic_pipeline.table.run_log import append, has, transaction_of
+from deltaic_pipeline.table.sources import spark_path
+from deltaic_pipeline.table.table_properties import latest
+from deltaic_pipeline.table.writing import UPDATED, Written
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,7 +51,8 @@ class Recording:
 def recorded(run: Run, location: str, catalog: Catalog, progress: Progress) -> Iterator[Recording]:
     """Run a block and append a row of what came of it; one that is interrupted has none.
 
-    A row that cannot be written is a step that failed, with the reason, and changes nothing else.
+    A row that cannot be written is a step that failed, with the reason, and changes nothing else; but where it alone
+    tells a later attempt that the run is done, `Unfinished` is raised.
     """
     recording = Recording(run, location, progress)
     began, started = datetime.now(UTC), time.monotonic()
@@ -62,12 +66,46 @@ def recorded(run: Run, location: str, catalog: Catalog, progress: Progress) -> I
     finally:
         if failure is not None or recording.summary is not None:
             row = _row(recording, failure, before) | {"began": began, "seconds": time.monotonic() - started}
-            with suppress(DeltaicError), step(progress, f"Recording the run in {location}") as tell:
-                try:
-                    append(location, row, catalog.leases, S3Access.from_environment(), recording.spark)
-                except DeltaicError as refusal:
-                    tell(f"not done: {refusal.message}")
-                    raise
+            _append(recording, row, catalog, progress)
+
+
+def found_unchanged(spark: "SparkSession", run: Run) -> Written | None:
+    """Return that an earlier attempt of a run was done, and had nothing to commit, if the runs table says so.
+
+    Raises `PipelineError` where that cannot be read: nobody would know whether the rows may still be written.
+    """
+    table = latest(spark, spark_path(run.dataset.target.location))
+    if not run.runs or not hasattr(run.dataset.write, "keys") or int(table.version()) < 0:
+        return None
+    mark = transaction_of(run.run_id, done=True, unchanged=str(table.metadata().id()))
+    try:
+        with refusals():
+            found = has(spark, run.runs, mark)
+    except PipelineError as refusal:
+        raise PipelineError(f"the table of runs {run.runs} cannot be read: {refusal.message}") from refusal
+    return Written(int(table.version()), repeated=True, metrics={}, committed=False) if found else None
+
+
+def _append(recording: Recording, row: dict[str, Any], catalog: Catalog, progress: Progress) -> None:
+    """Append the row, by which a run that had nothing to commit is known as done."""
+    run, spark, summary = recording.run, recording.spark, recording.summary
+    alone = summary is not None and bool(run.runs) and not summary.committed
+    try:
+        with step(progress, f"Recording the run in {recording.location}") as tell, refusals():
+            try:
+                unchanged = _table_id(spark, run) if spark is not None and alone else ""
+                append(recording.location, row, catalog.leases, S3Access.from_environment(), spark, unchanged)
+            except DeltaicError as refusal:
+                tell(f"not done: {refusal.message}")
+                raise
+    except DeltaicError as refusal:
+        if summary is not None and alone:
+            missing = f"the run's row in {recording.location} ({refusal.message.rstrip('.')})"
+            raise Unfinished(summary.version, [missing], f"run it again with --run-id {run.run_id}") from refusal
+
+
+def _table_id(spark: "SparkSession", run: Run) -> str:
+    return str(latest(spark, spark_path(run.dataset.target.location)).metadata().id())
 
 
 def _row(recording: Recording, failure: DeltaicError | None, before: int | None) -> dict[str, Any]:

@@ -24,6 +24,9 @@ class Run:
     origin: Callable[[Sequence[str | int]], str] = field(default=lambda path: ".".join(map(str, path)))
     """Says where in the file a field stands, for messages."""
 
+    runs: str = ""
+    """The runs table that knows whether an earlier attempt found nothing to commit; empty: there was no attempt."""
+
 
 @dataclass(frozen=True, slots=True)
 class Summary:
@@ -59,6 +62,9 @@ class Summary:
 
     made: Sequence[str] = ()
     """What there was not of share, schema and table in the catalog."""
+
+    committed: bool = True
+    """False: the table said all of it already, so that `version` is not this run's."""
 
     @property
     def apart(self) -> dict[str, int]:
@@ -102,4 +108,5 @@ def told(part: Summary) -> str:
     if part.version is None:
         return "nothing new"
     apart = [f"{count:,} {name}" for name, count in part.apart.items() if count]
-    return ", ".join([f"version {part.version}", f"{part.written:,} rows", *apart])
+    version = f"version {part.version}" + ("" if part.committed else " stays")
+    return ", ".join([version, f"{part.written:,} rows", *apart])

@@ -157,6 +157,7 @@ class Stream:
             deleted=sum(part.deleted for part in parts),
             quarantined=sum(part.quarantined for part in parts),
             dropped=sum(part.dropped for part in parts),
+            committed=any(part.committed for part in parts),
         )
 
 

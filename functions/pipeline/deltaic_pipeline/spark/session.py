@@ -31,6 +31,8 @@ EVERYWHERE = {
     "spark.sql.extensions": DELTA_EXTENSION,
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.session.timeZone": "UTC",
+    # What Spark hands to Java keeps days that were none when the calendar changed, such as 1582-10-10.
+    "spark.sql.datetime.java8API.enabled": "true",
     # Text that becomes SQL (steps, conditions, comments, properties) holds no variables of the machine's: ${env:...}.
     "spark.sql.variable.substitute": "false",
     # zstd is smaller than snappy, and needs no native library that musl's presence can spoil.

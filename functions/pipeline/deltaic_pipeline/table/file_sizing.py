@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SMALL = 64 << 20
+SMALL = 16 << 20
 """Bytes, as Spark estimates them, from which on a second core is worth a second file."""
 
 LARGE = 512 << 20
@@ -26,9 +26,13 @@ def few_files(rows: "DataFrame") -> "DataFrame":
 
     Delta's optimized writes would send every row through a shuffle, and leave up to 512 MB of it to a single task.
     """
+    return rows.coalesce(tasks_for(estimated_size(rows), rows.sparkSession.sparkContext.defaultParallelism))
+
+
+def estimated_size(rows: "DataFrame") -> int:
+    """Return the bytes that Spark's optimizer thinks rows have; of rows that are kept already, it knows."""
     java: Any = rows._jdf  # noqa: SLF001 -- pyspark has no public way to the optimizer's estimate
-    size = int(str(java.queryExecution().optimizedPlan().stats().sizeInBytes()))
-    return rows.coalesce(tasks_for(size, rows.sparkSession.sparkContext.defaultParallelism))
+    return int(str(java.queryExecution().optimizedPlan().stats().sizeInBytes()))
 
 
 def tasks_for(size: int, cores: int) -> int:

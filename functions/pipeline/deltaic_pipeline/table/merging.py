@@ -1,6 +1,7 @@
 """Merges rows by key into a table: update what changed and insert what is new, or keep every state with its time."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.casting import cast, comparable, null
 from deltaic_pipeline.spark.errors import HIDDEN, raised
 from deltaic_pipeline.spark.quoting import quoted
+from deltaic_pipeline.table.file_sizing import SMALL, estimated_size
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -21,6 +23,9 @@ LATE = "a changed row holds since no later than the current state of its key: st
 
 MATCH = "__key_"
 """What the keys are called that a merge of states is matched by, beside the rows' own columns."""
+
+NUMBER, THERE = f"{MATCH}number", f"{MATCH}there"
+"""Which one of its key a row is, and whether a table has the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,7 @@ def keep_states(  # noqa: PLR0913 -- what a merge is made of
     changed = _differ(rows.schema, table.toDF().schema, own)
     since, current = quoted(validity.valid_from), quoted(validity.current)
     follows = f"CASE WHEN new.{since} > old.{since} THEN true ELSE {raised(LATE)} END"
-    deletes = f"new.{DELETES}" if DELETES in rows.columns else "false"
+    deletes = _deletes(rows)
     current_states = table.toDF().where(current).alias("old")
     following = rows.alias("new").join(current_states, on=_condition(_same(keys)), how="inner")
     added = f"CASE WHEN {deletes} THEN NOT ({follows}) WHEN {changed} THEN {follows} ELSE false END"
@@ -139,12 +144,14 @@ def _refuse_late(rows: "DataFrame", table: "DataFrame", keys: Sequence[str], val
         raise PipelineError(LATE)
 
 
-def ending(rows: "DataFrame", table: "DataFrame", keys: Sequence[str]) -> int:
-    """Count the keys of a table that marked rows delete."""
-    if DELETES not in rows.columns:
-        return 0
-    deleted = rows.where(DELETES).alias("new")
-    return table.alias("old").join(deleted, on=_condition(_same(keys)), how="left_semi").count()
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Rows that say something new of a table."""
+
+    rows: "DataFrame"
+    count: int
+    deletes: int
+    """Those that delete their key."""
 
 
 def lacked(table: "DataFrame", rows: "DataFrame", keys: Sequence[str]) -> "DataFrame":
@@ -152,24 +159,74 @@ def lacked(table: "DataFrame", rows: "DataFrame", keys: Sequence[str]) -> "DataF
     return table.alias("old").join(rows.alias("new"), on=_condition(_same(keys)), how="left_anti")
 
 
-def refuse_undecided(rows: "DataFrame", keys: Sequence[str]) -> None:
-    """Raise `PipelineError` when a key is missing, null or given twice: nothing would say which row to keep."""
+@contextmanager
+def changes_of(
+    rows: "DataFrame", table: "DataFrame", keys: Sequence[str], ignored: Iterable[str] = ()
+) -> "Iterator[Changes]":
+    """Keep for the block, on disk, the rows that say something new of a table.
+
+    `rows` are `conformed`; a marked one says something new where the table has its key. Of columns that are ignored
+    nothing is compared. Raises `PipelineError` as `refuse_undecided` does: rows are sorted by key once, for both.
+    """
+    from pyspark import StorageLevel
     from pyspark.sql import functions
 
+    _require(keys, rows)
+    changed = _differ(rows.schema, table.schema, [*keys, *ignored])
+    if estimated_size(rows) <= SMALL:
+        # Else all of the table would be sorted for a few rows.
+        same = functions.broadcast(rows.selectExpr(*map(quoted, keys)).alias("new"))
+        table = table.alias("old").join(same, on=_condition(_same(keys)), how="left_semi")
+    there = table.withColumn(THERE, functions.lit(True)).alias("old")  # noqa: FBT003 -- a value
+    joined = numbered(rows, keys, "*").alias("new").join(there, on=_condition(_same(keys)), how="left")
+    absent, deletes = f"old.{THERE} IS NULL", _deletes(rows)
+    says = f"CASE WHEN {deletes} THEN NOT {absent} ELSE {absent} OR {changed} END"
+    kept = joined.where(f"{_undecided(keys, 'new.')} OR {says}").select("new.*").persist(StorageLevel.DISK_ONLY)
+    try:
+        count = functions.count_if(functions.expr(_deletes(rows, of=""))).alias("deletes")
+        found: Any = kept.agg(functions.count("*").alias("rows"), count, _first_undecided(keys)).first()
+        if found["key"] is not None:
+            raise undecided("to merge", keys, tuple(found["key"]))
+        yield Changes(kept.drop(NUMBER), found["rows"], found["deletes"])
+    finally:
+        kept.unpersist()
+
+
+def refuse_undecided(rows: "DataFrame", keys: Sequence[str], *, apart: bool = False) -> None:
+    """Raise `PipelineError` when a key is missing, null or given twice: nothing would say which row to keep.
+
+    `apart`: it is known that none is given twice.
+    """
+    _require(keys, rows)
+    own = list(map(quoted, keys))
+    which = rows.selectExpr(*own, f"1 AS {NUMBER}") if apart else numbered(rows, keys, *own)
+    # An aggregate: `first` by itself would look at one part of the keys after the other.
+    found: Any = which.where(_undecided(keys)).agg(_first_undecided(keys)).first()
+    if found["key"] is not None:
+        raise undecided("to merge", keys, tuple(found["key"]))
+
+
+def _require(keys: Sequence[str], rows: "DataFrame") -> None:
     missing = [key for key in keys if key.lower() not in {name.lower() for name in rows.columns}]
     if missing:
         raise PipelineError(f"the key column {missing[0]} is not among the rows' columns: {', '.join(rows.columns)}.")
-    names = [quoted(key) for key in keys]
-    # Sorted and numbered: half the work of counting every key, of which there are as many as rows.
-    number, listed = f"{MATCH}number", ", ".join(names)
-    numbered = rows.selectExpr(*names, f"row_number() OVER (PARTITION BY {listed} ORDER BY {listed}) AS {number}")
-    absent = " OR ".join(f"{name} IS NULL" for name in names)
-    one = functions.first(functions.struct(*names)).alias("key")
-    # An aggregate: `first` by itself would look at one part of the keys after the other.
-    found: Any = numbered.where(f"{number} = 2 OR {absent}").agg(one).first()
-    wrong = found["key"]
-    if wrong is not None:
-        raise undecided("to merge", keys, tuple(wrong))
+
+
+def numbered(rows: "DataFrame", keys: Sequence[str], *columns: str) -> "DataFrame":
+    """Return columns of rows with the number of each among those of its key: sorting is half the work of counting."""
+    listed = ", ".join(map(quoted, keys))
+    return rows.selectExpr(*columns, f"row_number() OVER (PARTITION BY {listed} ORDER BY {listed}) AS {NUMBER}")
+
+
+def _undecided(keys: Sequence[str], of: str = "") -> str:
+    return " OR ".join([f"{of}{NUMBER} = 2", *(f"{of}{quoted(key)} IS NULL" for key in keys)])
+
+
+def _first_undecided(keys: Sequence[str]) -> "Column":
+    from pyspark.sql import functions
+
+    one = f"CASE WHEN {_undecided(keys)} THEN struct({', '.join(map(quoted, keys))}) END"
+    return functions.first(functions.expr(one), ignorenulls=True).alias("key")
 
 
 def undecided(rows: str, keys: Sequence[str], values: Sequence[Any], remedy: str = "") -> PipelineError:
@@ -191,9 +248,9 @@ def keyed(rows: "DataFrame", table: "DataFrame", keys: Sequence[str], ignored: I
 
     refuse_undecided(rows, keys)
     changed = _differ(rows.schema, table.schema, [*keys, *ignored])
-    there = table.withColumn(f"{MATCH}there", functions.lit(True)).alias("old")  # noqa: FBT003 -- a value
+    there = table.withColumn(THERE, functions.lit(True)).alias("old")  # noqa: FBT003 -- a value
     joined = rows.alias("new").join(there, on=_condition(_same(keys)), how="left")
-    absent, deletes = f"old.{MATCH}there IS NULL", f"new.{DELETES}" if DELETES in rows.columns else "false"
+    absent, deletes = f"old.{THERE} IS NULL", _deletes(rows)
     counted: Any = joined.selectExpr(
         f"count_if({absent} AND NOT {deletes}) AS new",
         f"count_if(NOT {absent} AND {changed} AND NOT {deletes}) AS changed",
@@ -202,6 +259,10 @@ def keyed(rows: "DataFrame", table: "DataFrame", keys: Sequence[str], ignored: I
     ).first()
     found = {name: int(count) for name, count in counted.asDict().items()}
     return found if DELETES in rows.columns else {name: found[name] for name in found if name != "deleted"}
+
+
+def _deletes(rows: "DataFrame", of: str = "new.") -> str:
+    return f"{of}{DELETES}" if DELETES in rows.columns else "false"
 
 
 def _own(rows: "DataFrame") -> list[str]:

@@ -16,7 +16,8 @@ from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.errors import refusals
 from deltaic_pipeline.table.lease import Leases, acquire, holder_name
 from deltaic_pipeline.table.run_ids import opened
-from deltaic_pipeline.table.sources import catalog_location
+from deltaic_pipeline.table.sources import catalog_location, spark_path
+from deltaic_pipeline.table.table_properties import latest
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.writing import Transaction, write
 
@@ -57,25 +58,41 @@ def schema() -> "pa.Schema":
     )
 
 
-def transaction_of(run_id: str, *, done: bool) -> Transaction:
-    """Name the commit of a row: the one of a run that is done, or of one of its attempts that was not."""
+def transaction_of(run_id: str, *, done: bool, unchanged: str = "") -> Transaction:
+    """Name the commit of a row: the one of a run that is done, or of one of its attempts that was not.
+
+    `unchanged` is the id of a table whose log has nothing of the run, for it said all of it already (decision 153).
+    """
     if done:
-        return Transaction(f"deltaic-runs/{run_id}", 1, {"run": run_id})
+        of = f"/{unchanged}" if unchanged else ""
+        return Transaction(f"deltaic-runs/{run_id}{of}", 1, {"run": run_id})
     attempt = uuid.uuid4().hex
     return Transaction(f"deltaic-runs/{run_id}/{attempt}", 1, {"run": run_id, "attempt": attempt})
 
 
-def append(
-    location: str, row: Mapping[str, Any], leases: Leases, access: S3Access, spark: "SparkSession | None"
+def has(spark: "SparkSession", location: str, transaction: Transaction) -> bool:
+    """Tell whether the table has a row."""
+    known = latest(spark, spark_path(catalog_location(location))).transactions()
+    return bool(known.contains(transaction.application))
+
+
+def append(  # noqa: PLR0913, PLR0917 -- what stands where, and who writes it
+    location: str,
+    row: Mapping[str, Any],
+    leases: Leases,
+    access: S3Access,
+    spark: "SparkSession | None",
+    unchanged: str = "",
 ) -> None:
     """Append the row of a run, unless it is one that is done and stands there; raises a DeltaicError.
 
-    Without deltalake the session of the run writes it; None: there is none, and so no row.
+    Without deltalake the session of the run writes it; None: there is none, and so no row. `unchanged` is as in
+    `transaction_of`.
     """
     import pyarrow as pa
 
     place, rows = catalog_location(location), pa.Table.from_pylist([dict(row)], schema())
-    transaction = transaction_of(row["run"], done=row["exit"] == 0)
+    transaction = transaction_of(row["run"], done=row["exit"] == 0, unchanged=unchanged)
     try:
         import deltalake  # noqa: F401 -- whether it is there
     except ImportError:

@@ -8,6 +8,7 @@ from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.casting import cast, joined_fields, lossless
 from deltaic_pipeline.spark.quoting import quoted
 from deltaic_pipeline.table.deletions import entering
+from deltaic_pipeline.table.merging import DELETES
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import properties_of
 from deltaic_pipeline.table.target import Target
@@ -95,6 +96,11 @@ def conformed(spark: "SparkSession", rows: "DataFrame", target: Target) -> "Data
     return rows.selectExpr(*(
         f"{cast(quoted(field.name), field.dataType, to.dataType)} AS {quoted(to.name)}" for field, to in taken
     ))  # fmt: skip
+
+
+def grows(table: "DataFrame", rows: "DataFrame") -> bool:
+    """Tell whether rows, which are `conformed`, bring a table columns, fields or wider types."""
+    return any(after is not None for _, _, after in _different(table.schema, rows.drop(DELETES).schema))
 
 
 def _different(

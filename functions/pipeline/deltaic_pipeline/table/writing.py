@@ -10,9 +10,9 @@ from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.quoting import quoted
 from deltaic_pipeline.table.deletions import remaining, with_deletes
 from deltaic_pipeline.table.file_sizing import few_files, one_machine
-from deltaic_pipeline.table.merging import Validity, ending, keep_states, merge, refuse_undecided, states
+from deltaic_pipeline.table.merging import Validity, changes_of, keep_states, merge, refuse_undecided, states
 from deltaic_pipeline.table.missing_keys import missing_keys, refuse_missing, with_missing
-from deltaic_pipeline.table.schema_diff import conformed, differences, refuse_drift
+from deltaic_pipeline.table.schema_diff import conformed, differences, grows, refuse_drift
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import check_new_properties, check_properties, latest
 from deltaic_pipeline.table.target import Target
@@ -24,6 +24,9 @@ RECENT_COMMITS = 20
 
 INSERTED, UPDATED = "numTargetRowsInserted", "numTargetRowsUpdated"
 """Delta's metrics of a MERGE; its `numOutputRows` counts the rows that were copied too."""
+
+NOTHING: Mapping[str, str] = {INSERTED: "0", UPDATED: "0"}
+"""Those of rows that the table has as they are: there is no commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +79,26 @@ class Written:
     missing: int = 0
     """Keys that were deleted because no row had them."""
 
+    committed: bool = True
+    """False: the table says all that the rows say, and `version` is its latest."""
 
-def write(
+
+def write(  # noqa: PLR0913 -- what is written, and what is known of it
     spark: "SparkSession",
     rows: "DataFrame",
     target: Target,
     run: str | Transaction,
     given: "DataFrame | None" = None,
+    *,
+    keys_apart: bool = False,
 ) -> Written:
     """Write the rows as one version of the table and return what was committed, read back from the log.
 
-    A second call with the same run commits nothing. The caller holds the table's lease, and calls `describe`
-    afterwards: a new table is made with its properties, an existing one takes none in the transaction that writes
-    rows. They are checked here, so whatever is refused, rows or properties, is refused before the log has anything of
-    this run. Keys that are among the `given` rows are not missing, whether these are written or not. Raises
+    A second call with the same run commits nothing, nor do rows by key that say what the table says. The caller holds
+    the table's lease, and calls `describe` afterwards: a new table is made with its properties, an existing one takes
+    none in the transaction that writes rows. They are checked here, so whatever is refused, rows or properties, is
+    refused before the log has anything of this run. Keys that are among the `given` rows are not missing, whether these
+    are written or not; `keys_apart` says that no key is given twice. Raises
     `PipelineError` if the commit is not in the log afterwards.
     """
     target.check()
@@ -108,21 +117,23 @@ def write(
     else:
         check_new_properties(spark, target)
     if target.keys:
-        rows = _keyed(spark, rows, target, exists=present)
-    rows, deleted, missing = _with_deletions(spark, rows, given, target) if present else (rows, 0, 0)
+        rows = _keyed(spark, rows, target, exists=present, apart=keys_apart)
+    deleted: int | None = 0
+    missing = 0
+    if present and target.missing_at_most is not None:
+        rows, missing = _with_missing(spark, rows, rows if given is None else given, target)
     here = not partitions and not target.partition_by and one_machine(spark)
     with marked(spark, transaction, spread=not here):
-        if target.mode == "merge" and present:
-            merge(spark, rows, target.keys, location, evolve=target.evolve_schema)
-        elif target.mode == "scd2" and present:
-            validity = target.validity or Validity()
-            keep_states(spark, rows, target.keys, validity, location, evolve=target.evolve_schema)
+        if target.keys and present:
+            deleted = _merge(spark, rows, target, always=transaction.moves)
         else:
             rows = remaining(rows)
             _save(few_files(rows) if here else rows, target, location, exists=present)
+    if deleted is None:
+        return Written(unchanged, repeated=False, metrics=NOTHING, committed=False)
     after = _latest(spark, location, transaction)
     if after.commit is not None:
-        return Written(after.commit, repeated=False, metrics=after.metrics, deleted=deleted, missing=missing)
+        return Written(after.commit, repeated=False, metrics=after.metrics, deleted=deleted - missing, missing=missing)
     if after.version == unchanged:
         # The log's `txn` action says that the run has committed, longer ago than the latest commits.
         return Written(after.version, repeated=True, metrics={})
@@ -162,13 +173,14 @@ def _save(rows: "DataFrame", target: Target, location: str, *, exists: bool) -> 
     writer.save(location)
 
 
-def _keyed(spark: "SparkSession", rows: "DataFrame", target: Target, *, exists: bool) -> "DataFrame":
+def _keyed(spark: "SparkSession", rows: "DataFrame", target: Target, *, exists: bool, apart: bool) -> "DataFrame":
     """Return the rows as they are found by their keys and compared; raises `PipelineError` for those that cannot be."""
     if exists:
         refuse_drift(differences(spark, rows, target), target)
     rows = merged_rows(spark, rows, target, exists=exists)
-    # In the table's types, in which values may be alike that are not in the rows'.
-    refuse_undecided(rows, target.keys)
+    if not exists:
+        # Else they are looked at when they are compared, in the table's types: keys may be alike that were not.
+        refuse_undecided(rows, target.keys, apart=apart)
     return rows
 
 
@@ -180,25 +192,45 @@ def merged_rows(spark: "SparkSession", rows: "DataFrame", target: Target, *, exi
     return conformed(spark, rows, target) if exists else rows
 
 
-def _with_deletions(
-    spark: "SparkSession", rows: "DataFrame", given: "DataFrame | None", target: Target
-) -> "tuple[DataFrame, int, int]":
-    """Return the rows with those that delete missing keys, how many keys rows delete, and how many are missing."""
-    if not target.deletes:
-        return rows, 0, 0
-    table = current_rows(spark, target)
-    deleted = ending(rows, table, target.keys)
-    if target.missing_at_most is None:
-        return rows, deleted, 0
-    missing = missing_keys(spark, table, rows if given is None else given, rows, target)
+def _with_missing(
+    spark: "SparkSession", rows: "DataFrame", given: "DataFrame", target: Target
+) -> "tuple[DataFrame, int]":
+    """Return the rows with those that delete missing keys, and how many these are."""
+    missing = missing_keys(spark, current_rows(spark, target), given, rows, target)
     refuse_missing(missing)
-    return with_missing(rows, missing, target), deleted, missing.count
+    return with_missing(rows, missing, target), missing.count
 
 
 def current_rows(spark: "SparkSession", target: Target) -> "DataFrame":
     """Return the rows of an existing table, of states those that hold."""
     table = spark.read.format("delta").load(spark_path(target.location))
     return table.where(quoted(target.validity.current)) if target.validity else table
+
+
+def _merge(spark: "SparkSession", rows: "DataFrame", target: Target, *, always: bool) -> int | None:
+    """Merge rows that say something new, and return how many delete their key; None: there was nothing to commit.
+
+    New columns are something; `always`: so is the transaction by itself.
+    """
+    location, keys, evolve = spark_path(target.location), target.keys, target.evolve_schema
+    table, validity = current_rows(spark, target), target.validity
+    ignored = [*validity.columns, *([validity.at] if validity.at else [])] if validity else []
+
+    def merged(new: "DataFrame") -> None:
+        if validity:
+            keep_states(spark, new, keys, validity, location, evolve=evolve)
+        else:
+            merge(spark, new, keys, location, evolve=evolve)
+
+    wider = grows(table, rows)
+    with changes_of(rows, table, keys, ignored) as changes:
+        some = always or wider or changes.count > 0
+        if some and not wider:
+            merged(changes.rows)
+    if wider:
+        # Delta gives a table no other type while rows are kept that were compared with it as it was.
+        merged(rows)
+    return changes.deletes if some else None
 
 
 def _partitions(spark: "SparkSession", location: str) -> list[str]:

@@ -1,0 +1,125 @@
+"""Rows by key of which a table says all: no version, whatever delivers them, and nothing of them is done again."""
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from datasets.files import dataset, json_source, run_of
+from deltaic_pipeline.datasets.batch import build
+from deltaic_pipeline.datasets.run_state import Summary
+from deltaic_pipeline.spark.progress import silent
+from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.writing import exists
+from pipeline.place import Place
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")]
+
+MERGE = {"mode": "merge", "keys": ["id"]}
+SCD2 = {"mode": "scd2", "keys": ["id"], "at": "day"}
+SCHEMA = "id INT, name STRING, day TIMESTAMP"
+ASIDE = [{"expect": "not_null", "columns": ["name"], "action": "quarantine"}]
+
+
+def row(key: int, name: str | None = "a", day: int = 1) -> dict[str, Any]:
+    return {"id": key, "name": name, "day": f"2026-03-0{day}T00:00:00Z"}
+
+
+class Table:
+    """A table, and runs that deliver to it."""
+
+    def __init__(self, spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+        self.spark, self._catalog, self.place = spark, catalog, place
+        self._number = 0
+
+    def take(self, rows: list[dict[str, Any]], **parts: Any) -> Summary:
+        self._number += 1
+        source = json_source(self.place.folder, "s", rows, parts.pop("schema", SCHEMA))
+        content = dataset(self.place.location, sources={"s": source}, **parts)
+        return build(self.spark, run_of(content, f"run{self._number}"), self._catalog, silent)
+
+    def version(self) -> int:
+        latest: Any = self.spark.sql(f"DESCRIBE HISTORY delta.`{self.place.spark_location}` LIMIT 1").first()
+        return int(latest["version"])
+
+    def aside(self) -> list[tuple[Any, ...]]:
+        found = self.spark.read.format("delta").load(f"{self.place.spark_location}_quarantine")
+        return sorted(tuple(one) for one in found.select("_run", "id").collect())
+
+
+@pytest.fixture
+def table(spark: "SparkSession", catalog: Catalog, place: Place) -> Table:
+    return Table(spark, catalog, place)
+
+
+@pytest.mark.parametrize("write", [MERGE, SCD2], ids=["merge", "scd2"])
+def test_the_same_rows_again_are_no_version_and_are_counted_all_the_same(table: Table, write: dict[str, Any]) -> None:
+    rows = [row(1), row(2), row(3, None)]
+    first = table.take(rows, write=write, expectations=ASIDE)
+    assert (first.committed, first.written, first.quarantined, table.version()) == (True, 2, 1, first.version)
+    again = table.take([rows[2], row(2, day=2), rows[0]] if write is SCD2 else rows, write=write, expectations=ASIDE)
+    assert (again.committed, again.repeated, again.version, table.version()) == (
+        False,
+        False,
+        first.version,
+        first.version,
+    )
+    assert (again.rows, again.written, again.unchanged, again.quarantined) == (3, 0, 2, 1)
+    assert table.aside() == [("run1", 3), ("run2", 3)]
+    changed = table.take([row(1), row(2, "b", day=3)], write=write, expectations=ASIDE)
+    assert (changed.committed, changed.written, changed.unchanged) == (True, 1, 1)
+    assert table.version() > again.version  # type: ignore[operator]
+
+
+def test_no_row_at_all_is_no_version(table: Table) -> None:
+    table.take([row(1)], write=MERGE)
+    steps = [{"view": "none", "sql": "SELECT * FROM s WHERE id < 0"}]
+    assert not table.take([row(1)], write=MERGE, steps=steps).committed
+    assert table.version() == 0
+
+
+def test_deletes_of_keys_that_are_not_there_are_no_version(table: Table) -> None:
+    write = {**MERGE, "delete_when": "name = 'D'"}
+    table.take([row(1), row(2)], write=write, target={"columns": {"name": "Or D"}})
+    gone = table.take([row(1), row(9, "D")], write=write)
+    assert (gone.committed, gone.deleted, gone.unchanged) == (False, 0, 2)
+    there = table.take([row(1), row(2, "D")], write=write)
+    assert (there.committed, there.deleted, there.unchanged, there.written) == (True, 1, 1, 0)
+
+
+def test_columns_that_come_are_a_version_though_no_row_has_a_value_in_them(table: Table) -> None:
+    table.take([row(1)], write=MERGE)
+    grows = {"write": MERGE, "target": {"evolve_schema": True}, "schema": f"{SCHEMA}, more STRUCT<a: INT, b: INT>"}
+    assert table.take([row(1)], **grows).committed
+    assert table.spark.read.format("delta").load(table.place.spark_location).columns[-1] == "more"
+    assert not table.take([row(1)], **grows).committed
+    fewer = grows | {"schema": f"{SCHEMA}, more STRUCT<B: INT>"}
+    assert not table.take([row(1)], **fewer).committed
+
+
+@pytest.mark.parametrize("write", [MERGE, SCD2], ids=["merge", "scd2"])
+def test_a_batch_that_changes_nothing_is_done_once(
+    spark: "SparkSession", catalog: Catalog, place: Place, write: dict[str, Any]
+) -> None:
+    inbox = place.folder / "inbox"
+    inbox.mkdir()
+    source = {"format": "json", "paths": [str(inbox)], "schema": SCHEMA}
+    stream = {"source": "s", "checkpoint": f"{place.location}_checkpoint"}
+    content = dataset(place.location, sources={"s": source}, write=write, stream=stream, expectations=ASIDE)
+    summaries = []
+    for number, rows in enumerate([[row(1), row(2, None)], [row(1), row(2, None)], [], [row(1, "b", day=2)]]):
+        if rows:
+            json_source(inbox, f"day{number}", rows)
+        summaries.append(build(spark, run_of(content, f"run{number}"), catalog, silent))
+    first, same, idle, changed = summaries
+    assert (first.batches, first.written, first.committed) == (1, 1, True)
+    assert (same.batches, same.written, same.unchanged, same.quarantined, same.committed) == (1, 0, 1, 1, False)
+    assert (idle.batches, idle.rows) == (0, 0)
+    assert (changed.batches, changed.written, changed.committed) == (1, 1, True)
+    assert exists(spark, Target(place.location, "append"))
+    history = spark.sql(f"DESCRIBE HISTORY delta.`{place.spark_location}`").where("operation = 'MERGE'")
+    assert history.count() == 1
+    aside = spark.read.format("delta").load(f"{place.spark_location}_quarantine")
+    assert aside.count() == 2
