@@ -263,6 +263,8 @@ def test_a_dry_run_shows_what_would_be_read(
     later = plan(spark, run_of(content))
     assert "reads s: ID above 2, up to 9" in list(later.lines())
     assert (later.rows, commits(spark, place.location)) == (1, 1)
+    # The database leaves out what is not read.
+    assert "PushedFilters: [*IsNotNull(ID), *LessThanOrEqual(ID,9), *GreaterThan(ID,2)]" in later.spark_plan
 
 
 WRONG: dict[str, tuple[str, str, dict[str, Any], str]] = {
