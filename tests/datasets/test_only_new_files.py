@@ -119,6 +119,13 @@ def test_what_is_wrong_is_told_with_its_line(name: str) -> None:
     assert line.strip().startswith((f"{last}:", "s:")), line
 
 
+@pytest.mark.parametrize(("source", "field"), [(FILES, "only_new"), (marked(), "watermark")])
+def test_what_is_new_is_no_full_extract(source: dict[str, Any], field: str) -> None:
+    found = lines_of(content({"s": source}, write={**MERGE, "delete_missing": True}))
+    told = {place.partition(":")[2]: message for place, message in found.items()}
+    assert "write.delete_missing would delete all other keys" in told[f"sources.s.{field}"]
+
+
 def test_sources_that_read_what_is_new_do_not_go_with_each_other() -> None:
     both = lines_of(content({"files": FILES, "rows": marked()}))
     assert [message for message in both.values() if "declare a dataset for each" in message]
