@@ -238,6 +238,24 @@ SQL_LINE = RIGHT[: RIGHT.index("FROM inbox JOIN")].count("\n") + 1
             id="missing in a stream",
         ),
         pytest.param(
+            RIGHT[RIGHT.index("  people:") :],
+            "    only_new: true\ntarget: {location: s3://lake/doses}\n"
+            "write: {mode: merge, keys: [id], delete_missing: true}\n",
+            8,
+            "sources.inbox.only_new",
+            "would delete all other keys",
+            id="missing of what is new",
+        ),
+        pytest.param(
+            RIGHT[RIGHT.index("    partitions: {column") :],
+            "    watermark: {column: id, start: 0}\nsteps: [{view: few, sql: SELECT * FROM people}]\n"
+            "target: {location: s3://lake/doses}\nwrite: {mode: merge, keys: [id], delete_missing: true}\n",
+            14,
+            "sources.people.watermark",
+            "would delete all other keys",
+            id="missing above a mark",
+        ),
+        pytest.param(
             "{mode: merge, keys: [id]}", "{mode: append, keys: [id]}", 23, "write.keys", "not a field", id="keys"
         ),
         pytest.param(
