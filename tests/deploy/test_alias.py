@@ -11,7 +11,8 @@ from deltaic_ops.deploy.template import load_template
 
 pytestmark = pytest.mark.deploy
 
-FUNCTIONS = [function.name for function in load_template(parameters={"Stage": "deploytest"}).functions.values()]
+PARAMETERS = {"Stage": "deploytest", "ClientCredentials": "enabled", "CorsOrigins": "*"}
+FUNCTIONS = [function.name for function in load_template(parameters=PARAMETERS).functions.values()]
 AUTHORIZER = "deltaic-deploytest-authorizer"
 UNKNOWN = {"Authorization": "Bearer dlt_0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"}
 

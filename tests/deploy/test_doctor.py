@@ -14,6 +14,7 @@ import pytest
 from cli.conftest import Deltaic
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
+from deltaic_ops.bucket_cors import let, origin_of
 from deltaic_ops.deploy.sam import Deployment
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import write_deltalake
@@ -68,6 +69,7 @@ def stack(
         client("dynamodb").update_continuous_backups(TableName=name, PointInTimeRecoverySpecification=recovery)
     role = {"op": "replace", "path": "/cloudwatchRoleArn", "value": deployment.outputs.signing_role_arn}
     client("apigateway").update_account(patchOperations=[role])
+    let(client("s3"), lake, [origin_of(endpoint)])
     variables = {**embedded_aws.environment, "DELTAIC_STACK": "deltaic-deploytest", "DELTAIC_ENDPOINT": endpoint}
     yield Stack(Deltaic(variables), catalog, client, deployment)
     for name in tables:
@@ -94,6 +96,7 @@ def test_of_a_stack_that_is_right_everything_is_ok_and_nothing_stays(stack: Stac
         "runs what lies here",
         "may read the bucket deploytest-lake",
         "finds the bucket deploytest-lake in its region",
+        "lets the page at /explore read deploytest-lake",
         "reads the logs of shared tables",
         f"tells the version of {TABLE}",
         f"gives a byte of {TABLE} by its URL",

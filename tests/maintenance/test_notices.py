@@ -13,8 +13,10 @@ from deltaic.sharing.notices import tell_endings, tell_versions
 from pipeline.place import BUCKET, CATALOG
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from deltaic.catalog.items import Table
+    from deltaic.catalog.table_places import TablePlace
     from deltaic.storage.event_bus import BusEvent
     from maintenance.conftest import Tables
 
@@ -41,8 +43,19 @@ def bus() -> Bus:
     return Bus()
 
 
+class OfOneTest(KnownVersions):
+    """The tables of one test among those of the catalog, which tests share."""
+
+    def __init__(self, tables: Tables) -> None:
+        super().__init__(CATALOG, tables.dynamo)
+        self._folder = tables.location("")
+
+    def entries(self) -> Iterator[tuple[TablePlace, Table]]:
+        return ((place, table) for place, table in super().entries() if place.location.startswith(self._folder))
+
+
 def look(tables: Tables, bus: Bus, remaining: float = 900.0) -> dict[str, int]:
-    versions = KnownVersions(CATALOG, tables.dynamo)
+    versions = OfOneTest(tables)
     return tell_versions(versions, lambda place: tables.log(place)[0], bus.put, lambda: remaining, lambda *_: None)
 
 
@@ -86,7 +99,7 @@ def test_who_dies_before_remembering_tells_it_again_by_the_same_id(tables: Table
         bus.put(events)
         raise Unavailable("the invocation ends here")
 
-    versions = KnownVersions(CATALOG, tables.dynamo)
+    versions = OfOneTest(tables)
     tell_versions(versions, lambda place: tables.log(place)[0], dying, lambda: 900.0, lambda *_: None)
     look(tables, bus)
     first, second = bus.taken()
