@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 import yaml
 from datasets.files import dataset, json_source, run_of
@@ -21,6 +22,7 @@ from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.run_ids import opened
 from deltaic_pipeline.table.run_log import append, refuse_same, rows, schema
+from deltalake import DeltaTable, write_deltalake
 from pipeline.place import Place
 
 if TYPE_CHECKING:
@@ -70,6 +72,13 @@ def test_runs_that_end_at_once_lose_no_row(catalog: Catalog, place: Place, acces
     with ThreadPoolExecutor(4) as several:
         list(several.map(lambda one: append(place.location, row(one), catalog.leases, access, None), ids))
     assert sorted(one["run"] for one in rows(place.location, access)) == sorted(set(ids))
+
+
+def test_a_table_of_other_columns_takes_no_row_and_is_told(catalog: Catalog, place: Place, access: S3Access) -> None:
+    write_deltalake(place.location, pa.table({"run": [1]}), storage_options=access.deltalake())
+    with pytest.raises(PipelineError, match="cast"):
+        append(place.location, row("a"), catalog.leases, access, None)
+    assert len(DeltaTable(place.location, storage_options=access.deltalake()).to_pyarrow_table()) == 1
 
 
 @pytest.mark.spark
