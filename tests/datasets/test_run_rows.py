@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ import pytest
 import yaml
 from datasets.files import dataset, json_source, run_of
 from deltaic.errors import NotFound
+from deltaic.settings import settings
 from deltaic_pipeline import run
 from deltaic_pipeline.datasets.batch import build
 from deltaic_pipeline.datasets.checking import check
@@ -155,12 +156,14 @@ def told(  # noqa: PLR0917 -- fixtures are arguments
     capsys: pytest.CaptureFixture[str],
     job_environment: Mapping[str, str],
     monkeypatch: pytest.MonkeyPatch,
-) -> Told:
+) -> Iterator[Told]:
     assert spark.version  # which a run finds, and the tables of
     assert catalog
     for name, value in job_environment.items():
         monkeypatch.setenv(name, value)
-    return Told(place, access, capsys)
+    settings.cache_clear()  # which a test before may have asked for
+    yield Told(place, access, capsys)
+    settings.cache_clear()
 
 
 MERGE = {"write": {"mode": "merge", "keys": ["id"]}}
