@@ -125,15 +125,11 @@ def main() -> None:
         finally:
             stop(spark)
         least = {name: min(seconds) for name, seconds in measured.seconds.items()}
-        for number in range(said.rounds if "fresh" in parts else 0):
-            _keep(least, "a fresh process", _fresh(Path(folder), number))
+        if "fresh" in parts:
+            least["a fresh process"] = min(_fresh(Path(folder)) for _ in range(said.rounds))
     print(page(said.rows, least))
     if said.report:
         _write(said.rows, page(said.rows, least))
-
-
-def _keep(least: dict[str, float], name: str, seconds: float) -> None:
-    least[name] = min(seconds, least.get(name, seconds))
 
 
 class Measured:
@@ -214,9 +210,9 @@ def declared(
     return Run(dataset_of(yaml.safe_dump(said), "doses.yaml")[0], run_id)
 
 
-def _fresh(folder: Path, number: int) -> float:
+def _fresh(folder: Path) -> float:
     """Return the CPU seconds of the JVM of a job in a process of its own."""
-    words = [sys.executable, "-m", "bench.datasets", "--fresh", str(folder), "--rounds", str(number)]
+    words = [sys.executable, "-m", "bench.datasets", "--fresh", str(folder)]
     return float(subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 

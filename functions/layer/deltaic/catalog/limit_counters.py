@@ -1,7 +1,7 @@
 """Counts what limited recipients ask for: requests of a minute, signed bytes of a day (UTC); others are not counted.
 
-Each window is an item of its own, which the table forgets after it: nothing is ever set back, so that of any number of
-requests at once none is lost.
+Each window is an item of its own, which the table forgets after it; the day's item holds the latest minute too, of who
+has both limits. A count is added to, or begun on a condition, so that of any number of requests at once none is lost.
 """
 
 from contextlib import suppress
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Dynamo
-from deltaic.catalog.writes import update
+from deltaic.catalog.writes import Write, update
 
 MINUTE: Final = 60
 DAY: Final = 86_400
@@ -43,11 +43,8 @@ class LimitCounters:
         write = update(
             self._table, key, assign={"expires_at": _forgotten((minute + 1) * MINUTE)}, add={"requests": 1}, create=True
         )
-        change = write["Update"]
-        change["ConditionExpression"] = "attribute_not_exists(#requests) OR #requests < :most"
-        change["ExpressionAttributeValues"][":most"] = {"N": str(most)}
         try:
-            self._dynamo.update(write)
+            self._dynamo.update(_while_below(write, "requests", most))
         except ConditionFailed:
             return False
         return True
@@ -69,15 +66,21 @@ class LimitCounters:
         more = {"bytes": size, "requests": 1}
         same = update(self._table, key, assign=ends, add=more, expect={"minute": minute}, create=True)
         begun = ends | {"minute": minute, "requests": 1}
-        first = update(self._table, key, assign=begun, add={"bytes": size}, create=True)
-        first["Update"]["ConditionExpression"] = "attribute_not_exists(#minute) OR #minute < :minute"
-        first["Update"]["ExpressionAttributeValues"][":minute"] = {"N": str(minute)}
+        first = _while_below(update(self._table, key, assign=begun, add={"bytes": size}, create=True), "minute", minute)
         # Who is the first of a minute neither by the one nor by the other, was overtaken by somebody who is.
         for write in (same, first):
             with suppress(ConditionFailed):
                 self._dynamo.update(write)
                 return
         self._dynamo.update(update(self._table, key, assign=ends, add=more, create=True))
+
+
+def _while_below(write: Write, name: str, bound: int) -> Write:
+    """Return a write of an attribute that is carried out only while this is absent or less."""
+    change = write["Update"]
+    change["ConditionExpression"] = f"attribute_not_exists(#{name}) OR #{name} < :bound"
+    change["ExpressionAttributeValues"][":bound"] = {"N": str(bound)}
+    return write
 
 
 def _forgotten(ends: int) -> datetime:

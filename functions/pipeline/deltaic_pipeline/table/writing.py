@@ -98,8 +98,8 @@ def write(  # noqa: PLR0913 -- what is written, and what is known of it
     the table's lease, and calls `describe` afterwards: a new table is made with its properties, an existing one takes
     none in the transaction that writes rows. They are checked here, so whatever is refused, rows or properties, is
     refused before the log has anything of this run. Keys that are among the `given` rows are not missing, whether these
-    are written or not; `keys_apart` says that no key is given twice. Raises
-    `PipelineError` if the commit is not in the log afterwards.
+    are written or not; `keys_apart` says that no key is given twice. Raises `PipelineError` if the commit is not in the
+    log afterwards.
     """
     target.check()
     transaction = Transaction.of_run(run) if isinstance(run, str) else run
@@ -132,11 +132,16 @@ def write(  # noqa: PLR0913 -- what is written, and what is known of it
     if deleted is None:
         return Written(unchanged, repeated=False, metrics=NOTHING, committed=False)
     after = _latest(spark, location, transaction)
-    if after.commit is not None:
-        return Written(after.commit, repeated=False, metrics=after.metrics, deleted=deleted - missing, missing=missing)
-    if after.version == unchanged:
+    if after.commit is None:
+        return _repeated(after.version, unchanged, target, transaction)
+    return Written(after.commit, repeated=False, metrics=after.metrics, deleted=deleted - missing, missing=missing)
+
+
+def _repeated(version: int, unchanged: int, target: Target, transaction: Transaction) -> Written:
+    """Return that Delta refused a transaction which it knows; raises `PipelineError` where its commit is lost."""
+    if version == unchanged:
         # The log's `txn` action says that the run has committed, longer ago than the latest commits.
-        return Written(after.version, repeated=True, metrics={})
+        return Written(version, repeated=True, metrics={})
     raise PipelineError(
         f"the commit of {transaction} is not in the log of {target.location}: "
         "another writer that does not take the table's lease has overwritten it. Run the job again."
