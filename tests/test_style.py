@@ -38,6 +38,7 @@ BELOW = {
     "catalog": {"errors", "urls", "aws_codes", "settings", "protocol", "partition_filters", "storage"},
     "storage": {"errors", "urls", "aws_codes", "compute", "settings", "delta"},
     "identity": {"errors", "urls"},
+    "iceberg": {"compute", "errors", "pruning", "delta"},
     "sharing": {
         "compute",
         "errors",
@@ -47,6 +48,7 @@ BELOW = {
         "protocol",
         "pruning",
         "delta",
+        "iceberg",
         "catalog",
         "identity",
         "storage",
@@ -55,7 +57,11 @@ BELOW = {
     "pages": set(),
     "http": {"errors", "platform_limits", "settings", "protocol", "catalog", "identity", "storage", "sharing", "pages"},
 }
-ONLY_OF = {"catalog": {"protocol.names", "storage.locations", "partition_filters"}, "storage": {"delta.store"}}
+ONLY_OF = {
+    "catalog": {"protocol.names", "storage.locations", "partition_filters"},
+    "storage": {"delta.store"},
+    "iceberg": {"delta.store", "delta.deletion_vectors", "pruning"},
+}
 """Where a part may use one module of another only: the rules for names and locations, the port it implements."""
 
 PIPELINE_LEVELS = (

@@ -189,6 +189,19 @@ def test_one_path_is_encoded_as_in_a_batch(path: str) -> None:
         assert (None if encoded is None else [encoded]) == expected
 
 
+@settings(deadline=None, max_examples=tries(300))
+@given(st.lists(paths, max_size=4))
+def test_uris_name_what_each_path_resolves_to(paths: list[str]) -> None:
+    array = pa.array(paths, pa.string())
+    try:
+        expected = ["s3://{}/{}".format(*TABLE.resolve(path)) for path in paths]
+    except DeltaicError:
+        with pytest.raises(DeltaicError):
+            TABLE.uris(array)
+    else:
+        assert TABLE.uris(array) == expected
+
+
 def test_plain_batches_take_the_fast_way_to_the_same_bytes() -> None:
     plain = [f"date=2021-01-0{n}/k=a=b/part-{n}~x_.parquet" for n in range(9)]
     assert TABLE.relative(pa.array(plain, pa.string())) == one_by_one(plain)

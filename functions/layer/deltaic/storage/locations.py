@@ -173,6 +173,14 @@ class TableLocations(msgspec.Struct, frozen=True):
             return whole[0].as_buffer().to_pybytes().split(b"\n")  # type: ignore[no-any-return]
         return self._relative_one_by_one(paths.to_pylist())
 
+    def uris(self, paths: "pa.StringArray") -> list[str]:
+        """Return raw paths of the log (no nulls) as `s3://bucket/key`, not encoded; raises what `resolve` raises."""
+        base = f"s3://{self.root.bucket}/{self.root.key_prefix}"
+        return [
+            base + path if _PLAIN_PATH.fullmatch(path) else "s3://{}/{}".format(*self.resolve(path))
+            for path in paths.to_pylist()
+        ]
+
     def _relative_one_by_one(self, paths: Sequence[str]) -> list[bytes] | None:
         # Paths share few folders (partitions): each folder is decoded and encoded once, plain file names never.
         folders: dict[str, bytes | None] = {}
