@@ -184,7 +184,7 @@ def test_a_table_may_move_and_change_storage(catalog: Catalog) -> None:
     made = catalog.admin.tables.get("s", "d", "t")
     moved = catalog.admin.tables.update("s", "d", "t", location="s3://new/place", storage="m", access_modes=["dir"])
     assert (moved.id, moved.location, moved.storage, moved.access_modes) == (made.id, "s3://new/place", "m", ("dir",))
-    with pytest.raises(Conflict, match=r"1 table\(s\) lie in storage 'm'"):
+    with pytest.raises(Conflict, match=r"1 table\(s\) or other folders lie in storage 'm'"):
         catalog.admin.storages.delete("m")
     catalog.admin.tables.update("s", "d", "t", storage="", history=True)
     assert catalog.admin.tables.get("s", "d", "t").history is True

@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from deltaic.catalog.asset_items import Skill, Volume
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.federation import Federation
+from deltaic.catalog.folder_admin import FolderAdmin
 from deltaic.catalog.grants import GrantAdmin
 from deltaic.catalog.invitations import Invitations
 from deltaic.catalog.items import Recipient
+from deltaic.catalog.model_admin import ModelAdmin
 from deltaic.catalog.oauth_clients import OAuthClients
 from deltaic.catalog.recipients import RecipientAdmin
 from deltaic.catalog.records import Records
@@ -45,7 +48,10 @@ class CatalogAdmin:
         partitions, requests = ViewPartitions(records), ViewRequests(records)
         self.tables = TableAdmin(records, partitions)
         self.views = ViewAdmin(records, self.tables, partitions, requests)
-        self.schemas = SchemaAdmin(records, self.tables)
+        self.volumes = FolderAdmin(records, Volume)
+        self.skills = FolderAdmin(records, Skill)
+        self.models = ModelAdmin(records)
+        self.schemas = SchemaAdmin(records, [self.tables, self.volumes, self.skills, self.models])
         self.grants = GrantAdmin(records, requests)
         self.shares = ShareAdmin(records, self.schemas, self.grants)
         self.tokens = TokenAdmin(catalog_table, tokens_table, dynamo)

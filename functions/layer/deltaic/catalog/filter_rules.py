@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from deltaic import partition_filters
 from deltaic.catalog import keys
+from deltaic.catalog.asset_items import FOLDERS, Folder, Model, ModelVersion
 from deltaic.catalog.items import Storage, Table
 from deltaic.catalog.records import Records
 from deltaic.errors import InvalidParameter
@@ -14,6 +15,9 @@ from deltaic.protocol import names
 from deltaic.storage.locations import Location, TableLocations
 
 _AWS: Final = "amazonaws.com"
+
+Entry = Table | Folder
+"""What lies in a folder. A volume, a skill or a version of a model is shared whole, by its URLs too."""
 
 
 def checked_filter(text: str) -> str:
@@ -43,26 +47,31 @@ def check_access(access_modes: Collection[str], partition_filter: str, hidden_co
         )
 
 
-def check_folders(records: Records, entered: Sequence[Table], filtered: str = "") -> None:
-    """Refuse entries after which credentials for one table's folder would read a table of which not all is shared.
+def check_folders(records: Records, entered: Sequence[Entry], filtered: str = "") -> None:
+    """Refuse entries after which one folder would open a table of which not all is shared.
 
     `entered` are entries as they are about to be stored; `filtered` is a share that is about to be granted with a
     filter. Raises InvalidParameter.
     """
     for wide, narrow in opened(records, entered, filtered):
+        if isinstance(wide, Folder):
+            how, remedy = f"'{title_of(wide)}' shares all", "move one of them elsewhere"
+        else:
+            how = f"'{title_of(wide)}' is shared by the access mode 'dir', whose credentials read all"
+            remedy = f"share '{title_of(wide)}' by the access mode 'url' alone, or move one of them elsewhere"
         raise InvalidParameter(
-            f"'{_title(wide)}' is shared by the access mode 'dir', whose credentials read all that lies in "
-            f"{wide.location}, and not all of '{_title(narrow)}' ({narrow.location}) is shared: share "
-            f"'{_title(wide)}' by the access mode 'url' alone, or move one of them elsewhere"
+            f"{how} that lies in {wide.location}, and not all of '{title_of(narrow)}' ({narrow.location}) is shared: "
+            f"{remedy}"
         )
 
 
 def opened(
-    records: Records, entered: Sequence[Table] | None = None, filtered: str = ""
-) -> Iterator[tuple[Table, Table]]:
-    """Yield each table shared by `dir` with each that its credentials open and of which not all is shared.
+    records: Records, entered: Sequence[Entry] | None = None, filtered: str = ""
+) -> Iterator[tuple[Entry, Table]]:
+    """Yield each folder that is shared whole with each table that it opens and of which not all is shared.
 
-    Of the whole catalog, or only the pairs with one of `entered` (see `check_folders`).
+    Those are tables shared by `dir`, volumes, skills and versions of models. Of the whole catalog, or only the pairs
+    with one of `entered` (see `check_folders`).
     """
 
     @cache
@@ -70,56 +79,94 @@ def opened(
         grants = records.all(keys.grantees(share))
         return share.lower() == filtered.lower() or any(grant.get("partition_filter") for grant in grants)
 
-    def is_narrow(table: Table) -> bool:
-        return table.is_restricted or held_in_part(table.share)
+    def is_narrow(entry: Entry) -> bool:
+        return isinstance(entry, Table) and (entry.is_restricted or held_in_part(entry.share))
 
-    if entered is not None and not any("dir" in table.access_modes or is_narrow(table) for table in entered):
+    if entered is not None and not any(_is_wide(entry) or is_narrow(entry) for entry in entered):
         return  # most tables: the rest of the catalog is not read for them
-    tables = {_title(table).lower(): table for table in [*_tables(records), *(entered or ())]}
-    entered_titles = tables.keys() if entered is None else {_title(table).lower() for table in entered}
+    entries = {_identity(entry): entry for entry in [*entries_of(records), *(entered or ())]}
+    looked_at = entries.keys() if entered is None else {_identity(entry) for entry in entered}
     addresses = _addresses(records)
-    for title, wide in tables.items():
-        if "dir" in wide.access_modes:
-            for other, narrow in tables.items():
-                looked_at = other != title and not entered_titles.isdisjoint((title, other)) and _reads(wide, narrow)
-                if looked_at and addresses(wide) & addresses(narrow) and is_narrow(narrow):
+    for one, wide in entries.items():
+        if _is_wide(wide):
+            for other, narrow in entries.items():
+                if (
+                    isinstance(narrow, Table)
+                    and other != one
+                    and not looked_at.isdisjoint((one, other))
+                    and _reads(wide, narrow)
+                    and addresses(wide) & addresses(narrow)
+                    and is_narrow(narrow)
+                ):
                     yield wide, narrow
 
 
-def _reads(wide: Table, narrow: Table) -> bool:
-    """Tell whether the folders of one table hold files of another that it does not share itself.
+def overlapping(records: Records, entered: Folder) -> list[Entry]:
+    """Return what else is shared of which the same files are a part, in whole or as one of several folders."""
+    addresses = _addresses(records)
+    own = Location.parse(entered.location)
+    return [
+        entry
+        for entry in entries_of(records)
+        if _identity(entry) != _identity(entered)
+        and any(place.contains(own) or own.contains(place) for place in _places(entry))
+        and addresses(entry) & addresses(entered)
+    ]
 
-    What lies in its own root it shares as a whole: who enters the same folder twice, in part and by `dir`, says so.
+
+def title_of(entry: Entry) -> str:
+    """Return the name of an entry as one types it."""
+    return entry.title if isinstance(entry, Folder) else f"{entry.share}.{entry.schema_name}.{entry.name}"
+
+
+def entries_of(records: Records) -> Iterator[Entry]:
+    """Yield everything in the catalog that lies in a folder."""
+    for share in records.all(keys.shares()):
+        yield from map(Table.read, records.all(keys.all_tables(share["name"])))
+        for item in FOLDERS:
+            yield from map(item.read, records.all(keys.all_assets(item.kind, share["name"])))
+        for model in map(Model.read, records.all(keys.all_assets(Model.kind, share["name"]))):
+            yield from map(ModelVersion.read, records.all(keys.model_versions(model.share, model.id)))
+
+
+def _is_wide(entry: Entry) -> bool:
+    return isinstance(entry, Folder) or "dir" in entry.access_modes
+
+
+def _identity(entry: Entry) -> tuple[str, str]:
+    return type(entry).__name__, title_of(entry).lower()
+
+
+def _places(entry: Entry) -> TableLocations:
+    return TableLocations.parse(entry.location, () if isinstance(entry, Folder) else entry.auxiliary_locations)
+
+
+def _reads(wide: Entry, narrow: Table) -> bool:
+    """Tell whether the folders of one entry hold files of a table that the entry does not share itself.
+
+    What lies in its own root a table shares as a whole: who enters the same folder twice, in part and by `dir`, says
+    so. A view's folder holds the rows of all recipients.
     """
-    own = None if narrow.view_properties is not None else Location.parse(wide.location)
-    there, here = (TableLocations.parse(table.location, table.auxiliary_locations) for table in (wide, narrow))
+    is_same = isinstance(wide, Table) and narrow.view_properties is None
+    own = Location.parse(wide.location) if is_same else None
     return any(
         (folder.contains(place) or place.contains(folder)) and not folder == place == own
-        for folder in there
-        for place in here
+        for folder in _places(wide)
+        for place in _places(narrow)
     )
 
 
-def _tables(records: Records) -> Iterator[Table]:
-    for share in records.all(keys.shares()):
-        yield from map(Table.read, records.all(keys.all_tables(share["name"])))
-
-
-def _addresses(records: Records) -> Callable[[Table], frozenset[str]]:
-    """Return what tells the endpoints of a table's store, which several storages may name; those of AWS are one."""
+def _addresses(records: Records) -> Callable[[Entry], frozenset[str]]:
+    """Return what tells the endpoints of an entry's store, which several storages may name; those of AWS are one."""
 
     @cache
     def storages() -> dict[str, Storage]:
         return {names.key(storage.name): storage for storage in map(Storage.read, records.all(keys.storages()))}
 
-    def addresses(table: Table) -> frozenset[str]:
-        storage = storages().get(table.storage)
+    def addresses(entry: Entry) -> frozenset[str]:
+        storage = storages().get(entry.storage)
         told = {storage.endpoint, storage.public_endpoint} - {""} if storage else set()
         hosts = {urlsplit(url).netloc.lower() for url in told} or {_AWS}
         return frozenset(_AWS if host.endswith(_AWS) else host for host in hosts)
 
     return addresses
-
-
-def _title(table: Table) -> str:
-    return f"{table.share}.{table.schema_name}.{table.name}"

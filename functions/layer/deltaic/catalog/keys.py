@@ -61,6 +61,16 @@ def table(share_name: str, schema_name: str, name: str) -> Key:
     return Key(f"share/{segment(share_name)}", f"table/{segment(schema_name)}/{segment(name)}")
 
 
+def asset(kind: str, share_name: str, schema_name: str, name: str) -> Key:
+    """Where a volume, a skill or a model lies."""
+    return Key(f"share/{segment(share_name)}", f"{kind}/{segment(schema_name)}/{segment(name)}")
+
+
+def model_version(share_name: str, model_id: str, version: int) -> Key:
+    """Where a version of a model lies."""
+    return Key(f"share/{segment(share_name)}/{segment(model_id)}", f"version/{version:019d}")
+
+
 def view(share_name: str, schema_name: str, name: str) -> Key:
     """Where it lies what a view is made of."""
     return Key(f"share/{segment(share_name)}", f"view/{segment(schema_name)}/{segment(name)}")
@@ -189,11 +199,22 @@ def tables(share_name: str, schema_name: str, after: str | None = None) -> KeyRa
 
 def all_tables(share_name: str, after: str | None = None) -> KeyRange:
     """The tables of a share; `after` is `<schema key>/<table key>`."""
-    pk = f"share/{segment(share_name)}"
-    if after is None:
-        return _range(pk, "table/", None)
-    schema_key, _, table_key = after.partition("/")
-    return KeyRange(pk, f"table/{segment(schema_key)}/{segment(table_key)}\0", "table0")
+    return _in_share("table", share_name, after)
+
+
+def assets(kind: str, share_name: str, schema_name: str, after: str | None = None) -> KeyRange:
+    """The volumes, skills or models of a schema."""
+    return _range(f"share/{segment(share_name)}", f"{kind}/{segment(schema_name)}/", after)
+
+
+def all_assets(kind: str, share_name: str, after: str | None = None) -> KeyRange:
+    """The volumes, skills or models of a share; `after` is `<schema key>/<asset key>`."""
+    return _in_share(kind, share_name, after)
+
+
+def model_versions(share_name: str, model_id: str, after: str | None = None) -> KeyRange:
+    """The versions of a model, by their numbers."""
+    return _range(f"share/{segment(share_name)}/{segment(model_id)}", "version/", after)
 
 
 def views(share_name: str) -> KeyRange:
@@ -255,6 +276,14 @@ def policy_entries(recipient: str) -> KeyRange:
 def oauth_client_entries(recipient: str) -> KeyRange:
     """The clients of a recipient."""
     return _range(f"recipient/{segment(recipient)}", "client/", None)
+
+
+def _in_share(kind: str, share_name: str, after: str | None) -> KeyRange:
+    pk = f"share/{segment(share_name)}"
+    if after is None:
+        return _range(pk, f"{kind}/", None)
+    schema_key, _, key = after.partition("/")
+    return KeyRange(pk, f"{kind}/{segment(schema_key)}/{segment(key)}\0", f"{kind}0")
 
 
 def _digest(text: str) -> str:

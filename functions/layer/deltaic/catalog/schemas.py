@@ -1,23 +1,30 @@
-"""The schemas of the catalog: each belongs to one share, and its tables hold it in place."""
+"""The schemas of the catalog: each belongs to one share, and what it holds keeps it in place."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.items import Schema, now
 from deltaic.catalog.records import DELETING, Records
-from deltaic.catalog.tables import TableAdmin
 from deltaic.catalog.writes import ABSENT
 from deltaic.errors import AlreadyExists, Conflict, NotFound
 from deltaic.protocol import names
 
 
+class Held(Protocol):
+    """The administration of what schemas hold of one kind."""
+
+    def remove_all(self, share: str, schema: str) -> None:
+        """Delete every entry of a schema in which no more can be made."""
+
+
 class SchemaAdmin:
     """Creates, gets, lists, updates and deletes schemas. A share counts its schemas, to know when it is empty."""
 
-    def __init__(self, records: Records, tables: TableAdmin) -> None:
+    def __init__(self, records: Records, held: Sequence[Held]) -> None:
         self._records = records
-        self._tables = tables
+        self._held = held
 
     def create(self, share: str, name: str, *, comment: str = "") -> Schema:
         """Make a schema in a share; raises NotFound for the share, AlreadyExists, InvalidParameter."""
@@ -57,9 +64,9 @@ class SchemaAdmin:
         return Schema.read(self._records.change(keys.schema(share, name), missing, lambda _: assign))
 
     def delete(self, share: str, name: str, *, force: bool = False) -> Schema:
-        """Delete a schema; one with tables only by force, and them with it. Raises NotFound, Conflict.
+        """Delete a schema; one that holds anything only by force, and all of it. Raises NotFound, Conflict.
 
-        From the first step of a forced deletion on no table can be made in it. What was interrupted is finished by
+        From the first step of a forced deletion on nothing can be made in it. What was interrupted is finished by
         doing it again.
         """
         key = keys.schema(share, name)
@@ -69,7 +76,8 @@ class SchemaAdmin:
         try:
             if force:
                 self._records.transact([self._records.update(key, assign={"state": DELETING}, expect=same)])
-                self._tables.remove_all(share, name)
+                for kind in self._held:
+                    kind.remove_all(share, name)
             self._records.transact([
                 self._records.delete(key, {**same, "tables": 0}),
                 self._records.update(keys.share(share), add={"schemas": -1}, expect={"id": schema.share_id}),
@@ -78,12 +86,13 @@ class SchemaAdmin:
             left = (failed.item or {}).get("tables", 0)
             if failed.index == 0 and left:
                 raise Conflict(
-                    f"schema '{schema.share}.{schema.name}' has {left} table(s): delete them first, or force it"
+                    f"schema '{schema.share}.{schema.name}' has {left} table(s) or other entries: delete them first, "
+                    "or force it"
                 ) from None
             raise NotFound(missing) from None  # somebody else deleted it at the same moment
         return schema
 
     def remove_all(self, share: str) -> None:
-        """Delete every schema of a share in which no more can be made, and their tables with them."""
+        """Delete every schema of a share in which no more can be made, and all that they hold with them."""
         for item in tuple(self._records.all(keys.schemas(share))):
             self.delete(share, item["name"], force=True)

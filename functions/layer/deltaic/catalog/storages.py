@@ -103,7 +103,7 @@ class StorageAdmin:
         return Storage.read(self._records.change(keys.storage(name), missing, lambda _: assign))
 
     def delete(self, name: str) -> Storage:
-        """Delete a storage that no table lies in, and its access keys; raises NotFound, Conflict."""
+        """Delete a storage that nothing shared lies in, and its access keys; raises NotFound, Conflict."""
         storage = self.get(name)
         try:
             self._records.transact([self._records.delete(keys.storage(name), {"tables": 0})])
@@ -111,7 +111,9 @@ class StorageAdmin:
             left = (failed.item or {}).get("tables", 0)
             if not left:
                 raise NotFound(f"storage '{name}' not found") from None
-            raise Conflict(f"{left} table(s) lie in storage '{storage.name}': delete or move them first") from None
+            raise Conflict(
+                f"{left} table(s) or other folders lie in storage '{storage.name}': delete or move them first"
+            ) from None
         if storage.secret:
             self._forget(storage.secret)
         return storage

@@ -7,7 +7,14 @@ from uuid import uuid4
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes
-from deltaic.catalog.filter_rules import check_access, check_folders, checked_columns, checked_filter, opened
+from deltaic.catalog.filter_rules import (
+    Entry,
+    check_access,
+    check_folders,
+    checked_columns,
+    checked_filter,
+    opened,
+)
 from deltaic.catalog.items import AccessMode, Table, now
 from deltaic.catalog.records import Checks, Records, checked, checked_id
 from deltaic.catalog.view_partitions import ViewPartitions
@@ -164,8 +171,8 @@ class TableAdmin:
             raise NotFound(f"storage '{changes.get('storage')}' not found") from None
         return Table.read(item)
 
-    def opened(self) -> Iterator[tuple[Table, Table]]:
-        """Yield tables shared by `dir` with those that their credentials open though not all of them is shared."""
+    def opened(self) -> Iterator[tuple[Entry, Table]]:
+        """Yield what shares a folder whole with the tables that it opens though not all of them is shared."""
         return opened(self._records)
 
     def delete(self, share: str, schema: str, name: str) -> Table:

@@ -2,6 +2,7 @@
 
 PROTOCOL.md, naming rules: at most 255 characters; no space, forward slash, ASCII control character (00-1F hex) or
 DELETE (7F hex); schemas and tables also no period, because `share.schema.table` is how clients write a table.
+OpenSharing has the same rules for volumes and models, and agentskills.io its own for skills.
 """
 
 import re
@@ -11,6 +12,7 @@ from typing import Final
 from deltaic.errors import InvalidParameter
 
 MAX_NAME: Final = 255
+MAX_SKILL_NAME: Final = 64
 MAX_DISPLAY_NAME: Final = 255
 MAX_COMMENT: Final = 65_536
 MAX_PROPERTIES: Final = 50
@@ -18,6 +20,7 @@ MAX_PROPERTY_KEY: Final = 255
 MAX_PROPERTY_VALUE: Final = 1000
 
 _FORBIDDEN: Final = re.compile(r"[\x00-\x20/\x7f]")
+_SKILL: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SHOWN: Final = 60
 
@@ -35,6 +38,16 @@ def check_schema_name(name: str) -> str:
 def check_table_name(name: str) -> str:
     """Return `name` if a table may have it, else raise `InvalidParameter`."""
     return _without_period("table", _check_name("table", name))
+
+
+def check_asset_name(kind: str, name: str) -> str:
+    """Return `name` if a volume, a skill or a model (`kind`) may have it, else raise `InvalidParameter`."""
+    if kind == "skill" and not (len(name) <= MAX_SKILL_NAME and _SKILL.fullmatch(name)):
+        raise InvalidParameter(
+            f"the skill name {_quoted(name)} is not allowed: lower-case letters, digits and single hyphens between "
+            f"them, at most {MAX_SKILL_NAME}."
+        )
+    return _without_period(kind, _check_name(kind, name))
 
 
 def check_recipient_name(name: str) -> str:

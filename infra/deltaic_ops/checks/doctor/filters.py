@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from deltaic.catalog.filter_rules import Entry, title_of
 from deltaic.catalog.items import Grant, Recipient, Table
 from deltaic.errors import DeltaicError
 from deltaic.partition_filters import evaluate, parse
@@ -34,16 +35,18 @@ def filters(
             yield _sees(table, grants, recipients, schema)
 
 
-def folders(pairs: Iterable[tuple[Table, Table]]) -> Iterator[Finding]:
-    """Name each table whose folder's credentials open another of which not all is shared; else one line for all."""
+def folders(pairs: Iterable[tuple[Entry, Table]]) -> Iterator[Finding]:
+    """Name each folder that is shared whole and opens a table of which not all is; else one line for all."""
     check = "credentials for a folder open no table of which not all is shared"
     wrong = [
         Finding(
             check,
             "failed",
-            f"those of {full_name(wide)} read all of {full_name(narrow)}: {narrow.location} and {wide.location} lie "
+            f"those of {title_of(wide)} read all of {full_name(narrow)}: {narrow.location} and {wide.location} lie "
             "one in the other",
-            f"deltaic table update {full_name(wide)} --access-mode url; or move one of them",
+            f"deltaic table update {full_name(wide)} --access-mode url; or move one of them"
+            if isinstance(wide, Table)
+            else "move one of them",
         )
         for wide, narrow in pairs
     ]

@@ -1,0 +1,95 @@
+"""The entries of volumes and skills: folders that are shared whole. Their files are never touched."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar, Unpack
+
+from deltaic.catalog import keys
+from deltaic.catalog.asset_entries import CHECKED, AssetEntries, Facts, FolderSettings, done, uses
+from deltaic.catalog.asset_items import Folder, Skill
+from deltaic.catalog.aws_errors import ConditionFailed
+from deltaic.catalog.dynamo import Attributes
+from deltaic.catalog.filter_rules import check_folders
+from deltaic.catalog.records import checked
+from deltaic.catalog.writes import Writes
+from deltaic.errors import InvalidParameter, NotFound
+from deltaic.storage.locations import Location
+
+_Folder = TypeVar("_Folder", bound=Folder)
+
+
+class FolderChanges(FolderSettings, total=False):
+    """What of a folder's entry an update changes."""
+
+    location: str | None
+    facts: Facts
+
+
+class FolderAdmin(AssetEntries[_Folder]):
+    """Creates, gets, lists, updates and deletes the entries of volumes, or of skills."""
+
+    def create(  # noqa: PLR0913 -- what an entry holds
+        self,
+        share: str,
+        schema: str,
+        name: str,
+        location: str,
+        *,
+        asset_id: str | None = None,
+        facts: Facts | None = None,
+        **settings: Unpack[FolderSettings],
+    ) -> _Folder:
+        """Make an entry; raises NotFound for the schema or the storage, AlreadyExists, InvalidParameter."""
+        made = self._item.read({
+            **self._named(share, schema, name, asset_id),
+            **checked(CHECKED, {"location": location, **settings}),
+            **(facts or {}),
+        })  # fmt: skip
+        self._check(made)
+        return self._enter(made, {})
+
+    def update(self, share: str, schema: str, name: str, **changes: Unpack[FolderChanges]) -> _Folder:
+        """Change what is given and keep the rest, the id above all; raises NotFound, InvalidParameter."""
+        assign = {**checked(CHECKED, changes), **changes.get("facts", {})}
+
+        def change(before: Attributes) -> Mapping[str, Any]:
+            after = self._item.read({**before, **assign})
+            if (after.location, after.storage) != (before["location"], before["storage"]):
+                self._check(after)
+            return assign
+
+        def moved(before: Attributes, after: Mapping[str, Any]) -> Writes:
+            left, entered = before["storage"], after.get("storage", before["storage"])
+            return [] if left == entered else [*uses(self._records, entered, 1), *uses(self._records, left, -1)]
+
+        key, missing = self._key(share, schema, name), self._missing(share, schema, name)
+        try:
+            return self._item.read(self._records.change(key, missing, change, also=moved))
+        except ConditionFailed:
+            raise NotFound(f"storage '{changes.get('storage')}' not found") from None
+
+    def delete(self, share: str, schema: str, name: str) -> _Folder:
+        """Delete an entry, not the files; raises NotFound."""
+        missing = self._missing(share, schema, name)
+        while True:
+            found = self._item.read(self._records.existing(self._key(share, schema, name), missing))
+            if self._remove(found):
+                return found
+
+    def remove_all(self, share: str, schema: str) -> None:
+        """Delete every entry of a schema in which no more can be made."""
+        for item in tuple(self._records.all(keys.assets(self._item.kind, share, schema))):
+            self._remove(self._item.read(item))
+
+    def _check(self, entry: _Folder) -> None:
+        folder = Location.parse(entry.location).prefix.rpartition("/")[2]
+        if isinstance(entry, Skill) and folder != entry.name:
+            raise InvalidParameter(
+                f"a skill has the name of its folder (agentskills.io), and '{entry.name}' lies in '{folder}': share it "
+                "under that name, or move it"
+            )
+        check_folders(self._records, [entry])
+
+    def _remove(self, found: _Folder) -> bool:
+        """Delete an entry as it was read; False if it is gone, or lies in another storage by now."""
+        leave = self._leave(found, {"storage": found.storage})
+        return done(self._records, [*leave, *uses(self._records, found.storage, -1)])
