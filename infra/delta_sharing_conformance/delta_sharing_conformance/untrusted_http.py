@@ -41,14 +41,19 @@ def read_answer(client: httpx.Client, request: httpx.Request) -> httpx.Response:
 
 def fetch_url(client: httpx.Client, endpoint: str, url: str, headers: Mapping[str, str]) -> httpx.Response:
     """GET a URL that the server at `endpoint` gave; raises AnswerRefused for one of this host that is not its."""
+    return read_answer(client, url_request(client, endpoint, url, {**ACCEPT_ENCODING, **headers}))
+
+
+def url_request(client: httpx.Client, endpoint: str, url: str, headers: Mapping[str, str]) -> httpx.Request:
+    """Return the GET of a URL that the server at `endpoint` gave; raises AnswerRefused as `fetch_url` does."""
     try:
-        request = client.build_request("GET", url, headers={**ACCEPT_ENCODING, **headers})
+        request = client.build_request("GET", url, headers=headers)
     except (httpx.InvalidURL, ValueError):
         raise AnswerRefused("a URL that is none") from None
     own = next(_own(request.url.host), None)
     if own is not None and next(_own(httpx.URL(endpoint).host), None) is None:
         raise AnswerRefused(f"a URL that leads to {own}, loopback or link-local here and not the server's: not fetched")
-    return read_answer(client, request)
+    return request
 
 
 def _own(host: str) -> Iterator[str]:

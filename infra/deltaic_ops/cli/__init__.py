@@ -35,6 +35,7 @@ NOUNS = {
     "pipeline": _Noun("pipeline", "app", "Datasets: files that say how shared tables are built with Spark."),
     "usage": _Noun("usage", "app", "Usage: who asked for what, and what was fetched, to the byte."),
     "verify": _Noun("verify", "verify", "Play a recipient against the endpoint, and say what holds."),
+    "pull": _Noun("pull", "pull", "Bring what is shared with a recipient onto this disk."),
     "conformance": _Noun("conformance", "app", "Check any Delta Sharing server against the protocol."),
     "doctor": _Noun("doctor", "doctor", "Look for what is wrong with a stack, and say what to do."),
     "template": _Noun("template", "template", "Write what `sam deploy` deploys into a folder."),

@@ -1,0 +1,130 @@
+"""The command `deltaic pull`: what is shared with a recipient, as files of this disk."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from deltaic.errors import InvalidParameter, TooManyRequests, Unavailable
+from deltaic_pipeline.spark.printing import text_console
+
+from deltaic_ops.cli.operator import AsJson, Operator, operator
+from deltaic_ops.pull.server import Shared, SharingServer
+from deltaic_ops.pull.snapshot import latest_version
+from deltaic_ops.pull.tables import PulledTable, TablePull
+from deltaic_ops.pull.tally import Tally
+
+_EVERY: Final = 30.0
+_FILES: Final = {".parquet": "parquet", ".csv": "csv"}
+
+
+def pull(  # noqa: PLR0913, PLR0917 -- what is pulled, where to, and how
+    ctx: typer.Context,
+    source: Annotated[str, typer.Argument(metavar="PROFILE#SHARE.SCHEMA.NAME", help="What is shared.")],
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="A .parquet or .csv file, or a folder with a / behind.")
+    ],
+    version: Annotated[int | None, typer.Option(min=0, help="An earlier version of the table.")] = None,
+    timestamp: Annotated[str, typer.Option(metavar="ISO", help="The version that was current then.")] = "",
+    limit: Annotated[int | None, typer.Option(min=0, help="So many rows, of a file.")] = None,
+    column: Annotated[list[str] | None, typer.Option(metavar="NAME", help="These columns, of a file.")] = None,
+    format_: Annotated[str, typer.Option("--format", metavar="delta|parquet|csv", help="Else told by TARGET.")] = "",
+    follow: Annotated[bool, typer.Option("--follow", "--watch", help="Stay, and bring what is new.")] = False,
+    every: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="How often --follow looks.")] = _EVERY,
+    as_json: AsJson = False,
+) -> None:
+    r"""Bring what is shared with a recipient onto this disk, from any server of Delta Sharing, by a profile alone.
+
+    A table becomes a file, or a folder that is a Delta table: that one is brought up to date by the files that have
+    changed, each time it is pulled or as long as --follow stays, and never shows half a version. A pull that was
+    stopped goes on where it was.
+
+    \b
+    deltaic pull alice.share#sales_share.europe.orders orders.csv
+    deltaic pull alice.share#sales_share.europe.orders orders.parquet --version 3
+    deltaic pull alice.share#sales_share.europe.orders orders/ --follow
+    """
+    out = operator(ctx, as_json)
+    shared = Shared.parse(source)
+    asked = _asked(version, timestamp, limit)
+    if follow and {"version", "timestamp"} & asked.keys():
+        raise InvalidParameter("--follow goes with what is newest: leave out --version and --timestamp")
+    kind = _format(target, format_)
+    if kind == "delta" and (limit is not None or column):
+        raise InvalidParameter("--limit and --column are for .parquet and .csv: a Delta table is copied by files")
+    with closing(SharingServer.of(shared.profile)) as server:
+        table = TablePull(server, shared, asked)
+
+        def once() -> PulledTable:
+            with _shown(out) as tally:
+                if kind == "delta":
+                    done = table.into_folder(Path(target), tally)
+                else:
+                    done = table.into_file(Path(target), kind, tally, column or [])
+            _tell(out, shared, target, done)
+            return done
+
+        done = once()
+        while follow:
+            time.sleep(every)
+            try:
+                if latest_version(server, shared) != done.version:
+                    done = once()
+            except (Unavailable, TooManyRequests) as passing:
+                out.note(passing.message)
+
+
+def _asked(version: int | None, timestamp: str, limit: int | None) -> dict[str, Any]:
+    if version is not None and timestamp:
+        raise InvalidParameter("--version and --timestamp say the same: give one")
+    asked = {"version": version, "timestamp": timestamp or None, "limitHint": limit}
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def _format(target: str, told: str) -> str:
+    """Return how a table is written; raises InvalidParameter where neither the option nor the target says it."""
+    found = told.lower() or _FILES.get(Path(target).suffix.lower(), "delta" if target.endswith("/") else "")
+    if found not in {"delta", *_FILES.values()}:
+        raise InvalidParameter(
+            f"'{target}' does not say what a table becomes: name a .parquet or .csv file, or a folder with a / at its "
+            "end (a Delta table), or give --format delta, parquet or csv"
+        )
+    return found
+
+
+def _tell(out: Operator, shared: Shared, target: str, done: PulledTable) -> None:
+    if out.as_json:
+        told: Mapping[str, Any] = {name: value for name, value in asdict(done).items() if value is not None}
+        out.json({"source": str(shared), "target": target, **told})
+        return
+    what = f"{done.files:,} files" if done.rows is None else f"{done.rows:,} rows"
+    out.note(f"{target} is version {done.version} of {shared}: {what}" + ("" if done.changed else ", nothing new"))
+
+
+@contextmanager
+def _shown(out: Operator) -> Iterator[Tally]:
+    """Show how far a pull is where stderr is a terminal."""
+    console = text_console(stderr=True)
+    if out.as_json or not console.is_terminal:
+        yield Tally()
+        return
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False) as bar:
+        task = bar.add_task("", total=None)
+
+        def show(tally: Tally) -> None:
+            counted = f"{tally.files:,} of {tally.files_expected:,} files"
+            bar.update(task, completed=tally.bytes, total=tally.bytes_expected or None, description=counted)
+
+        yield Tally(show)

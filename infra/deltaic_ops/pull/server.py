@@ -1,0 +1,195 @@
+"""A sharing server as a recipient's program asks it, by any profile that the published client takes."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, Self, TypeVar
+from urllib.parse import quote, urlsplit
+
+import httpx
+from delta_sharing._internal_auth import AuthCredentialProviderFactory
+from delta_sharing.protocol import DeltaSharingProfile
+from deltaic.errors import (
+    DeltaicError,
+    InvalidParameter,
+    NotFound,
+    PermissionDenied,
+    TooManyRequests,
+    Unauthenticated,
+    Unavailable,
+    UnsupportedOperation,
+)
+from deltaic.urls import web_address
+
+from deltaic_ops.pull.patience import patiently
+
+_TIMEOUT: Final = httpx.Timeout(120, connect=20)
+_AGENT: Final = "deltaic-pull"
+_SHOWN: Final = 500
+_REFUSALS: Final[Mapping[int, type[DeltaicError]]] = {
+    401: Unauthenticated,
+    403: PermissionDenied,
+    404: NotFound,
+    405: NotFound,
+    501: NotFound,
+}
+_MOST_BYTES: Final = 1 << 20
+"""Of a profile file, or of a refusal's text."""
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What a recipient names: PROFILE#share.schema.name."""
+
+    profile: Path
+    share: str
+    schema: str
+    name: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read it; raises InvalidParameter for anything else."""
+        file, found, names = text.rpartition("#")
+        parts = names.rsplit(".", 2)  # a share's name may have periods
+        if not (file and found and len(parts) == 3 and all(parts)):  # noqa: PLR2004 -- share, schema, name
+            raise InvalidParameter(f"'{text}' names nothing shared: write PROFILE#share.schema.name")
+        return cls(Path(file), *parts)
+
+    def __str__(self) -> str:
+        """Name it as recipients do."""
+        return f"{self.share}.{self.schema}.{self.name}"
+
+    def path(self, kind: str) -> str:
+        """Return where the server has it: `kind` is tables, volumes, skills, models."""
+        share, schema, name = (quote(each, safe="") for each in (self.share, self.schema, self.name))
+        return f"/shares/{share}/schemas/{schema}/{kind}/{name}"
+
+
+class SharingServer:
+    """The server of a profile. May be asked from several threads."""
+
+    def __init__(self, profile: DeltaSharingProfile) -> None:
+        web_address(profile.endpoint)
+        self.endpoint: str = profile.endpoint
+        self._http = httpx.Client(timeout=_TIMEOUT, headers={"User-Agent": _AGENT})
+        self._told_end = profile.expiration_time
+        try:
+            self._credentials = AuthCredentialProviderFactory.create_auth_credential_provider(profile)
+        except RuntimeError:
+            raise InvalidParameter(f"a profile of type '{profile.type}' cannot be used: ask for another") from None
+        self._lock = Lock()
+
+    @classmethod
+    def of(cls, profile: Path) -> Self:
+        """Open the server of a profile file; raises InvalidParameter for a file that is none."""
+        try:
+            with profile.open("rb") as file:
+                return cls(DeltaSharingProfile.from_json(file.read(_MOST_BYTES)))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
+            why = error.strerror if isinstance(error, OSError) else type(error).__name__
+            raise InvalidParameter(f"{profile} is no profile file ({why})") from None
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._http.close()
+
+    def ask(  # noqa: PLR0913 -- what a request is made of
+        self,
+        method: str,
+        path: str,
+        read: Callable[[httpx.Response], _T],
+        *,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+        parameters: Mapping[str, str | int] | None = None,
+    ) -> _T:
+        """Return what `read` makes of the answer, which it may read as it comes; asked again what fails in passing.
+
+        Raises what the server refuses as the error of its status, with the server's own words.
+        """
+
+        def once() -> _T:
+            with self._lock:
+                self._authorize()
+                request = self._http.build_request(
+                    method, f"{self.endpoint}{path}", json=body, headers=dict(headers or {}), params=parameters
+                )
+            try:
+                answer = self._http.send(request, stream=True)
+                try:
+                    if answer.is_success:
+                        return read(answer)
+                    raise self._refusal(answer)
+                finally:
+                    answer.close()
+            except httpx.HTTPError as error:
+                raise Unavailable(f"{self.host} cannot be reached, or broke off ({type(error).__name__})") from None
+
+        return patiently(once)
+
+    def json(self, method: str, path: str, body: object = None, **parameters: str | int) -> Any:
+        """Return the JSON object of an answer."""
+
+        def read(answer: httpx.Response) -> Any:
+            try:
+                found = json.loads(answer.read())
+            except (ValueError, RecursionError):
+                found = None
+            if not isinstance(found, dict):
+                raise Unavailable(f"{self.host} answers with something that is no JSON object")
+            return found
+
+        return self.ask(method, path, read, body=body, parameters=parameters)
+
+    @property
+    def host(self) -> str:
+        """How the server is named to people."""
+        return urlsplit(self.endpoint).netloc
+
+    def _authorize(self) -> None:
+        try:
+            self._credentials.add_auth_header(self._http)
+        except (OSError, RuntimeError, ValueError) as error:  # what it raises of an exchange, a key file, an answer
+            status = getattr(getattr(error, "response", None), "status_code", type(error).__name__)
+            raise Unauthenticated(f"the token endpoint of this profile gives no token ({status})") from None
+
+    def _refusal(self, answer: httpx.Response) -> DeltaicError:
+        text = bytearray()
+        for part in answer.iter_bytes():
+            text += part
+            if len(text) > _MOST_BYTES:
+                break
+        try:
+            told = json.loads(text)
+            said = f"{told.get('errorCode') or ''}: {told.get('message') or ''}".strip(": ")
+        except (ValueError, RecursionError, AttributeError):
+            said = ""
+        message = f"{self.host} answers {answer.status_code}" + f", {said[:_SHOWN]}" * bool(said)
+        if answer.status_code == 401 and self._told_end:  # noqa: PLR2004 -- Unauthorized
+            message += f" (the profile says that it ends at {self._told_end})"
+        if answer.status_code == 429:  # noqa: PLR2004 -- Too Many Requests
+            after = answer.headers.get("retry-after", "")
+            return TooManyRequests(message, retry_after=int(after) if after.isdigit() else None)
+        if answer.is_server_error and answer.status_code not in _REFUSALS:
+            return Unavailable(message)
+        return _REFUSALS.get(answer.status_code, UnsupportedOperation)(message)
+
+
+def json_lines(answer: httpx.Response) -> Iterator[Any]:
+    """Yield the JSON values of an answer, one a line; raises Unavailable for a line that is none."""
+    rest = b""
+    for part in answer.iter_bytes():
+        *lines, rest = (rest + part).split(b"\n")
+        yield from map(_value, filter(None, lines))
+    if rest.strip():
+        yield _value(rest)
+
+
+def _value(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        raise Unavailable("the answer breaks off: a line of it is no JSON") from None
