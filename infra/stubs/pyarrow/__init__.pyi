@@ -45,6 +45,8 @@ class StructType(DataType):
     def field(self, i: int | str) -> Field: ...
 
 class MapType(DataType):
+    key_field: Field
+    item_field: Field
     key_type: DataType
     item_type: DataType
 

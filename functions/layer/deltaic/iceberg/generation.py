@@ -1,11 +1,37 @@
-"""Makes the Iceberg metadata of a version: what other versions have made already stays."""
+"""Makes the Iceberg metadata of a version: what other versions have made already stays.
 
-from typing import Final
+live files ──> digests ──> a manifest all of whose files are live stays
+                   └─────> all other files: new ones, those beside files that are gone, those of small manifests;
+                           put in order by partition and written a thousand a manifest
+"""
 
-from deltaic.iceberg.file_index import FileIndex
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from deltaic.errors import InvalidParameter
+from deltaic.iceberg.data_footers import check_columns
+from deltaic.iceberg.file_index import (
+    MOST_SNAPSHOTS,
+    FileIndex,
+    ListedSnapshot,
+    pack_gone,
+    pack_places,
+    split,
+)
+from deltaic.iceberg.live_files import LiveFiles, LiveVector, by_partition
+from deltaic.iceberg.manifests import ListedManifest, ManifestEntry, ManifestWriter, VectorPlace, content_key
+from deltaic.iceberg.name_mapping import merged
+from deltaic.iceberg.puffin import FramedVector, frames, puffin
+from deltaic.iceberg.refusals import misread
+from deltaic.iceberg.table_schema import IcebergSchema, iceberg_schema
 from deltaic.iceberg.table_version import Means, TableVersion
 
 FILES_A_MANIFEST: Final = 1_000
+_SMALL: Final = FILES_A_MANIFEST // 2
+
+_T = TypeVar("_T")
 
 
 def first_index(means: Means, version: TableVersion) -> FileIndex:
@@ -13,14 +39,157 @@ def first_index(means: Means, version: TableVersion) -> FileIndex:
 
     Raises UnsupportedOperation, naming reason and remedy, for a table that Iceberg clients would misread.
     """
-    raise NotImplementedError
+    schema = iceberg_schema(version.metadata)
+    return _Generation(means, version, schema, None).run().index(schema, schema.name_mapping)
 
 
 def newer_index(means: Means, version: TableVersion, before: FileIndex) -> FileIndex:
-    """Make the metadata of a version later than any that is listed; raises what `first_index` does."""
-    raise NotImplementedError
+    """Make the metadata of a version later than any that is listed; raises what `first_index` does.
+
+    What the index lists already stays listed, up to MOST_SNAPSHOTS versions.
+    """
+    if version.version <= before.version:
+        raise InvalidParameter(f"version {version.version} is not later than {before.version}")
+    schema = iceberg_schema(version.metadata)
+    made = _Generation(means, version, schema, before).run()
+    mapping = merged(before.name_mapping, schema.name_mapping)
+    if mapping is None:
+        # A name means another column now: files of both cannot be read by one table.
+        return made.index(schema, schema.name_mapping)
+    return made.index(schema, mapping, before)
 
 
 def with_earlier(means: Means, version: TableVersion, index: FileIndex) -> FileIndex:
-    """List a version before those that are listed, too; raises what `first_index` does."""
-    raise NotImplementedError
+    """List a version before those that are listed, too; raises what `first_index` does.
+
+    That is refused as well where one name stands for two columns, as when column mapping began in between.
+    """
+    if version.version >= index.snapshots[0].version:
+        raise InvalidParameter(f"version {version.version} is not before {index.snapshots[0].version}")
+    schema = iceberg_schema(version.metadata)
+    mapping = merged(schema.name_mapping, index.name_mapping)
+    if mapping is None:
+        raise misread(
+            f"version {version.version} has a column by the name of another one of later versions",
+            "ask for a later version",
+        )
+    made = _Generation(means, version, schema, index).run()
+    gone = dict.fromkeys(made.live - index.live, version.version) | index.gone
+    return msgspec.structs.replace(
+        index,
+        snapshots=(made.snapshot, *index.snapshots),
+        schemas={schema.schema["schema-id"]: schema.schema} | index.schemas,
+        specs={schema.spec["spec-id"]: schema.spec} | index.specs,
+        name_mapping=mapping,
+        packed_gone=pack_gone(gone),
+    )
+
+
+class _Made(msgspec.Struct, frozen=True):
+    """What was made of a version."""
+
+    snapshot: ListedSnapshot
+    live: frozenset[bytes]
+    manifests: tuple[ListedManifest, ...]
+    puffins: tuple[tuple[str, int], ...]
+    packed_places: bytes
+
+    def index(self, schema: IcebergSchema, mapping: list[dict[str, Any]], before: FileIndex | None = None) -> FileIndex:
+        """Return the index of this version, beside what an index of earlier ones lists."""
+        snapshots = (*(before.snapshots if before else ()), self.snapshot)[-MOST_SNAPSHOTS:]
+        schemas = (before.schemas if before else {}) | {schema.schema["schema-id"]: schema.schema}
+        specs = (before.specs if before else {}) | {schema.spec["spec-id"]: schema.spec}
+        gone = before.gone | dict.fromkeys(before.live, before.version) if before else {}
+        first = snapshots[0].version
+        return FileIndex(
+            snapshots,
+            self.manifests,
+            {key: schemas[key] for key in dict.fromkeys(one.schema_id for one in snapshots)},
+            {key: specs[key] for key in dict.fromkeys(one.spec_id for one in snapshots)},
+            mapping,
+            self.puffins,
+            self.packed_places,
+            pack_gone({name: last for name, last in gone.items() if name not in self.live and last >= first}),
+        )
+
+
+class _Generation:
+    """Makes one version, from what another one has."""
+
+    def __init__(self, means: Means, version: TableVersion, schema: IcebergSchema, other: FileIndex | None) -> None:
+        self._means = means
+        self._version = version
+        self._schema = schema
+        self._other = other
+        self._files = LiveFiles(means, version, schema)
+        self._writer = ManifestWriter(schema, means.location, means.put)
+
+    def run(self) -> _Made:
+        """Put what is new."""
+        kept = self._kept(self._files.digests, is_deletes=False)
+        loose = self._files.digests.difference(*(split(one.digests) for one in kept))
+        known = self._other.live if self._other else frozenset()
+        check_columns(self._means.store, list(self._files.named(loose - known)), self._schema.name_mapping)
+        data = [*kept, *self._manifests(self._files.entries(loose))]
+        vectors = {one.digest: one for one in self._files.vectors}
+        places = self._places(vectors)
+        kept = self._kept(frozenset(vectors), is_deletes=True)
+        loose = frozenset(vectors).difference(*(split(one.digests) for one in kept))
+        entries = [self._files.vector_entry(vectors[name], places[name]) for name in vectors if name in loose]
+        deletes = [*kept, *self._manifests(by_partition(entries), is_deletes=True)]
+        format_version = 3 if vectors else 2
+        listed, rows = self._writer.manifest_list(self._version.version, data + deletes, format_version)
+        snapshot = ListedSnapshot(
+            self._version.version,
+            self._version.timestamp,
+            listed,
+            self._schema.schema["schema-id"],
+            self._schema.spec["spec-id"],
+            format_version,
+            len(self._files.digests),
+            rows,
+            sum(one.rows for one in deletes),
+        )
+        in_order = [places[name] for one in deletes for name in split(one.digests)]
+        return _Made(snapshot, self._files.digests, tuple(data + deletes), *pack_places(self._means.location, in_order))
+
+    def _kept(self, live: frozenset[bytes], *, is_deletes: bool) -> list[ListedManifest]:
+        """Return manifests that stay: all of theirs is live, and they are not small where others are written."""
+        if self._other is None or not self._is_alike(self._other.snapshots[-1]):
+            return []
+        all_of_them = [one for one in self._other.manifests if one.is_deletes is is_deletes]
+        whole = [one for one in all_of_them if live.issuperset(split(one.digests))]
+        if len(whole) == len(all_of_them) and sum(one.files for one in whole) == len(live):
+            return whole
+        return [one for one in whole if one.files >= _SMALL]
+
+    def _is_alike(self, snapshot: ListedSnapshot) -> bool:
+        """Tell whether manifests of another version say what this version's would."""
+        ids = self._schema.schema["schema-id"], self._schema.spec["spec-id"]
+        return (snapshot.schema_id, snapshot.spec_id) == ids
+
+    def _manifests(self, entries: Sequence[ManifestEntry], *, is_deletes: bool = False) -> Iterator[ListedManifest]:
+        for some in _pieces(entries, FILES_A_MANIFEST):
+            yield self._writer.manifest(some, is_deletes=is_deletes)
+
+    def _places(self, vectors: dict[bytes, LiveVector]) -> dict[bytes, VectorPlace]:
+        """Return where the vectors lie; those that lie nowhere yet are put into a file of this version's."""
+        known = self._other.places(self._means.location) if self._other and vectors else {}
+        new = [one for name, one in vectors.items() if name not in known]
+        if not new:
+            return known
+        read = frames(self._means.store, [one.vector for one in new])
+        framed = [FramedVector(one.uri, one.vector.cardinality, frame) for one, frame in zip(new, read, strict=True)]
+        content, offsets = puffin(framed)
+        key = content_key("p", "puffin", content)
+        self._means.put(key, content)
+        uri = f"{self._means.location}/{key}"
+        return known | {
+            one.digest: VectorPlace(uri, len(content), offset, len(frame))
+            for one, offset, frame in zip(new, offsets, read, strict=True)
+        }
+
+
+def _pieces(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
+    for at in range(0, len(items), size):
+        yield items[at : at + size]

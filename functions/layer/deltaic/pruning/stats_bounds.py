@@ -61,13 +61,17 @@ def above(maximum: str) -> str | None:
     """
     if len(maximum) < _CUT and not maximum.endswith(_APPENDED):
         return maximum
-    begin = maximum.rstrip("".join(_APPENDED))
+    return following(maximum.rstrip("".join(_APPENDED)))
+
+
+def following(begin: str) -> str | None:
+    """Return the least string above all that begin so; None when there is none."""
     while begin and ord(begin[-1]) == _LAST:
         begin = begin[:-1]
     if not begin:
         return None
-    following = ord(begin[-1]) + 1
-    return begin[:-1] + chr(_SURROGATES.stop if following in _SURROGATES else following)
+    after = ord(begin[-1]) + 1
+    return begin[:-1] + chr(_SURROGATES.stop if after in _SURROGATES else after)
 
 
 def from_json(values: list[Any], type_: ColumnType, *, upper: bool) -> pa.Array | None:

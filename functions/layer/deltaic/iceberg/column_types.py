@@ -1,0 +1,137 @@
+"""Types: Delta's as Iceberg has them, and values as Iceberg's metadata writes them.
+
+Iceberg specification, "Schemas and Data Types", "Appendix A: Avro" and "Appendix D: Single-value serialization". A
+value is an int (also dates in days, timestamps in microseconds, decimals without their point), float, str or bytes.
+"""
+
+import struct
+from collections.abc import Callable
+from decimal import Decimal
+from math import nan
+from typing import Any, Final
+
+from deltaic.iceberg import avro
+from deltaic.pruning.values import EXACTLY, ColumnType, boolean, column_type, days, double, exact, integer, microseconds
+
+Value = int | float | str | bytes
+
+_NAMES: Final = {
+    "byte": "int",
+    "short": "int",
+    "integer": "int",
+    "long": "long",
+    "float": "float",
+    "double": "double",
+    "boolean": "boolean",
+    "string": "string",
+    "binary": "binary",
+    "date": "date",
+    "timestamp": "timestamptz",
+    "timestamp_ntz": "timestamp",
+}
+_PACKED: Final = {
+    "int": struct.Struct("<i"),
+    "date": struct.Struct("<i"),
+    "long": struct.Struct("<q"),
+    "timestamp": struct.Struct("<q"),
+    "timestamptz": struct.Struct("<q"),
+    "float": struct.Struct("<f"),
+    "double": struct.Struct("<d"),
+}
+
+
+def iceberg_type(name: str) -> str | None:
+    """Return Iceberg's name of a primitive Delta type; None where it has none."""
+    type_ = column_type(name)
+    if type_.name == "decimal":
+        return f"decimal({type_.precision}, {type_.scale})"
+    return _NAMES.get(type_.name)
+
+
+def single_value(type_: ColumnType) -> Callable[[Any], bytes]:
+    """Return what writes values of a type as bounds."""
+    name = _NAMES.get(type_.name, "")
+    if type_.name == "decimal":
+        return _unscaled
+    if name in _PACKED:
+        return _PACKED[name].pack
+    others: dict[str, Callable[[Any], bytes]] = {"boolean": _flag, "string": str.encode, "binary": bytes}
+    return others[name]
+
+
+def avro_type(type_: ColumnType, field_id: int) -> Any:
+    """Return the Avro type of partition values."""
+    name = _NAMES.get(type_.name, "")
+    if type_.name == "decimal":
+        return {
+            "type": "fixed",
+            "size": _fixed_size(type_.precision),
+            "logicalType": "decimal",
+            "precision": type_.precision,
+            "scale": type_.scale,
+            "name": f"decimal_{field_id}",
+        }
+    if name == "date":
+        return {"type": "int", "logicalType": "date"}
+    if name.startswith("timestamp"):
+        return {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": name == "timestamptz"}
+    return "bytes" if name == "binary" else name
+
+
+def avro_value(type_: ColumnType) -> Callable[[Any], bytes]:
+    """Return what writes partition values in Avro."""
+    name = _NAMES.get(type_.name, "")
+    if type_.name == "decimal":
+        size = _fixed_size(type_.precision)
+        return lambda value: int.to_bytes(value, size, "big", signed=True)
+    if name in {"float", "double"}:
+        return _PACKED[name].pack
+    others: dict[str, Callable[[Any], bytes]] = {"boolean": _flag, "string": avro.text, "binary": avro.data}
+    return others.get(name, avro.whole)
+
+
+def partition_value(text: str | None, type_: ColumnType) -> Value | None:
+    """Read a partition value of the log; an empty one is null. Raises ValueError for one that is none of its type.
+
+    Delta protocol, "Partition Value Serialization". A time without a zone is taken for one of UTC.
+    """
+    if not text:
+        return None
+    if type_.name == "string":
+        return text
+    if type_.name == "binary":
+        return text.encode()
+    if type_.name in {"float", "double"}:
+        value: Value | None = nan if text.lower() == "nan" else double(text)
+    elif type_.name in {"timestamp", "timestamp_ntz"}:
+        moment = microseconds(text)
+        value = None if moment is None else moment[0]
+    elif type_.name == "decimal":
+        value = _without_point(exact(text), type_)
+    else:
+        readers: dict[str, Callable[[str], int | None]] = {"boolean": boolean, "date": days}
+        value = readers.get(type_.name, integer)(text)
+    if value is None:
+        raise ValueError(type_.name)
+    return value
+
+
+def _without_point(value: Decimal | None, type_: ColumnType) -> int | None:
+    if value is None:
+        return None
+    moved = value.scaleb(type_.scale, EXACTLY)
+    fits = moved == moved.to_integral_value() and moved.adjusted() < type_.precision
+    return int(moved) if fits else None
+
+
+def _unscaled(value: int) -> bytes:
+    """Write as few bytes, the greatest first, as hold the number and its sign."""
+    return value.to_bytes((value if value >= 0 else ~value).bit_length() // 8 + 1, "big", signed=True)
+
+
+def _fixed_size(precision: int) -> int:
+    return int(10**precision).bit_length() // 8 + 1
+
+
+def _flag(value: int) -> bytes:
+    return b"\x01" if value else b"\x00"

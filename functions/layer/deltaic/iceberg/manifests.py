@@ -1,0 +1,262 @@
+"""Manifests and their lists: which data files a version has, and which deletion vectors.
+
+Iceberg specification, "Manifests" and "Manifest Lists". Entries name one snapshot and one sequence number, whatever the
+version, so that a manifest serves all versions that have its files.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from math import isnan
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from deltaic.iceberg import avro
+from deltaic.iceberg.column_types import Value, avro_type, avro_value, single_value
+from deltaic.iceberg.table_schema import IcebergSchema, PartitionColumn
+
+FIRST_SNAPSHOT: Final = 10**12
+"""Snapshot ids are this and the version's number: clients take 0 for none."""
+_ENTRY_FORMAT: Final = 2
+_VECTOR_FORMAT: Final = 3
+
+Partition = tuple[Value | None, ...]
+"""Values of the partition columns, in the spec's order."""
+
+
+class ManifestEntry(NamedTuple):
+    """One file of a manifest, encoded."""
+
+    digest: bytes
+    """Names the file, or the file with its deletion vector."""
+    partition: Partition
+    rows: int
+    body: bytes
+
+
+class ListedManifest(msgspec.Struct, frozen=True, array_like=True):
+    """A manifest that was made."""
+
+    key: str
+    """Below the location."""
+    length: int
+    rows: int
+    summary: bytes
+    """The partitions that it has, as the manifest list tells it."""
+    digests: bytes
+    """Those of its entries, `DIGEST` bytes each."""
+    is_deletes: bool = False
+
+    @property
+    def files(self) -> int:
+        """How many entries it has."""
+        return len(self.digests) // DIGEST
+
+
+DIGEST: Final = 8
+_STATUS_ADDED: Final = avro.whole(1)
+_DATA, _DELETES = avro.whole(0), avro.whole(1)
+_HEAD: Final = _STATUS_ADDED + avro.PRESENT + avro.whole(FIRST_SNAPSHOT) + (avro.PRESENT + avro.whole(1)) * 2
+"""Status, snapshot, sequence number of the data, sequence number of the file."""
+_PARQUET, _PUFFIN = avro.text("PARQUET"), avro.text("PUFFIN")
+_NO_METRICS: Final = avro.NULL * 3
+
+
+def digest(name: str) -> bytes:
+    """Return what an index knows a file by."""
+    return hashlib.blake2b(name.encode(), digest_size=DIGEST).digest()
+
+
+def data_body(uri: str, partition: bytes, rows: int, size: int, metrics: bytes) -> bytes:
+    """Encode the entry of a data file."""
+    return b"".join((_HEAD, _DATA, avro.text(uri), _PARQUET, partition, avro.whole(rows), avro.whole(size), metrics))
+
+
+class VectorPlace(NamedTuple):
+    """Where a deletion vector lies in a Puffin file of ours."""
+
+    file_uri: str
+    file_size: int
+    offset: int
+    length: int
+
+
+def vector_body(uri: str, partition: bytes, deleted: int, place: VectorPlace) -> bytes:
+    """Encode the entry of a data file's deletion vector."""
+    parts = (_HEAD, _DELETES, avro.text(place.file_uri), _PUFFIN, partition, avro.whole(deleted))
+    sized = (avro.whole(place.file_size), _NO_METRICS, avro.PRESENT, avro.text(uri))
+    where = (avro.PRESENT, avro.whole(place.offset), avro.PRESENT, avro.whole(place.length))
+    return b"".join((*parts, *sized, *where))
+
+
+class PartitionEncoder:
+    """Encodes partitions, and sums them up for lists."""
+
+    def __init__(self, columns: Sequence[PartitionColumn]) -> None:
+        self._writers = [avro_value(column.type) for column in columns]
+        self._bounds = [single_value(column.type) for column in columns]
+
+    def encode(self, partition: Partition) -> bytes:
+        """Return the partition of an entry."""
+        return b"".join(
+            avro.NULL if value is None else avro.PRESENT + write(value)
+            for write, value in zip(self._writers, partition, strict=True)
+        )
+
+    def summary(self, partitions: Sequence[Partition]) -> bytes:
+        """Return the summaries of a manifest's partitions, an optional array."""
+        if not self._bounds:
+            return avro.NULL
+        columns = zip(self._bounds, zip(*set(partitions), strict=True), strict=True)
+        return avro.PRESENT + avro.items([_field_summary(write, values) for write, values in columns])
+
+
+def _field_summary(write: Callable[[Any], bytes], values: Sequence[Any]) -> bytes:
+    known = [value for value in values if value is not None]
+    numbers = [value for value in known if not (isinstance(value, float) and isnan(value))]
+    has_null, has_nan = len(known) < len(values), len(numbers) < len(known)
+    ends = (min(numbers), max(numbers)) if numbers else ()
+    bounds = b"".join(avro.PRESENT + avro.data(write(end)) for end in ends) or avro.NULL * 2
+    return (b"\x01" if has_null else b"\x00") + avro.PRESENT + (b"\x01" if has_nan else b"\x00") + bounds
+
+
+class ManifestWriter:
+    """Writes manifests and lists of one schema."""
+
+    def __init__(self, schema: IcebergSchema, location: str, put: Callable[[str, bytes], None]) -> None:
+        self._put = put
+        self._location = location
+        self._spec_id = schema.spec["spec-id"]
+        self._partitions = PartitionEncoder(schema.partitions)
+        self._about = {
+            "schema": json.dumps(schema.schema),
+            "schema-id": str(schema.schema["schema-id"]),
+            "partition-spec": json.dumps(schema.spec["fields"]),
+            "partition-spec-id": str(self._spec_id),
+        }
+        fields = [
+            avro.optional(f"p{at}", avro_type(one.type, one.field_id), one.field_id)
+            for at, one in enumerate(schema.partitions)
+        ]
+        self._partition_type = avro.record("r102", fields)
+
+    def manifest(self, entries: Sequence[ManifestEntry], *, is_deletes: bool = False) -> Manifest:
+        """Put a manifest of these entries."""
+        about = {
+            **self._about,
+            "format-version": str(_VECTOR_FORMAT if is_deletes else _ENTRY_FORMAT),
+            "content": "deletes" if is_deletes else "data",
+        }
+        body = b"".join([entry.body for entry in entries])
+        schema = _entry_schema(self._partition_type, is_deletes=is_deletes)
+        key, length = self._store("m", "avro", avro.container(schema, about, len(entries), body))
+        return ListedManifest(
+            key,
+            length,
+            sum(entry.rows for entry in entries),
+            self._partitions.summary([entry.partition for entry in entries]),
+            b"".join([entry.digest for entry in entries]),
+            is_deletes,
+        )
+
+    def manifest_list(self, version: int, manifests: Sequence[ListedManifest], format_version: int) -> tuple[str, int]:
+        """Put the list of a version; return its key, and how many rows its data files have."""
+        rows, lines = 0, []
+        for one in manifests:
+            lines.append(self._line(one, first_row=rows if format_version >= _VECTOR_FORMAT else None))
+            rows += 0 if one.is_deletes else one.rows
+        about = {
+            "snapshot-id": str(FIRST_SNAPSHOT + version),
+            "parent-snapshot-id": "null",
+            "sequence-number": str(version + 1),
+            "format-version": str(format_version),
+        }
+        content = avro.container(_list_schema(format_version), about, len(lines), b"".join(lines))
+        return self._store("l", "avro", content)[0], rows
+
+    def _line(self, one: ListedManifest, first_row: int | None) -> bytes:
+        start = avro.text(f"{self._location}/{one.key}") + avro.whole(one.length) + avro.whole(self._spec_id)
+        content = _DELETES if one.is_deletes else _DATA
+        numbers = (1, 1, FIRST_SNAPSHOT, one.files, 0, 0, one.rows, 0, 0)
+        line = start + content + b"".join(map(avro.whole, numbers)) + one.summary
+        if first_row is None:
+            return line
+        return line + (avro.NULL if one.is_deletes else avro.PRESENT + avro.whole(first_row))
+
+    def _store(self, folder: str, suffix: str, content: bytes) -> tuple[str, int]:
+        key = content_key(folder, suffix, content)
+        self._put(key, content)
+        return key, len(content)
+
+
+def content_key(folder: str, suffix: str, content: bytes) -> str:
+    """Return the key of an object that is named by its content."""
+    return f"{folder}/{hashlib.sha256(content).hexdigest()[:32]}.{suffix}"
+
+
+def _entry_schema(partition: Mapping[str, Any], *, is_deletes: bool) -> dict[str, Any]:
+    file = [
+        avro.field("content", "int", 134),
+        avro.field("file_path", "string", 100),
+        avro.field("file_format", "string", 101),
+        avro.field("partition", partition, 102),
+        avro.field("record_count", "long", 103),
+        avro.field("file_size_in_bytes", "long", 104),
+        _map("null_value_counts", 110, 121, "long"),
+        _map("lower_bounds", 125, 126, "bytes"),
+        _map("upper_bounds", 128, 129, "bytes"),
+    ]
+    if is_deletes:
+        file += [
+            avro.optional("referenced_data_file", "string", 143),
+            avro.optional("content_offset", "long", 144),
+            avro.optional("content_size_in_bytes", "long", 145),
+        ]
+    fields = [
+        avro.field("status", "int", 0),
+        avro.optional("snapshot_id", "long", 1),
+        avro.optional("sequence_number", "long", 3),
+        avro.optional("file_sequence_number", "long", 4),
+        avro.field("data_file", avro.record("r2", file), 2),
+    ]
+    return avro.record("manifest_entry", fields)
+
+
+def _map(name: str, field_id: int, key_id: int, values: str) -> dict[str, Any]:
+    """Return a map from field ids, which Avro writes as an array of pairs."""
+    pair = avro.record(
+        f"k{key_id}_v{key_id + 1}", [avro.field("key", "int", key_id), avro.field("value", values, key_id + 1)]
+    )
+    return avro.optional(name, {"type": "array", "logicalType": "map", "items": pair}, field_id)
+
+
+def _list_schema(format_version: int) -> dict[str, Any]:
+    summary = avro.record(
+        "r508",
+        [
+            avro.field("contains_null", "boolean", 509),
+            avro.optional("contains_nan", "boolean", 518),
+            avro.optional("lower_bound", "bytes", 510),
+            avro.optional("upper_bound", "bytes", 511),
+        ],
+    )
+    fields = [
+        avro.field("manifest_path", "string", 500),
+        avro.field("manifest_length", "long", 501),
+        avro.field("partition_spec_id", "int", 502),
+        avro.field("content", "int", 517),
+        avro.field("sequence_number", "long", 515),
+        avro.field("min_sequence_number", "long", 516),
+        avro.field("added_snapshot_id", "long", 503),
+        avro.field("added_files_count", "int", 504),
+        avro.field("existing_files_count", "int", 505),
+        avro.field("deleted_files_count", "int", 506),
+        avro.field("added_rows_count", "long", 512),
+        avro.field("existing_rows_count", "long", 513),
+        avro.field("deleted_rows_count", "long", 514),
+        avro.optional("partitions", {"type": "array", "element-id": 508, "items": summary}, 507),
+    ]
+    if format_version >= _VECTOR_FORMAT:
+        fields.append(avro.optional("first_row_id", "long", 520))
+    return avro.record("manifest_file", fields)

@@ -1,0 +1,76 @@
+"""pyiceberg reads each golden table as Spark read it, at every version; or the table is refused, and it says why."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from deltaic.errors import UnsupportedOperation
+from golden.library import load, names, place
+from iceberg.metadata_folder import IcebergFolder, snapshot_rows
+from pyiceberg.table import StaticTable
+
+REFUSED: Final = {
+    "type_widening": "column 'i' was changed from integer to double",
+    "variant": "column 'v' is of type variant",
+    "variant_shredded": "column 'v' is of type variant",
+}
+FIRST_LISTED: Final = {"column_mapping_later": 2}
+"""The first version that can be listed with the last one: column mapping begins with it, and names mean other ids."""
+PADDED: Final = {"char_varchar": "c"}
+"""A CHAR column, which Spark pads when it reads it through Delta."""
+READ: Final = sorted({*names()} - REFUSED.keys())
+
+
+@pytest.fixture(autouse=True)
+def _reads_nanoseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let pyiceberg read INT96 timestamps in tables of format version 3, as it does in version 2."""
+    monkeypatch.setenv("PYICEBERG_DOWNCAST_NS_TIMESTAMP_TO_US_ON_WRITE", "true")
+
+
+def plain(rows: pa.Table, columns: Sequence[str], padded: str | None) -> list[str]:
+    rows = rows.select(list(columns))
+    if padded is not None:
+        at = rows.column_names.index(padded)
+        rows = rows.set_column(at, padded, pc.utf8_rtrim(rows[padded], " "))
+    found: list[dict[str, Any]] = rows.to_pylist()
+    return sorted(repr(row) for row in found)
+
+
+@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("backwards", [False, True], ids=["as_commits_come", "newest_first"])
+def test_every_version_has_spark_s_rows(name: str, backwards: bool, tmp_path: Path) -> None:
+    golden = load(name)
+    folder = IcebergFolder(place(golden, tmp_path), tmp_path / "iceberg")
+    versions = [number for number in golden.versions if number >= FIRST_LISTED.get(name, 0)]
+    index = folder.index(reversed(versions) if backwards else versions)
+    assert index.versions == tuple(versions)
+    table = StaticTable.from_metadata(str(folder.write_document(index)))
+    assert {f"v{number}" for number in versions} | {"main"} == {*table.refs()}
+    for number in versions:
+        expected = golden.rows(number)
+        rows = snapshot_rows(table, number)
+        padded = PADDED.get(name) if PADDED.get(name) in expected.column_names else None
+        assert rows.column_names == expected.column_names
+        assert plain(rows, rows.column_names, padded) == plain(expected, rows.column_names, padded), number
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_table_that_would_be_misread_is_refused(name: str, tmp_path: Path) -> None:
+    golden = load(name)
+    folder = IcebergFolder(place(golden, tmp_path), tmp_path / "iceberg")
+    with pytest.raises(UnsupportedOperation) as refusal:
+        folder.index(golden.versions[-1:])
+    assert REFUSED[name] in refusal.value.message
+    assert not folder.objects
+
+
+def test_versions_before_column_mapping_are_not_listed_beside_later_ones(tmp_path: Path) -> None:
+    golden = load("column_mapping_later")
+    folder = IcebergFolder(place(golden, tmp_path), tmp_path / "iceberg")
+    assert folder.index([0, 1]).versions == (0, 1)
+    assert folder.index([0, 1, 2, 3]).versions == (2, 3)
+    with pytest.raises(UnsupportedOperation, match="version 1 has a column by the name of another one"):
+        folder.index([2, 1])
