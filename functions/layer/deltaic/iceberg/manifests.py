@@ -141,7 +141,7 @@ class ManifestWriter:
         ]
         self._partition_type = avro.record("r102", fields)
 
-    def manifest(self, entries: Sequence[ManifestEntry], *, is_deletes: bool = False) -> Manifest:
+    def manifest(self, entries: Sequence[ManifestEntry], *, is_deletes: bool = False) -> ListedManifest:
         """Put a manifest of these entries."""
         about = {
             **self._about,
