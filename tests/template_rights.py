@@ -15,6 +15,7 @@ STORAGE_SECRETS = "arn:aws:secretsmanager:us-east-1:000000000000:secret:deltaic/
 CHANGED = {
     "Prefix": "open",
     "Explore": "disabled",
+    "Iceberg": "enabled",
     "CorsOrigins": "https://notebooks.example",
     "ClientCredentials": "enabled",
     "TokenMinutes": "5",

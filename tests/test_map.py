@@ -20,7 +20,7 @@ ENDPOINTS = sorted(path.parent.name for path in (ROOT / "functions" / "api").glo
 ANSWERING = [*ENDPOINTS, "activation", "explore", "oauth", "preflight"]
 TABLE_HEADER = ["endpoint", "folder", "use case", "test"]
 FEATURES_HEADER = ["table feature", "parquet format", "delta format", "note"]
-OPTIONAL = {"ClientCredentials": "enabled", "CorsOrigins": "*"}
+OPTIONAL = {"ClientCredentials": "enabled", "CorsOrigins": "*", "Iceberg": "enabled"}
 """What routes that a stack may lack depend on."""
 MODES = ["enabled", "disabled"]
 DOCS = ROOT / "docs"
@@ -44,7 +44,24 @@ PROTOCOL = {
 }
 OURS: dict[tuple[str, str], str] = {}
 """What the protocol does not have."""
-DESCRIBED = {**PROTOCOL, **OURS}
+NAMESPACES = "/iceberg/v1/shares/{share}/namespaces"
+ICEBERG_TABLE = f"{NAMESPACES}/{{namespace}}/tables/{{table}}"
+ICEBERG = {
+    ("ANY", "/iceberg/v1/config"): "list_iceberg",
+    ("ANY", NAMESPACES): "list_iceberg",
+    ("ANY", f"{NAMESPACES}/{{namespace}}"): "list_iceberg",
+    ("ANY", f"{NAMESPACES}/{{namespace}}/tables"): "list_iceberg",
+    ("ANY", ICEBERG_TABLE): "list_iceberg",
+    ("ANY", f"{ICEBERG_TABLE}/credentials"): "list_iceberg",
+    ("ANY", f"{ICEBERG_TABLE}/sign"): "list_iceberg",
+    ("ANY", "/iceberg/v1/{proxy+}"): "list_iceberg",
+    ("GET", ICEBERG_TABLE): "load_iceberg_table",
+    ("GET", f"{ICEBERG_TABLE}/credentials"): "load_iceberg_table",
+    ("POST", f"{ICEBERG_TABLE}/sign"): "sign_iceberg_request",
+}
+"""Iceberg's REST catalog: its own document describes it."""
+BROWSED = {**PROTOCOL, **OURS}
+DESCRIBED = {**BROWSED, **ICEBERG}
 PUBLIC = {
     ("GET", "/activate/{secret}"): "activation",
     ("POST", "/activate/{secret}"): "activation",
@@ -52,12 +69,12 @@ PUBLIC = {
     ("GET", "/explore/{file}"): "explore",
     ("POST", "/oauth/token"): "oauth",
     ("GET", "/.well-known/{document}"): "oauth",
-    **{("OPTIONS", path): "preflight" for _, path in DESCRIBED},
+    **{("OPTIONS", path): "preflight" for _, path in BROWSED},
 }
 """What anybody is answered, without a token."""
 ROUTES = {**DESCRIBED, **PUBLIC, ("GET", "/openapi.json"): "get_contract"}
 """And the document of the described ones."""
-PARAMETER = re.compile(r"\{\w+\}")
+PARAMETER = re.compile(r"\{\w+\+?\}")
 STREAMED = {"query_table", "get_query", "list_table_changes"}
 
 
@@ -81,7 +98,7 @@ def body(resources: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 def deployed_routes(body: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
     return {
-        (method.upper(), path): operation
+        ("ANY" if method == "x-amazon-apigateway-any-method" else method.upper(), path): operation
         for path, methods in body["paths"].items()
         for method, operation in methods.items()
     }
@@ -135,7 +152,7 @@ def test_the_gateway_may_call_every_function_it_routes_to(resources: dict[str, d
         if said["Type"] == "AWS::Lambda::Permission" and "/authorizers/" not in said["Properties"]["SourceArn"]
     }
     assert allowed == {
-        (route.method + PARAMETER.sub("*", route.path), f"${{{route.function}Aliaslive}}")
+        (route.method.replace("ANY", "*") + PARAMETER.sub("*", route.path), f"${{{route.function}Aliaslive}}")
         for route in load_template(parameters=OPTIONAL).routes
     }
 
@@ -155,7 +172,8 @@ def test_every_function_has_one_event() -> None:
 @pytest.mark.parametrize("endpoint", ANSWERING)
 def test_an_event_is_what_the_gateway_sends_for_a_route_of_its_function(endpoint: str) -> None:
     event = json.loads((ROOT / "events" / f"{endpoint}.json").read_text())
-    assert ROUTES.get((event["httpMethod"], event["resource"])) == endpoint, "PROTOCOL and OURS of this file"
+    taken = {ROUTES.get((method, event["resource"])) for method in (event["httpMethod"], "ANY")}
+    assert endpoint in taken, "PROTOCOL and OURS of this file"
     filled = event["resource"]
     for name, value in (event["pathParameters"] or {}).items():
         filled = filled.replace(f"{{{name}}}", value)

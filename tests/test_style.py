@@ -196,6 +196,7 @@ LOGS = {"pyarrow", "obstore"}
 """For functions that read logs."""
 
 READS_LOGS = {"get_table_version", "get_table_metadata", "query_table", "get_query", "list_table_changes"}
+READS_LOGS |= {"load_iceberg_table"}
 
 
 @pytest.mark.parametrize("handler", [*HANDLERS, *PAGES], ids=lambda path: path.parent.name)

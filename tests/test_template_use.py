@@ -36,6 +36,7 @@ PARAMETERS = {
     "Checkpoints": "enabled",
     "ClientCredentials": "enabled",
     "CorsOrigins": "*",
+    "Iceberg": "enabled",
     "Notices": "14",
 }
 NOT_RUN = {"SubmitJob"}
@@ -62,6 +63,7 @@ def rights(function: str, template: Template) -> set[Right]:
     tables = {name: table.name for name, table in template.tables.items()}
     names = {f"${{{name}.Arn}}": f"arn:aws:dynamodb:{ACCOUNT}:table/{table}" for name, table in tables.items()}
     names |= {f"${{{name}}}": table for name, table in tables.items()}
+    names["${IcebergBucket}"] = template.buckets[0]
     names["${OAuthKey.Arn}"] = f"arn:aws:kms:{ACCOUNT}:{template.signing_keys[0]}"  # asked for by its alias
     names["${SigningRole.Arn}"] = template.functions["QueryTable"].environment["SIGNING_ROLE_ARN"]
     found = set()

@@ -18,6 +18,7 @@ from deltaic_ops.shared_schema import (
     check_hidden,
     missed_by_folder,
     missed_by_history,
+    missed_by_iceberg,
 )
 
 READERS = 8
@@ -60,7 +61,8 @@ def fitted(
     grants = filtered_grants(admin, wanted.share) if new("access_modes") else []
     narrowed_somehow = bool(rows or hidden or grants)
     by_folder = "dir" in wanted.access_modes and new("access_modes")
-    looked_at = narrowed_somehow or (not unchecked and (moved or by_folder))
+    by_iceberg = bool(wanted.iceberg) and (moved or new("iceberg"))
+    looked_at = narrowed_somehow or (not unchecked and (moved or by_folder or by_iceberg))
     with_history = wanted.history and new("history") and not unchecked
     if not (looked_at or with_history):
         return wanted, []
@@ -78,7 +80,18 @@ def fitted(
     _check_held(grants, wanted, schema)
     stored = replace(wanted, hidden_columns=check_hidden(hidden, schema)) if hidden else wanted
     told = [*(missed_by_folder(schema) if by_folder else []), *(missed_by_history(schema) if with_history else [])]
+    told += missed_by_iceberg(schema) if by_iceberg else []
     return stored, [*told, *(_unseen(admin, stored) if rows else [])]
+
+
+def unread_by_iceberg(schemas: Callable[[], SchemaReader], table: Table) -> list[str]:
+    """Return why clients to whom a table is open cannot read it, if that can be told; its log is read for that."""
+    if not table.iceberg:
+        return []
+    try:
+        return list(missed_by_iceberg(schemas().read(table.location, table.storage)))
+    except DeltaicError as refusal:
+        return [f"whether Iceberg clients can read it cannot be told: {refusal.message}"]
 
 
 def _check_held(grants: Iterable[Grant], table: Table, schema: SharedSchema) -> None:

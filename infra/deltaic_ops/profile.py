@@ -25,9 +25,9 @@ class ProfilePlace:
         self._fresh = fresh
         self._descriptor = descriptor
 
-    def write_profile(self, endpoint: str, issued: IssuedToken) -> None:
+    def write_profile(self, endpoint: str, issued: IssuedToken, *, serves_iceberg: bool = False) -> None:
         """Put the profile in its place at once; the rest is as with `write`."""
-        self.write(profile(endpoint, issued), unusable(issued.token))
+        self.write(profile(endpoint, issued, serves_iceberg=serves_iceberg), unusable(issued.token))
 
     def write(self, content: str, otherwise: str) -> None:
         """Put the text in its place at once; replaces one that is there.

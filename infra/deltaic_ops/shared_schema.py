@@ -170,6 +170,16 @@ def missed_by_folder(schema: SharedSchema) -> Iterator[str]:
         )
 
 
+def missed_by_iceberg(schema: SharedSchema) -> Iterator[str]:
+    """Yield why Iceberg clients cannot read the table, as far as its metadata tells."""
+    from deltaic.iceberg.table_schema import iceberg_schema
+
+    try:
+        iceberg_schema(schema.metadata)
+    except DeltaicError as refusal:
+        yield f"Iceberg clients cannot read it: {refusal.message}"
+
+
 def missed_by_history(schema: SharedSchema) -> Iterator[str]:
     """Yield what recipients of a table's history have to do without."""
     if not change_data_enabled(schema.metadata):

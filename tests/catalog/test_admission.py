@@ -60,6 +60,7 @@ def means(catalog: Catalog, now: Callable[[], float], *, fail_closed: bool = Fal
         url_ttl=timedelta(hours=1),
         memory=Memory(1 << 20),
         queries=lambda: pytest.fail("nobody submits"),
+        iceberg_bucket=lambda: pytest.fail("nobody loads"),
         counters=counters or LimitCounters(catalog.catalog_table, catalog.dynamo),
         limits_fail_closed=fail_closed,
         clock=now,

@@ -87,6 +87,8 @@ def calls(deployment: Deployment, lake: str, client: Callable[[Any], Any]) -> Ca
         {"Bucket": lake, "Key": f"probe/_delta_log/{name}"}
         for name in (f"{7:020d}.checkpoint.parquet", "_last_checkpoint", f"{7:020d}.json")
     )
+    made = {"Bucket": outputs.iceberg_bucket, "Key": "probe/file"}
+    s3.put_object(**made, Body=b"x")
     session = {"RoleArn": outputs.signing_role_arn, "RoleSessionName": "alice"}
     return {
         "read a token": ("dynamodb", "get_item", {"TableName": outputs.tokens_table, "Key": token}),
@@ -113,6 +115,8 @@ def calls(deployment: Deployment, lake: str, client: Callable[[Any], Any]) -> Ca
         ),
         "read a log": ("s3", "get_object", {"Bucket": lake, "Key": "probe/_delta_log/file"}),
         "read data": ("s3", "get_object", {"Bucket": lake, "Key": "probe/file"}),
+        "read metadata": ("s3", "get_object", made),
+        "write metadata": ("s3", "put_object", {**made, "Body": "x"}),
         "list the lake": ("s3", "list_objects_v2", {"Bucket": lake, "Prefix": "probe/"}),
         "write the lake": ("s3", "put_object", {"Bucket": lake, "Key": "probe/new", "Body": "x"}),
         "write a checkpoint": ("s3", "put_object", {**checkpoint, "Body": "x"}),
@@ -170,6 +174,11 @@ MAY: dict[str, set[str]] = {
     "Activation": SHARED | {"list entries", "read a token", "write a token's list", "list a recipient's tokens"},
     "OAuth": {"read a token", "read the public key", "sign a token"},
     "CreateTableCredentials": COUNTED | {"sign for alice"},
+    "ListIceberg": COUNTED | {"list entries"},
+    "LoadIcebergTable": COUNTED
+    | {"read storage keys", "read a log", "list the lake", "read the token key", "sign for alice"}
+    | {"read metadata", "write metadata"},
+    "SignIcebergRequest": COUNTED | {"read storage keys", "read the token key", "sign for alice", "read metadata"},
     "CheckpointTables": SHARED
     | {"read an entry", "list entries", "update an entry", "read storage keys", "read a log", "list the lake"}
     | {"write a checkpoint", "write the hint"},

@@ -31,6 +31,7 @@ from deltaic.sharing.snapshot_query import SnapshotQuery
 from deltaic.sharing.visible_changes import ChangeFeed, DataChanges
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
+from deltaic.storage.own_bucket import OwnBucket
 from deltaic.storage.sessions import SigningSessions
 from msgspec.structs import replace
 
@@ -57,6 +58,7 @@ def sharing(**changed: Any) -> Sharing:
         url_ttl=timedelta(hours=1),
         memory=Memory(1 << 28),
         queries=lambda: QueryStore("unused"),
+        iceberg_bucket=lambda: OwnBucket("unused", STORAGE),
     )
     return replace(made, **changed)
 

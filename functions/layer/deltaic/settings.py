@@ -54,6 +54,9 @@ class Settings(msgspec.Struct, frozen=True):
     explore: _Switch = "disabled"
     """Whether the endpoint has the page that shows tables in the browser."""
 
+    iceberg_bucket: str = ""
+    """The bucket of the metadata that is made for Iceberg's clients; empty: they are not served."""
+
     cors_origins: str = ""
     """The origins of web pages that may ask, between commas, or `*`."""
 
@@ -111,6 +114,7 @@ class Settings(msgspec.Struct, frozen=True):
             unread_statistics=_switch(environment, "UNREAD_STATISTICS", default.unread_statistics),
             contact=environment.get("CONTACT", default.contact),
             explore=_switch(environment, "EXPLORE", default.explore),
+            iceberg_bucket=environment.get("ICEBERG_BUCKET", default.iceberg_bucket),
             cors_origins=environment.get("CORS_ORIGINS", default.cors_origins),
             limits_on_failure=_on_failure(environment, "LIMITS_ON_FAILURE", default.limits_on_failure),
             prefix=environment.get("PREFIX", default.prefix),

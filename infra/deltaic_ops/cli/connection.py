@@ -110,6 +110,13 @@ class Connection:
         where = self._wishes.endpoint_url or self._variables.get("AWS_ENDPOINT_URL") or ""
         return told or (reachable(self.outputs.endpoint, where) if self.outputs else "")
 
+    @property
+    def serves_iceberg(self) -> bool:
+        """Whether the server that `sharing_endpoint` names serves Iceberg's clients, as far as anything tells."""
+        if self._variables.get("DELTAIC_ENDPOINT"):
+            return bool(self._variables.get("ICEBERG_BUCKET"))
+        return bool(self.outputs and self.outputs.iceberg_bucket)
+
     @cached_property
     def jobs(self) -> JobsOutputs:
         """Where the stack runs Spark jobs; raises NotFound, which says how it comes to."""

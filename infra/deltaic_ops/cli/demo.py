@@ -157,7 +157,7 @@ def _profile(stack: Stack, recipient: str, path: Path) -> str:
     admin = _admin()
     with profile_place(path) as place:
         issued = admin.tokens.rotate(admin.recipients.get(recipient), overlap=timedelta(0))
-        place.write_profile(stack.endpoint, issued)
+        place.write_profile(stack.endpoint, issued, serves_iceberg=True)
     return f"the token ends {issued.token.expires_at:%Y-%m-%d}"
 
 

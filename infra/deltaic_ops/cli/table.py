@@ -1,6 +1,6 @@
 """The commands of `deltaic table`."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from deltaic.catalog.items import Table
@@ -11,6 +11,7 @@ from deltaic_ops.cli.words import names_of, share_or_schema, table_name, text_of
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
+IcebergWay = Literal["off", "vended", "signed"]
 Name = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA.TABLE")]
 _HISTORY = "Share earlier versions and the change data feed too."
 _START = (
@@ -28,6 +29,10 @@ _FILTER = (
     "@FILE reads it from a file. Wants access mode url alone."
 )
 _HIDE = "Partition columns that recipients do not see, separated by commas. Wants access mode url alone."
+_ICEBERG = (
+    "How Iceberg clients read it. signed: the server signs each of their requests; vended: with credentials for the "
+    "folder (wants --access-mode dir --history). The stack needs Iceberg=enabled."
+)
 _UNCHECKED = "Do not look whether a table is there that your credentials can read, where nothing narrows it."
 _STORAGE = "The storage that the location is in (deltaic storage); AWS S3 if none is named."
 
@@ -45,6 +50,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     checkpoint: Annotated[bool, typer.Option("--checkpoint/--no-checkpoint", help=_CHECKPOINT)] = False,
     partition_filter: Annotated[str, typer.Option(metavar="SQL|@FILE", help=_FILTER)] = "",
     hide_columns: Annotated[list[str] | None, typer.Option(metavar="NAMES", help=_HIDE)] = None,
+    iceberg: Annotated[IcebergWay, typer.Option(help=_ICEBERG)] = "off",
     id_: Annotated[str | None, typer.Option("--id", metavar="UUID", help="The id it had elsewhere.")] = None,
     unchecked: Annotated[bool, typer.Option("--unchecked", help=_UNCHECKED)] = False,
     as_json: AsJson = False,
@@ -76,6 +82,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
         checkpoint=checkpoint,
         partition_filter=rows,
         hidden_columns=hidden,
+        iceberg=_stored(iceberg),
         table_id=id_,
         fit=_fit(out, warnings, unchecked=unchecked),
     )
@@ -105,6 +112,7 @@ def list_(
         ("STORAGE", lambda table: table.storage),
         ("ROWS", lambda table: table.partition_filter or "all"),
         ("HIDDEN", lambda table: table.hidden_columns),
+        ("ICEBERG", lambda table: table.iceberg or "no"),
         ("CHECKPOINTS", lambda table: "yes" if table.checkpoint else "no"),
     ]
     out.rows(out.admin.tables.list(share, schema), columns, f"'{name}' has no table yet")
@@ -112,14 +120,17 @@ def list_(
 
 @app.command()
 def show(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
-    r"""Show one table's entry.
+    r"""Show one table's entry; of one that is open to Iceberg clients also why they cannot read it, if so.
 
     \b
     deltaic table show vaccine_share.acme_vaccine_data.vaccine_patients
     """
+    from deltaic_ops.filter_checks import unread_by_iceberg
+
     share, schema, table = table_name(name)
     out = operator(ctx, as_json)
-    out.show(out.admin.tables.get(share, schema, table))
+    found = out.admin.tables.get(share, schema, table)
+    out.show(found, warnings=unread_by_iceberg(lambda: out.schemas, found))
 
 
 @app.command()
@@ -137,6 +148,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     partition_filter: Annotated[str | None, typer.Option(metavar="SQL|@FILE", help=_FILTER)] = None,
     no_partition_filter: Annotated[bool, typer.Option("--no-partition-filter", help="Share all rows.")] = False,
     hide_columns: Annotated[list[str] | None, typer.Option(metavar="NAMES", help=f"{_HIDE} Replaces all.")] = None,
+    iceberg: Annotated[IcebergWay | None, typer.Option(help=_ICEBERG)] = None,
     no_hide_columns: Annotated[bool, typer.Option("--no-hide-columns", help="Show all columns.")] = False,
     unchecked: Annotated[bool, typer.Option("--unchecked", help=_UNCHECKED)] = False,
     as_json: AsJson = False,
@@ -147,6 +159,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     deltaic table update s.d.t --history --start-version 0
     deltaic table update s.d.t --location s3://other/place
     deltaic table update s.d.t --checkpoint
+    deltaic table update s.d.t --iceberg signed
     deltaic table update s.d.t --partition-filter "year >= 2024" --no-hide-columns
     """
     _not_both("auxiliary", auxiliary, no_auxiliary)
@@ -170,6 +183,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
         checkpoint=checkpoint,
         partition_filter=rows,
         hidden_columns=hidden,
+        iceberg=None if iceberg is None else _stored(iceberg),
         fit=_fit(out, warnings, unchecked=unchecked),
     )
     out.show(changed, f"changed table '{changed.share}.{changed.schema_name}.{changed.name}'", warnings)
@@ -201,6 +215,10 @@ def _fit(out: Operator, warnings: list[str], *, unchecked: bool) -> Fit:
         return stored
 
     return fit
+
+
+def _stored(iceberg: IcebergWay) -> str:
+    return "" if iceberg == "off" else iceberg
 
 
 def _not_both(name: str, given: object, taken_away: bool) -> None:

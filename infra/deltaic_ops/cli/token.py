@@ -182,7 +182,7 @@ def _profile(
 def _hand_over(out: Operator, issued: IssuedToken, where: tuple[ProfilePlace, str] | None) -> None:
     """Write the profile, which alone holds the secret then; without one show it, this once."""
     if where is not None:
-        where[0].write_profile(where[1], issued)
+        where[0].write_profile(where[1], issued, serves_iceberg=out.connection.serves_iceberg)
     try:
         _show(out, issued, where)
     except OSError as error:

@@ -8,6 +8,9 @@ from typing import Any
 from deltaic_ops.deploy.intrinsics import TemplateError
 from deltaic_ops.deploy.names import function_name
 
+ANY = "ANY"
+"""As the method of a route: all that the path has no route of its own for."""
+
 _EVERY_METHOD = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 

@@ -36,11 +36,14 @@ def names_of(logical_id: str, kind: str, properties: Mapping[str, Any], resolve:
     )
     region, account = resolve.reference("AWS::Region"), resolve.reference("AWS::AccountId")
     name = f"deltaic-{logical_id}" if explicit is None else str(resolve(explicit))
+    if kind == "AWS::S3::Bucket":
+        name = name.lower()
     arns = {
         "AWS::Serverless::Function": f"arn:aws:lambda:{region}:{account}:function:{name}",
         "AWS::DynamoDB::Table": f"arn:aws:dynamodb:{region}:{account}:table/{name}",
         "AWS::IAM::Role": f"arn:aws:iam::{account}:role/{name}",
         "AWS::SecretsManager::Secret": f"arn:aws:secretsmanager:{region}:{account}:secret:{name}",
+        "AWS::S3::Bucket": f"arn:aws:s3:::{name}",
         "AWS::Logs::LogGroup": f"arn:aws:logs:{region}:{account}:log-group:{name}:*",
     }
     yield logical_id, name

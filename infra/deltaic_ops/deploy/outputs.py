@@ -26,6 +26,8 @@ class StackOutputs:
     token_key_secret: str
     url_ttl_seconds: int = Settings().url_ttl_seconds
     """The parameter UrlTtlSeconds."""
+    iceberg_bucket: str = ""
+    """Where metadata for Iceberg's clients lies; empty where the stack does not serve them (the parameter Iceberg)."""
     jobs: "JobsOutputs | None" = None
     """None where the stack runs no jobs (the parameter SparkJobs)."""
 
@@ -80,7 +82,12 @@ def stack_outputs(client: "CloudFormationClient", stack: str = DEFAULT_STACK) ->
         jobs = JobsOutputs(**{field: values[key] for field, key in _JOBS_OUTPUTS.items()})
     told = {each["ParameterKey"]: each.get("ParameterValue", "") for each in described.get("Parameters", [])}
     ttl = int(told.get("UrlTtlSeconds") or Settings().url_ttl_seconds)
-    return StackOutputs(**{field: values[key] for field, key in _OUTPUTS.items()}, url_ttl_seconds=ttl, jobs=jobs)
+    return StackOutputs(
+        **{field: values[key] for field, key in _OUTPUTS.items()},
+        url_ttl_seconds=ttl,
+        iceberg_bucket=values.get("IcebergBucketName", ""),
+        jobs=jobs,
+    )
 
 
 def reachable(endpoint: str, aws_endpoint: str) -> str:

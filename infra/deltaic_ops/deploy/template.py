@@ -81,6 +81,8 @@ class Template:
     roles: Mapping[str, Role]
     signing_keys: tuple[str, ...]
     """The aliases of KMS keys that sign (P-256)."""
+    buckets: tuple[str, ...]
+    """The names of the stack's own buckets."""
     outputs: Mapping[str, str]
 
     @property
@@ -135,6 +137,7 @@ def load_template(
         secrets={key: _secret(key, one) for key, one in of_kind("AWS::SecretsManager::Secret").items()},
         roles={key: _role(key, names[key], one) for key, one in of_kind("AWS::IAM::Role").items()},
         signing_keys=tuple(one["AliasName"] for one in of_kind("AWS::KMS::Alias").values()),
+        buckets=tuple(names[key] for key in of_kind("AWS::S3::Bucket")),
         outputs={name: str(resolve(one["Value"])) for name, one in document.get("Outputs", {}).items() if applies(one)},
     )
 

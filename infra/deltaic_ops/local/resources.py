@@ -7,6 +7,7 @@ import copy
 import json
 import secrets
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from deltaic_ops.bucket_cors import let
@@ -21,8 +22,8 @@ PAGES = ("http://127.0.0.1:*", "http://localhost:*")
 
 Clients = Mapping[str, Any]
 
-PARAMETERS = {"DataBuckets": "arn:aws:s3:::*", "ClientCredentials": "enabled"}
-"""What the template is told here: every bucket of the embedded AWS may be shared, and a key costs nothing."""
+PARAMETERS = {"DataBuckets": "arn:aws:s3:::*", "ClientCredentials": "enabled", "Iceberg": "enabled"}
+"""What the template is told here: every bucket of the embedded AWS may be shared, and nothing costs anything."""
 
 
 def connect(environment: Mapping[str, str]) -> Clients:
@@ -48,7 +49,8 @@ def prepare(template: Template, clients: Clients) -> None:
         _role(clients["iam"], role)
     for alias in template.signing_keys:
         _signing_key(clients["kms"], alias)
-    _unless_there("BucketAlreadyOwnedByYou", lambda: clients["s3"].create_bucket(Bucket=DATA_BUCKET))
+    for bucket in (DATA_BUCKET, *template.buckets):
+        _unless_there("BucketAlreadyOwnedByYou", partial(clients["s3"].create_bucket, Bucket=bucket))
     let(clients["s3"], DATA_BUCKET, PAGES)
 
 

@@ -111,7 +111,7 @@ def gateway_over(
     """
     template = load_template(parameters=PARAMETERS)
     deployed = {} if environment.get("CATALOG_TABLE") else _deployed(environment)
-    together = {**template.environment, "SIGNING_ROLE_ARN": "", **deployed, **environment}
+    together = {**template.environment, "SIGNING_ROLE_ARN": "", "ICEBERG_BUCKET": "", **deployed, **environment}
     private_folder(state)
     with _port(port) as listener, ExitStack() as parts:
         gateway = _GatewayProcess(state, together, _arguments(TEMPLATE, PARAMETERS), listener, limits=limits)
@@ -142,6 +142,7 @@ def _deployed(environment: Mapping[str, str]) -> Mapping[str, str]:
         "TOKENS_TABLE": outputs.tokens_table,
         "TOKEN_KEY_SECRET": outputs.token_key_secret,
         "SIGNING_ROLE_ARN": outputs.signing_role_arn,
+        "ICEBERG_BUCKET": outputs.iceberg_bucket,
     }
 
 
@@ -161,7 +162,7 @@ def _arguments(template: Path, parameters: Mapping[str, str]) -> list[str]:
 
 
 def _tables(template: Template) -> Mapping[str, str]:
-    names = ("CATALOG_TABLE", "TOKENS_TABLE", "TOKEN_KEY_SECRET", "SIGNING_ROLE_ARN")
+    names = ("CATALOG_TABLE", "TOKENS_TABLE", "TOKEN_KEY_SECRET", "SIGNING_ROLE_ARN", "ICEBERG_BUCKET")
     return {name: template.environment[name] for name in names if name in template.environment}
 
 

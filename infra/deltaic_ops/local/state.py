@@ -36,7 +36,8 @@ _POLL_SECONDS = 0.05
 
 _TOLD = (
     *("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_DEFAULT_REGION"),
-    *("CATALOG_TABLE", "TOKENS_TABLE", "TOKEN_KEY_SECRET", "SIGNING_ROLE_ARN", "DELTAIC_ENDPOINT"),
+    *("CATALOG_TABLE", "TOKENS_TABLE", "TOKEN_KEY_SECRET", "SIGNING_ROLE_ARN", "ICEBERG_BUCKET"),
+    "DELTAIC_ENDPOINT",
 )
 """The variables that an announcement may set: others could lead programs to load or run what its writer likes."""
 

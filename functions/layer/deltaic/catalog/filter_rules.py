@@ -47,6 +47,15 @@ def check_access(access_modes: Collection[str], partition_filter: str, hidden_co
         )
 
 
+def check_vended(table: Table) -> None:
+    """Refuse credentials for Iceberg clients where those for the folder are not given: raises InvalidParameter."""
+    if table.iceberg == "vended" and not ("dir" in table.access_modes and table.history and not table.start_version):
+        raise InvalidParameter(
+            "credentials for Iceberg clients ('vended') read the whole folder: they want the access mode 'dir' and all "
+            "of the history (--access-mode dir --history); 'signed' wants neither"
+        )
+
+
 def check_folders(records: Records, entered: Sequence[Entry], filtered: str = "") -> None:
     """Refuse entries after which one folder would open a table of which not all is shared.
 

@@ -9,6 +9,7 @@ import msgspec
 from deltaic.protocol import names
 
 AccessMode = Literal["url", "dir"]
+IcebergAccess = Literal["", "vended", "signed"]
 
 
 def now() -> datetime:
@@ -102,6 +103,10 @@ class Table(Named, frozen=True, kw_only=True):
 
     view_properties: tuple[str, ...] | None = None
     """The recipient properties that the rows of a view depend on; None for a table that is no view."""
+
+    iceberg: IcebergAccess = ""
+    """How Iceberg clients get at the files: by credentials for the folder, or by a signature for each request; empty:
+    the table is not open to them."""
 
     created_at: datetime
 

@@ -11,11 +11,12 @@ from deltaic.catalog.filter_rules import (
     Entry,
     check_access,
     check_folders,
+    check_vended,
     checked_columns,
     checked_filter,
     opened,
 )
-from deltaic.catalog.items import AccessMode, Table, now
+from deltaic.catalog.items import AccessMode, IcebergAccess, Table, now
 from deltaic.catalog.records import Checks, Records, checked, checked_id
 from deltaic.catalog.view_partitions import ViewPartitions
 from deltaic.catalog.writes import ABSENT, Write, Writes
@@ -24,13 +25,20 @@ from deltaic.protocol import names
 from deltaic.storage.locations import Location
 
 _ACCESS_MODES: Final = ("url", "dir")
+_ICEBERG: Final = ("", "vended", "signed")
 _LATEST_LONG: Final = 2**63 - 1
 _OF_VIEWS: Final = frozenset({
     "location", "auxiliary_locations", "access_modes", "storage", "partition_filter", "hidden_columns",
 })  # fmt: skip
 """What no caller changes of the entry of a view: any of these would show all recipients' rows, or none."""
 
-_WHOLE: Final = {"auxiliary_locations": (), "access_modes": ("url",), "partition_filter": "", "hidden_columns": ()}
+_WHOLE: Final = {
+    "auxiliary_locations": (),
+    "access_modes": ("url",),
+    "partition_filter": "",
+    "hidden_columns": (),
+    "iceberg": "",
+}
 """What an entry of a whole table does not store: the role of jobs may name none of it."""
 
 Fit = Callable[[Table, Table | None], Table]
@@ -49,6 +57,7 @@ class TableSettings(TypedDict, total=False):
     checkpoint: bool | None
     partition_filter: str | None
     hidden_columns: Sequence[str] | None
+    iceberg: str | None
 
 
 class TableChanges(TableSettings, total=False):
@@ -99,6 +108,7 @@ class TableAdmin:
             "created_at": now(),
         })  # fmt: skip
         check_access(table.access_modes, table.partition_filter, table.hidden_columns)
+        check_vended(table)
         return self.enter(fit(table, None))
 
     def enter(self, table: Table, also: Sequence[Write] = ()) -> Table:
@@ -154,6 +164,7 @@ class TableAdmin:
                     "`deltaic view update`, or make another elsewhere"
                 )
             check_access(after.access_modes, after.partition_filter, after.hidden_columns)
+            check_vended(after)
             if any(name in assign and assign[name] != before.get(name) for name in _OF_VIEWS):
                 check_folders(self._records, [after])
             hidden = fit(after, Table.read(before)).hidden_columns
@@ -229,6 +240,12 @@ def checked_access_modes(modes: Sequence[str]) -> tuple[AccessMode, ...]:
     return cast("tuple[AccessMode, ...]", tuple(mode for mode in _ACCESS_MODES if mode in modes))
 
 
+def _checked_iceberg(access: str) -> IcebergAccess:
+    if access not in _ICEBERG:
+        raise InvalidParameter(f"Iceberg clients read by 'vended' or 'signed', or not at all (''); not '{access}'")
+    return cast("IcebergAccess", access)
+
+
 def _checked_version(version: int) -> int:
     if not 0 <= version <= _LATEST_LONG:
         raise InvalidParameter(f"the start version must be 0 or more, and is {version}")
@@ -249,4 +266,5 @@ _CHECKED: Final[Checks] = {
     "checkpoint": bool,
     "partition_filter": checked_filter,
     "hidden_columns": checked_columns,
+    "iceberg": _checked_iceberg,
 }

@@ -56,7 +56,8 @@ def activate(request: PublicRequest) -> Response:
         return _page(HTTPStatus.CONFLICT, pages.full(contact))
     request.audit.add(tokenId=issued.token.id)
     endpoint = offer.invitation.endpoint
-    page = pages.activated(contact, _names(offer), _example(offer), profile(endpoint, issued), issued.token.expires_at)
+    text = profile(endpoint, issued, serves_iceberg=bool(settings().iceberg_bucket))
+    page = pages.activated(contact, _names(offer), _example(offer), text, issued.token.expires_at)
     return _page(HTTPStatus.OK, page)
 
 

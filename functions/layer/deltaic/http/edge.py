@@ -29,6 +29,7 @@ from deltaic.sharing.page_budget import PageBudget
 
 UseCase = Callable[[Request], Response | Stream]
 PublicUseCase = Callable[[PublicRequest], Response]
+Refused = Callable[[DeltaicError, PublicRequest | None], Response]
 Handler = Callable[[Any, Any], Any]
 
 _BUFFERED_PAGE_BYTES: Final = BUFFERED_BYTES // 2
@@ -37,9 +38,13 @@ _BUFFERED_PAGE_BYTES: Final = BUFFERED_BYTES // 2
 load_before_snapshot("aws_lambda_powertools", "aws_lambda_powertools.metrics")
 
 
-def buffered(endpoint: str, use_case: UseCase) -> Handler:
-    """Return the Lambda handler of an endpoint whose answers are small."""
-    return StreamingMangum(readable_by_pages(application(endpoint, use_case)), stream=False)
+def _refused(error: DeltaicError, _request: PublicRequest | None) -> Response:
+    return error_response(error)
+
+
+def buffered(endpoint: str, use_case: UseCase, refused: Refused = _refused) -> Handler:
+    """Return the Lambda handler of an endpoint whose answers are small; `refused` answers with a failure."""
+    return StreamingMangum(readable_by_pages(application(endpoint, use_case, refused=refused)), stream=False)
 
 
 def public(endpoint: str, use_case: PublicUseCase) -> Handler:
@@ -74,8 +79,14 @@ def streamed(endpoint: str, use_case: UseCase) -> Handler:
     return StreamingMangum(readable_by_pages(app), stream=streams)
 
 
-def application(
-    endpoint: str, use_case: UseCase, *, stream: bool = False, most_bytes: int = 0, page_bytes: int = 0
+def application(  # noqa: PLR0913 -- how an endpoint's answers leave
+    endpoint: str,
+    use_case: UseCase,
+    *,
+    stream: bool = False,
+    most_bytes: int = 0,
+    page_bytes: int = 0,
+    refused: Refused = _refused,
 ) -> App:
     """Return the ASGI app of one endpoint.
 
@@ -96,7 +107,7 @@ def application(
             if isinstance(answer, Stream):
                 limit.check(answer.weight)
         except Exception as error:  # noqa: BLE001 -- whatever it is, the caller gets the protocol's error object
-            answer = _failure(exchange, error)
+            answer = _failure(exchange, error, refused)
         else:
             if isinstance(answer, Stream):
                 await _send_stream(exchange, answer, send, limit, request.page_budget)
@@ -111,13 +122,14 @@ def _exchange(endpoint: str, scope: Scope) -> Exchange:
     return Exchange(endpoint, (scope["aws.event"].get("requestContext") or {}).get("requestId", ""))
 
 
-def _failure(exchange: Exchange, error: Exception) -> Response:
+def _failure(exchange: Exchange, error: Exception, refused: Refused = _refused) -> Response:
     """Record what went wrong before an answer began, and return the answer."""
     if isinstance(error, DeltaicError):
-        exchange.record(error.status, "refused", facts_of(error))
-        return error_response(error)
+        answer = refused(error, exchange.request)
+        exchange.record(answer.status, "refused", facts_of(error))
+        return answer
     logger().error("unexpected failure", extra={"stack": stack_of(error)})
-    answer = error_response(DeltaicError(""))
+    answer = refused(DeltaicError(""), exchange.request)
     exchange.record(answer.status, "refused", facts_of(error), failed=True)
     return answer
 

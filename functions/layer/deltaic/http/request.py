@@ -22,6 +22,10 @@ class PublicRequest(msgspec.Struct, frozen=True):
     """A request of anybody: its route asks no authorizer."""
 
     method: str
+    route: str
+    """The route's path, as template.yaml has it."""
+    path: str
+    """The path as it was sent, below the stage."""
     names: Mapping[str, str]
     """The route's parameters (`share`, `schema`, `table`, `queryId`), URI-decoded once."""
     query: Mapping[str, str]
@@ -76,6 +80,8 @@ async def read_public_request(scope: Scope, receive: Receive) -> PublicRequest:
             break
     return PublicRequest(
         method=scope["method"],
+        route=event.get("resource") or "",
+        path=event.get("path") or "",
         # API Gateway hands the path on as it was sent, so its parameters are still URI-encoded.
         names={name: unquote(value) for name, value in (event.get("pathParameters") or {}).items()},
         query=from_query_string(scope["query_string"]),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from deltaic.catalog.limit_counters import LimitCounters
 from deltaic.catalog.reader import CatalogReader
+from deltaic.errors import UnsupportedOperation
 from deltaic.http.connection import dynamo
 from deltaic.protocol.sealed_tokens import TokenSigner
 from deltaic.settings import settings
@@ -17,6 +18,7 @@ from deltaic.storage.sessions import SigningSessions
 
 if TYPE_CHECKING:
     from deltaic.catalog.queries import QueryStore
+    from deltaic.storage.own_bucket import OwnBucket
 
 
 @cache
@@ -27,11 +29,12 @@ def sharing() -> Sharing:
         catalog=CatalogReader(config.catalog_table, dynamo()),
         token_key=_token_signer,
         sessions=SigningSessions(config.signing_role_arn, region=config.region, endpoint=config.endpoint_url),
-        home=StorageConfig(region=config.region, endpoint=config.endpoint_url, path_style=bool(config.endpoint_url)),
+        home=_home(),
         url_ttl=config.url_ttl,
         memory=Memory(config.memory_mb << 20),
         queries=_queries,
         counters=LimitCounters(config.catalog_table, dynamo()),
+        iceberg_bucket=_iceberg_bucket,
         limits_fail_closed=config.limits_on_failure == "closed",
         clock=time.time,
     )
@@ -41,6 +44,21 @@ def connect_sessions() -> None:
     """Make the client that assumes roles ahead of the first request, in functions that sign."""
     if settings().signing_role_arn:
         sharing().sessions.connect()
+
+
+def _home() -> StorageConfig:
+    config = settings()
+    return StorageConfig(region=config.region, endpoint=config.endpoint_url, path_style=bool(config.endpoint_url))
+
+
+@cache
+def _iceberg_bucket() -> "OwnBucket":
+    from deltaic.storage.own_bucket import OwnBucket
+
+    name = settings().iceberg_bucket
+    if not name:  # this machine's gateway over a stack without it
+        raise UnsupportedOperation("this server does not serve Iceberg clients: its provider can enable it")
+    return OwnBucket(name, _home())
 
 
 @cache

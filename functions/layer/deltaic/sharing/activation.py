@@ -55,7 +55,7 @@ class Activation:
         return self._invitations.use(secret)
 
 
-def profile(endpoint: str, issued: IssuedToken) -> str:
+def profile(endpoint: str, issued: IssuedToken, *, serves_iceberg: bool = False) -> str:
     """Return the text of a profile file, version 1 of the format; it holds the token's secret.
 
     PROTOCOL.md, "Profile File Format": the published Python client takes bearer tokens in version 1 only.
@@ -63,10 +63,16 @@ def profile(endpoint: str, issued: IssuedToken) -> str:
     fields = {
         "shareCredentialsVersion": 1,
         "endpoint": endpoint,
+        **iceberg_field(endpoint, serves_iceberg=serves_iceberg),
         "bearerToken": issued.secret,
         "expirationTime": f"{issued.token.expires_at:%Y-%m-%dT%H:%M:%S}.0Z",
     }
     return json.dumps(fields, indent=2) + "\n"
+
+
+def iceberg_field(endpoint: str, *, serves_iceberg: bool) -> dict[str, str]:
+    """Return what a profile says to Iceberg's clients (OpenSharing, "Profile File Format")."""
+    return {"icebergEndpoint": f"{endpoint}/iceberg"} if serves_iceberg else {}
 
 
 def profile_name(recipient: str) -> str:

@@ -27,6 +27,7 @@ from deltaic.storage.table_urls import TableUrls
 if TYPE_CHECKING:
     from deltaic.catalog.queries import QueryStore
     from deltaic.delta.store import TableStore
+    from deltaic.storage.own_bucket import OwnBucket
 
 
 class Sharing(msgspec.Struct, frozen=True):
@@ -45,6 +46,8 @@ class Sharing(msgspec.Struct, frozen=True):
     """Makes or returns the store of submitted queries; asked only for those."""
     counters: LimitCounters
     """Count what limited recipients ask for."""
+    iceberg_bucket: "Callable[[], OwnBucket]"
+    """Makes or returns the bucket of what is made for Iceberg's clients; asked only for those."""
     limits_fail_closed: bool = False
     """Whether a limited recipient is refused while it cannot be counted."""
     clock: Callable[[], float] = time.time
@@ -91,6 +94,7 @@ class Sharing(msgspec.Struct, frozen=True):
             locations=_locations(entry),
             gate=TableGate(str(name), entry.history, start_version),
             rights=rights,
+            counted=bool(granted.restrictions.bytes_per_day),
         )
 
     def files(self, table: "SharedTable") -> "TableStore":
@@ -128,6 +132,8 @@ class SharedTable(msgspec.Struct, frozen=True):
     locations: TableLocations
     gate: TableGate
     rights: Rights = ALL
+    counted: bool = False
+    """Whether the bytes are counted that this recipient asks for."""
 
     @property
     def access_modes(self) -> Sequence[str]:

@@ -1,7 +1,10 @@
-"""The caches of a process between requests, and their sizes: logs as read, and file lines as prepared."""
+"""The caches of a process between requests, and their sizes: logs as read, lines as prepared, metadata as made."""
 
+from collections.abc import Hashable
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from deltaic.lru import Lru, Room
 
 if TYPE_CHECKING:
     from deltaic.delta.cache import SnapshotCache
@@ -25,6 +28,11 @@ class Memory:
         from deltaic.delta.cache import SnapshotCache
 
         return SnapshotCache(self._room)
+
+    @cached_property
+    def iceberg(self) -> Lru[Hashable, Any]:
+        """Metadata that was made for Iceberg's clients, and the indexes of its files."""
+        return Lru(Room(self._room))
 
     @cached_property
     def lines(self) -> "LineCache":

@@ -1,4 +1,4 @@
-"""Decides what a recipient with directory access may do itself: read and list below one location, for an hour at most.
+"""Decides what a recipient with credentials may do itself, for an hour at most: read below locations, and list one.
 
 The read-only role is assumed in the recipient's name and narrowed by a session policy: what both allow holds. The
 policy is built as JSON, and IAM's wildcards in a folder's name are written so that they stand for themselves
@@ -7,7 +7,8 @@ policy is built as JSON, and IAM's wildcards in a folder's name are written so t
 
 import json
 import re
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -21,6 +22,13 @@ OUTSIDE = "The requested location must be the same as or under this table's conf
 
 _LONGEST_POLICY = 2048
 """Characters that STS takes (AssumeRole, "Policy")."""
+
+_DECRYPTION: Final = {
+    "Effect": "Allow",
+    "Action": "kms:Decrypt",
+    "Resource": "*",
+    "Condition": {"StringLike": {"kms:ViaService": "s3.*"}},
+}
 
 # IAM User Guide, "Policy variables": ${*}, ${?} and ${$} are these characters themselves.
 _LITERAL = str.maketrans({"*": "${*}", "?": "${?}", "$": "${$}"})
@@ -73,6 +81,31 @@ def requested_location(locations: TableLocations, requested: str = "") -> Locati
     return location
 
 
+def vend_files(
+    sessions: SigningSessions, recipient_id: str, storage: StorageConfig, locations: TableLocations, beside: Location
+) -> Credentials:
+    """Return credentials that read the files of a table and those of `beside`, and neither list nor read its log.
+
+    Raises what `vend` does, but for the location.
+    """
+    return sessions.scoped_down(recipient_id, storage, files_policy(locations, beside, _partition(storage.region)))
+
+
+def files_policy(locations: TableLocations, beside: Location, partition: str = "aws") -> str:
+    """Return the session policy that allows reading below a table's locations and `beside`, except the table's log.
+
+    Raises UnsupportedOperation where paths make the policy longer than STS takes.
+    """
+    logs = [Location(one.bucket, f"{one.key_prefix}_delta_log") for one in locations]
+    return _policy(
+        [
+            {"Effect": "Allow", **_reading([*locations, beside], partition)},
+            {"Effect": "Deny", **_reading(logs, partition)},
+            _DECRYPTION,
+        ]
+    )
+
+
 def session_policy(location: Location, partition: str = "aws") -> str:
     """Return the session policy that allows reading and listing below `location` and nothing else.
 
@@ -81,20 +114,22 @@ def session_policy(location: Location, partition: str = "aws") -> str:
     the policy longer than STS takes.
     """
     bucket = f"arn:{partition}:s3:::{location.bucket}"
-    below = f"{location.key_prefix.translate(_LITERAL)}*"
     listing: dict[str, Any] = {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": bucket}
     if location.prefix:
-        listing["Condition"] = {"StringLike": {"s3:prefix": below}}
-    statements: list[dict[str, Any]] = [
-        {"Effect": "Allow", "Action": "s3:GetObject", "Resource": f"{bucket}/{below}"},
-        listing,
-        {
-            "Effect": "Allow",
-            "Action": "kms:Decrypt",
-            "Resource": "*",
-            "Condition": {"StringLike": {"kms:ViaService": "s3.*"}},
-        },
-    ]
+        listing["Condition"] = {"StringLike": {"s3:prefix": _pattern(location)}}
+    return _policy([{"Effect": "Allow", **_reading([location], partition)}, listing, _DECRYPTION])
+
+
+def _pattern(location: Location) -> str:
+    return f"{location.key_prefix.translate(_LITERAL)}*"
+
+
+def _reading(locations: Sequence[Location], partition: str) -> dict[str, Any]:
+    below = [f"arn:{partition}:s3:::{one.bucket}/{_pattern(one)}" for one in locations]
+    return {"Action": "s3:GetObject", "Resource": below if len(below) > 1 else below[0]}
+
+
+def _policy(statements: Sequence[Mapping[str, Any]]) -> str:
     policy = json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
     if len(policy) > _LONGEST_POLICY:
         raise UnsupportedOperation(POLICY_TOO_LONG)

@@ -1,0 +1,85 @@
+"""The endpoints of Iceberg's clients: how they read their requests, and how failures are told to them."""
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Final
+
+from deltaic.errors import DeltaicError, NotFound, UnsupportedOperation
+from deltaic.http.request import PublicRequest, Request
+from deltaic.http.response import Response
+from deltaic.http.runtime import sharing
+from deltaic.protocol import iceberg_bodies
+from deltaic.sharing.caller import TableName
+from deltaic.sharing.iceberg_clients import namespaces
+
+_JSON: Final = {"content-type": "application/json"}
+READS: Final = frozenset({"GET", "HEAD"})
+
+
+def refused(error: DeltaicError, request: PublicRequest | None) -> Response:
+    """Answer with Iceberg's error object; what is absent is of the kind that the route names last."""
+    names = request.names if request is not None else {}
+    absent = "NoSuchWarehouseException" if "share" not in names else "NoSuchNamespaceException"
+    if "table" in names:
+        absent = "NoSuchTableException"  # whatever of the name is unknown: Spark tries a table's name as a namespace
+    retry = getattr(error, "retry_after", None)
+    headers = _JSON if retry is None else {**_JSON, "retry-after": str(retry)}
+    return Response(iceberg_bodies.status(error), headers, iceberg_bodies.error(error, absent))
+
+
+def answer(body: bytes) -> Response:
+    """Answer with a document that is this recipient's alone."""
+    return Response(headers={**_JSON, "cache-control": "private, no-store"}, body=body)
+
+
+def table_name(request: Request) -> TableName:
+    """Return the table of a route."""
+    return TableName(request.names["share"], request.names["namespace"], request.names["table"])
+
+
+def list_iceberg(request: Request) -> Response:
+    """Answer all that is not one table's: reads by its routes, reports with nothing, and writes by a refusal."""
+    path = request.path.partition("/iceberg/v1/")[2]
+    if request.method == "POST" and path.endswith("/metrics"):
+        return Response(HTTPStatus.NO_CONTENT)
+    found = _ROUTES.get(request.route) if request.method in READS else None
+    if found is None:
+        raise UnsupportedOperation("shared tables are read only, and this server has no such call of Iceberg's catalog")
+    body = found(request)
+    return answer(body) if request.method == "GET" else Response(HTTPStatus.NO_CONTENT)
+
+
+def _config(request: Request) -> bytes:
+    share = request.query.get("warehouse")
+    if not share:
+        raise NotFound("name the share that is to be read as the catalog's warehouse")
+    return namespaces.configuration(sharing(), request.caller, share)
+
+
+def _namespaces(request: Request) -> bytes:
+    if request.query.get("parent"):
+        return iceberg_bodies.namespaces(())  # they have one level
+    return namespaces.list_namespaces(sharing(), request.caller, request.names["share"])
+
+
+def _namespace(request: Request) -> bytes:
+    return namespaces.get_namespace(sharing(), request.caller, request.names["share"], request.names["namespace"])
+
+
+def _tables(request: Request) -> bytes:
+    return namespaces.list_open_tables(sharing(), request.caller, request.names["share"], request.names["namespace"])
+
+
+def _table(request: Request) -> bytes:
+    namespaces.check_table(sharing(), request.caller, table_name(request))
+    return b""
+
+
+_SHARE: Final = "/iceberg/v1/shares/{share}/namespaces"
+_ROUTES: Final[dict[str, Callable[[Request], bytes]]] = {
+    "/iceberg/v1/config": _config,
+    _SHARE: _namespaces,
+    f"{_SHARE}/{{namespace}}": _namespace,
+    f"{_SHARE}/{{namespace}}/tables": _tables,
+    f"{_SHARE}/{{namespace}}/tables/{{table}}": _table,  # HEAD alone: GET is another function's
+}

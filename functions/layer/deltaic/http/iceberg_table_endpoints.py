@@ -1,0 +1,32 @@
+"""The endpoints of one table for Iceberg's clients; apart from `http.iceberg_endpoints`, which read no log."""
+
+from http import HTTPStatus
+
+from deltaic.http.iceberg_endpoints import answer, table_name
+from deltaic.http.request import Request
+from deltaic.http.response import Response
+from deltaic.http.runtime import connect_sessions, sharing
+from deltaic.http.snapstart import call_after_restore, load_before_snapshot
+from deltaic.sharing.iceberg_clients import loading
+
+load_before_snapshot(
+    "deltaic.partition_filters.filter_binding",
+    "deltaic.partition_filters.grammar",
+    "deltaic.partition_filters.masks",
+    "deltaic.sharing.row_filters",
+    "obstore.exceptions",
+    "obstore.store",
+)
+call_after_restore(connect_sessions)
+
+
+def load_iceberg_table(request: Request) -> Response:
+    """GET .../tables/{table}, and .../credentials below it."""
+    if request.route.endswith("/credentials"):
+        return answer(loading.load_credentials(sharing(), request.caller, table_name(request)))
+    etags = request.headers.get("if-none-match", "")
+    loaded = loading.load_table(sharing(), request.caller, table_name(request), etags)
+    if loaded.body is None:
+        return Response(HTTPStatus.NOT_MODIFIED, {"etag": loaded.etag})
+    made = answer(loaded.body)
+    return Response(made.status, {**made.headers, "etag": loaded.etag}, made.body)

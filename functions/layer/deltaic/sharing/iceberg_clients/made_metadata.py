@@ -1,0 +1,167 @@
+"""Makes a table's Iceberg metadata for what one recipient sees of it, of which most has been made before."""
+
+import hashlib
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from deltaic.delta.log import DeltaLog
+from deltaic.delta.snapshot import Snapshot
+from deltaic.errors import MalformedRequest, TableUnreadable, UnsupportedOperation
+from deltaic.iceberg.file_index import MOST_SNAPSHOTS, FileIndex
+from deltaic.iceberg.generation import first_index, newer_index, with_earlier
+from deltaic.iceberg.table_document import table_document
+from deltaic.iceberg.table_version import Means, TableVersion
+from deltaic.protocol.json_bodies import encode
+from deltaic.sharing.context import SharedTable, Sharing
+from deltaic.sharing.iceberg_clients.made_folder import folder_of, index_key, read_index, since_of
+from deltaic.sharing.rights import Rights
+from deltaic.sharing.snapshots import open_log
+from deltaic.sharing.table_visibility import check_hidden, visibility_of
+from deltaic.storage.own_bucket import OwnBucket
+
+MOST_FILES: Final = 400_000
+"""More cannot be listed anew before the gateway stops waiting."""
+
+_EARLIER_SECONDS: Final = 8.0
+"""How long a request spends on versions before the latest: what is missing then, later requests add."""
+
+_NOT_LISTED: Final = (MalformedRequest, TableUnreadable, UnsupportedOperation)
+"""What a version is left out for: its log is gone, or it cannot be read so."""
+
+_PUTS_AT_ONCE: Final = 16
+
+
+class MadeMetadata(msgspec.Struct, frozen=True):
+    """The metadata of one version as one recipient sees it."""
+
+    version: int
+    folder: str
+    """Key of the folder of all that was made for these rights, without a slash at its end."""
+    document_key: str
+    document: bytes
+    """The table's metadata, in JSON."""
+    files: int
+    """How many the version has."""
+
+
+def made_metadata(sharing: Sharing, table: SharedTable) -> MadeMetadata:
+    """Return the metadata of the latest version, made as far as it is not there.
+
+    Raises UnsupportedOperation, naming the reason, for a table that Iceberg clients would misread and for one of too
+    many files, and what the log raises.
+    """
+    log = open_log(sharing, table)
+    snapshot = log.snapshot()
+    table.gate.check_version(snapshot.version)
+    check_hidden(table.rights, snapshot.protocol, snapshot.metadata)
+    since = since_of(table)
+    folder = folder_of(table, f"{datetime.fromtimestamp(sharing.clock(), UTC):%G-W%V}")
+    key = folder, snapshot.version, since
+    known: MadeMetadata | None = sharing.memory.iceberg.get(key)
+    if known is not None:
+        return known
+    bucket = sharing.iceberg_bucket()
+    before = _nearest(bucket, folder, snapshot.version)
+    with _means(sharing, table, bucket, folder) as means:
+        making = _Making(table.rights, log, means)
+        index = making.latest(snapshot, before, since)
+        index, complete = making.with_history(index, since)
+    if index is not before:
+        bucket.put(index_key(folder, index.version), index.encode())  # last: what it names is there
+    document = encode(table_document(means, table.entry.id, index, since=since))
+    document_key = f"{folder}/d/{hashlib.sha256(document).hexdigest()}.json"
+    bucket.put(document_key, document)
+    made = MadeMetadata(snapshot.version, folder, document_key, document, index.snapshots[-1].files)
+    if complete:
+        sharing.memory.iceberg.put(key, made, len(document))
+    return made
+
+
+def _nearest(bucket: OwnBucket, folder: str, version: int) -> FileIndex | None:
+    """Return the newest index that is there up to a version."""
+    found = read_index(bucket, folder, version)
+    if found is not None:
+        return found
+    last = index_key(folder, version)
+    earlier = [key for key in bucket.keys(last.rpartition("/")[0]) if key < last]
+    return read_index(bucket, folder, int(earlier[-1][-26:-6])) if earlier else None
+
+
+@contextmanager
+def _means(sharing: Sharing, table: SharedTable, bucket: OwnBucket, folder: str) -> Iterator[Means]:
+    """Yield the means of making; all that was put is there when the block has ended."""
+    puts: list[Future[None]] = []
+    with ThreadPoolExecutor(_PUTS_AT_ONCE) as threads:
+        yield Means(
+            location=f"s3://{bucket.name}/{folder}",
+            put=lambda key, body: puts.append(threads.submit(bucket.put, f"{folder}/{key}", body)),
+            uris=table.locations.uris,
+            store=sharing.files(table),
+        )
+    for one in puts:
+        one.result()
+
+
+class _Making:
+    """The making of indexes, for one request."""
+
+    def __init__(self, rights: Rights, log: DeltaLog, means: Means) -> None:
+        self._rights = rights
+        self._log = log
+        self._means = means
+        self._ends = time.monotonic() + _EARLIER_SECONDS
+
+    def latest(self, snapshot: Snapshot, before: FileIndex | None, since: int | None) -> FileIndex:
+        """Return the index of a snapshot, which lists what `before` does; and versions in between, if it lists any."""
+        if before is None:
+            self._check_size(snapshot)
+            return first_index(self._means, self._version(snapshot))
+        index = before
+        for version in range(index.version + 1, snapshot.version) if since is not None else ():
+            if version > snapshot.version - MOST_SNAPSHOTS and self._has_time:
+                with suppress(*_NOT_LISTED):
+                    index = newer_index(self._means, self._version(self._log.snapshot(version)), index)
+        if index.version < snapshot.version:
+            index = newer_index(self._means, self._version(snapshot), index)
+        return index
+
+    def with_history(self, index: FileIndex, since: int | None) -> tuple[FileIndex, bool]:
+        """Return an index that lists earlier versions too, from `since` on, and whether those are all that can be."""
+        if since is None:
+            return index, True
+        for version in range(index.versions[0] - 1, max(since, index.version - MOST_SNAPSHOTS + 1) - 1, -1):
+            if not self._has_time:
+                return index, False
+            try:
+                index = with_earlier(self._means, self._version(self._log.snapshot(version)), index)
+            except _NOT_LISTED:
+                break
+        return index, True
+
+    @property
+    def _has_time(self) -> bool:
+        return time.monotonic() < self._ends
+
+    def _version(self, snapshot: Snapshot) -> TableVersion:
+        check_hidden(self._rights, snapshot.protocol, snapshot.metadata)
+        visibility = visibility_of(self._rights, snapshot.metadata)
+        return TableVersion(
+            snapshot.version,
+            snapshot.timestamp,
+            visibility.metadata,
+            lambda: snapshot.files(visibility.row_filter(None)),
+        )
+
+    def _check_size(self, snapshot: Snapshot) -> None:
+        files = visibility_of(self._rights, snapshot.metadata).totals(snapshot, files_follow=True).num_files
+        if files > MOST_FILES:
+            raise UnsupportedOperation(
+                f"the table has {files:,} files, and metadata for Iceberg clients is made of {MOST_FILES:,} at most: "
+                "its provider can compact it"
+            )

@@ -1,0 +1,39 @@
+"""Lists what a recipient sees through Iceberg's catalog: schemas as namespaces, and the tables that are open there."""
+
+from typing import Final
+
+from deltaic.protocol import iceberg_bodies
+from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.context import Sharing
+from deltaic.sharing.iceberg_clients.opened_table import check_open, is_offered
+
+_ALL: Final = 100_000
+"""More than a share has: such clients follow no pages unless they have asked for one."""
+
+
+def configuration(sharing: Sharing, caller: Caller, share: str) -> bytes:
+    """Return how a share is addressed; raises NotFound."""
+    return iceberg_bodies.config(sharing.catalog_for(caller).get_share(caller.recipient_id, share).name)
+
+
+def list_namespaces(sharing: Sharing, caller: Caller, share: str) -> bytes:
+    """Return the schemas of a share; raises NotFound."""
+    found = sharing.catalog_for(caller).list_schemas(caller.recipient_id, share, None, _ALL)
+    return iceberg_bodies.namespaces(schema.name for schema in found)
+
+
+def get_namespace(sharing: Sharing, caller: Caller, share: str, schema: str) -> bytes:
+    """Return one schema; raises NotFound."""
+    sharing.catalog_for(caller).list_tables(caller.recipient_id, share, schema, None, 1)
+    return iceberg_bodies.namespace(schema)
+
+
+def list_open_tables(sharing: Sharing, caller: Caller, share: str, schema: str) -> bytes:
+    """Return the tables of a schema that such clients can load; raises NotFound."""
+    found = sharing.catalog_for(caller).list_tables(caller.recipient_id, share, schema, None, _ALL)
+    return iceberg_bodies.tables(schema, (table.name for table in found if is_offered(table)))
+
+
+def check_table(sharing: Sharing, caller: Caller, name: TableName) -> None:
+    """Raise NotFound for a table that is not there or not open, and nothing else: its log is not looked at."""
+    check_open(sharing.table(caller, name))

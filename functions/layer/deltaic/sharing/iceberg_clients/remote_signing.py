@@ -1,0 +1,130 @@
+"""Decides which of a reader's requests to the store are signed: reads of files that it was given, and nothing else.
+
+Clients make requests of S3 as ever and have each of them signed here. What is signed is made anew from bucket and key:
+the request goes where they lie, whatever host the client has named, with no parameter of its own.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final, Self, cast
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from deltaic.errors import MalformedRequest, PermissionDenied
+from deltaic.iceberg.file_index import FileIndex
+from deltaic.protocol import iceberg_bodies
+from deltaic.sharing.audit_record import stamp
+from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.context import SharedTable, Sharing
+from deltaic.sharing.iceberg_clients.made_folder import INDEXES, read_index, since_of
+from deltaic.sharing.iceberg_clients.opened_table import open_table
+from deltaic.sharing.iceberg_clients.signed_set import SignedSet, open_set
+from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.locations import ObjectName
+from deltaic.storage.signing import signed_request
+
+_RANGE: Final = re.compile(r"bytes=(\d{1,18})-(\d{1,18})")
+_HARMLESS: Final = frozenset({"", "x-id=GetObject", "x-id=HeadObject"})
+"""Query strings that change nothing of a read; any other asks for something else, such as an object's older version."""
+
+
+class SigningRequest(msgspec.Struct, frozen=True):
+    """What Iceberg's clients send (`RemoteSignRequest` of its REST catalog)."""
+
+    method: str
+    uri: str
+    region: str = ""
+    headers: dict[str, list[str]] = {}
+
+    @classmethod
+    def parse(cls, content: bytes) -> Self:
+        """Read a body; raises MalformedRequest."""
+        try:
+            return msgspec.json.decode(content, type=cls)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise MalformedRequest("the body is not a request to sign: method, region, uri and headers") from None
+
+
+def sign_request(sharing: Sharing, caller: Caller, name: TableName, token: str, request: SigningRequest) -> bytes:
+    """Return the headers that make a read of the reader's own files valid.
+
+    Raises PermissionDenied for all else, and what `open_table` does.
+    """
+    table = open_table(sharing, caller, name)
+    if table.entry.iceberg != "signed":
+        raise PermissionDenied("requests for this table are not signed: it is read with credentials")
+    known = open_set(sharing, table, token)
+    if request.method not in {"GET", "HEAD"}:
+        raise PermissionDenied("shared tables are read only: nothing but reads of files is signed")
+    storage, place = _allowed(sharing, table, known, request.uri)
+    headers = {name.lower(): ",".join(values) for name, values in request.headers.items()}
+    bound = {name: value for name, value in headers.items() if name.startswith("x-amz-")}  # S3 wants these signed
+    now = datetime.fromtimestamp(int(sharing.clock()), UTC)
+    recipient_id = caller.recipient_id
+    credentials = sharing.sessions.credentials(recipient_id, storage)
+    signed = signed_request(credentials, storage, place, request.method, bound, now)
+    caller.audit.add(
+        version=known.version, session=sharing.sessions.name_of(recipient_id, storage), signedAt=stamp(now.timestamp())
+    )
+    if request.method == "GET":
+        caller.audit.metrics.add(1, _asked(headers.get("range", "")))
+    return iceberg_bodies.signed_request(signed.uri, signed.headers)
+
+
+def _allowed(sharing: Sharing, table: SharedTable, known: SignedSet, uri: str) -> tuple[StorageConfig, ObjectName]:
+    """Return where an object lies and its name; raises PermissionDenied for one that is not this reader's."""
+    bucket = sharing.iceberg_bucket()
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        raise MalformedRequest("the uri of the request to sign is none") from None
+    if parts.query in _HARMLESS and not parts.fragment:
+        for name in _readings(table, parts.hostname or "", unquote(parts.path), bucket.name):
+            if name.bucket == bucket.name and _is_for_readers(name.key, known.folder):
+                return bucket.storage, name
+            if _index(sharing, known).lists_file(f"s3://{name.bucket}/{name.key}", _since(table, known)):
+                return table.storage, name
+    raise PermissionDenied("what is asked for is not one of this table's files as you have loaded it")
+
+
+def _readings(table: SharedTable, host: str, path: str, own: str) -> Iterator[ObjectName]:
+    """Yield the objects that a request may mean: the bucket stands in the path, or before the host."""
+    storage = table.storage
+    root = urlsplit(storage.public_endpoint or storage.endpoint).path.rstrip("/")
+    below = path.removeprefix(root).removeprefix("/")
+    for bucket in dict.fromkeys([own, *(one.bucket for one in table.locations)]):
+        if below.startswith(f"{bucket}/"):
+            yield ObjectName(bucket, below[len(bucket) + 1 :])
+        if host.startswith(f"{bucket.lower()}."):
+            yield ObjectName(bucket, below)
+
+
+def _is_for_readers(key: str, folder: str) -> bool:
+    """Tell whether a key lies in a folder, whoever reads it (some stores follow dots), and is none of its indexes."""
+    kind, _, name = key.removeprefix(f"{folder}/").partition("/")
+    return key.startswith(f"{folder}/") and kind != INDEXES and not {"", ".", ".."} & {kind, *name.split("/")}
+
+
+def _since(table: SharedTable, known: SignedSet) -> int:
+    """Return the first version of which files are signed; raises InvalidParameter for one that is no more shared."""
+    table.gate.check_version(known.version)
+    since = since_of(table)
+    return known.version if since is None else since
+
+
+def _index(sharing: Sharing, known: SignedSet) -> FileIndex:
+    kept = sharing.memory.iceberg.get(known)
+    if kept is None:
+        kept = read_index(sharing.iceberg_bucket(), known.folder, known.version)
+        if kept is None:
+            raise PermissionDenied("what was made of this table has been made anew: load it again")
+        sharing.memory.iceberg.put(known, kept, len(kept.encode()))
+    return cast("FileIndex", kept)
+
+
+def _asked(range_: str) -> int:
+    """Return how many bytes a read says it takes (RFC 9110, section 14.1.2); 0 where it does not say."""
+    found = _RANGE.fullmatch(range_.strip())
+    return max(int(found[2]) - int(found[1]) + 1, 0) if found else 0

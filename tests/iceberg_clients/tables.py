@@ -1,0 +1,38 @@
+"""Which tables Iceberg's clients are tried on, and who may read them."""
+
+from typing import Any, Final
+
+import deltalake
+import pyarrow as pa
+from deltaic_ops.local.resources import DATA_BUCKET
+from filled_server import FilledServer
+
+SHARE: Final = "lent"
+FOLDER: Final[dict[str, Any]] = {"access_modes": ("url", "dir"), "history": True}
+TABLES: Final[dict[str, dict[str, Any]]] = {
+    "vended": {**FOLDER, "iceberg": "vended"},
+    "signed": {"iceberg": "signed"},
+    "with_history": {"iceberg": "signed", "history": True},
+    "with_late_history": {"iceberg": "signed", "history": True, "start_version": 1},
+    "of_country": {"iceberg": "signed", "partition_filter": "country = current_recipient('country')"},
+    "without_country": {"iceberg": "signed", "hidden_columns": ("country",)},
+    "closed": dict(FOLDER),
+}
+LOCATIONS: Final = {"of_country": "orders", "without_country": "orders"}
+RECIPIENTS: Final = {"alice": (SHARE,), "bob": (SHARE,), "carol": ()}
+ORDERS: Final = pa.table({
+    "id": pa.array(range(12), pa.int64()),
+    "country": ["FI", "PL", "SE"] * 4,
+    "note": [f"order {number}" for number in range(12)],
+})  # fmt: skip
+
+
+def write(server: FilledServer, name: str, rows: pa.Table, **how: Any) -> None:
+    """Append to a table of the bucket."""
+    deltalake.write_deltalake(f"s3://{DATA_BUCKET}/{name}", rows, mode="append", storage_options=options(server), **how)
+
+
+def options(server: FilledServer) -> dict[str, str]:
+    """Return how `deltalake` reaches the bucket."""
+    told = {name: value for name, value in server.environment.items() if name.startswith("AWS_")}
+    return {**told, "AWS_ALLOW_HTTP": "true", "aws_conditional_put": "etag"}

@@ -1,0 +1,155 @@
+"""What is answered of a table: metadata that its reader may see, and the way to the files."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from botocore.exceptions import ClientError
+from deltaic_ops.local.resources import DATA_BUCKET
+from filled_server import FilledServer
+from iceberg_clients.catalog import Catalog, refused
+from iceberg_clients.tables import ORDERS, TABLES, write
+
+Catalogs = Callable[..., Catalog]
+
+
+def denied(attempt: Callable[[], object]) -> None:
+    with pytest.raises(ClientError) as caught:
+        attempt()
+    assert caught.value.response["Error"]["Code"] in {"AccessDenied", "AccessDeniedException"}
+
+
+def place(uri: str) -> dict[str, str]:
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    return {"Bucket": bucket, "Key": key}
+
+
+def test_the_document_lies_where_it_says(catalog: Catalogs, server: FilledServer) -> None:
+    loaded = catalog().load("vended")
+    stored = server.client("s3").get_object(**place(loaded.document["metadata-location"]))["Body"].read()
+    assert json.loads(stored) == loaded.metadata
+
+
+def test_credentials_come_once_for_each_place_and_for_all(catalog: Catalogs, server: FilledServer) -> None:
+    loaded = catalog().load("vended")
+    table, made = f"s3://{DATA_BUCKET}/vended/", loaded.snapshot["manifest-list"].rpartition("/")[0]
+    prefixes = [one["prefix"] for one in loaded.document["storage-credentials"]]
+    assert prefixes[0] == table
+    assert made.startswith(prefixes[1])
+    assert {json.dumps(one["config"]) for one in loaded.document["storage-credentials"]} == {json.dumps(loaded.config)}
+    assert loaded.config["s3.endpoint"] == server.environment["AWS_ENDPOINT_URL"]
+    again = loaded.catalog.recipient.get(f"/{loaded.config['client.refresh-credentials-endpoint']}")
+    [one] = json.loads(again.body)["storage-credentials"]
+    assert (one["prefix"], one["config"].keys()) == ("s3", loaded.config.keys())
+
+
+def test_credentials_read_the_files_and_the_metadata_and_nothing_else(catalog: Catalogs, server: FilledServer) -> None:
+    loaded = catalog().load("vended")
+    s3, admin = loaded.s3, server.client("s3")
+    made = place(loaded.snapshot["manifest-list"])
+    assert s3.get_object(**made)["Body"].read().startswith(b"Obj\x01")
+    keys = [one["Key"] for one in admin.list_objects_v2(Bucket=DATA_BUCKET)["Contents"]]
+    files = [key for key in keys if key.startswith("vended/") and "_delta_log" not in key]
+    assert s3.get_object(Bucket=DATA_BUCKET, Key=files[0])["Body"].read().startswith(b"PAR1")
+    of_another = place(catalog().load("of_country").snapshot["manifest-list"])
+    attempts: tuple[Callable[[], object], ...] = (
+        lambda: s3.get_object(Bucket=DATA_BUCKET, Key=next(key for key in keys if key.startswith("signed/"))),
+        lambda: s3.get_object(Bucket=DATA_BUCKET, Key="vended/_delta_log/00000000000000000000.json"),
+        lambda: s3.get_object(**of_another),
+        lambda: s3.list_objects_v2(Bucket=DATA_BUCKET, Prefix="vended/"),
+        lambda: s3.list_objects_v2(Bucket=made["Bucket"]),
+        lambda: s3.put_object(Bucket=DATA_BUCKET, Key="vended/new.parquet", Body=b""),
+        lambda: s3.put_object(**made, Body=b""),
+        lambda: s3.delete_object(**made),
+    )
+    for attempt in attempts:
+        denied(attempt)
+
+
+def test_who_has_it_already_is_not_sent_it_again(catalog: Catalogs) -> None:
+    loaded = catalog().load("signed")
+    etag = loaded.reply.headers["etag"]
+    again = loaded.catalog.recipient.get(loaded.catalog.table("signed"), if_none_match=etag)
+    assert (again.status, again.body, again.headers["etag"]) == (304, b"", etag)
+    of_bob = catalog("bob").recipient.get(loaded.catalog.table("of_country"), if_none_match=etag)
+    assert of_bob.status == 200
+
+
+def test_without_history_there_is_one_snapshot(catalog: Catalogs) -> None:
+    assert versions(catalog().load("signed").metadata) == [2]
+
+
+def test_with_history_each_version_is_a_snapshot_with_a_tag(catalog: Catalogs) -> None:
+    metadata = catalog().load("with_history").metadata
+    assert versions(metadata) == [0, 1, 2]
+    assert metadata["refs"].keys() == {"main", "v0", "v1", "v2"}
+    assert [int(one["summary"]["total-records"]) for one in metadata["snapshots"]] == [12, 13, 14]
+    times = [one["timestamp-ms"] for one in metadata["snapshot-log"]]
+    assert times == sorted(set(times))
+
+
+def test_history_begins_where_it_is_shared(catalog: Catalogs) -> None:
+    assert versions(catalog().load("with_late_history").metadata) == [1, 2]
+
+
+def versions(metadata: dict[str, Any]) -> list[int]:
+    return [one["snapshot-id"] - 10**12 for one in metadata["snapshots"]]
+
+
+def test_a_filter_makes_a_table_of_its_own(catalog: Catalogs) -> None:
+    alice, bob = catalog().load("of_country"), catalog("bob").load("of_country")
+    assert [int(one.snapshot["summary"]["total-records"]) for one in (alice, bob)] == [4, 4]
+    folders = {one.snapshot["manifest-list"].rpartition("/")[0] for one in (alice, bob)}
+    assert len(folders) == 2
+    unfiltered = catalog().load("signed").snapshot["manifest-list"]
+    assert unfiltered.rpartition("/")[0] not in folders
+
+
+def test_a_hidden_column_is_in_no_document(catalog: Catalogs) -> None:
+    loaded = catalog().load("without_country")
+    assert "country" not in json.dumps(loaded.metadata)
+    assert int(loaded.snapshot["summary"]["total-records"]) == 12
+
+
+def test_recipients_with_the_same_rights_share_what_was_made(catalog: Catalogs) -> None:
+    alice, bob = catalog().load("signed"), catalog("bob").load("signed")
+    assert alice.document["metadata-location"] == bob.document["metadata-location"]
+
+
+def test_a_commit_makes_a_new_snapshot(catalog: Catalogs, server: FilledServer) -> None:
+    server.admin.tables.create("lent", "default", "growing", f"s3://{DATA_BUCKET}/growing", iceberg="signed")
+    write(server, "growing", ORDERS)
+    before = catalog().load("growing")
+    write(server, "growing", pa.table({"id": [99], "country": ["DK"], "note": ["new"]}))
+    after = catalog().load("growing")
+    assert int(after.snapshot["summary"]["total-records"]) == 13
+    assert after.metadata["table-uuid"] == before.metadata["table-uuid"]
+    assert after.reply.headers["etag"] != before.reply.headers["etag"]
+
+
+def test_a_recipient_whose_bytes_are_counted_is_refused(catalog: Catalogs, server: FilledServer) -> None:
+    person = server.admin.recipients.create("counted")
+    server.admin.grants.create("counted", "lent")
+    server.admin.recipients.update("counted", bytes_per_day=10**12)
+    token = server.admin.tokens.create(person).secret
+    asked = catalog()
+    counted = replace(asked.recipient, token=token)
+    refused(counted.get(asked.table("signed")), 406, "UnsupportedOperationException", "a day")
+
+
+def test_credentials_are_refused_where_not_all_is_shared(catalog: Catalogs, server: FilledServer) -> None:
+    """A grant's filter, that is: the catalog takes none of the table's own beside credentials."""
+    share = "filtered_grant"
+    server.admin.shares.create(share)
+    server.admin.schemas.create(share, "default")
+    server.admin.tables.create(share, "default", "open", f"s3://{DATA_BUCKET}/closed", **TABLES["vended"])
+    asked = replace(catalog(), share=share)
+    server.admin.grants.create("alice", share, partition_filter="country = 'PL'")
+    listed = json.loads(asked.recipient.get(f"{asked.namespaces}/default/tables").body)
+    assert listed["identifiers"] == []
+    refused(asked.recipient.get(asked.table("open")), 406, "UnsupportedOperationException", "Not all of the table")
+    path = f"{asked.table('open')}/credentials"
+    refused(asked.recipient.get(path), 406, "UnsupportedOperationException", "Not all of the table")
