@@ -6,10 +6,10 @@ blocks, which is random elsewhere, is made of it.
 
 import hashlib
 import json
-import zlib
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final
+
+from zlib_ng import zlib_ng
 
 NULL: Final = b"\x00"
 """The first branch of a union with null."""
@@ -17,12 +17,14 @@ PRESENT: Final = b"\x02"
 """The second one: the value follows."""
 END: Final = b"\x00"
 """Ends the blocks of an array or a map."""
-_LEVEL: Final = 6
+_LEVEL: Final = 5
+_SMALL: Final = tuple(bytes([number << 1]) for number in range(64))
 
 
-@lru_cache(1 << 16)
 def whole(number: int) -> bytes:
     """Encode an int or a long: zigzag, seven bits a byte."""
+    if 0 <= number < len(_SMALL):
+        return _SMALL[number]
     rest = (number << 1) ^ (number >> 63)
     out = bytearray()
     while rest > 0x7F:  # noqa: PLR2004 -- seven bits
@@ -70,6 +72,6 @@ def container(schema: Mapping[str, Any], about: Mapping[str, str], count: int, b
     start = b"Obj\x01" + items(pairs) + marker
     if not count:
         return start
-    deflate = zlib.compressobj(_LEVEL, wbits=-zlib.MAX_WBITS)
+    deflate = zlib_ng.compressobj(_LEVEL, wbits=-zlib_ng.MAX_WBITS)
     packed = deflate.compress(body) + deflate.flush()
     return start + whole(count) + data(packed) + marker

@@ -52,7 +52,7 @@ def single_value(type_: ColumnType) -> Callable[[Any], bytes]:
     """Return what writes values of a type as bounds."""
     name = _NAMES.get(type_.name, "")
     if type_.name == "decimal":
-        return _unscaled
+        return unscaled
     if name in _PACKED:
         return _PACKED[name].pack
     others: dict[str, Callable[[Any], bytes]] = {"boolean": _flag, "string": str.encode, "binary": bytes}
@@ -124,7 +124,7 @@ def _without_point(value: Decimal | None, type_: ColumnType) -> int | None:
     return int(moved) if fits else None
 
 
-def _unscaled(value: int) -> bytes:
+def unscaled(value: int) -> bytes:
     """Write as few bytes, the greatest first, as hold the number and its sign."""
     return value.to_bytes((value if value >= 0 else ~value).bit_length() // 8 + 1, "big", signed=True)
 

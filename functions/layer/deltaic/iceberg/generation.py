@@ -129,7 +129,7 @@ class _Generation:
         kept = self._kept(self._files.digests, is_deletes=False)
         loose = self._files.digests.difference(*(split(one.digests) for one in kept))
         known = self._other.live if self._other else frozenset()
-        check_columns(self._means.store, list(self._files.named(loose - known)), self._schema.name_mapping)
+        check_columns(self._means.store, list(self._files.some(loose - known)), self._schema.name_mapping)
         data = [*kept, *self._manifests(self._files.entries(loose))]
         vectors = {one.digest: one for one in self._files.vectors}
         places = self._places(vectors)

@@ -26,6 +26,7 @@ from deltaic.iceberg.table_schema import IcebergSchema
 from deltaic.iceberg.table_version import Means, TableVersion
 from deltaic.pruning.partition_facts import values
 
+_MOST_NAMED: Final = 1_000
 _MOST_KNOWN: Final = 100_000
 """Partitions whose encoding is kept."""
 
@@ -63,10 +64,12 @@ class LiveFiles:
         if len(self.digests) < sum(len(batch.digests) for batch in self._batches):
             raise TableUnreadable("the table's log contradicts itself: a file is live twice in one version")
 
-    def named(self, wanted: Collection[bytes]) -> Iterator[DataFile]:
-        """Yield the files of these digests as the log names them."""
+    def some(self, wanted: Collection[bytes]) -> Iterator[DataFile]:
+        """Yield files of these digests as the log names them: all of a few, else some from everywhere."""
+        every = len(wanted) // _MOST_NAMED + 1
         for batch in self._batches:
-            if rows := _chosen(batch, wanted):
+            if (rows := _chosen(batch, wanted)) is not None:
+                rows = pa.array(rows.to_pylist()[::every], pa.uint64())
                 taken = pc.take(batch.rows.column("path"), rows).to_pylist()
                 yield from map(DataFile, taken, pc.take(batch.rows.column("size"), rows).to_pylist())
 
