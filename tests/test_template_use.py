@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
@@ -129,6 +129,13 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         ]
         answers = ask("GetQuery", *results)
         assert {answer["statusCode"] for answer in answers} == {200}, answers
+        loading = [iceberg_event("load_iceberg_table", uncounted, name) for name in TABLES]
+        *loaded, refused_one = ask("LoadIcebergTable", *loading, iceberg_event("load_iceberg_table", recipient_id))
+        signing = signatures(aws, uncounted, [json.loads(answer["body"]) for answer in loaded])
+        *signed, refused_too = ask("SignIcebergRequest", *signing, iceberg_event("sign_iceberg_request", recipient_id))
+        assert {answer["statusCode"] for answer in (*loaded, *signed)} == {200}, (loaded, signed)
+        # A recipient whose bytes are counted is not served, when it has been counted.
+        assert {answer["statusCode"] for answer in (refused_one, refused_too)} == {406}
         arn = "arn:aws:execute-api:us-east-1:123456789012:a1b2c3d4e5/delta-sharing/GET/shares"
         with running() as issuer:
             federate(aws, issuer)
@@ -169,7 +176,7 @@ def lend(aws: Mapping[str, str], proxy: Proxy) -> tuple[tuple[str, str], str, st
     at: dict[str, Any] = {"endpoint": proxy.url, "path_style": True}
     storages = {"keyed": {**at, "access_keys": keys}, "roled": {**at, "role_arn": ROLE}}
     entries = [Entry(share, schema) for share in ("lent", "other", "third") for schema in ("s", "t")]
-    options = {"checkpoint": True, "history": True, "access_modes": ["url", "dir"]}
+    options = {"checkpoint": True, "history": True, "access_modes": ["url", "dir"], "iceberg": "signed"}
     for name in TABLES:
         bucket, storage = (DATA_BUCKET, "") if name == "home" else (ELSEWHERE, name)
         log = TableLog(
@@ -207,6 +214,26 @@ def token_requests(admin: CatalogAdmin) -> list[dict[str, Any]]:
     return [asked, named]
 
 
+def iceberg_event(name: str, recipient_id: str, table: str = "home", **changed: Any) -> dict[str, Any]:
+    return event(name, recipient_id, {"share": "lent", "namespace": "s", "table": table}, **changed)
+
+
+def signatures(
+    aws: Mapping[str, str], recipient_id: str, loaded: Sequence[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Yield requests to have a data file of each table signed, and what was made of one."""
+    listed = client_of("s3", aws).list_objects_v2
+    for name, table in zip(TABLES, loaded, strict=True):
+        bucket = DATA_BUCKET if name == "home" else ELSEWHERE
+        keys = [one["Key"] for one in listed(Bucket=bucket, Prefix=f"rights/{name}/")["Contents"]]
+        files = [f"{bucket}/{key}" for key in keys if "_delta_log" not in key][:1]
+        made = str(table["metadata"]["snapshots"][-1]["manifest-list"]).removeprefix("s3://")
+        token = table["config"]["s3.signer.endpoint"].partition("?set=")[2]
+        for place in [*files, made]:
+            asked = {"method": "GET", "uri": f"https://s3.example/{place}"}
+            yield iceberg_event("sign_iceberg_request", recipient_id, name, body=asked, query={"set": token})
+
+
 def requests(recipient_id: str, uncounted: str, link: str) -> dict[str, list[dict[str, Any]]]:
     """Return requests that need all that an endpoint can, by its function."""
 
@@ -227,6 +254,13 @@ def requests(recipient_id: str, uncounted: str, link: str) -> dict[str, list[dic
         "GetTableVersion": of("get_table_version"),
         "GetTableMetadata": of("get_table_metadata"),
         "ListTableChanges": of("list_table_changes", query={"startingVersion": "0", "maxFiles": "1"}),
+        "ListIceberg": [
+            {
+                **iceberg_event("list_iceberg", recipient_id, query={"warehouse": "lent"}),
+                "resource": "/iceberg/v1/config",
+            },
+            iceberg_event("list_iceberg", recipient_id),
+        ],
         "CreateTableCredentials": [
             *(event("create_table_credentials", uncounted, table(one), body={}) for one in ("home", "roled")),
             *of("create_table_credentials", ("home",), body={}),
