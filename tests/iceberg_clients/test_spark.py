@@ -1,0 +1,128 @@
+"""Spark with Iceberg's own runtime reads shared tables, golden ones row for row as Spark read them with Delta."""
+
+import gc
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from client.golden_shares import PADDED, share
+from client.provider import SCHEMA, SHARE, Provider, provide
+from deltaic_pipeline.spark.environment import machine
+from deltaic_pipeline.spark.jars import Jar, ensure
+from deltaic_pipeline.spark.session import session, stop
+from filled_server import FilledServer
+from golden.library import load
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Sockets that pyspark leaves open.
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+
+JARS: Final = (
+    Jar(
+        "org.apache.iceberg",
+        "iceberg-spark-runtime-4.1_2.13",
+        "1.11.0",
+        47_959_591,
+        "d6ea6c5d099288daeb7d5a92061bd3d7d8f296492632b42378e5f2f0e3066242",
+    ),
+    Jar(
+        "org.apache.iceberg",
+        "iceberg-aws-bundle",
+        "1.11.0",
+        63_613_165,
+        "38f01da7e96850cdd05e6616d758b77b43314b712a8808e3f9a824d56976162f",
+    ),
+)
+TABLES: Final = (
+    "all_types", "column_mapping_id", "column_mapping_name", "deletion_vectors", "deletion_vectors_inline", "empty",
+    "clone_deletion_vectors", "everything", "evolved", "iceberg_compat", "odd_columns", "partitioned_types", "plain",
+    "timestamp_ntz",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provider]:
+    with provide(tmp_path_factory.mktemp("golden")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator["SparkSession"]:
+    """Start a session of this module's own, whose class path has Iceberg's jars."""
+    from pyspark.sql import SparkSession
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        earlier = SparkSession.getActiveSession()
+        if earlier is not None:
+            stop(earlier)
+        started = session("iceberg", tests=True, jars=ensure(JARS, machine(), print))
+        yield started
+        stop(started)
+        gc.collect()
+
+
+def opened(spark: "SparkSession", server: FilledServer, recipient: str, share: str) -> str:
+    """Have Spark know a recipient's share as a catalog; returns its name."""
+    name = f"c_{recipient}_{share}".lower()
+    told = {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "rest",
+        ".uri": f"{server.endpoint}/iceberg",
+        ".token": server.readers[recipient].token,
+        ".warehouse": share,
+    }
+    for key, value in told.items():
+        spark.conf.set(f"spark.sql.catalog.{name}{key}", value)
+    return name
+
+
+def rows_of(found: pa.Table) -> list[str]:
+    return sorted(repr(row) for row in found.to_pylist())
+
+
+@pytest.mark.parametrize("access", ["vended", "signed"])
+def test_the_rows_are_those_that_the_recipient_sees(spark: "SparkSession", server: FilledServer, access: str) -> None:
+    catalog = opened(spark, server, "alice", "lent")
+    counted = spark.table(f"{catalog}.default.{access}").groupBy("country").count().collect()
+    assert {tuple(row) for row in counted} == {("FI", 4), ("NO", 2), ("PL", 4), ("SE", 4)}
+    for recipient, country in (("alice", "PL"), ("bob", "FI")):
+        own = opened(spark, server, recipient, "lent")
+        assert {row.country for row in spark.table(f"{own}.default.of_country").collect()} == {country}
+
+
+def test_versions_are_read_by_their_tags(spark: "SparkSession", server: FilledServer) -> None:
+    table = f"{opened(spark, server, 'alice', 'lent')}.default.with_history"
+    counts = [spark.read.option("tag", f"v{version}").table(table).count() for version in range(3)]
+    assert counts == [12, 13, 14]
+    assert spark.table(f"{table}.snapshots").count() == 3
+
+
+def test_nothing_is_written(spark: "SparkSession", server: FilledServer) -> None:
+    table = f"{opened(spark, server, 'alice', 'lent')}.default.vended"
+    with pytest.raises(Exception, match="Server does not support endpoint: DELETE"):
+        spark.sql(f"DROP TABLE {table}")
+    with pytest.raises(Exception, match="not authorized to perform: s3:PutObject"):
+        spark.table(table).writeTo(table).append()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_golden_table_has_spark_s_rows(
+    spark: "SparkSession", provider: Provider, tmp_path_factory: pytest.TempPathFactory, name: str
+) -> None:
+    golden = load(name)
+    share(provider, golden, tmp_path_factory.mktemp(name))
+    provider.admin.tables.update(SHARE, SCHEMA, f"golden_{name}", iceberg="signed")
+    table = f"{opened(spark, provider, 'reader', SHARE)}.{SCHEMA}.golden_{name}"
+    for version in golden.versions[-2:]:
+        found = spark.read.option("tag", f"v{version}").table(table).toArrow()
+        expected = golden.rows(version)
+        for column in PADDED.get(name, ()):
+            at = expected.column_names.index(column)
+            expected = expected.set_column(at, column, pc.utf8_rtrim(expected[column], " "))
+        assert rows_of(found) == rows_of(expected), version
