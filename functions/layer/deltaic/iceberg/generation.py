@@ -130,9 +130,11 @@ class _Generation:
         loose = self._files.digests.difference(*(split(one.digests) for one in kept))
         known = self._other.live if self._other else frozenset()
         check_columns(self._means.store, list(self._files.some(loose - known)), self._schema.name_mapping)
-        data = [*kept, *self._manifests(self._files.entries(loose))]
+        entries = self._files.entries(loose)
         vectors = {one.digest: one for one in self._files.vectors}
         places = self._places(vectors)
+        # What can be refused has been by now.
+        data = [*kept, *self._manifests(entries)]
         kept = self._kept(frozenset(vectors), is_deletes=True)
         loose = frozenset(vectors).difference(*(split(one.digests) for one in kept))
         entries = [self._files.vector_entry(vectors[name], places[name]) for name in vectors if name in loose]

@@ -1,0 +1,142 @@
+"""A commit makes a few objects anew; what an index says of files is what the log says."""
+
+from pathlib import Path
+
+import pytest
+from deltaic.errors import InvalidParameter
+from deltaic.iceberg.file_index import MOST_SNAPSHOTS, FileIndex, split
+from deltaic.iceberg.generation import FILES_A_MANIFEST, first_index, newer_index, with_earlier
+from deltaic.iceberg.table_document import table_document
+from iceberg.listed_table import ListedTable, add, remove, uris
+
+FILES = 5 * FILES_A_MANIFEST
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> ListedTable:
+    made = ListedTable(tmp_path / "table")
+    made.commit(*(add(number) for number in range(FILES)))
+    return made
+
+
+def manifests(objects: object) -> list[str]:
+    assert isinstance(objects, dict)
+    return [key for key in objects if key.startswith("m/")]
+
+
+def files_of(index: FileIndex) -> list[bytes]:
+    return sorted(name for one in index.manifests for name in split(one.digests))
+
+
+def test_a_thousand_files_are_a_manifest(table: ListedTable) -> None:
+    index = first_index(table.means, table.version(0))
+    assert [one.files for one in index.manifests] == [FILES_A_MANIFEST] * 5
+    assert {one.key for one in index.manifests} == {*manifests(table.objects)}
+    (listed,) = table.objects.keys() - {*manifests(table.objects)}
+    assert listed == index.snapshots[0].manifest_list
+
+
+def test_the_same_files_are_the_same_objects(table: ListedTable) -> None:
+    first_index(table.means, table.version(0))
+    made = table.take()
+    first_index(table.means, table.version(0))
+    assert table.take() == made
+
+
+def test_files_that_come_are_one_manifest_more(table: ListedTable) -> None:
+    table.commit(*(add(FILES + number) for number in range(10)))
+    before = first_index(table.means, table.version(0))
+    table.take()
+    index = newer_index(table.means, table.version(1), before)
+    assert len(manifests(table.take())) == 1
+    assert [one.files for one in index.manifests] == [FILES_A_MANIFEST] * 5 + [10]
+
+
+def test_small_manifests_become_one(table: ListedTable) -> None:
+    index = first_index(table.means, table.version(0))
+    for commit in range(20):
+        number = table.commit(*(add(FILES + 30 * commit + one) for one in range(30)))
+        index = newer_index(table.means, table.version(number), index)
+    assert sum(one.files for one in index.manifests) == FILES + 20 * 30
+    assert len(index.manifests) == 5 + 2
+    assert files_of(index) == files_of(first_index(table.means, table.version(number)))
+
+
+def test_files_that_go_make_their_manifests_anew(table: ListedTable) -> None:
+    table.commit(remove(7), remove(8), remove(FILES - 1), add(FILES))
+    before = first_index(table.means, table.version(0))
+    table.take()
+    index = newer_index(table.means, table.version(1), before)
+    assert len(manifests(table.take())) == 2
+    assert files_of(index) == files_of(first_index(table.means, table.version(1)))
+
+
+def test_a_commit_without_files_makes_a_list_alone(table: ListedTable) -> None:
+    table.commit({"txn": {"appId": "a", "version": 1}})
+    before = first_index(table.means, table.version(0))
+    table.take()
+    index = newer_index(table.means, table.version(1), before)
+    assert len(table.take()) == 1
+    assert index.manifests == before.manifests
+
+
+def test_files_are_listed_since_a_version(table: ListedTable) -> None:
+    table.commit(remove(1))
+    table.commit(remove(2), add(FILES))
+    (one, two, live, new) = uris([1, 2, 3, FILES])
+    forth = newer_index(table.means, table.version(1), first_index(table.means, table.version(0)))
+    forth = newer_index(table.means, table.version(2), FileIndex.decode(forth.encode()))
+    back = with_earlier(table.means, table.version(1), first_index(table.means, table.version(2)))
+    back = with_earlier(table.means, table.version(0), FileIndex.decode(back.encode()))
+    for index in (forth, back):
+        again = FileIndex.decode(index.encode())
+        assert again.versions == (0, 1, 2)
+        assert [again.lists_file(uri) for uri in (one, two, live, new)] == [False, False, True, True]
+        assert [again.lists_file(uri, 0) for uri in (one, two, live, new)] == [True, True, True, True]
+        assert [again.lists_file(uri, 1) for uri in (one, two, live, new)] == [False, True, True, True]
+        assert [again.lists_file(uri, 2) for uri in (one, two, live, new)] == [False, False, True, True]
+        assert not again.lists_file("s3://lake/table/p=None/part-99999.parquet", 0)
+        assert not again.lists_file("s3://other/table/p=None/part-00003.parquet", 0)
+
+
+def test_so_many_versions_are_listed_and_no_file_of_others(table: ListedTable) -> None:
+    index = first_index(table.means, table.version(0))
+    for number in range(1, MOST_SNAPSHOTS + 3):
+        table.commit(remove(number))
+        index = newer_index(table.means, table.version(number), index)
+    assert index.versions == tuple(range(3, MOST_SNAPSHOTS + 3))
+    assert [index.lists_file(uri, 0) for uri in uris([3, 4])] == [False, True]
+    assert len(table_document(table.means, "t", index, since=0)["snapshots"]) == MOST_SNAPSHOTS
+    assert len(table_document(table.means, "t", index, since=30)["snapshots"]) == 3
+    assert len(table_document(table.means, "t", index)["snapshots"]) == 1
+
+
+def test_versions_come_in_their_order(table: ListedTable) -> None:
+    table.commit(remove(1))
+    index = first_index(table.means, table.version(1))
+    with pytest.raises(InvalidParameter, match="version 1 is not later than 1"):
+        newer_index(table.means, table.version(1), index)
+    with pytest.raises(InvalidParameter, match="version 1 is not before 1"):
+        with_earlier(table.means, table.version(1), index)
+
+
+@pytest.mark.parametrize("cut", ["broken", "nothing"])
+def test_what_is_no_index_is_refused(table: ListedTable, cut: str) -> None:
+    data = first_index(table.means, table.version(0)).encode()
+    with pytest.raises(ValueError, match="this is no index"):
+        FileIndex.decode(data[:-5] if cut == "broken" else b"")
+
+
+def test_files_of_a_partition_stand_beside_each_other(tmp_path: Path) -> None:
+    table = ListedTable(tmp_path / "table")
+    table.commit(*(add(number, f"{number % 10}") for number in range(2 * FILES_A_MANIFEST)))
+    index = first_index(table.means, table.version(0))
+    # Ten partitions of two hundred files: five of them fill a manifest, whose bounds are 0 and 4, 5 and 9.
+    assert [b"\x020" in one.summary and b"\x024" in one.summary for one in index.manifests] == [True, False]
+    assert [b"\x025" in one.summary and b"\x029" in one.summary for one in index.manifests] == [False, True]
+
+
+def test_a_table_keeps_an_identity_that_is_no_uuid(table: ListedTable) -> None:
+    index = first_index(table.means, table.version(0))
+    one, again, other = (table_document(table.means, name, index)["table-uuid"] for name in ("a", "a", "b"))
+    assert one == again != other

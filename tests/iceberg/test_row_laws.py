@@ -1,0 +1,121 @@
+"""Whatever columns, partitions, nulls, renames and deletes a table has: pyiceberg reads the rows of each version."""
+
+import operator
+import tempfile
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from iceberg.metadata_folder import IcebergFolder, snapshot_rows
+from iceberg.model_table import Column, ModelTable, Row
+from laws import tries
+from pyiceberg.expressions import EqualTo, GreaterThan, IsNull, LessThanOrEqual, Reference
+from pyiceberg.table import StaticTable
+
+CUT = "a" * 15 + "\U0010ffff" * 3
+"""No character follows the sixteenth, at which bounds are cut."""
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "long": st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-3, 3),
+    "integer": st.integers(-(1 << 31), (1 << 31) - 1) | st.integers(-3, 3),
+    "double": st.floats(allow_infinity=False) | st.sampled_from([-0.0, 0.0, 1.5]),
+    "string": st.text(st.characters(codec="utf-8"), max_size=3) | st.sampled_from(["a" * 40, CUT]),
+    "boolean": st.booleans(),
+    "binary": st.binary(max_size=3),
+    "date": st.dates(date(1900, 1, 1), date(2100, 1, 1)),
+    "timestamp": st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001
+    "decimal(10,2)": st.decimals(-99_999_999, 99_999_999, places=2),
+}
+PARTITIONED = ("string", "integer", "date", "timestamp", "decimal(10,2)", "boolean")
+COMPARED = ("long", "integer", "string", "date", "timestamp", "decimal(10,2)")
+TESTS: Sequence[tuple[Any, Callable[[Any, Any], bool]]] = (
+    (EqualTo, operator.eq),
+    (GreaterThan, operator.gt),
+    (LessThanOrEqual, operator.le),
+)
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> tuple[bool, list[Column], list[tuple[str, Any]]]:
+    mapped = draw(st.booleans())
+    kinds = draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=4))
+    partitions = draw(st.lists(st.sampled_from(PARTITIONED), max_size=2))
+    columns = [Column(f"p{at}", kind, at, is_partition=True) for at, kind in enumerate(partitions)]
+    columns += [Column(f"c {at}", kind, len(partitions) + at) for at, kind in enumerate(kinds)]
+    kinds_of_step = ["append", "append", "delete", "add"] + (["rename", "drop"] if mapped else [])
+    steps = draw(st.lists(st.tuples(st.sampled_from(kinds_of_step), st.integers(0, 9)), min_size=1, max_size=5))
+    return mapped, columns, [("append", 0), *steps]
+
+
+def play(table: ModelTable, steps: Sequence[tuple[str, int]], draw: Callable[[Any], Any]) -> None:
+    for number, (step, at) in enumerate(steps):
+        match step:
+            case "append":
+                # An empty text is null in a partition.
+                values = {
+                    one.name: VALUES[one.type].filter(bool) if one.is_partition else VALUES[one.type]
+                    for one in table.columns
+                }
+                row = st.fixed_dictionaries({name: st.none() | value for name, value in values.items()})
+                table.append(draw(st.lists(row, min_size=1, max_size=5)))
+            case "delete":
+                table.delete(draw(st.lists(st.integers(0, 20), min_size=1, max_size=4)))
+            case "add":
+                table.add_column(f"added {number}", sorted(VALUES)[at % len(VALUES)])
+            case "rename":
+                table.rename(at, f"renamed {number}")
+            case "drop":
+                table.drop(at)
+
+
+def _values(column: Column) -> st.SearchStrategy[Any]:
+    values = VALUES[column.type]
+    return values.filter(lambda value: value != "") if column.is_partition else values
+
+
+def as_texts(rows: Sequence[Row]) -> list[str]:
+    return sorted(repr({name: _in_utc(row[name]) for name in sorted(row)}) for row in rows)
+
+
+def _in_utc(value: Any) -> Any:
+    return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value
+
+
+@pytest.mark.parametrize("backwards", [False, True], ids=["as_commits_come", "newest_first"])
+@settings(deadline=None, max_examples=tries(12), suppress_health_check=list(HealthCheck))
+@given(plan=plans(), data=st.data())
+def test_rows_are_those_of_the_table(backwards: bool, plan: Any, data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        table, read = _made(Path(folder), plan, data, backwards=backwards)
+        for number, rows in enumerate(table.versions):
+            assert as_texts(snapshot_rows(read, number).to_pylist()) == as_texts(rows), number
+
+
+@settings(deadline=None, max_examples=tries(12), suppress_health_check=list(HealthCheck))
+@given(plan=plans(), data=st.data())
+def test_no_row_that_a_filter_keeps_is_lost_by_partitions_or_bounds(plan: Any, data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        table, read = _made(Path(folder), plan, data)
+        last, rows = len(table.versions) - 1, table.versions[-1]
+        for one in [one for one in table.columns if one.type in COMPARED]:
+            nulls = snapshot_rows(read, last, row_filter=IsNull(Reference(one.name)))
+            assert as_texts(nulls.to_pylist()) == as_texts([row for row in rows if row[one.name] is None])
+            for value in {row[one.name] for row in rows} - {None, ""}:
+                literal = value.isoformat() if isinstance(value, datetime) else value
+                for test, holds in TESTS:
+                    found = snapshot_rows(read, last, row_filter=test(one.name, literal))
+                    expected = [row for row in rows if row[one.name] is not None and holds(row[one.name], value)]
+                    assert as_texts(found.to_pylist()) == as_texts(expected), (one, test, value)
+
+
+def _made(folder: Path, plan: Any, data: st.DataObject, *, backwards: bool = False) -> tuple[ModelTable, StaticTable]:
+    mapped, columns, steps = plan
+    table = ModelTable(folder / "delta", columns, mapped)
+    play(table, steps, data.draw)
+    made = IcebergFolder(table.root, folder / "iceberg")
+    versions = range(len(table.versions))
+    index = made.index(reversed(versions) if backwards else versions)
+    return table, StaticTable.from_metadata(str(made.write_document(index)))
