@@ -167,7 +167,9 @@ class ModelTable:
         return {"add": add}
 
     def _statistics(self, columns: Sequence[Column], rows: Sequence[Row]) -> str:
-        low, high, nulls = {}, {}, {}
+        low: dict[str, Any] = {}
+        high: dict[str, Any] = {}
+        nulls: dict[str, int] = {}
         for one in columns:
             found = [row[one.name] for row in rows if row[one.name] is not None]
             nulls[self._file_name(one)] = len(rows) - len(found)

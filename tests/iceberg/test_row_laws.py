@@ -16,6 +16,8 @@ from laws import tries
 from pyiceberg.expressions import EqualTo, GreaterThan, IsNull, LessThanOrEqual, Reference
 from pyiceberg.table import StaticTable
 
+IS_NULL: Any = IsNull
+"""As its arguments are: pyiceberg's types tell others."""
 CUT = "a" * 15 + "\U0010ffff" * 3
 """No character follows the sixteenth, at which bounds are cut."""
 VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -101,7 +103,7 @@ def test_no_row_that_a_filter_keeps_is_lost_by_partitions_or_bounds(plan: Any, d
         table, read = _made(Path(folder), plan, data)
         last, rows = len(table.versions) - 1, table.versions[-1]
         for one in [one for one in table.columns if one.type in COMPARED]:
-            nulls = snapshot_rows(read, last, row_filter=IsNull(Reference(one.name)))
+            nulls = snapshot_rows(read, last, row_filter=IS_NULL(Reference(one.name)))
             assert as_texts(nulls.to_pylist()) == as_texts([row for row in rows if row[one.name] is None])
             for value in {row[one.name] for row in rows} - {None, ""}:
                 literal = value.isoformat() if isinstance(value, datetime) else value
@@ -119,3 +121,18 @@ def _made(folder: Path, plan: Any, data: st.DataObject, *, backwards: bool = Fal
     versions = range(len(table.versions))
     index = made.index(reversed(versions) if backwards else versions)
     return table, StaticTable.from_metadata(str(made.write_document(index)))
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3, 4), (4, 3, 2, 1, 0), (3, 4, 2)], ids=str)
+def test_a_version_is_read_with_its_own_vectors_alone(order: Sequence[int], tmp_path: Path) -> None:
+    """From a Puffin file pyiceberg takes all vectors: those of other versions must lie in others."""
+    columns = [Column("p", "integer", 0, is_partition=True), Column("x", "long", 1)]
+    table = ModelTable(tmp_path / "delta", columns, mapped=False)
+    table.append([{"p": part, "x": number} for part in range(2) for number in range(4)])
+    table.delete([4])
+    table.delete([0])
+    table.delete([0])
+    made = IcebergFolder(table.root, tmp_path / "iceberg")
+    read = StaticTable.from_metadata(str(made.write_document(made.index(order))))
+    for number in order:
+        assert as_texts(snapshot_rows(read, number).to_pylist()) == as_texts(table.versions[number])

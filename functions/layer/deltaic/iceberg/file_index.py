@@ -1,17 +1,15 @@
 """What was made for a table, and of which files: kept beside it, read by whoever makes the next version or signs."""
 
 import struct
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final, Self
 
 import msgspec
 
-from deltaic.iceberg.manifests import DIGEST, ListedManifest, VectorPlace, digest
+from deltaic.iceberg.manifests import DIGEST, ListedManifest, digest
 
-_GENERATOR: Final = "1"
+_GENERATOR: Final = "2"
 """Changes where what is made of the same version does."""
-_PLACE: Final = struct.Struct("<IQI")
 _GONE: Final = struct.Struct(f"<{DIGEST}sQ")
 MOST_SNAPSHOTS: Final = 30
 """Versions that are listed beside each other."""
@@ -46,10 +44,6 @@ class FileIndex(msgspec.Struct, frozen=True, array_like=True, dict=True):
     specs: dict[int, dict[str, Any]]
     name_mapping: list[dict[str, Any]]
     """Of all listed versions."""
-    puffins: tuple[tuple[str, int], ...] = ()
-    """Keys and sizes of the files that hold the last version's deletion vectors."""
-    packed_places: bytes = b""
-    """Where the vectors of the manifests lie, in their order: number of the file, offset, length."""
     packed_gone: bytes = b""
     """Files that the last version no longer has, with the last listed version that has them."""
     generator: str = _GENERATOR
@@ -66,7 +60,7 @@ class FileIndex(msgspec.Struct, frozen=True, array_like=True, dict=True):
         return index
 
     def encode(self) -> bytes:
-        """Return some 8 bytes a file, and 24 a deletion vector."""
+        """Return some 8 bytes a file, and as many a deletion vector."""
         return msgspec.msgpack.encode(self)
 
     @property
@@ -97,16 +91,6 @@ class FileIndex(msgspec.Struct, frozen=True, array_like=True, dict=True):
         """The data files of other listed versions, with the last one that has each."""
         return dict(_GONE.iter_unpack(self.packed_gone))
 
-    def places(self, location: str) -> dict[bytes, VectorPlace]:
-        """Return where the newest version's deletion vectors lie."""
-        names = [name for one in self.manifests if one.is_deletes for name in split(one.digests)]
-        places = _PLACE.iter_unpack(self.packed_places)
-        uris = [(f"{location}/{key}", size) for key, size in self.puffins]
-        return {
-            name: VectorPlace(uris[number][0], uris[number][1], offset, length)
-            for name, (number, offset, length) in zip(names, places, strict=True)
-        }
-
 
 def split(digests: bytes) -> list[bytes]:
     """Return digests that stand one behind the other."""
@@ -116,11 +100,3 @@ def split(digests: bytes) -> list[bytes]:
 def pack_gone(gone: dict[bytes, int]) -> bytes:
     """Return what `FileIndex.packed_gone` is."""
     return b"".join(_GONE.pack(*one) for one in sorted(gone.items()))
-
-
-def pack_places(location: str, places: Sequence[VectorPlace]) -> tuple[tuple[tuple[str, int], ...], bytes]:
-    """Return what `FileIndex.puffins` and `FileIndex.packed_places` are."""
-    files = {(one.file_uri, one.file_size): 0 for one in places}
-    numbers = {name: at for at, name in enumerate(files)}
-    packed = [_PLACE.pack(numbers[one.file_uri, one.file_size], one.offset, one.length) for one in places]
-    return tuple((uri[len(location) + 1 :], size) for uri, size in files), b"".join(packed)

@@ -17,11 +17,10 @@ from deltaic.iceberg.file_index import (
     FileIndex,
     ListedSnapshot,
     pack_gone,
-    pack_places,
     split,
 )
 from deltaic.iceberg.live_files import LiveFiles, LiveVector, by_partition
-from deltaic.iceberg.manifests import ListedManifest, ManifestEntry, ManifestWriter, VectorPlace, content_key
+from deltaic.iceberg.manifests import ListedManifest, ManifestWriter, VectorPlace, content_key
 from deltaic.iceberg.name_mapping import merged
 from deltaic.iceberg.puffin import FramedVector, frames, puffin
 from deltaic.iceberg.refusals import misread
@@ -30,6 +29,8 @@ from deltaic.iceberg.table_version import Means, TableVersion
 
 FILES_A_MANIFEST: Final = 1_000
 _SMALL: Final = FILES_A_MANIFEST // 2
+_FEW_VECTORS: Final = FILES_A_MANIFEST // 10
+"""These are read again when they are put elsewhere."""
 
 _T = TypeVar("_T")
 
@@ -91,8 +92,6 @@ class _Made(msgspec.Struct, frozen=True):
     snapshot: ListedSnapshot
     live: frozenset[bytes]
     manifests: tuple[ListedManifest, ...]
-    puffins: tuple[tuple[str, int], ...]
-    packed_places: bytes
 
     def index(self, schema: IcebergSchema, mapping: list[dict[str, Any]], before: FileIndex | None = None) -> FileIndex:
         """Return the index of this version, beside what an index of earlier ones lists."""
@@ -107,8 +106,6 @@ class _Made(msgspec.Struct, frozen=True):
             {key: schemas[key] for key in dict.fromkeys(one.schema_id for one in snapshots)},
             {key: specs[key] for key in dict.fromkeys(one.spec_id for one in snapshots)},
             mapping,
-            self.puffins,
-            self.packed_places,
             pack_gone({name: last for name, last in gone.items() if name not in self.live and last >= first}),
         )
 
@@ -132,13 +129,13 @@ class _Generation:
         check_columns(self._means.store, list(self._files.some(loose - known)), self._schema.name_mapping)
         entries = self._files.entries(loose)
         vectors = {one.digest: one for one in self._files.vectors}
-        places = self._places(vectors)
+        kept_deletes = self._kept(frozenset(vectors), is_deletes=True)
+        loose = frozenset(vectors).difference(*(split(one.digests) for one in kept_deletes))
+        new = by_partition([one for name, one in vectors.items() if name in loose])
+        framed = list(zip(new, frames(self._means.store, [one.vector for one in new]), strict=True))
         # What can be refused has been by now.
-        data = [*kept, *self._manifests(entries)]
-        kept = self._kept(frozenset(vectors), is_deletes=True)
-        loose = frozenset(vectors).difference(*(split(one.digests) for one in kept))
-        entries = [self._files.vector_entry(vectors[name], places[name]) for name in vectors if name in loose]
-        deletes = [*kept, *self._manifests(by_partition(entries), is_deletes=True)]
+        data = [*kept, *(self._writer.manifest(some) for some in _pieces(entries))]
+        deletes = [*kept_deletes, *map(self._deletes, _pieces(framed))]
         format_version = 3 if vectors else 2
         listed, rows = self._writer.manifest_list(self._version.version, data + deletes, format_version)
         snapshot = ListedSnapshot(
@@ -152,8 +149,23 @@ class _Generation:
             rows,
             sum(one.rows for one in deletes),
         )
-        in_order = [places[name] for one in deletes for name in split(one.digests)]
-        return _Made(snapshot, self._files.digests, tuple(data + deletes), *pack_places(self._means.location, in_order))
+        return _Made(snapshot, self._files.digests, tuple(data + deletes))
+
+    def _deletes(self, framed: Sequence[tuple[LiveVector, bytes]]) -> ListedManifest:
+        """Put deletion vectors and their manifest.
+
+        pyiceberg takes from a Puffin file all that is in it, whichever vectors a version has: so no file has vectors
+        that some version would not have which reads it.
+        """
+        content, offsets = puffin([FramedVector(one.uri, one.vector.cardinality, frame) for one, frame in framed])
+        key = content_key("p", "puffin", content)
+        self._means.put(key, content)
+        uri = f"{self._means.location}/{key}"
+        entries = [
+            self._files.vector_entry(one, VectorPlace(uri, len(content), offset, len(frame)))
+            for (one, frame), offset in zip(framed, offsets, strict=True)
+        ]
+        return self._writer.manifest(entries, is_deletes=True)
 
     def _kept(self, live: frozenset[bytes], *, is_deletes: bool) -> list[ListedManifest]:
         """Return manifests that stay: all of theirs is live, and they are not small where others are written."""
@@ -163,35 +175,14 @@ class _Generation:
         whole = [one for one in all_of_them if live.issuperset(split(one.digests))]
         if len(whole) == len(all_of_them) and sum(one.files for one in whole) == len(live):
             return whole
-        return [one for one in whole if one.files >= _SMALL]
+        return [one for one in whole if one.files >= (_FEW_VECTORS if is_deletes else _SMALL)]
 
     def _is_alike(self, snapshot: ListedSnapshot) -> bool:
         """Tell whether manifests of another version say what this version's would."""
         ids = self._schema.schema["schema-id"], self._schema.spec["spec-id"]
         return (snapshot.schema_id, snapshot.spec_id) == ids
 
-    def _manifests(self, entries: Sequence[ManifestEntry], *, is_deletes: bool = False) -> Iterator[ListedManifest]:
-        for some in _pieces(entries, FILES_A_MANIFEST):
-            yield self._writer.manifest(some, is_deletes=is_deletes)
 
-    def _places(self, vectors: dict[bytes, LiveVector]) -> dict[bytes, VectorPlace]:
-        """Return where the vectors lie; those that lie nowhere yet are put into a file of this version's."""
-        known = self._other.places(self._means.location) if self._other and vectors else {}
-        new = [one for name, one in vectors.items() if name not in known]
-        if not new:
-            return known
-        read = frames(self._means.store, [one.vector for one in new])
-        framed = [FramedVector(one.uri, one.vector.cardinality, frame) for one, frame in zip(new, read, strict=True)]
-        content, offsets = puffin(framed)
-        key = content_key("p", "puffin", content)
-        self._means.put(key, content)
-        uri = f"{self._means.location}/{key}"
-        return known | {
-            one.digest: VectorPlace(uri, len(content), offset, len(frame))
-            for one, offset, frame in zip(new, offsets, read, strict=True)
-        }
-
-
-def _pieces(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
-    for at in range(0, len(items), size):
-        yield items[at : at + size]
+def _pieces(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    for at in range(0, len(items), FILES_A_MANIFEST):
+        yield items[at : at + FILES_A_MANIFEST]

@@ -1,7 +1,7 @@
 """The live files of a version as entries of manifests: each known by a digest, encoded where that is asked for."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -39,6 +39,9 @@ class LiveVector(msgspec.Struct, frozen=True):
     uri: str
     partition: Partition
     vector: DeletionVector
+
+
+_OfPartition = TypeVar("_OfPartition", ManifestEntry, LiveVector)
 
 
 class _Batch(msgspec.Struct, frozen=True):
@@ -137,8 +140,8 @@ def _chosen(batch: _Batch, wanted: Collection[bytes]) -> pa.Array | None:
     return pa.array(rows, pa.uint64()) if rows else None
 
 
-def by_partition(entries: list[ManifestEntry]) -> list[ManifestEntry]:
-    """Return entries in the order of their partitions, nulls first, so that a manifest has few of them."""
+def by_partition(entries: list[_OfPartition]) -> list[_OfPartition]:
+    """Return what has a partition in the order of their partitions, nulls first, so that a manifest has few of them."""
     partitions = {entry.partition for entry in entries}
     if len(partitions) < 2:  # noqa: PLR2004 -- one needs no order
         return entries

@@ -1,0 +1,97 @@
+"""What is made for a recipient who may see some partitions names no file, and no deletion vector, of the others."""
+
+from pathlib import Path
+
+import pytest
+from deltaic.iceberg.file_index import FileIndex
+from deltaic.iceberg.generation import first_index, newer_index, with_earlier
+from deltaic.iceberg.table_version import TableVersion
+from deltaic.partition_filters import parse
+from deltaic.sharing.rights import Rights
+from deltaic.sharing.table_visibility import visibility_of
+from iceberg.metadata_folder import IcebergFolder, snapshot_rows
+from iceberg.model_table import Column, ModelTable, Row
+from pyiceberg.table import StaticTable
+
+FILTER = "region = current_recipient('region')"
+REGIONS = ("eu", "us", "a b/c%d")
+
+
+@pytest.fixture(params=[False, True], ids=["by_name", "mapped"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> ModelTable:
+    columns = [Column("region", "string", 0, is_partition=True), Column("x", "long", 1)]
+    made = ModelTable(tmp_path / "delta", columns, request.param)
+    made.append([{"region": region, "x": number} for region in (*REGIONS, None) for number in range(4)])
+    made.delete([0, 5, 10, 15])
+    made.append([{"region": "eu", "x": 9}])
+    return made
+
+
+def version(folder: IcebergFolder, number: int, rights: Rights) -> TableVersion:
+    snapshot = folder.log.snapshot(number)
+    seen = visibility_of(rights, snapshot.metadata)
+    return TableVersion(number, 1_000 + number, seen.metadata, lambda: snapshot.files(seen.row_filter(None)))
+
+
+def made_for(rights: Rights, table: ModelTable, place: Path, *, backwards: bool) -> tuple[IcebergFolder, FileIndex]:
+    folder = IcebergFolder(table.root, place)
+    first, *others = reversed(range(4)) if backwards else range(4)
+    index = first_index(folder.means, version(folder, first, rights))
+    for number in others:
+        make = with_earlier if backwards else newer_index
+        index = make(folder.means, version(folder, number, rights), index)
+    return folder, index
+
+
+def named(read: StaticTable) -> set[str]:
+    """Return all files that manifests of all versions name."""
+    found: set[str] = set()
+    for snapshot in read.snapshots():
+        for manifest in snapshot.manifests(read.io):
+            for entry in manifest.fetch_manifest_entry(read.io):
+                found.add(entry.data_file.file_path)
+    return {path for path in found if path.endswith(".parquet")}
+
+
+@pytest.mark.parametrize("backwards", [False, True], ids=["as_commits_come", "newest_first"])
+@pytest.mark.parametrize("region", REGIONS)
+def test_nothing_of_other_partitions_is_named(table: ModelTable, region: str, backwards: bool, tmp_path: Path) -> None:
+    rights = Rights((parse(FILTER),), {"region": region})
+    folder, index = made_for(rights, table, tmp_path / "iceberg", backwards=backwards)
+    read = StaticTable.from_metadata(str(folder.write_document(index)))
+    own = {f"file://{table.root}/{one.name}" for one in table.files if one.partition[0] == region}
+    others = {f"file://{table.root}/{path.name}" for path in table.root.glob("*.parquet")} - own
+    assert own
+    assert others
+    assert named(read) == own
+    assert all(index.lists_file(uri, 0) for uri in own)
+    assert not any(index.lists_file(uri, 0) for uri in others)
+    for uri in others:
+        name = uri.rpartition("/")[2].encode()
+        assert not [key for key, content in folder.objects.items() if key.endswith(".puffin") and name in content]
+    for number, rows in enumerate(table.versions):
+        assert sorted_by_x(snapshot_rows(read, number).to_pylist()) == sorted_by_x(
+            [row for row in rows if row["region"] == region]
+        )
+
+
+def test_a_recipient_without_the_property_sees_no_file(table: ModelTable, tmp_path: Path) -> None:
+    folder, index = made_for(Rights((parse(FILTER),)), table, tmp_path / "iceberg", backwards=False)
+    read = StaticTable.from_metadata(str(folder.write_document(index)))
+    assert named(read) == set()
+    assert snapshot_rows(read, 3).num_rows == 0
+    assert {key.split("/")[0] for key in folder.objects} == {"l"}
+
+
+def test_a_hidden_column_is_no_column(table: ModelTable, tmp_path: Path) -> None:
+    rights = Rights((), {}, frozenset({"region"}))
+    folder, index = made_for(rights, table, tmp_path / "iceberg", backwards=False)
+    path = folder.write_document(index)
+    read = StaticTable.from_metadata(str(path))
+    assert read.schema().column_names == ["x"]
+    assert b"region" not in path.read_bytes()
+    assert sorted(snapshot_rows(read, 3)["x"].to_pylist()) == sorted(row["x"] for row in table.versions[-1])
+
+
+def sorted_by_x(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: str(row["x"]))
