@@ -90,6 +90,10 @@ def uses(request: Request) -> Iterator[Used]:
     elif request.service == "TrentService":
         name = json.loads(request.body)["KeyId"]
         yield Used(f"kms:{request.headers['x-amz-target'].rpartition('.')[2]}", f"arn:aws:kms:{ACCOUNT}:{name}")
+    elif request.service == "AWSGlue":
+        asked = json.loads(request.body)
+        for place in ("catalog", f"database/{asked['DatabaseName']}", f"table/{asked['DatabaseName']}/{asked['Name']}"):
+            yield Used("glue:GetTable", f"arn:aws:glue:{ACCOUNT}:{place}")
     elif request.service == "AWSEvents":
         for entry in json.loads(request.body)["Entries"]:
             yield Used("events:PutEvents", f"arn:aws:events:{ACCOUNT}:event-bus/{entry['EventBusName']}")

@@ -130,12 +130,16 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         answers = ask("GetQuery", *results)
         assert {answer["statusCode"] for answer in answers} == {200}, answers
         loading = [iceberg_event("load_iceberg_table", uncounted, name) for name in TABLES]
-        *loaded, refused_one = ask("LoadIcebergTable", *loading, iceberg_event("load_iceberg_table", recipient_id))
+        of_glue = {"share": "other", "namespace": "s", "table": "of_glue"}
+        loading.append(event("load_iceberg_table", uncounted, of_glue))
+        *loaded, unknown, refused_one = ask(
+            "LoadIcebergTable", *loading, iceberg_event("load_iceberg_table", recipient_id)
+        )
         signing = signatures(aws, uncounted, [json.loads(answer["body"]) for answer in loaded])
         *signed, refused_too = ask("SignIcebergRequest", *signing, iceberg_event("sign_iceberg_request", recipient_id))
         assert {answer["statusCode"] for answer in (*loaded, *signed)} == {200}, (loaded, signed)
         # A recipient whose bytes are counted is not served, when it has been counted.
-        assert {answer["statusCode"] for answer in (refused_one, refused_too)} == {406}
+        assert {answer["statusCode"] for answer in (unknown, refused_one, refused_too)} == {406}
         arn = "arn:aws:execute-api:us-east-1:123456789012:a1b2c3d4e5/delta-sharing/GET/shares"
         with running() as issuer:
             federate(aws, issuer)
@@ -187,8 +191,11 @@ def lend(aws: Mapping[str, str], proxy: Proxy) -> tuple[tuple[str, str], str, st
         for number in range(11):
             log.commit(log.add([{"id": number}]))
         entries.append(Entry("lent", "s", name, log.location, {**options, "storage": storage}))
+    of_glue: dict[str, Any] = {"format": "iceberg", "iceberg": "signed", "metadata_location": "glue://sales/orders"}
+    own = {**of_glue, "access_modes": ["dir"], "history": True}
+    entries.append(Entry("other", "s", "of_glue", f"s3://{DATA_BUCKET}/orders", own))
     admin = catalog_of(aws)
-    filled = fill(admin, entries, {"reader": ["lent", "other", "third"], "uncounted": ["lent"]}, storages)
+    filled = fill(admin, entries, {"reader": ["lent", "other", "third"], "uncounted": ["lent", "other"]}, storages)
     reader = filled["reader"]
     admin.recipients.update("reader", requests_per_minute=1000, bytes_per_day=10**12)
     link = admin.invitations.create(reader.account, "https://shares.example/delta-sharing", overlap=timedelta(hours=1))

@@ -52,6 +52,10 @@ def fitted(
     again; an `unchecked` table is read only where something narrows it.
     """
     moved = before is None or (wanted.location, wanted.storage) != (before.location, before.storage)
+    if wanted.format == "iceberg":
+        if moved and not unchecked:
+            schemas().check_iceberg(wanted)
+        return wanted, []
 
     def new(name: str) -> bool:
         return moved or getattr(wanted, name) != getattr(before, name)
@@ -89,6 +93,9 @@ def unread_by_iceberg(schemas: Callable[[], SchemaReader], table: Table) -> list
     if not table.iceberg:
         return []
     try:
+        if table.format == "iceberg":
+            schemas().check_iceberg(table)
+            return []
         return list(missed_by_iceberg(schemas().read(table.location, table.storage)))
     except DeltaicError as refusal:
         return [f"whether Iceberg clients can read it cannot be told: {refusal.message}"]

@@ -5,9 +5,9 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from deltaic.catalog.items import Storage
+from deltaic.catalog.items import Storage, Table
 from deltaic.delta.actions import Metadata, Protocol
 from deltaic.delta.features import (
     COLUMN_MAPPING,
@@ -25,6 +25,10 @@ from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.sessions import SigningSessions
 from msgspec.structs import replace
 
+if TYPE_CHECKING:
+    from deltaic.storage.objects import ObjectTableStore
+
+_Read = TypeVar("_Read")
 _UNREAD_IN_FOLDERS = frozenset({TYPE_WIDENING, VARIANT_SHREDDING, "vacuumProtocolCheck"})
 _PLAIN_IN_PATHS = ("boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "date")
 """Types whose values have neither a space nor a letter beyond ASCII."""
@@ -61,8 +65,30 @@ class SchemaReader:
 
     def read(self, location: str, storage: str = "") -> SharedSchema:
         """Return the schema of the table in this folder; raises NotFound for the storage, or why it cannot be read."""
+
+        def schema(store: "ObjectTableStore") -> SharedSchema:
+            from deltaic.delta.log import DeltaLog
+
+            snapshot = DeltaLog(store).snapshot()
+            return SharedSchema(snapshot.metadata, snapshot.protocol)
+
+        return self._reading(location, storage, schema)
+
+    def check_iceberg(self, table: Table) -> None:
+        """Raise why the metadata of an Iceberg table cannot be read; where Glue names it, it is there."""
+
+        def document(store: "ObjectTableStore") -> None:
+            from deltaic.sharing.iceberg_clients.own_metadata import GLUE, own_metadata
+            from deltaic.storage.locations import TableLocations
+
+            if not table.metadata_location.startswith(GLUE):
+                places = TableLocations.parse(table.location, table.auxiliary_locations)
+                own_metadata(store, places, table.metadata_location, lambda *_: "")
+
+        self._reading(table.location, table.storage, document)
+
+    def _reading(self, location: str, storage: str, read: "Callable[[ObjectTableStore], _Read]") -> _Read:
         # What reads logs takes longer to load than most commands to run, and most have nothing to check.
-        from deltaic.delta.log import DeltaLog
         from deltaic.sharing.context import storage_config
         from deltaic.storage.locations import Location, TableLocations
         from deltaic.storage.objects import ObjectTableStore
@@ -76,9 +102,7 @@ class SchemaReader:
             # Asked in any case: it refuses to sign with AWS's credentials for somebody else's store.
             session = self.sessions.reader(config)
             credentials = session if by_storage else self.own
-            store = ObjectTableStore(TableLocations(Location.parse(location)), config, credentials)
-            snapshot = DeltaLog(store).snapshot()
-            return SharedSchema(snapshot.metadata, snapshot.protocol)
+            return read(ObjectTableStore(TableLocations(Location.parse(location)), config, credentials))
         except TableRefused as refusal:
             what = f", or to the role or the keys of the storage '{storage}'," if by_storage else ""
             raise TableRefused(f"{location} cannot be read with your credentials: access to it{what} is refused") from (

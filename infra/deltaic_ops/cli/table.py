@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 import typer
-from deltaic.catalog.items import Table
+from deltaic.catalog.items import Table, TableFormat
 from deltaic.catalog.tables import Fit
 
 from deltaic_ops.cli.operator import AsJson, Operator, operator
@@ -33,6 +33,11 @@ _ICEBERG = (
     "How Iceberg clients read it. signed: the server signs each of their requests; vended: with credentials for the "
     "folder (wants --access-mode dir --history). The stack needs Iceberg=enabled."
 )
+_FORMAT = (
+    "iceberg: an Iceberg table, shared whole and with Iceberg clients alone; --location is its folder (with a version "
+    "hint) or one of its metadata files."
+)
+_GLUE = "The Iceberg table in AWS Glue that says where its current metadata is."
 _UNCHECKED = "Do not look whether a table is there that your credentials can read, where nothing narrows it."
 _STORAGE = "The storage that the location is in (deltaic storage); AWS S3 if none is named."
 
@@ -41,7 +46,7 @@ _STORAGE = "The storage that the location is in (deltaic storage); AWS S3 if non
 def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     ctx: typer.Context,
     name: Name,
-    location: Annotated[str, typer.Option(metavar="S3-URI", help="The table's folder: s3://bucket/path.")],
+    location: Annotated[str, typer.Option(metavar="S3-URI", help="The table's folder: s3://bucket/path.")] = "",
     history: Annotated[bool, typer.Option("--history/--no-history", help=_HISTORY)] = False,
     start_version: Annotated[int, typer.Option(min=0, help=_START)] = 0,
     access_mode: Annotated[list[str] | None, typer.Option(metavar="url|dir", help=_MODE)] = None,
@@ -51,11 +56,13 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     partition_filter: Annotated[str, typer.Option(metavar="SQL|@FILE", help=_FILTER)] = "",
     hide_columns: Annotated[list[str] | None, typer.Option(metavar="NAMES", help=_HIDE)] = None,
     iceberg: Annotated[IcebergWay, typer.Option(help=_ICEBERG)] = "off",
+    format_: Annotated[TableFormat, typer.Option("--format", help=_FORMAT)] = "delta",
+    glue: Annotated[str, typer.Option(metavar="DB.TABLE", help=_GLUE)] = "",
     id_: Annotated[str | None, typer.Option("--id", metavar="UUID", help="The id it had elsewhere.")] = None,
     unchecked: Annotated[bool, typer.Option("--unchecked", help=_UNCHECKED)] = False,
     as_json: AsJson = False,
 ) -> None:
-    r"""Share a Delta table under a name. Its log is looked at with your credentials; nothing in its folder is changed.
+    r"""Share a table under a name. Its log is looked at with your credentials; nothing in its folder is changed.
 
     \b
     deltaic table create vaccine_share.acme_vaccine_data.vaccine_patients --location s3://bucket/patients
@@ -63,11 +70,19 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
     deltaic table create s.d.t --location s3://lake/t --history --access-mode url --access-mode dir
     deltaic table create s.d.t --location s3://lake/t --storage minio
     deltaic table create s.d.t --location s3://lake/t --partition-filter "region = current_recipient('region')"
+    deltaic table create s.d.t --format iceberg --glue sales.orders
     deltaic table create s.d.t --location s3://lake/t --partition-filter @rows.sql --hide-columns region,team
     """
     share, schema, table = table_name(name)
-    rows, hidden = text_of(partition_filter), names_of(hide_columns)
+    rows, hidden, metadata_location = text_of(partition_filter), names_of(hide_columns), ""
     out = operator(ctx, as_json)
+    if format_ == "iceberg":
+        from deltaic_ops.iceberg_place import iceberg_place
+
+        location, metadata_location = iceberg_place(out.connection, location, glue)
+        access_mode, history, iceberg = ["dir"], True, "signed" if iceberg == "off" else iceberg
+    elif glue or not location:
+        raise typer.BadParameter("give --location, or --format iceberg with --glue")
     warnings: list[str] = []
     made = out.admin.tables.create(
         share,
@@ -83,6 +98,8 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
         partition_filter=rows,
         hidden_columns=hidden,
         iceberg=_stored(iceberg),
+        format=format_,
+        metadata_location=metadata_location,
         table_id=id_,
         fit=_fit(out, warnings, unchecked=unchecked),
     )
@@ -112,7 +129,7 @@ def list_(
         ("STORAGE", lambda table: table.storage),
         ("ROWS", lambda table: table.partition_filter or "all"),
         ("HIDDEN", lambda table: table.hidden_columns),
-        ("ICEBERG", lambda table: table.iceberg or "no"),
+        ("ICEBERG", lambda table: f"{table.iceberg or 'no'}{', its own' if table.format == 'iceberg' else ''}"),
         ("CHECKPOINTS", lambda table: "yes" if table.checkpoint else "no"),
     ]
     out.rows(out.admin.tables.list(share, schema), columns, f"'{name}' has no table yet")

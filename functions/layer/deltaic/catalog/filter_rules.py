@@ -47,8 +47,19 @@ def check_access(access_modes: Collection[str], partition_filter: str, hidden_co
         )
 
 
-def check_vended(table: Table) -> None:
-    """Refuse credentials for Iceberg clients where those for the folder are not given: raises InvalidParameter."""
+def check_iceberg(table: Table) -> None:
+    """Refuse what an Iceberg table, or one that is open to such clients, cannot have: raises InvalidParameter."""
+    if table.format == "iceberg":
+        if not table.iceberg:
+            raise InvalidParameter("an Iceberg table is open to Iceberg clients alone: by 'signed' or by 'vended'")
+        if table.is_restricted or table.start_version or table.checkpoint:
+            raise InvalidParameter(
+                "an Iceberg table is shared whole: without filter, hidden columns, start version and checkpoints"
+            )
+        if table.access_modes != ("dir",) or not table.history:
+            raise InvalidParameter("an Iceberg table is shared by its folder: access mode 'dir' alone, with history")
+    elif table.metadata_location:
+        raise InvalidParameter("a Delta table has no Iceberg metadata of its own: say --format iceberg")
     if table.iceberg == "vended" and not ("dir" in table.access_modes and table.history and not table.start_version):
         raise InvalidParameter(
             "credentials for Iceberg clients ('vended') read the whole folder: they want the access mode 'dir' and all "

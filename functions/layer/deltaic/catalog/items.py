@@ -10,6 +10,7 @@ from deltaic.protocol import names
 
 AccessMode = Literal["url", "dir"]
 IcebergAccess = Literal["", "vended", "signed"]
+TableFormat = Literal["delta", "iceberg"]
 
 
 def now() -> datetime:
@@ -107,6 +108,12 @@ class Table(Named, frozen=True, kw_only=True):
     iceberg: IcebergAccess = ""
     """How Iceberg clients get at the files: by credentials for the folder, or by a signature for each request; empty:
     the table is not open to them."""
+
+    format: TableFormat = "delta"
+    """What the table is; one of Iceberg's is shared whole, and with Iceberg clients alone."""
+
+    metadata_location: str = ""
+    """Of an Iceberg table the metadata file, or where it is named (`glue://database/table`); empty: by its hint."""
 
     created_at: datetime
 

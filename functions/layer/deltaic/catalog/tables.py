@@ -1,5 +1,6 @@
 """The table entries of the catalog: where a shared table lies and what may be done with it."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypedDict, Unpack, cast
 from uuid import uuid4
@@ -11,12 +12,12 @@ from deltaic.catalog.filter_rules import (
     Entry,
     check_access,
     check_folders,
-    check_vended,
+    check_iceberg,
     checked_columns,
     checked_filter,
     opened,
 )
-from deltaic.catalog.items import AccessMode, IcebergAccess, Table, now
+from deltaic.catalog.items import AccessMode, IcebergAccess, Table, TableFormat, now
 from deltaic.catalog.records import Checks, Records, checked, checked_id
 from deltaic.catalog.view_partitions import ViewPartitions
 from deltaic.catalog.writes import ABSENT, Write, Writes
@@ -38,6 +39,8 @@ _WHOLE: Final = {
     "partition_filter": "",
     "hidden_columns": (),
     "iceberg": "",
+    "format": "delta",
+    "metadata_location": "",
 }
 """What an entry of a whole table does not store: the role of jobs may name none of it."""
 
@@ -58,6 +61,8 @@ class TableSettings(TypedDict, total=False):
     partition_filter: str | None
     hidden_columns: Sequence[str] | None
     iceberg: str | None
+    format: str | None
+    metadata_location: str | None
 
 
 class TableChanges(TableSettings, total=False):
@@ -108,7 +113,7 @@ class TableAdmin:
             "created_at": now(),
         })  # fmt: skip
         check_access(table.access_modes, table.partition_filter, table.hidden_columns)
-        check_vended(table)
+        check_iceberg(table)
         return self.enter(fit(table, None))
 
     def enter(self, table: Table, also: Sequence[Write] = ()) -> Table:
@@ -164,7 +169,7 @@ class TableAdmin:
                     "`deltaic view update`, or make another elsewhere"
                 )
             check_access(after.access_modes, after.partition_filter, after.hidden_columns)
-            check_vended(after)
+            check_iceberg(after)
             if any(name in assign and assign[name] != before.get(name) for name in _OF_VIEWS):
                 check_folders(self._records, [after])
             hidden = fit(after, Table.read(before)).hidden_columns
@@ -246,6 +251,22 @@ def _checked_iceberg(access: str) -> IcebergAccess:
     return cast("IcebergAccess", access)
 
 
+def _checked_format(text: str) -> TableFormat:
+    if text not in {"delta", "iceberg"}:
+        raise InvalidParameter(f"a table's format is 'delta' or 'iceberg', not '{text}'")
+    return cast("TableFormat", text)
+
+
+def _checked_metadata(place: str) -> str:
+    known = not place or re.fullmatch(r"s3[an]?://[^/]+/.+\.metadata\.json|glue://[^/]+/[^/]+", place)
+    if not known:
+        raise InvalidParameter(
+            f"'{place}' names no Iceberg metadata: write s3://bucket/folder/metadata/....metadata.json, or "
+            "glue://database/table"
+        )
+    return place
+
+
 def _checked_version(version: int) -> int:
     if not 0 <= version <= _LATEST_LONG:
         raise InvalidParameter(f"the start version must be 0 or more, and is {version}")
@@ -267,4 +288,6 @@ _CHECKED: Final[Checks] = {
     "partition_filter": checked_filter,
     "hidden_columns": checked_columns,
     "iceberg": _checked_iceberg,
+    "format": _checked_format,
+    "metadata_location": _checked_metadata,
 }

@@ -153,11 +153,20 @@ class SharedTable(msgspec.Struct, frozen=True):
             hints = len(request.predicate_hints) + (request.json_predicate_hints is not None)
             add(limit=request.limit_hint, isRange=request.is_range, hints=hints)
 
+    def require_delta(self) -> None:
+        """Refuse what reads a Delta log of a table that has none."""
+        if self.entry.format != "delta":
+            raise UnsupportedOperation(
+                f"The table {self.gate.full_name} is an Iceberg table: read it with an Iceberg client, at the "
+                "icebergEndpoint of your profile."
+            )
+
     def require_url_access(self) -> None:
         """Refuse URLs for a table that is shared by directory only.
 
         PROTOCOL.md, access modes: a legacy client that ignores `accessModes` calls query all the same.
         """
+        self.require_delta()
         if "url" not in self.access_modes:
             raise UnsupportedOperation(
                 f"The table {self.gate.full_name} is shared by directory access only (accessModes: dir). "

@@ -17,6 +17,7 @@ def create_table_credentials(sharing: Sharing, caller: Caller, name: TableName, 
     shared by directory, InvalidParameter for a location that is not the table's.
     """
     table = sharing.table(caller, name)
+    table.require_delta()
     table.require_directory_access()
     vended = vend(sharing.sessions, caller.recipient_id, table.storage, table.locations, request.location or "")
     keys, endpoint = vended.credentials, table.storage.public_endpoint or table.storage.endpoint

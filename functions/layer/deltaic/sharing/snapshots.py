@@ -13,7 +13,8 @@ from deltaic.storage.objects import ObjectTableStore
 
 
 def open_store(sharing: Sharing, table: SharedTable) -> TableStore:
-    """Return what reads the table's objects; nothing is read yet."""
+    """Return what reads the table's objects; nothing is read yet. Raises UnsupportedOperation for no Delta table."""
+    table.require_delta()
     return ObjectTableStore(table.locations, table.storage, sharing.sessions.reader(table.storage))
 
 

@@ -78,6 +78,7 @@ _SERVICES: Final = {
         },
     ),
     "events": _Service("AWSEvents", "1.1", {"put_events": "PutEvents"}),
+    "glue": _Service("AWSGlue", "1.1", {"get_table": "GetTable"}),
     "kms": _Service("TrentService", "1.1", {"get_public_key": "GetPublicKey", "sign": "Sign"}),
     "secretsmanager": _Service("secretsmanager", "1.1", {"get_secret_value": "GetSecretValue"}),
     "sts": _Service("", "2011-06-15", {"assume_role": "AssumeRole"}),

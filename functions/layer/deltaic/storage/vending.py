@@ -82,7 +82,11 @@ def requested_location(locations: TableLocations, requested: str = "") -> Locati
 
 
 def vend_files(
-    sessions: SigningSessions, recipient_id: str, storage: StorageConfig, locations: TableLocations, beside: Location
+    sessions: SigningSessions,
+    recipient_id: str,
+    storage: StorageConfig,
+    locations: TableLocations,
+    beside: Sequence[Location],
 ) -> Credentials:
     """Return credentials that read the files of a table and those of `beside`, and neither list nor read its log.
 
@@ -91,7 +95,7 @@ def vend_files(
     return sessions.scoped_down(recipient_id, storage, files_policy(locations, beside, _partition(storage.region)))
 
 
-def files_policy(locations: TableLocations, beside: Location, partition: str = "aws") -> str:
+def files_policy(locations: TableLocations, beside: Sequence[Location], partition: str = "aws") -> str:
     """Return the session policy that allows reading below a table's locations and `beside`, except the table's log.
 
     Raises UnsupportedOperation where paths make the policy longer than STS takes.
@@ -99,7 +103,7 @@ def files_policy(locations: TableLocations, beside: Location, partition: str = "
     logs = [Location(one.bucket, f"{one.key_prefix}_delta_log") for one in locations]
     return _policy(
         [
-            {"Effect": "Allow", **_reading([*locations, beside], partition)},
+            {"Effect": "Allow", **_reading([*locations, *beside], partition)},
             {"Effect": "Deny", **_reading(logs, partition)},
             _DECRYPTION,
         ]

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -12,10 +13,12 @@ from deltaic.protocol import iceberg_bodies
 from deltaic.sharing.audit_record import stamp
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import SharedTable, Sharing
-from deltaic.sharing.iceberg_clients.made_metadata import MadeMetadata, made_metadata
+from deltaic.sharing.iceberg_clients.made_metadata import made_metadata
 from deltaic.sharing.iceberg_clients.opened_table import open_table
+from deltaic.sharing.iceberg_clients.own_metadata import own_metadata
 from deltaic.sharing.iceberg_clients.signed_set import SignedSet, seal_set
 from deltaic.storage.endpoints import is_aws
+from deltaic.storage.glue_catalog import metadata_location
 from deltaic.storage.locations import Location
 from deltaic.storage.sessions import session_name
 from deltaic.storage.vending import vend_files
@@ -29,28 +32,33 @@ class LoadedTable(msgspec.Struct, frozen=True):
     """None where the client has it already."""
 
 
+class _Document(msgspec.Struct, frozen=True):
+    """A table's metadata, and what is read beside the table's own files."""
+
+    uri: str
+    content: bytes
+    made: tuple[Location, ...]
+    """The folder of what was made for the recipient's rights; none for an Iceberg table's own metadata."""
+    signed_set: str = ""
+    """What a reader sends along to have requests signed."""
+
+
 def load_table(sharing: Sharing, caller: Caller, name: TableName, known_etags: str = "") -> LoadedTable:
     """Return a table's metadata and how it is read; `known_etags` is what the client says it has (If-None-Match).
 
-    Raises what `open_table` and `made_metadata` do.
+    Raises what `open_table`, `made_metadata` and `own_metadata` do.
     """
     table = open_table(sharing, caller, name)
-    made = made_metadata(sharing, table)
-    caller.audit.add(version=made.version, listedFiles=made.files)
-    # By the folder it covers table and rights, by the document's name its content.
-    etag = f'"{hashlib.sha256(f"{table.entry.iceberg} {made.document_key}".encode()).hexdigest()[:32]}"'
+    found = _document(sharing, table)
+    # The place names table, rights and content.
+    etag = f'"{hashlib.sha256(f"{table.entry.iceberg} {found.uri}".encode()).hexdigest()[:32]}"'
     if etag in known_etags:
         return LoadedTable(etag, None)
-    bucket = sharing.iceberg_bucket().name
-    if table.entry.iceberg == "signed":
-        settings, credentials = _signed(sharing, table, made), []
-    else:
-        settings = _vended(sharing, table, made.folder)
-        prefixes = [*(f"{one.uri}/" for one in table.locations), f"s3://{bucket}/{made.folder}/"]
-        # DuckDB sends what no prefix covers without keys.
-        credentials = [iceberg_bodies.credential(prefix, settings) for prefix in prefixes]
-    body = iceberg_bodies.loaded_table(f"s3://{bucket}/{made.document_key}", made.document, settings, credentials)
-    return LoadedTable(etag, body)
+    settings = _vended(sharing, table, found) if table.entry.iceberg == "vended" else _signed(table, found)
+    # One for each place: DuckDB sends what no prefix covers without keys.
+    places = [*table.locations, *found.made] if table.entry.iceberg == "vended" else []
+    credentials = [iceberg_bodies.credential(f"{one.uri}/", settings) for one in places]
+    return LoadedTable(etag, iceberg_bodies.loaded_table(found.uri, found.content, settings, credentials))
 
 
 def load_credentials(sharing: Sharing, caller: Caller, name: TableName) -> bytes:
@@ -58,15 +66,30 @@ def load_credentials(sharing: Sharing, caller: Caller, name: TableName) -> bytes
     table = open_table(sharing, caller, name)
     if table.entry.iceberg != "vended":
         raise UnsupportedOperation(f"The table {name} is read by signed requests, for which there are no credentials.")
+    settings = _vended(sharing, table, _document(sharing, table))
+    return iceberg_bodies.credentials(iceberg_bodies.credential("s3", settings))
+
+
+def _document(sharing: Sharing, table: SharedTable) -> _Document:
+    if table.entry.format == "iceberg":
+        own = own_metadata(
+            sharing.files(table),
+            table.locations,
+            table.entry.metadata_location,
+            partial(metadata_location, sharing.home),
+        )
+        return _Document(own.location, own.document, ())
     made = made_metadata(sharing, table)
-    return iceberg_bodies.credentials(iceberg_bodies.credential("s3", _vended(sharing, table, made.folder)))
+    table.caller.audit.add(version=made.version, listedFiles=made.files)
+    bucket = sharing.iceberg_bucket().name
+    token = seal_set(sharing, table, SignedSet(made.folder, made.version)) if table.entry.iceberg == "signed" else ""
+    return _Document(f"s3://{bucket}/{made.document_key}", made.document, (Location(bucket, made.folder),), token)
 
 
-def _vended(sharing: Sharing, table: SharedTable, folder: str) -> dict[str, str]:
+def _vended(sharing: Sharing, table: SharedTable, found: _Document) -> dict[str, str]:
     """Return settings with keys that read the table's files and what was made for the same rights."""
     caller = table.caller
-    beside = Location(sharing.iceberg_bucket().name, folder)
-    keys = vend_files(sharing.sessions, caller.recipient_id, table.storage, table.locations, beside)
+    keys = vend_files(sharing.sessions, caller.recipient_id, table.storage, table.locations, found.made)
     ends = keys.expires_at_ms or 0
     caller.audit.add(
         session=session_name(caller.recipient_id), signedAt=stamp(sharing.clock()), signedUntil=stamp(ends / 1000)
@@ -81,9 +104,9 @@ def _vended(sharing: Sharing, table: SharedTable, folder: str) -> dict[str, str]
     }
 
 
-def _signed(sharing: Sharing, table: SharedTable, made: MadeMetadata) -> dict[str, str]:
+def _signed(table: SharedTable, found: _Document) -> dict[str, str]:
     """Return settings by which each request is signed by this server; without an address it is the catalog's own."""
-    endpoint = f"{_path(table)}/sign?set={seal_set(sharing, table, SignedSet(made.folder, made.version))}"
+    endpoint = f"{_path(table)}/sign" + (f"?set={found.signed_set}" if found.signed_set else "")
     return {
         "s3.remote-signing-enabled": "true",
         "s3.signer": "S3V4RestSigner",
@@ -95,10 +118,8 @@ def _signed(sharing: Sharing, table: SharedTable, made: MadeMetadata) -> dict[st
 
 
 def _path(table: SharedTable) -> str:
-
-    share, schema, name = (
-        quote(one, safe="") for one in (table.entry.share, table.entry.schema_name, table.entry.name)
-    )
+    entry = table.entry
+    share, schema, name = (quote(one, safe="") for one in (entry.share, entry.schema_name, entry.name))
     return f"v1/shares/{share}/namespaces/{schema}/tables/{name}"
 
 

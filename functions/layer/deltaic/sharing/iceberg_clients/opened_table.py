@@ -7,8 +7,12 @@ from deltaic.sharing.context import SharedTable, Sharing
 
 
 def is_offered(listed: Table) -> bool:
-    """Tell whether an entry, as the recipient's listing has it, can be loaded: credentials open whole folders only."""
-    return listed.iceberg == "signed" or (listed.iceberg == "vended" and "dir" in listed.access_modes)
+    """Tell whether an entry, as the recipient's listing has it, can be loaded: what opens a folder opens all of it."""
+    return bool(listed.iceberg) and (not _opens_folder(listed) or "dir" in listed.access_modes)
+
+
+def _opens_folder(entry: Table) -> bool:
+    return entry.iceberg == "vended" or entry.format == "iceberg"
 
 
 def check_open(table: SharedTable) -> None:
@@ -24,7 +28,7 @@ def open_table(sharing: Sharing, caller: Caller, name: TableName) -> SharedTable
     """Return a table that this recipient may read so.
 
     Raises NotFound for one that is not there, not granted or not open, UnsupportedOperation and InvalidParameter where
-    credentials were to be given and must not.
+    all of a folder would be opened and must not.
     """
     table = sharing.table(caller, name)
     check_open(table)
@@ -33,8 +37,9 @@ def open_table(sharing: Sharing, caller: Caller, name: TableName) -> SharedTable
             "your share provider allows you so many bytes a day, which cannot be counted for Iceberg clients: read "
             f"{table.gate.full_name} with a Delta Sharing client"
         )
-    if table.entry.iceberg == "vended":
+    if _opens_folder(table.entry):
         table.require_directory_access()
+    if table.entry.iceberg == "vended":
         _check_storage(sharing, table)
     return table
 

@@ -25,6 +25,9 @@ from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import ObjectName
 from deltaic.storage.signing import signed_request
 
+_FOLLOWED: Final = frozenset({"", ".", ".."})
+"""Segments of a key that some stores follow."""
+
 _RANGE: Final = re.compile(r"bytes=(\d{1,18})-(\d{1,18})")
 _HARMLESS: Final = frozenset({"", "x-id=GetObject", "x-id=HeadObject"})
 """Query strings that change nothing of a read; any other asks for something else, such as an object's older version."""
@@ -55,9 +58,9 @@ def sign_request(sharing: Sharing, caller: Caller, name: TableName, token: str, 
     table = open_table(sharing, caller, name)
     if table.entry.iceberg != "signed":
         raise PermissionDenied("requests for this table are not signed: it is read with credentials")
-    known = open_set(sharing, table, token)
     if request.method not in {"GET", "HEAD"}:
         raise PermissionDenied("shared tables are read only: nothing but reads of files is signed")
+    known = open_set(sharing, table, token) if table.entry.format == "delta" else None
     storage, place = _allowed(sharing, table, known, request.uri)
     headers = {name.lower(): ",".join(values) for name, values in request.headers.items()}
     bound = {name: value for name, value in headers.items() if name.startswith("x-amz-")}  # S3 wants these signed
@@ -66,15 +69,22 @@ def sign_request(sharing: Sharing, caller: Caller, name: TableName, token: str, 
     credentials = sharing.sessions.credentials(recipient_id, storage)
     signed = signed_request(credentials, storage, place, request.method, bound, now)
     caller.audit.add(
-        version=known.version, session=sharing.sessions.name_of(recipient_id, storage), signedAt=stamp(now.timestamp())
+        version=known and known.version,
+        session=sharing.sessions.name_of(recipient_id, storage),
+        signedAt=stamp(now.timestamp()),
     )
     if request.method == "GET":
         caller.audit.metrics.add(1, _asked(headers.get("range", "")))
     return iceberg_bodies.signed_request(signed.uri, signed.headers)
 
 
-def _allowed(sharing: Sharing, table: SharedTable, known: SignedSet, uri: str) -> tuple[StorageConfig, ObjectName]:
-    """Return where an object lies and its name; raises PermissionDenied for one that is not this reader's."""
+def _allowed(
+    sharing: Sharing, table: SharedTable, known: SignedSet | None, uri: str
+) -> tuple[StorageConfig, ObjectName]:
+    """Return where an object lies and its name; raises PermissionDenied for one that is not this reader's.
+
+    With no set, all below the table's locations is: of an Iceberg table, which is shared whole.
+    """
     bucket = sharing.iceberg_bucket()
     try:
         parts = urlsplit(uri)
@@ -82,9 +92,12 @@ def _allowed(sharing: Sharing, table: SharedTable, known: SignedSet, uri: str) -
         raise MalformedRequest("the uri of the request to sign is none") from None
     if parts.query in _HARMLESS and not parts.fragment:
         for name in _readings(table, parts.hostname or "", unquote(parts.path), bucket.name):
-            if name.bucket == bucket.name and _is_for_readers(name.key, known.folder):
+            if known is None:
+                if any(one.holds(name) for one in table.locations) and _FOLLOWED.isdisjoint(name.key.split("/")):
+                    return table.storage, name
+            elif name.bucket == bucket.name and _is_for_readers(name.key, known.folder):
                 return bucket.storage, name
-            if _index(sharing, known).lists_file(f"s3://{name.bucket}/{name.key}", _since(table, known)):
+            elif _index(sharing, known).lists_file(f"s3://{name.bucket}/{name.key}", _since(table, known)):
                 return table.storage, name
     raise PermissionDenied("what is asked for is not one of this table's files as you have loaded it")
 
@@ -104,7 +117,7 @@ def _readings(table: SharedTable, host: str, path: str, own: str) -> Iterator[Ob
 def _is_for_readers(key: str, folder: str) -> bool:
     """Tell whether a key lies in a folder, whoever reads it (some stores follow dots), and is none of its indexes."""
     kind, _, name = key.removeprefix(f"{folder}/").partition("/")
-    return key.startswith(f"{folder}/") and kind != INDEXES and not {"", ".", ".."} & {kind, *name.split("/")}
+    return key.startswith(f"{folder}/") and kind != INDEXES and _FOLLOWED.isdisjoint((kind, *name.split("/")))
 
 
 def _since(table: SharedTable, known: SignedSet) -> int:

@@ -1,0 +1,151 @@
+"""Iceberg tables of the provider's own: handed on as they are, with all that lies in their folder."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from contract.recipient import Recipient, Table
+from deltaic.errors import InvalidParameter
+from deltaic_ops.local.resources import DATA_BUCKET
+from filled_server import FilledServer
+from iceberg_clients.catalog import Catalog, SignedFiles, refused
+from iceberg_clients.tables import ORDERS
+from pyiceberg.catalog.glue import GlueCatalog
+from pyiceberg.catalog.rest import RestCatalog
+
+SHARE: Final = "iced"
+OWN: Final[dict[str, Any]] = {"format": "iceberg", "access_modes": ("dir",), "history": True}
+ROOT: Final = f"s3://{DATA_BUCKET}/iced/orders"
+
+
+@pytest.fixture(scope="module")
+def metadata(server: FilledServer) -> str:
+    """Write an Iceberg table with two snapshots, by way of AWS Glue; returns where its metadata is."""
+    known = server.environment
+    keys = {"access-key-id": known["AWS_ACCESS_KEY_ID"], "secret-access-key": known["AWS_SECRET_ACCESS_KEY"]}
+    told = {**keys, "endpoint": known["AWS_ENDPOINT_URL"], "region": known["AWS_REGION"]}
+    writer = GlueCatalog("writer", **{f"{part}.{key}": value for part in ("glue", "s3") for key, value in told.items()})
+    writer.create_namespace("sales")
+    table = writer.create_table("sales.orders", ORDERS.schema, location=ROOT)
+    table.append(ORDERS)
+    table.append(ORDERS.slice(0, 2))
+    return str(table.metadata_location)
+
+
+@pytest.fixture(scope="module")
+def iced(server: FilledServer, metadata: str) -> Callable[..., Catalog]:
+    admin, s3, glue = server.admin, server.client("s3"), server.client("glue")
+    hinted = metadata.rpartition("/")[2].removesuffix(".metadata.json")
+    s3.put_object(Bucket=DATA_BUCKET, Key="iced/orders/metadata/version-hint.text", Body=hinted.encode())
+    glue.create_table(DatabaseName="sales", TableInput={"Name": "plain", "StorageDescriptor": {"Location": ROOT}})
+    admin.shares.create(SHARE)
+    admin.schemas.create(SHARE, "default")
+    for name, named in {
+        "signed": metadata,
+        "vended": metadata,
+        "hinted": "",
+        "of_glue": "glue://sales/orders",
+        "gone_from_glue": "glue://sales/other",
+        "none_of_icebergs": "glue://sales/plain",
+        "gone": f"{ROOT}/metadata/00009-x.metadata.json",
+    }.items():
+        access = "vended" if name == "vended" else "signed"
+        admin.tables.create(SHARE, "default", name, ROOT, iceberg=access, metadata_location=named, **OWN)
+    inside = f"{ROOT}/metadata"
+    admin.tables.create(SHARE, "default", "elsewhere", inside, iceberg="signed", metadata_location=metadata, **OWN)
+    admin.grants.create("alice", SHARE)
+    token = server.readers["alice"].token
+    return lambda: Catalog(Recipient(f"{server.endpoint}/iceberg", token), SHARE)
+
+
+@pytest.mark.parametrize("name", ["signed", "vended", "hinted", "of_glue"])
+def test_the_metadata_is_the_writers_own(iced: Callable[..., Catalog], metadata: str, name: str) -> None:
+    loaded = iced().load(name)
+    assert loaded.document["metadata-location"] == metadata
+    assert len(loaded.metadata["snapshots"]) == 2
+    assert ("s3.access-key-id" in loaded.config) == (name == "vended")
+    etag = loaded.reply.headers["etag"]
+    assert loaded.catalog.recipient.get(loaded.catalog.table(name), if_none_match=etag).status == 304
+
+
+def test_all_snapshots_are_read(server: FilledServer, iced: Callable[..., Catalog], tmp_path: Path) -> None:
+    for name in ("signed", "vended"):
+        token = server.readers["alice"].token
+        catalog = RestCatalog("own", uri=f"{server.endpoint}/iceberg", token=token, warehouse=SHARE)
+        table: Any = catalog.load_table(f"default.{name}")
+        if name == "signed":
+            table.io = SignedFiles(iced().load(name), tmp_path)
+        first, last = (one.snapshot_id for one in table.metadata.snapshots)
+        assert table.scan(snapshot_id=first).to_arrow().num_rows == 12
+        assert table.scan(snapshot_id=last).to_arrow().num_rows == 14
+
+
+def test_what_is_signed_is_the_tables_folder(iced: Callable[..., Catalog]) -> None:
+    loaded = iced().load("signed")
+    url = loaded.url(ROOT)
+    for path in (
+        f"{url}/../../vended/x",
+        f"{url}2/x",
+        f"{url}/",
+        f"{url}/a/../../x",
+        loaded.url("s3://other/iced/orders/x"),
+    ):
+        refused(iced().sign(loaded, path), 403, "ForbiddenException")
+    refused(iced().sign(loaded, f"{url}/metadata/x", "PUT"), 403, "ForbiddenException")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("gone", "not where it is looked for"),
+        ("gone_from_glue", "not in the catalog that names it"),
+        ("none_of_icebergs", "none of Iceberg's"),
+        ("elsewhere", "outside"),
+    ],
+)
+def test_what_cannot_be_handed_on_is_told(iced: Callable[..., Catalog], name: str, text: str) -> None:
+    refused(iced().recipient.get(iced().table(name)), 406, "UnsupportedOperationException", text)
+
+
+def test_delta_clients_are_told_where_to_read_it(server: FilledServer, iced: Callable[..., Catalog]) -> None:
+    assert iced()
+    table = Table(server.recipient("alice"), SHARE, "default", "signed")
+    credentials = table.recipient.post(f"{table.path}/temporary-table-credentials", {})
+    for reply in (table.at(), table.metadata(), table.query(), table.changes("?startingVersion=0"), credentials):
+        reply.refused(400, "UNSUPPORTED_OPERATION", "is an Iceberg table", "icebergEndpoint")
+    listed = {one["name"] for one in json.loads(table.recipient.get(f"/shares/{SHARE}/all-tables").body)["items"]}
+    assert "signed" in listed
+
+
+def test_whose_grant_has_a_filter_is_not_given_the_folder(server: FilledServer, iced: Callable[..., Catalog]) -> None:
+    carol = replace(iced(), recipient=replace(iced().recipient, token=server.readers["carol"].token))
+    server.admin.grants.create("carol", SHARE)
+    assert carol.load("hinted")
+    server.admin.grants.revoke("carol", SHARE)
+    with pytest.raises(InvalidParameter, match="access mode 'dir'"):
+        server.admin.grants.create("carol", SHARE, partition_filter="country = 'PL'")
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"iceberg": ""}, "open to Iceberg clients alone"),
+        ({"start_version": 1}, "shared whole"),
+        ({"checkpoint": True}, "shared whole"),
+        ({"partition_filter": "country = 'PL'"}, "dir"),
+        ({"access_modes": ("url",)}, "access mode 'dir' alone"),
+        ({"history": False}, "with history"),
+        ({"format": "orc"}, "'delta' or 'iceberg'"),
+        ({"metadata_location": "s3://lake/x.json"}, "names no Iceberg metadata"),
+        ({"format": "delta", "metadata_location": "glue://a/b"}, "has no Iceberg metadata"),
+    ],
+)
+def test_an_entry_that_cannot_be_is_refused(
+    server: FilledServer, iced: Callable[..., Catalog], changes: dict[str, Any], text: str
+) -> None:
+    assert iced()
+    with pytest.raises(InvalidParameter, match=text):
+        server.admin.tables.create(SHARE, "default", "wrong", ROOT, **{**OWN, "iceberg": "signed", **changes})
