@@ -1,42 +1,19 @@
 """pyiceberg reads each golden table as Spark read it, at every version; or the table is refused, and it says why."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from deltaic.errors import UnsupportedOperation
-from golden.library import load, names, place
+from golden.library import load, place
+from iceberg.golden_rows import FIRST_LISTED, PADDED, READ, REFUSED, plain
 from iceberg.metadata_folder import IcebergFolder, snapshot_rows
 from pyiceberg.table import StaticTable
-
-REFUSED: Final = {
-    "type_widening": "column 'i' was changed from integer to double",
-    "variant": "column 'v' is of type variant",
-    "variant_shredded": "column 'v' is of type variant",
-}
-FIRST_LISTED: Final = {"column_mapping_later": 2}
-"""The first version that can be listed with the last one: column mapping begins with it, and names mean other ids."""
-PADDED: Final = {"char_varchar": "c"}
-"""A CHAR column, which Spark pads when it reads it through Delta."""
-READ: Final = sorted({*names()} - REFUSED.keys())
 
 
 @pytest.fixture(autouse=True)
 def _reads_nanoseconds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let pyiceberg read INT96 timestamps in tables of format version 3, as it does in version 2."""
     monkeypatch.setenv("PYICEBERG_DOWNCAST_NS_TIMESTAMP_TO_US_ON_WRITE", "true")
-
-
-def plain(rows: pa.Table, columns: Sequence[str], padded: str | None) -> list[str]:
-    rows = rows.select(list(columns))
-    if padded is not None:
-        at = rows.column_names.index(padded)
-        rows = rows.set_column(at, padded, pc.utf8_rtrim(rows[padded], " "))
-    found: list[dict[str, Any]] = rows.to_pylist()
-    return sorted(repr(row) for row in found)
 
 
 @pytest.mark.parametrize("name", READ)
