@@ -130,6 +130,19 @@ def test_a_commit_makes_a_new_snapshot(catalog: Catalogs, server: FilledServer) 
     assert after.reply.headers["etag"] != before.reply.headers["etag"]
 
 
+def test_a_table_that_is_made_anew_is_another_one(catalog: Catalogs, server: FilledServer) -> None:
+    server.admin.tables.create("lent", "default", "anew", f"s3://{DATA_BUCKET}/anew", iceberg="signed")
+    write(server, "anew", ORDERS)
+    before = catalog().load("anew")
+    s3 = server.client("s3")
+    for one in s3.list_objects_v2(Bucket=DATA_BUCKET, Prefix="anew/")["Contents"]:
+        s3.delete_object(Bucket=DATA_BUCKET, Key=one["Key"])
+    write(server, "anew", ORDERS.slice(0, 3))
+    after = catalog().load("anew")
+    assert [int(one.snapshot["summary"]["total-records"]) for one in (before, after)] == [12, 3]
+    refused(after.catalog.sign(before, after.url(after.snapshot["manifest-list"])), 403, "ForbiddenException")
+
+
 def test_a_recipient_whose_bytes_are_counted_is_refused(catalog: Catalogs, server: FilledServer) -> None:
     person = server.admin.recipients.create("counted")
     server.admin.grants.create("counted", "lent")

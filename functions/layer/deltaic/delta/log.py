@@ -1,12 +1,13 @@
 """A table's log: one object, from which versions, times and changes are asked."""
 
+from collections.abc import Hashable
 from functools import cached_property
 
 from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.commit_changes import CommitRange, list_changes
 from deltaic.delta.history import History
 from deltaic.delta.scan.file_batches import Position
-from deltaic.delta.segment import find_segment
+from deltaic.delta.segment import Segment, find_segment
 from deltaic.delta.snapshot import Snapshot
 from deltaic.delta.store import TableStore
 
@@ -25,8 +26,16 @@ class DeltaLog:
 
     def latest_version(self) -> int:
         """Return the newest version, by the hint and one listing; raises TableUnreadable for a broken log."""
+        return self._latest().version
+
+    def latest_identity(self) -> Hashable:
+        """Return what names the very files of the log that make the newest version; see `Snapshot.identity`."""
+        segment = self._latest()
+        return segment.base, segment.commits
+
+    def _latest(self) -> Segment:
         hint = self._cache.hint(self._table) if self._cache is not None else None
-        return find_segment(self._store, hint=hint).version
+        return find_segment(self._store, hint=hint)
 
     def snapshot(self, version: int | None = None, *, at: Position | None = None) -> Snapshot:
         """Return a version, the newest one by default.

@@ -17,7 +17,7 @@ INDEXES: Final = "i"
 
 
 def folder_of(table: SharedTable, week: str) -> str:
-    """Return the folder of what is made for this recipient's rights to a table in a week."""
+    """Return the folder of all that is made in a week for this recipient's rights to a table, whatever its log."""
     place = hashlib.sha256(table.identity.encode()).hexdigest()[:16]
     return f"{week}/{table.entry.id}/{place}/{table.rights.identity or 'all'}"
 

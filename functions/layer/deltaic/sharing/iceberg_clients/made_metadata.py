@@ -57,15 +57,17 @@ def made_metadata(sharing: Sharing, table: SharedTable) -> MadeMetadata:
     many files, and what the log raises.
     """
     log = open_log(sharing, table)
-    snapshot = log.snapshot()
-    table.gate.check_version(snapshot.version)
-    check_hidden(table.rights, snapshot.protocol, snapshot.metadata)
     since = since_of(table)
-    folder = folder_of(table, f"{datetime.fromtimestamp(sharing.clock(), UTC):%G-W%V}")
-    key = folder, snapshot.version, since
+    of_rights = folder_of(table, f"{datetime.fromtimestamp(sharing.clock(), UTC):%G-W%V}")
+    key = of_rights, log.latest_identity(), since
     known: MadeMetadata | None = sharing.memory.iceberg.get(key)
     if known is not None:
+        table.gate.check_version(known.version)
         return known
+    snapshot = log.snapshot()
+    table.gate.check_version(snapshot.version)
+    # A table that is made anew at the same place has another id, and the same versions.
+    folder = f"{of_rights}/{hashlib.sha256(snapshot.metadata.id.encode()).hexdigest()[:16]}"
     bucket = sharing.iceberg_bucket()
     before = _nearest(bucket, folder, snapshot.version)
     with _means(sharing, table, bucket, folder) as means:
@@ -78,7 +80,7 @@ def made_metadata(sharing: Sharing, table: SharedTable) -> MadeMetadata:
     document_key = f"{folder}/d/{hashlib.sha256(document).hexdigest()}.json"
     bucket.put(document_key, document)
     made = MadeMetadata(snapshot.version, folder, document_key, document, index.snapshots[-1].files)
-    if complete:
+    if complete and (of_rights, snapshot.identity, since) == key:
         sharing.memory.iceberg.put(key, made, len(document))
     return made
 

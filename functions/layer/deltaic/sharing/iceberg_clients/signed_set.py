@@ -36,6 +36,7 @@ def open_set(sharing: Sharing, table: SharedTable, token: str) -> SignedSet:
     if opened is not None and not opened.expired(sharing.clock()):
         found = SignedSet(str(opened.claims["folder"]), int(opened.claims["version"]))
         week = found.folder.partition("/")[0]
-        if opened.claims["recipient"] == table.caller.recipient_id and found.folder == folder_of(table, week):
+        is_own = found.folder.startswith(f"{folder_of(table, week)}/")
+        if is_own and opened.claims["recipient"] == table.caller.recipient_id:
             return found
     raise PermissionDenied("this table was loaded too long ago, or with other rights than you have now: load it again")
