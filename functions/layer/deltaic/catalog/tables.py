@@ -112,8 +112,8 @@ class TableAdmin:
             **checked(_CHECKED, {"location": location, **settings}),
             "created_at": now(),
         })  # fmt: skip
-        check_access(table.access_modes, table.partition_filter, table.hidden_columns)
         check_iceberg(table)
+        check_access(table.access_modes, table.partition_filter, table.hidden_columns)
         return self.enter(fit(table, None))
 
     def enter(self, table: Table, also: Sequence[Write] = ()) -> Table:
@@ -168,8 +168,8 @@ class TableAdmin:
                     f"'{share}.{schema}.{name}' is a view, whose SQL says what is shared: change the view by "
                     "`deltaic view update`, or make another elsewhere"
                 )
-            check_access(after.access_modes, after.partition_filter, after.hidden_columns)
             check_iceberg(after)
+            check_access(after.access_modes, after.partition_filter, after.hidden_columns)
             if any(name in assign and assign[name] != before.get(name) for name in _OF_VIEWS):
                 check_folders(self._records, [after])
             hidden = fit(after, Table.read(before)).hidden_columns

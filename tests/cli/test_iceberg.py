@@ -1,0 +1,91 @@
+"""Tables that are open to Iceberg's clients, by command: what is refused, what is warned of, what profiles say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import deltalake
+import pyarrow as pa
+import pytest
+from delta_sharing.protocol import DeltaSharingProfile
+from golden.library import load
+
+if TYPE_CHECKING:
+    from cli.conftest import Deltaic
+    from deltaic_ops.local.embedded import EmbeddedAws
+
+BUCKET = "cli-iceberg"
+
+
+@pytest.fixture
+def lake(filled: Deltaic, embedded_aws: EmbeddedAws) -> Deltaic:
+    """Return the command over a catalog with a schema, and a bucket with one table that such clients can read."""
+    import boto3
+
+    known = dict(embedded_aws.environment)
+    session = boto3.Session(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"], region_name="us-east-1")
+    s3 = session.client("s3", endpoint_url=embedded_aws.endpoint)
+    s3.create_bucket(Bucket=BUCKET)
+    options = {**known, "AWS_ALLOW_HTTP": "true", "aws_conditional_put": "etag"}
+    plain = pa.table({"id": [1]})
+    deltalake.write_deltalake(f"s3://{BUCKET}/plain", plain, mode="overwrite", storage_options=options)
+    variant = load("variant").path
+    for path in variant.rglob("*"):
+        if path.is_file():
+            s3.put_object(Bucket=BUCKET, Key=f"variant/{path.relative_to(variant).as_posix()}", Body=path.read_bytes())
+    filled.done("share create iced")
+    filled.done("schema create iced.s")
+    return filled
+
+
+def test_a_table_is_opened_and_closed_again(lake: Deltaic) -> None:
+    lake.done(f"table create iced.s.t --location s3://{BUCKET}/plain")
+    assert lake.json("table show iced.s.t")["iceberg"] == ""
+    assert lake.json("table update iced.s.t --iceberg signed")["iceberg"] == "signed"
+    assert "warnings" not in lake.json("table show iced.s.t")
+    assert "signed" in lake.done("table list iced")
+    refused = lake("table update iced.s.t --iceberg vended")
+    assert refused.exit_code == 1
+    assert "--access-mode dir --history" in refused.stderr
+    opened = lake.json("table update iced.s.t --iceberg vended --access-mode dir --history")
+    assert (opened["iceberg"], opened["accessModes"]) == ("vended", ["dir"])
+    assert lake.json("table update iced.s.t --iceberg off")["iceberg"] == ""
+
+
+def test_what_such_clients_cannot_read_is_told_to_the_provider(lake: Deltaic) -> None:
+    made = lake(f"table create iced.s.v --location s3://{BUCKET}/variant --iceberg signed")
+    assert made.exit_code == 0
+    assert "Iceberg clients cannot read it: " in made.stderr
+    [warning] = lake.json("table show iced.s.v")["warnings"]
+    assert "variant" in warning
+
+
+def test_a_profile_names_their_endpoint_where_the_server_has_one(lake: Deltaic) -> None:
+    lake.variables["ICEBERG_BUCKET"] = "deltaic-icebergbucket"
+    lake.done("token create alice --profile alice.share")
+    known = json.loads(Path("alice.share").read_text())
+    assert known["icebergEndpoint"] == f"{known['endpoint']}/iceberg"
+    assert DeltaSharingProfile.read_from_file("alice.share").endpoint == known["endpoint"]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ("", "give --location"),
+        ("--glue sales.orders", "--format iceberg"),
+        ("--format iceberg", "give one of them"),
+        (f"--format iceberg --glue sales.orders --location s3://{BUCKET}/plain", "give one of them"),
+        ("--format iceberg --glue orders", "write database.table"),
+        ("--format iceberg --glue sales.none", "gives no table"),
+        (f"--format iceberg --location s3://{BUCKET}/plain", "cannot be read with your credentials"),
+        (f"--format iceberg --location s3://{BUCKET}/plain/x.metadata.json", "folder metadata/"),
+        (f'--format iceberg --location s3://{BUCKET}/plain --partition-filter "a = 1"', "shared whole"),
+    ],
+)
+def test_an_iceberg_table_that_cannot_be_shared_is_refused(lake: Deltaic, options: str, text: str) -> None:
+    refused = lake(f"table create iced.s.own {options}")
+    assert refused.exit_code != 0
+    assert text in " ".join(refused.output.split())
+    assert lake.json("table list iced") == []
