@@ -83,7 +83,10 @@ def test_the_button_makes_the_profile_once_and_the_published_client_reads_with_i
     page = httpx.post(made.link)
     assert page.status_code == 200
     profile = profile_in(page.text)
-    assert profile.keys() == {"shareCredentialsVersion", "endpoint", "bearerToken", "expirationTime"}
+    assert profile.keys() == {
+        "shareCredentialsVersion", "endpoint", "icebergEndpoint", "bearerToken", "expirationTime",
+    }  # fmt: skip
+    assert profile["icebergEndpoint"] == f"{server.endpoint}/iceberg"
     assert (profile["shareCredentialsVersion"], profile["endpoint"]) == (1, server.endpoint)
     assert str(profile["bearerToken"]) not in page.text
     file = tmp_path / f"{made.invitation.recipient}.share"
