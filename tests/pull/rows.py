@@ -64,7 +64,7 @@ def _same_type(found: Any, known: Any) -> bool:
     if pa.types.is_nested(known):
         inner = [(found.field(at).type, known.field(at).type) for at in range(known.num_fields)]
         return found.id == known.id and all(_same_type(*pair) for pair in inner)
-    return found == known
+    return bool(found == known)
 
 
 def _variant(kind: pa.DataType) -> bool:

@@ -27,7 +27,8 @@ def save(
     """Put an object in its place at once, when it is there to the last byte.
 
     `part` is where it grows, and what is there already is not read again: `read` gives the bytes from a position on,
-    and `brought` is told how many came. Raises Unavailable where they are not as many as was told.
+    and `brought` is told how many came. Raises Unavailable where they are fewer than was told, TableUnreadable
+    for more.
     """
     have = part.stat().st_size if part.exists() else 0
     if size is None or have > size:
@@ -41,9 +42,10 @@ def save(
                 brought(len(piece))
                 if size is not None and have > size:
                     break
-    if size is not None and have != size:
-        if have > size:
-            part.unlink()
+    if size is not None and have > size:
+        part.unlink()
+        raise TableUnreadable(f"an object has more than the {size} bytes that were told")
+    if size is not None and have < size:
         raise Unavailable(f"an object has {have} bytes where {size} were told")
     part.replace(target)
 
@@ -84,6 +86,8 @@ class Urls:
                 answer.close()
         except AnswerRefused as refused:
             raise PermissionDenied(str(refused)) from None
+        except httpx.UnsupportedProtocol:
+            raise PermissionDenied("a URL that is not of the web: not fetched") from None
         except (httpx.HTTPError, socket.gaierror) as error:
             raise Unavailable(f"the store cannot be reached, or broke off ({type(error).__name__})") from None
 

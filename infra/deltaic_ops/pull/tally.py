@@ -47,6 +47,7 @@ class Tally:
 
     def ahead(self, items: Iterable[_Item], work: Callable[[_Item], _Result]) -> Iterator[_Result]:
         """Yield what work makes of each item, in order, some items ahead of whoever takes them; stops at an error."""
+        self._stopped = False
         running: deque[Future[_Result]] = deque()
         pool = ThreadPoolExecutor(PARALLEL)
         try:
@@ -57,5 +58,5 @@ class Tally:
             while running:
                 yield running.popleft().result()
         finally:
-            self._stopped = self._stopped or bool(running)
+            self._stopped = bool(running)
             pool.shutdown(cancel_futures=True)

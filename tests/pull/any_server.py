@@ -1,0 +1,115 @@
+"""A sharing server by another hand, as small as can be: one table in parquet format, broken as a test likes."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+SCHEMA = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+
+
+@dataclass
+class AnyServer:
+    """Files of one table, and what it answers. It knows no page, no end of a stream, no format but parquet's."""
+
+    endpoint: str = ""
+    version: int = 0
+    files: dict[str, bytes] = field(default_factory=dict)
+    """By the id that recipients see."""
+    gone: int = 0
+    """URLs made before this generation are refused."""
+    generation: int = 0
+    asked: list[tuple[str, str, Mapping[str, str], Any]] = field(default_factory=list)
+    change: Callable[[list[Any]], list[Any]] = lambda lines: lines
+    """What becomes of the lines of a query's answer."""
+    told: Callable[[str, bytes], tuple[int, bytes] | None] = lambda _path, _body: None
+    """What answers in its place, if anything."""
+
+    def put(self, *ids: int) -> None:
+        """Add a file with one column, and a version."""
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), sink)
+        content = sink.getvalue().to_pybytes()
+        self.files[hashlib.md5(repr(ids).encode(), usedforsecurity=False).hexdigest()] = content
+        self.version += 1
+
+    def query(self) -> list[Any]:
+        self.generation += 1
+        head = {
+            "id": "t",
+            "format": {"provider": "parquet"},
+            "schemaString": json.dumps(SCHEMA),
+            "partitionColumns": [],
+        }
+        return self.change(
+            [
+                {"protocol": {"minReaderVersion": 1}},
+                {"metaData": head},
+                *[
+                    {"file": {"url": self.url(name), "id": name, "partitionValues": {}, "size": len(content)}}
+                    for name, content in self.files.items()
+                ],
+            ]
+        )
+
+    def url(self, name: str) -> str:
+        return f"{self.endpoint}/signed/{self.generation}/{name}"
+
+    def answer(self, path: str, body: bytes) -> tuple[int, bytes]:
+        if instead := self.told(path, body):
+            return instead
+        if path.startswith("/signed/"):
+            _, _, generation, name = path.split("/", 3)
+            return (403, b"") if int(generation) <= self.gone else (200, self.files[name])
+        if path.endswith("/query"):
+            return 200, b"".join(json.dumps(line).encode() + b"\n" for line in self.query())
+        return (200, b"") if path.endswith("/version") else (404, b"{}")
+
+    def profile(self, folder: Path) -> Path:
+        path = folder / "any.share"
+        told = {"shareCredentialsVersion": 1, "endpoint": self.endpoint, "bearerToken": "secret-bearer"}
+        path.write_text(json.dumps(told), encoding="utf-8")
+        return path
+
+
+@contextmanager
+def any_server() -> Iterator[AnyServer]:
+    """Run it on this host."""
+    server = AnyServer()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = self.rfile.read(length)
+            server.asked.append((self.command, self.path, dict(self.headers), body))
+            status, content = server.answer(self.path, body)
+            self.send_response(status)
+            self.send_header("Delta-Table-Version", str(server.version))
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_POST = do_GET  # noqa: N815 -- the library's name
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        server.endpoint = f"http://127.0.0.1:{http.server_address[1]}"
+        thread = Thread(target=http.serve_forever)
+        thread.start()
+        try:
+            yield server
+        finally:
+            http.shutdown()
+            thread.join()
