@@ -98,7 +98,7 @@ class _Made(msgspec.Struct, frozen=True):
         snapshots = (*(before.snapshots if before else ()), self.snapshot)[-MOST_SNAPSHOTS:]
         schemas = (before.schemas if before else {}) | {schema.schema["schema-id"]: schema.schema}
         specs = (before.specs if before else {}) | {schema.spec["spec-id"]: schema.spec}
-        gone = before.gone | dict.fromkeys(before.live, before.version) if before else {}
+        gone = before.gone | dict.fromkeys(before.live - self.live, before.version) if before else {}
         first = snapshots[0].version
         return FileIndex(
             snapshots,

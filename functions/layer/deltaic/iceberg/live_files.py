@@ -1,6 +1,6 @@
 """The live files of a version as entries of manifests: each known by a digest, encoded where that is asked for."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -67,7 +67,7 @@ class LiveFiles:
         if len(self.digests) < sum(len(batch.digests) for batch in self._batches):
             raise TableUnreadable("the table's log contradicts itself: a file is live twice in one version")
 
-    def some(self, wanted: Collection[bytes]) -> Iterator[DataFile]:
+    def some(self, wanted: frozenset[bytes]) -> Iterator[DataFile]:
         """Yield files of these digests as the log names them: all of a few, else some from everywhere."""
         every = len(wanted) // _MOST_NAMED + 1
         for batch in self._batches:
@@ -76,7 +76,7 @@ class LiveFiles:
                 taken = pc.take(batch.rows.column("path"), rows).to_pylist()
                 yield from map(DataFile, taken, pc.take(batch.rows.column("size"), rows).to_pylist())
 
-    def entries(self, wanted: Collection[bytes]) -> list[ManifestEntry]:
+    def entries(self, wanted: frozenset[bytes]) -> list[ManifestEntry]:
         """Return the entries of data files, those of one partition beside each other, else in the log's order.
 
         Raises UnsupportedOperation for files whose rows nobody counts, and TableUnreadable for a partition value that
@@ -91,7 +91,7 @@ class LiveFiles:
         body = vector_body(one.uri, self._partitions.encoded(one.partition), deleted, place)
         return ManifestEntry(one.digest, one.partition, deleted, body)
 
-    def _entries(self, batch: _Batch, wanted: Collection[bytes]) -> Iterator[ManifestEntry]:
+    def _entries(self, batch: _Batch, wanted: frozenset[bytes]) -> Iterator[ManifestEntry]:
         rows = _chosen(batch, wanted)
         if rows is None:
             return
@@ -135,9 +135,11 @@ class LiveFiles:
 _COLUMNS: Final = ("path", "partitionValues", "size", "stats")
 
 
-def _chosen(batch: _Batch, wanted: Collection[bytes]) -> pa.Array | None:
+def _chosen(batch: _Batch, wanted: frozenset[bytes]) -> pa.Array | None:
+    if wanted.isdisjoint(batch.digests):
+        return None
     rows = [at for at, name in enumerate(batch.digests) if name in wanted]
-    return pa.array(rows, pa.uint64()) if rows else None
+    return pa.array(rows, pa.uint64())
 
 
 def by_partition(entries: list[_OfPartition]) -> list[_OfPartition]:

@@ -175,15 +175,16 @@ class TableLocations(msgspec.Struct, frozen=True):
 
     def uris(self, paths: "pa.StringArray") -> list[str]:
         """Return raw paths of the log (no nulls) as `s3://bucket/key`, not encoded; raises what `resolve` raises."""
+        import pyarrow as pa
+
         from deltaic import compute as pc
 
         base = f"s3://{self.root.bucket}/{self.root.key_prefix}"
-        texts: list[str] = paths.to_pylist()
-        if pc.all(pc.match_substring_regex(paths, _PLAIN)).as_py():
-            return [base + path for path in texts]
-        return [
-            base + path if _PLAIN_PATH.fullmatch(path) else "s3://{}/{}".format(*self.resolve(path)) for path in texts
-        ]
+        if len(paths) and pc.all(pc.match_substring_regex(paths, _PLAIN)).as_py():
+            # As in `relative`; a base has no newline either.
+            joined = pc.binary_join(pa.ListArray.from_arrays([0, len(paths)], paths), f"\n{base}")
+            return f"{base}{joined[0].as_py()}".split("\n")
+        return ["s3://{}/{}".format(*self.resolve(path)) for path in paths.to_pylist()]
 
     def _relative_one_by_one(self, paths: Sequence[str]) -> list[bytes] | None:
         # Paths share few folders (partitions): each folder is decoded and encoded once, plain file names never.
