@@ -42,6 +42,11 @@ def changed(before: str, after: str) -> dict[str, object]:
         ([mapped("l", LIST)], COMPATIBLE, "column 'l' is an array or a map whose elements have no ids"),
         ([column("x", "long")], MAPPED, "column 'x' has no id"),
         ([mapped("x", "long"), mapped("y", "long")], MAPPED, "two of its columns have one field id"),
+        (
+            [column("a.b", "long"), column("a", {"type": "struct", "fields": [column("b", "long")]})],
+            {},
+            "two of its columns have one name where a dot stands for a level",
+        ),
         ([changed("integer", "double")], {}, "column 'x' was changed from integer to double"),
         ([changed("decimal(5,2)", "decimal(9,4)")], {}, "column 'x' was changed from decimal(5,2)"),
         ([changed("date", "timestamp_ntz")], {}, "column 'x' was changed from date to timestamp_ntz"),

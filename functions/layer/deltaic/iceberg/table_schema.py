@@ -233,3 +233,17 @@ def _check_ids(fields: list[dict[str, Any]]) -> None:
     ids = list(field_ids({"fields": fields}))
     if len(set(ids)) < len(ids):
         raise misread("two of its columns have one field id")
+    names = list(_names_below({"fields": fields}, ""))
+    if len(set(names)) < len(names):
+        raise misread("two of its columns have one name where a dot stands for a level")
+
+
+def _names_below(kind: Any, above: str) -> Iterator[str]:
+    """Yield the names of all fields as clients write them: with dots between levels."""
+    if not isinstance(kind, dict):
+        return
+    below = [(one["name"], one["type"]) for one in kind.get("fields", ())]
+    below += [(part, kind[part]) for part in ("element", "key", "value") if part in kind]
+    for name, inner in below:
+        yield above + name
+        yield from _names_below(inner, f"{above}{name}.")
