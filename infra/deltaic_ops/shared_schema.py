@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -89,11 +90,18 @@ class SchemaReader:
 
     def _reading(self, location: str, storage: str, read: "Callable[[ObjectTableStore], _Read]") -> _Read:
         # What reads logs takes longer to load than most commands to run, and most have nothing to check.
-        from deltaic.sharing.context import storage_config
         from deltaic.storage.locations import Location, TableLocations
         from deltaic.storage.objects import ObjectTableStore
 
         _spare_pandas()
+        with self.reading(location, storage) as (config, credentials):
+            return read(ObjectTableStore(TableLocations(Location.parse(location)), config, credentials))
+
+    @contextmanager
+    def reading(self, location: str, storage: str = "") -> Iterator[tuple[StorageConfig, Callable[[], Credentials]]]:
+        """Give where a folder is and with what it is read; raises what goes wrong meanwhile in an operator's words."""
+        from deltaic.sharing.context import storage_config
+
         config = storage_config(self.storage(storage)) if storage else self.home
         # An operator stands where recipients do: outside.
         config = replace(config, endpoint=config.public_endpoint or config.endpoint)
@@ -101,8 +109,7 @@ class SchemaReader:
         try:
             # Asked in any case: it refuses to sign with AWS's credentials for somebody else's store.
             session = self.sessions.reader(config)
-            credentials = session if by_storage else self.own
-            return read(ObjectTableStore(TableLocations(Location.parse(location)), config, credentials))
+            yield config, session if by_storage else self.own
         except TableRefused as refusal:
             what = f", or to the role or the keys of the storage '{storage}'," if by_storage else ""
             raise TableRefused(f"{location} cannot be read with your credentials: access to it{what} is refused") from (

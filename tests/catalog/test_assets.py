@@ -161,7 +161,7 @@ def test_a_folder_opens_no_table_of_which_not_all_is_shared_whichever_was_first(
         # By URLs alone too: they read every file below.
         return admin.volumes.create("sales", "europe", "v", folder, access_modes=["url"])
 
-    narrow = {"partition_filter": "region = 'eu'"}
+    narrow: dict[str, Any] = {"partition_filter": "region = 'eu'"}
     for first, second in (
         (share_folder, lambda: admin.tables.create("sales", "europe", "t", table, **narrow)),
         (lambda: admin.tables.create("sales", "europe", "t", table, **narrow), share_folder),

@@ -12,6 +12,8 @@ from deltaic_pipeline.spark.printing import as_called, called, only_text
 from typer.core import TyperCommand, TyperGroup
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from deltaic.errors import DeltaicError
 
 
@@ -27,6 +29,9 @@ NOUNS = {
     "schema": _Noun("schema", "app", "Schemas: the groups of tables in a share."),
     "table": _Noun("table", "app", "Tables: which Delta table is shared under which name, and how."),
     "view": _Noun("view", "app", "Views: what a SQL shows of a table to each recipient, kept fresh by Spark."),
+    "volume": _Noun("volume", "app", "Volumes: folders of any files, shared whole."),
+    "skill": _Noun("skill", "app", "Skills: folders that agents load (agentskills.io)."),
+    "model": _Noun("model", "app", "Models: folders of files by version, such as MLflow's."),
     "storage": _Noun("storage", "app", "Storages: S3-compatible stores and roles other than AWS S3 with the stack's."),
     "recipient": _Noun("recipient", "app", "Recipients: who may read."),
     "grant": _Noun("grant", "app", "Grants: which recipient holds which share."),
@@ -94,7 +99,7 @@ class Deltaic(TyperGroup):
         command = typer.main.get_command(loaded)
         command.name = cmd_name
         command.short_help = noun.help
-        for each in (command, *getattr(command, "commands", {}).values()):
+        for each in _within(command):
             each.rich_markup_mode = None
             # Raw docstrings spell the mark that keeps example lines apart as two characters; here it becomes one.
             each.help = as_called((each.help or "").replace("\\b\n", "\b\n"))
@@ -170,6 +175,13 @@ def _machine_refused(error: OSError) -> "DeltaicError":
     where = f"'{os.fsdecode(error.filename)}'" if isinstance(error.filename, str | bytes) else "a file"
     why = error.strerror or str(error)
     return Unavailable(f"{where} cannot be used ({why}): name another place, or make room or rights there")
+
+
+def _within(command: Any) -> "Iterator[Any]":
+    """Yield a command and all below it."""
+    yield command
+    for each in getattr(command, "commands", {}).values():
+        yield from _within(each)
 
 
 def _with_value(command: Any, ctx: Any) -> set[str]:

@@ -67,8 +67,8 @@ def _tables(out: Operator) -> Tables:
 
 
 def _tell(out: Operator, made: Backup, done: str) -> None:
-    kinds = {"shares": "share/", "tables": "table/", "recipients": "recipient/", "storages": "storage/"}
-    counts = {name: made.count(prefix) for name, prefix in kinds.items()}
+    kinds = ("share", "table", "volume", "skill", "model", "recipient", "storage")
+    counts = {f"{kind}s": made.count(f"{kind}/") for kind in kinds}
     counts["tokens"] = sum(item["pk"].startswith("token/") for _, item in made.lines)
     if out.as_json:
         out.json({"made": made.made, "items": len(made.lines), **counts, "storagesWithoutKeys": made.keyed_storages})

@@ -40,7 +40,9 @@ _Item = TypeVar("_Item", bound=Item)
 Column = tuple[str, Callable[[Any], object]]
 """A heading, and what stands below it for an item."""
 
-_MISSING = re.compile(r"(share|schema|table|view|recipient|storage) '(.+)' not found")
+_MISSING = re.compile(r"(share|schema|table|view|volume|skill|model|recipient|storage) '(.+)' not found")
+_PERIODS = {"schema": 1, "table": 2, "view": 2, "volume": 2, "skill": 2, "model": 2}
+"""What of a name tells the parents, by what is named."""
 _WORDS = {"schema_name": "schema"}
 _STYLES = {
     "live": "green",
@@ -190,14 +192,14 @@ class Operator:
     def _with_the_nearest(self, kind: str, name: str) -> NotFound:
         from deltaic.nearest import did_you_mean
 
-        admin, (*above, last) = self.admin, name.rsplit(".", {"schema": 1, "table": 2, "view": 2}.get(kind, 0))
+        admin, (*above, last) = self.admin, name.rsplit(".", _PERIODS.get(kind, 0))
         try:
             there: Iterable[Item]
             match kind:
                 case "schema":
                     there = admin.schemas.list(*above)
-                case "table":
-                    there = admin.tables.list(*above)
+                case "table" | "volume" | "skill" | "model":
+                    there = getattr(admin, f"{kind}s").list(*above)
                 case "view":
                     there = (each for each in admin.views.list(above[0]) if each.schema_name == above[1])
                 case _:

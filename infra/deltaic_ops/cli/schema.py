@@ -85,10 +85,10 @@ def update(
 def delete(
     ctx: typer.Context,
     name: Name,
-    force: Annotated[bool, typer.Option("--force", help="Also its tables.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also what it holds.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    r"""Delete a schema; the Delta tables themselves are not touched.
+    r"""Delete a schema; no file is touched.
 
     \b
     deltaic schema delete vaccine_share.acme_vaccine_data

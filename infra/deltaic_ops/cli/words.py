@@ -81,6 +81,14 @@ def table_name(text: str) -> tuple[str, str, str]:
         raise typer.BadParameter(refusal.message) from None
 
 
+def asset_name(text: str, kind: str) -> tuple[str, str, str]:
+    """Read SHARE.SCHEMA.NAME of a volume, a skill or a model."""
+    try:
+        return split_table_name(text)
+    except InvalidParameter:
+        raise typer.BadParameter(f"'{text}' is not a {kind}: write SHARE.SCHEMA.{kind.upper()}") from None
+
+
 def share_or_schema(admin: CatalogAdmin, text: str) -> tuple[str, str | None]:
     """Read SHARE or SHARE.SCHEMA, whichever there is; a share that has the whole name comes first."""
     if "." not in text:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -12,6 +12,11 @@ from deltaic.catalog.dynamo import BATCH_KEYS, Dynamo
 from deltaic.catalog.items import Grant, Restrictions, Schema, Share, Storage, Table, ViewPartition
 from deltaic.catalog.keys import Key
 from deltaic.errors import NotFound, TableUnreadable
+
+if TYPE_CHECKING:
+    from deltaic.catalog.asset_items import Asset, ModelVersion
+
+_Asset = TypeVar("_Asset", bound="Asset")
 
 _LARGEST_PAGE: Final = 5 * BATCH_KEYS
 
@@ -95,12 +100,12 @@ class CatalogReader:
         """Return the tables of a schema, by `Table.key`; raises NotFound for the share or for the schema."""
         unknown = f"schema '{schema}' not found"
         held = self._granted(recipient_id, share, keys.schema(share, schema), f"share '{share}' not found", unknown)
-        return [_listed_table(item, held) for item in self._listed(keys.tables(share, schema, after), limit)]
+        return [held.listed(Table.read(item)) for item in self._listed(keys.tables(share, schema, after), limit)]
 
     def list_all_tables(self, recipient_id: str, share: str, after: str | None, limit: int) -> list[Table]:
         """Return the tables of a share, by `Table.key_in_share`; raises NotFound."""
         held = self._granted(recipient_id, share, keys.share(share), f"share '{share}' not found")
-        return [_listed_table(item, held) for item in self._listed(keys.all_tables(share, after), limit)]
+        return [held.listed(Table.read(item)) for item in self._listed(keys.all_tables(share, after), limit)]
 
     def get_table(self, recipient_id: str, share: str, schema: str, table: str) -> GrantedTable:
         """Return one table with all that its rows depend on, as of now, in one request.
@@ -114,6 +119,56 @@ class CatalogReader:
         held = self._granted(recipient_id, share, keys.table(share, schema, table), unknown)
         return GrantedTable(Table.read(held.wanted), Grant.read(held.grant), held.properties, held.restrictions)
 
+    def get_listed_table(self, recipient_id: str, share: str, schema: str, table: str) -> Table:
+        """Return one table as the listings have it; raises NotFound as `get_table` does."""
+        found = self.get_table(recipient_id, share, schema, table)
+        return _listed_table(found.table, bool(found.grant.partition_filter), found.restrictions)
+
+    def list_assets(  # noqa: PLR0913, PLR0917 -- whose, which kind, where, and which page
+        self, recipient_id: str, kind: type[_Asset], share: str, schema: str | None, after: str | None, limit: int
+    ) -> list[_Asset]:
+        """Return the volumes, skills or models of a schema by their `key`, or of the whole share by `key_in_share`.
+
+        A grant of some rows is one of tables alone: nobody could tell which files are those rows'. Raises NotFound for
+        the share or for the schema.
+        """
+        of_share = f"share '{share}' not found"
+        if schema is None:
+            held = self._granted(recipient_id, share, keys.share(share), of_share)
+            stretch = keys.all_assets(kind.kind, share, after)
+        else:
+            unknown = f"schema '{schema}' not found"
+            held = self._granted(recipient_id, share, keys.schema(share, schema), of_share, unknown)
+            stretch = keys.assets(kind.kind, share, schema, after)
+        if held.grant.get("partition_filter"):
+            return []
+        return [_held_asset(kind.read(item), held) for item in self._listed(stretch, limit)]
+
+    def get_asset(self, recipient_id: str, kind: type[_Asset], share: str, schema: str, name: str) -> _Asset:
+        """Return one volume, skill or model; raises NotFound, whatever of it is absent."""
+        return self._asset(recipient_id, kind, share, schema, name)[0]
+
+    def list_versions(  # noqa: PLR0913, PLR0917 -- whose, of what, and which page
+        self, recipient_id: str, share: str, schema: str, model: str, after: str | None, limit: int
+    ) -> "list[ModelVersion]":
+        """Return the versions of a model, by `ModelVersion.key`; raises NotFound."""
+        from deltaic.catalog.asset_items import Model, ModelVersion
+
+        found, held = self._asset(recipient_id, Model, share, schema, model)
+        stretch = keys.model_versions(found.share, found.id, after)
+        return [_held_asset(ModelVersion.read(item), held) for item in self._listed(stretch, limit)]
+
+    def get_version(self, recipient_id: str, share: str, schema: str, model: str, version: int) -> "ModelVersion":
+        """Return one version of a model; raises NotFound."""
+        from deltaic.catalog.asset_items import Model, ModelVersion
+
+        found, held = self._asset(recipient_id, Model, share, schema, model)
+        key = keys.model_version(found.share, found.id, version)
+        item = self._dynamo.batch_get(self._table, [key]).get(key)
+        if item is None:
+            raise NotFound(f"version {version} of model '{share}/{schema}/{model}' does not exist")
+        return _held_asset(ModelVersion.read(item), held)
+
     def get_view_partition(self, share: str, table_id: str, audience: str) -> ViewPartition | None:
         """Return what a view has for an audience; None where its next refresh has to make it."""
         key = keys.view_partition(share, table_id, audience)
@@ -126,6 +181,18 @@ class CatalogReader:
         if item is None:
             raise TableUnreadable("the table's storage is not in the catalog: the provider must name one that is")
         return Storage.read(item)
+
+    def _asset(
+        self, recipient_id: str, kind: type[_Asset], share: str, schema: str, name: str
+    ) -> "tuple[_Asset, _Held]":
+        unknown = (
+            f"[Share/Schema/{kind.kind.title()}] '{share}/{schema}/{name}' does not exist, "
+            "please contact your share provider for further information."
+        )
+        held = self._granted(recipient_id, share, keys.asset(kind.kind, share, schema, name), unknown)
+        if held.grant.get("partition_filter"):
+            raise NotFound(unknown)
+        return _held_asset(kind.read(held.wanted), held), held
 
     def _granted(
         self, recipient_id: str, share: str, wanted: Key, unknown: str, unknown_but_granted: str | None = None
@@ -163,14 +230,23 @@ class _Held(NamedTuple):
     properties: Mapping[str, str]
     restrictions: Restrictions
 
+    def listed(self, table: Table) -> Table:
+        """Return a table of the share as a listing has it."""
+        return _listed_table(table, bool(self.grant.get("partition_filter")), self.restrictions)
 
-def _listed_table(item: Mapping[str, Any], held: _Held) -> Table:
+
+def _listed_table(table: Table, in_part: bool, restrictions: Restrictions) -> Table:
     """Return a table as a listing has it: where some of its rows are not shared its folder is not, either.
 
     Nor is it where bytes are counted: nobody sees what credentials read.
     """
-    table = Table.read(item)
-    counted = held.restrictions.bytes_per_day
-    if table.is_restricted or held.grant.get("partition_filter") or counted:
+    if table.is_restricted or in_part or restrictions.bytes_per_day:
         return replace(table, access_modes=("url",))
     return table
+
+
+def _held_asset(asset: _Asset, held: _Held) -> _Asset:
+    """Return an asset as its recipient has it: where bytes are counted, by URLs alone."""
+    if held.restrictions.bytes_per_day and hasattr(asset, "access_modes"):
+        return replace(asset, access_modes=("url",))
+    return asset

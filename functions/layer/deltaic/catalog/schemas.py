@@ -12,7 +12,7 @@ from deltaic.errors import AlreadyExists, Conflict, NotFound
 from deltaic.protocol import names
 
 
-class Held(Protocol):
+class HeldAdmin(Protocol):
     """The administration of what schemas hold of one kind."""
 
     def remove_all(self, share: str, schema: str) -> None:
@@ -22,7 +22,7 @@ class Held(Protocol):
 class SchemaAdmin:
     """Creates, gets, lists, updates and deletes schemas. A share counts its schemas, to know when it is empty."""
 
-    def __init__(self, records: Records, held: Sequence[Held]) -> None:
+    def __init__(self, records: Records, held: Sequence[HeldAdmin]) -> None:
         self._records = records
         self._held = held
 

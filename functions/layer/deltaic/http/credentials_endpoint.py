@@ -1,5 +1,6 @@
-"""The endpoint of a table's credentials; apart from `http.table_endpoints`, since it reads no log."""
+"""The endpoints of credentials for folders; apart from `http.table_endpoints`, since they read no log."""
 
+from deltaic.http.asset_endpoints import folder_of
 from deltaic.http.request import Request
 from deltaic.http.response import Response, json_response
 from deltaic.http.runtime import connect_sessions, sharing
@@ -16,3 +17,9 @@ def create_table_credentials(request: Request) -> Response:
     name = TableName(request.names["share"], request.names["schema"], request.names["table"])
     body = CredentialsRequest.parse(request.body)
     return json_response(credentials.create_table_credentials(sharing(), request.caller, name, body))
+
+
+def create_folder_credentials(request: Request) -> Response:
+    """POST .../temporary-volume-credentials, and those of skills and model versions. What the body says is ignored."""
+    kind, name = folder_of(request)
+    return json_response(credentials.create_folder_credentials(sharing(), request.caller, kind, name))

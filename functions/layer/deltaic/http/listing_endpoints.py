@@ -5,6 +5,7 @@ from deltaic.http.response import Response, json_response
 from deltaic.http.runtime import sharing
 from deltaic.protocol.requests import ListRequest
 from deltaic.sharing import listing
+from deltaic.sharing.caller import TableName
 
 
 def list_shares(request: Request) -> Response:
@@ -34,3 +35,9 @@ def list_all_tables(request: Request) -> Response:
     """GET /shares/{share}/all-tables."""
     page = ListRequest.parse(request.query)
     return json_response(listing.list_all_tables(sharing(), request.caller, request.names["share"], page))
+
+
+def get_table(request: Request) -> Response:
+    """GET /shares/{share}/schemas/{schema}/tables/{table}."""
+    name = TableName(request.names["share"], request.names["schema"], request.names["table"])
+    return json_response(listing.get_table(sharing(), request.caller, name))

@@ -5,12 +5,24 @@ Each body is one line without a line feed, because the Python client parses the 
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NotRequired, TypedDict, Unpack
 
 from deltaic.errors import DeltaicError
 
 JSON_TYPE = "application/json; charset=utf-8"
 NDJSON_TYPE = "application/x-ndjson; charset=utf-8"
+
+
+class Vended(TypedDict):
+    """Credentials of AWS, which end at `expires_at_ms` since the epoch, and where they are used."""
+
+    access_key_id: str
+    secret_access_key: str
+    session_token: str
+    expires_at_ms: int
+    region: str
+    endpoint: NotRequired[str]
+    """Empty for AWS itself."""
 
 
 def share_object(
@@ -22,7 +34,7 @@ def share_object(
     properties: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return a Share; what is absent or empty is left out."""
-    return _present(
+    return present(
         name=name, id=id, displayName=display_name, comment=comment, properties=dict(properties) if properties else None
     )
 
@@ -44,7 +56,7 @@ def table_object(  # noqa: PLR0913 -- the protocol's fields
     access_modes: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return a Table; what is absent or empty is left out (no `accessModes` means `url` only)."""
-    return _present(
+    return present(
         name=name,
         schema=schema,
         share=share,
@@ -62,8 +74,20 @@ def listing(items: Sequence[Mapping[str, Any]], next_page_token: str | None) -> 
     return encode(body if next_page_token is None else {**body, "nextPageToken": next_page_token})
 
 
-def table_credentials(  # noqa: PLR0913 -- the protocol's fields, and where they are used
-    location: str,
+def table_credentials(location: str, **vended: Unpack[Vended]) -> bytes:
+    """Return the body of Generate Temporary Table Credential.
+
+    Beside what the protocol names stand the region and, where the store is not AWS, its endpoint.
+    """
+    return encode({"credentials": {"location": location, **_vended(**vended)}})
+
+
+def folder_credentials(**vended: Unpack[Vended]) -> bytes:
+    """Return the body of OpenSharing's credentials for a volume, a skill or a model's version, with the same beside."""
+    return encode(_vended(**vended))
+
+
+def _vended(  # noqa: PLR0913 -- the protocol's fields, and where they are used
     *,
     access_key_id: str,
     secret_access_key: str,
@@ -71,14 +95,10 @@ def table_credentials(  # noqa: PLR0913 -- the protocol's fields, and where they
     expires_at_ms: int,
     region: str,
     endpoint: str = "",
-) -> bytes:
-    """Return the body of Generate Temporary Table Credential, for AWS; they end at `expires_at_ms` since the epoch.
-
-    Beside what the protocol names stand the region and, where the store is not AWS, its endpoint.
-    """
+) -> dict[str, Any]:
     keys = {"accessKeyId": access_key_id, "secretAccessKey": secret_access_key, "sessionToken": session_token}
-    told = {"location": location, "awsTempCredentials": keys, "expirationTime": expires_at_ms, "region": region}
-    return encode({"credentials": {**told, "endpoint": endpoint} if endpoint else told})
+    told = {"awsTempCredentials": keys, "expirationTime": expires_at_ms, "region": region}
+    return {**told, "endpoint": endpoint} if endpoint else told
 
 
 def error(failure: DeltaicError) -> bytes:
@@ -91,5 +111,6 @@ def encode(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
-def _present(**fields: Any) -> dict[str, Any]:
+def present(**fields: Any) -> dict[str, Any]:
+    """Return an object of the fields that are neither absent nor empty texts."""
     return {name: value for name, value in fields.items() if value is not None and value != ""}

@@ -4,19 +4,19 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import TypeVar
 
-from deltaic.catalog.items import Schema, Share, Table
+from deltaic.catalog.items import Named, Share, Table
 from deltaic.protocol import json_bodies
 from deltaic.protocol.continuations import Listing, open_list_token, seal_list_token
 from deltaic.protocol.requests import ListRequest
-from deltaic.sharing.caller import Caller
+from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import Sharing
 
-_Item = TypeVar("_Item", Share, Schema, Table)
+_Item = TypeVar("_Item", bound=Named)
 
 
 def list_shares(sharing: Sharing, caller: Caller, request: ListRequest) -> bytes:
     """Return the page of shares granted to the caller; none at all is an empty list."""
-    page, token = _page(
+    page, token = page_of(
         sharing,
         request,
         Listing(caller.recipient_id, "shares"),
@@ -32,7 +32,7 @@ def get_share(sharing: Sharing, caller: Caller, share: str) -> bytes:
 
 def list_schemas(sharing: Sharing, caller: Caller, share: str, request: ListRequest) -> bytes:
     """Return the page of the share's schemas; raises NotFound."""
-    page, token = _page(
+    page, token = page_of(
         sharing,
         request,
         Listing(caller.recipient_id, "schemas", share),
@@ -43,7 +43,7 @@ def list_schemas(sharing: Sharing, caller: Caller, share: str, request: ListRequ
 
 def list_tables(sharing: Sharing, caller: Caller, share: str, schema: str, request: ListRequest) -> bytes:
     """Return the page of the schema's tables; raises NotFound."""
-    page, token = _page(
+    page, token = page_of(
         sharing,
         request,
         Listing(caller.recipient_id, "tables", share, schema),
@@ -54,7 +54,7 @@ def list_tables(sharing: Sharing, caller: Caller, share: str, schema: str, reque
 
 def list_all_tables(sharing: Sharing, caller: Caller, share: str, request: ListRequest) -> bytes:
     """Return the page of the tables of all schemas of the share; raises NotFound."""
-    page, token = _page(
+    page, token = page_of(
         sharing,
         request,
         Listing(caller.recipient_id, "all-tables", share),
@@ -64,7 +64,14 @@ def list_all_tables(sharing: Sharing, caller: Caller, share: str, request: ListR
     return json_bodies.listing([_table(table) for table in page], token)
 
 
-def _page(
+def get_table(sharing: Sharing, caller: Caller, name: TableName) -> bytes:
+    """Return one table and the formats in which it may be read (OpenSharing, "Get Table"); raises NotFound."""
+    catalog = sharing.catalog_for(caller)
+    table = catalog.get_listed_table(caller.recipient_id, name.share, name.schema, name.table)
+    return json_bodies.encode({**_table(table), "format": "delta"})
+
+
+def page_of(
     sharing: Sharing,
     request: ListRequest,
     listing: Listing,

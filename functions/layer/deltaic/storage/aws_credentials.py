@@ -56,10 +56,12 @@ def _botocore_session() -> Any:
     return botocore.session.get_session()
 
 
-def make_client(service: str, region: str, config: Any) -> Any:
+def make_client(service: str, region: str, config: Any, **more: str | None) -> Any:
     """Return a botocore client with the process's one session: another would read botocore's data again.
+
+    `more` are keys and an endpoint, where they are not the process's own.
 
     Clients are thread-safe; making them is not, so one is made at a time.
     """
     with _MAKING:
-        return _botocore_session().create_client(service, region_name=region, config=config)
+        return _botocore_session().create_client(service, region_name=region, config=config, **more)

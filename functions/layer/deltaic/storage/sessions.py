@@ -40,8 +40,7 @@ RECIPIENT_TAG = "recipient"
 READER_SESSION = "deltaic"
 """Session name under which this server itself reads logs with a storage's role."""
 POLICY_TOO_LONG = (
-    "the table's path is too long for credentials that read it alone; read the table through pre-signed URLs "
-    "(access mode 'url')"
+    "the path is too long for credentials that read it alone; read it through pre-signed URLs (access mode 'url')"
 )
 
 _REFUSED = DENIED | {"MalformedPolicyDocument", "NoSuchEntity", "ResourceNotFoundException", "ValidationError"}
@@ -144,8 +143,8 @@ class SigningSessions:
         role = storage.role_arn or ("" if storage.secret else self._role)
         if not role:
             raise UnsupportedOperation(
-                "credentials for directory access need a role that can be narrowed, and this table's storage has none; "
-                "read the table through pre-signed URLs (access mode 'url')"
+                "credentials for directory access need a role that can be narrowed, and the storage here has none; "
+                "read it through pre-signed URLs (access mode 'url')"
             )
         return self._session(role, recipient_id, policy)
 

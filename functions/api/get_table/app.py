@@ -1,0 +1,6 @@
+"""GET /shares/{share}/schemas/{schema}/tables/{table}: one table, and in which formats it may be read."""
+
+from deltaic.http.edge import buffered
+from deltaic.http.listing_endpoints import get_table
+
+handler = buffered("get_table", get_table)

@@ -1,0 +1,22 @@
+"""The endpoint of a folder's files by signed URLs, for volumes, skills and model versions alike."""
+
+from deltaic.http.asset_endpoints import folder_of
+from deltaic.http.request import Request
+from deltaic.http.response import Response, json_response
+from deltaic.http.runtime import connect_sessions, sharing
+from deltaic.http.snapstart import call_after_restore, load_before_snapshot
+from deltaic.protocol.files_request import FilesRequest, UrlsRequest
+from deltaic.sharing import folder_files
+
+load_before_snapshot("botocore.config", "botocore.session", "obstore.exceptions", "obstore.store")
+call_after_restore(connect_sessions)
+
+
+def get_files(request: Request) -> Response:
+    """GET .../files, a page of names; POST .../files, URLs for some of them."""
+    kind, name = folder_of(request)
+    if request.method == "POST":
+        asked = UrlsRequest.parse(request.body)
+        return json_response(folder_files.sign_files(sharing(), request.caller, kind, name, asked))
+    page = FilesRequest.parse(request.query)
+    return json_response(folder_files.list_files(sharing(), request.caller, kind, name, page))

@@ -1,0 +1,71 @@
+"""What the commands of volumes, skills and model versions have in common: options, and what is said of a new folder."""
+
+from typing import Annotated
+
+import typer
+from deltaic.catalog.asset_items import Folder
+from deltaic.catalog.filter_rules import Entry, title_of
+from deltaic.catalog.items import Table
+
+from deltaic_ops.cli.operator import Column, Operator
+
+Location = Annotated[str, typer.Option(metavar="S3-URI", help="The folder: s3://bucket/path.")]
+NewLocation = Annotated[str | None, typer.Option(metavar="S3-URI", help="The new folder.")]
+Modes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--access-mode",
+        metavar="url|dir",
+        help="url: signed URLs; dir: credentials for the folder. Both, if neither is said. Can be repeated.",
+    ),
+]
+Storage = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="The storage that the location is in (deltaic storage); AWS S3 if none is named."
+    ),
+]
+NewStorage = Annotated[str | None, typer.Option(metavar="NAME", help='The storage; "" for AWS S3.')]
+Comment = Annotated[str, typer.Option(help="A text that recipients see.")]
+NewComment = Annotated[str | None, typer.Option(help='The new comment; "" for none.')]
+Id = Annotated[str | None, typer.Option("--id", metavar="UUID", help="The id it had elsewhere.")]
+Unchecked = Annotated[bool, typer.Option("--unchecked", help="Do not look at the folder with your credentials.")]
+Within = Annotated[str, typer.Argument(metavar="SHARE[.SCHEMA]")]
+
+COLUMNS: list[Column] = [
+    ("NAME", lambda entry: entry.title),
+    ("LOCATION", lambda entry: entry.location),
+    ("ACCESS", lambda entry: entry.access_modes),
+    ("STORAGE", lambda entry: entry.storage),
+    ("COMMENT", lambda entry: entry.comment),
+]
+_SHOWN = 5
+
+
+def about(out: Operator, entry: Folder, *, unchecked: bool) -> list[str]:
+    """Return what to know of a folder that was just shared: that it is empty, and what else is shared of its files.
+
+    Raises why it cannot be listed with the operator's credentials, unless it is `unchecked`.
+    """
+    from deltaic_ops.folder_contents import is_empty
+
+    said = []
+    if not unchecked and is_empty(out.schemas, entry.location, entry.storage):
+        said.append(f"nothing lies in {entry.location} yet")
+    others = out.admin.volumes.overlapping(entry)
+    said += [
+        f"{_kind(other)} '{title_of(other)}' ({other.location}) shares some of the same files"
+        for other in others[:_SHOWN]
+    ]
+    if len(others) > _SHOWN:
+        said.append(f"and {len(others) - _SHOWN} others do")
+    return said
+
+
+def shared(entry: Folder) -> str:
+    """Return what is said when a folder is shared."""
+    return f"shared '{entry.title}'; next: deltaic grant create <who> {entry.share}"
+
+
+def _kind(entry: Entry) -> str:
+    return "table" if isinstance(entry, Table) else entry.kind
