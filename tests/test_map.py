@@ -42,8 +42,24 @@ PROTOCOL = {
     ("GET", f"{TABLE}/changes"): "list_table_changes",
     ("POST", f"{TABLE}/temporary-table-credentials"): "create_table_credentials",
 }
-OURS: dict[tuple[str, str], str] = {}
-"""What the protocol does not have."""
+SCHEMA = "/shares/{share}/schemas/{schema}"
+VERSION = f"{SCHEMA}/models/{{model}}/versions/{{version}}"
+FOLDERS = {"volume": f"{SCHEMA}/volumes/{{volume}}", "skill": f"{SCHEMA}/skills/{{skill}}", "model": VERSION}
+# OpenSharing's TABLES.md, VOLUMES.md, AGENT_SKILLS.md and ML_MODELS.md, and what its README calls otherwise.
+OPEN_SHARING = {
+    ("GET", TABLE): "get_table",
+    **{("GET", f"/shares/{{share}}/all-{kind}s"): f"list_{kind}s" for kind in FOLDERS},
+    **{("GET", f"{SCHEMA}/{kind}s"): f"list_{kind}s" for kind in FOLDERS},
+    **{("GET", f"{SCHEMA}/{kind}s/{{{kind}}}"): f"list_{kind}s" for kind in FOLDERS},
+    ("GET", f"{SCHEMA}/models/{{model}}/versions"): "list_models",
+    ("GET", VERSION): "list_models",
+    **{
+        ("POST", f"{path}/temporary-{kind}-credentials"): f"create_{kind}_credentials" for kind, path in FOLDERS.items()
+    },
+    ("POST", f"{VERSION}/temporary-model-version-credentials"): "create_model_credentials",
+}
+OURS = {(method, f"{path}/files"): f"list_{kind}_files" for kind, path in FOLDERS.items() for method in ("GET", "POST")}
+"""What neither has."""
 NAMESPACES = "/iceberg/v1/shares/{share}/namespaces"
 ICEBERG_TABLE = f"{NAMESPACES}/{{namespace}}/tables/{{table}}"
 ICEBERG = {
@@ -60,7 +76,7 @@ ICEBERG = {
     ("POST", f"{ICEBERG_TABLE}/sign"): "sign_iceberg_request",
 }
 """Iceberg's REST catalog: its own document describes it."""
-BROWSED = {**PROTOCOL, **OURS}
+BROWSED = {**PROTOCOL, **OPEN_SHARING, **OURS}
 DESCRIBED = {**BROWSED, **ICEBERG}
 PUBLIC = {
     ("GET", "/activate/{secret}"): "activation",
@@ -107,7 +123,7 @@ def deployed_routes(body: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any
 def test_every_route_of_the_protocol_leads_to_its_folder(mode: str) -> None:
     template = load_template(parameters={**OPTIONAL, "ResponseStreaming": mode})
     found = {(route.method, route.path): template.functions[route.function].code.name for route in template.routes}
-    assert found == ROUTES, "template.yaml beside PROTOCOL and OURS of this file"
+    assert found == ROUTES, "template.yaml beside PROTOCOL, OPEN_SHARING and OURS of this file"
 
 
 def test_the_reader_finds_what_sam_deploys(mode: str, body: dict[str, Any]) -> None:
@@ -173,7 +189,7 @@ def test_every_function_has_one_event() -> None:
 def test_an_event_is_what_the_gateway_sends_for_a_route_of_its_function(endpoint: str) -> None:
     event = json.loads((ROOT / "events" / f"{endpoint}.json").read_text())
     taken = {ROUTES.get((method, event["resource"])) for method in (event["httpMethod"], "ANY")}
-    assert endpoint in taken, "PROTOCOL and OURS of this file"
+    assert endpoint in taken, "PROTOCOL, OPEN_SHARING and OURS of this file"
     filled = event["resource"]
     for name, value in (event["pathParameters"] or {}).items():
         filled = filled.replace(f"{{{name}}}", value)

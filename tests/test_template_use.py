@@ -107,7 +107,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
 
         for function, events in requests(recipient_id, uncounted, link).items():
             answers = ask(function, *events)
-            if function == "CreateTableCredentials":
+            if function in VENDORS:
                 # A recipient whose bytes are counted gets no credentials, which nobody could count.
                 assert answers.pop()["statusCode"] == 400
             for answer in answers:
@@ -157,6 +157,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
 
 
 TABLES = ("home", "keyed", "roled")
+KINDS = {"Volume": "volume", "Skill": "skill", "Model": "model"}
+VENDORS = {f"Create{kind}Credentials" for kind in ("Table", *KINDS)}
 
 
 def table(name: str) -> dict[str, str]:
@@ -196,6 +198,14 @@ def lend(aws: Mapping[str, str], proxy: Proxy) -> tuple[tuple[str, str], str, st
     entries.append(Entry("other", "s", "of_glue", f"s3://{DATA_BUCKET}/orders", own))
     admin = catalog_of(aws)
     filled = fill(admin, entries, {"reader": ["lent", "other", "third"], "uncounted": ["lent", "other"]}, storages)
+    for name in TABLES:
+        bucket, storage = (DATA_BUCKET, "") if name == "home" else (ELSEWHERE, name)
+        where: dict[str, Any] = {"location": f"s3://{bucket}/rights/{name}", "storage": storage}
+        admin.volumes.create("lent", "s", name, **where)
+        admin.skills.create("lent", "s", name, **where, facts={"description": "d"})
+        admin.models.create("lent", "s", name)
+        for version in (1, 2):
+            admin.models.add_version("lent", "s", name, version, **where)
     reader = filled["reader"]
     admin.recipients.update("reader", requests_per_minute=1000, bytes_per_day=10**12)
     link = admin.invitations.create(reader.account, "https://shares.example/delta-sharing", overlap=timedelta(hours=1))
@@ -248,7 +258,33 @@ def requests(recipient_id: str, uncounted: str, link: str) -> dict[str, list[dic
         return [event(name, recipient_id, table(one), **changed) for one in tables]
 
     first = {"query": {"maxResults": "1"}}
+
+    def folder(name: str, kind: str, who: str = recipient_id, at: str = "home", **changed: Any) -> dict[str, Any]:
+        names = {"share": "lent", "schema": "s", kind: at, **({"version": "1"} if kind == "model" else {})}
+        return event(name, who, names, **changed)
+
+    def listed(kind: str) -> list[dict[str, Any]]:
+        of_schema = event(f"list_{kind}s", recipient_id, {"share": "lent", "schema": "s"}, **first)
+        of_share = event(f"list_{kind}s", recipient_id, {"share": "lent"}, **first)
+        one = event(f"list_{kind}s", recipient_id, {"share": "lent", "schema": "s", kind: "home"})
+        return [of_schema, of_share, one]
+
+    def files(kind: str) -> list[dict[str, Any]]:
+        paths = {"paths": ["_delta_log/00000000000000000000.json"]}
+        name = f"list_{kind}_files"
+        signed = [folder(name, kind, at=at, method="POST", body=paths) for at in TABLES]
+        return [*(folder(name, kind, at=at, **first) for at in TABLES), *signed]
+
+    def vended(kind: str) -> list[dict[str, Any]]:
+        name = f"create_{kind}_credentials"
+        given = [folder(name, kind, uncounted, at, body={}) for at in ("home", "roled")]
+        return [*given, folder(name, kind, body={})]
+
     return {
+        "GetTable": of("get_table", ("home",)),
+        **{f"List{title}s": listed(kind) for title, kind in KINDS.items()},
+        **{f"List{title}Files": files(kind) for title, kind in KINDS.items()},
+        **{f"Create{title}Credentials": vended(kind) for title, kind in KINDS.items()},
         "GetContract": of("get_contract", ("home",)),
         "ExplorePage": [event("explore", "", {"file": "page.js"})],
         "Preflight": [event("preflight", "", {}, method="OPTIONS")],

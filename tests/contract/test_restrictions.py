@@ -34,6 +34,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledServer]:
         log = TableLog(running.client("s3"), DATA_BUCKET, "orders", pa.schema([column("id", pa.int64())]))
         log.create()
         log.commit(log.add([{"id": 1}, {"id": 2}]))
+        running.client("s3").put_object(Bucket=DATA_BUCKET, Key="scans/one.pdf", Body=b"some bytes")
+        running.admin.volumes.create("lent", "s", "scans", f"s3://{DATA_BUCKET}/scans")
         yield running
 
 
@@ -55,6 +57,14 @@ CALLS = {
     "/shares/lent/schemas/s/tables/orders/query": "POST",
     "/shares/lent/schemas/s/tables/orders/queries/x": "POST",
     "/shares/lent/schemas/s/tables/orders/temporary-table-credentials": "POST",
+    "/shares/lent/schemas/s/tables/orders": "GET",
+    "/shares/lent/all-volumes": "GET",
+    "/shares/lent/schemas/s/volumes": "GET",
+    "/shares/lent/schemas/s/volumes/scans": "GET",
+    "/shares/lent/schemas/s/volumes/scans/files": "GET",
+    "/shares/lent/schemas/s/volumes/scans/temporary-volume-credentials": "POST",
+    "/shares/lent/schemas/s/models/absent/versions": "GET",
+    "/shares/lent/schemas/s/models/absent/versions/1/files": "GET",
 }
 
 
@@ -101,6 +111,22 @@ def test_signed_bytes_are_counted_when_the_answer_has_ended(server: FilledServer
     assert table.query().status == 200
 
 
+def test_files_that_are_signed_count_too_and_where_bytes_count_there_are_no_credentials(server: FilledServer) -> None:
+    server.admin.recipients.create("careful")
+    server.admin.recipients.update("careful", bytes_per_day=10)
+    server.admin.grants.create("careful", "lent")
+    asking = Recipient(server.endpoint, server.admin.tokens.create(server.admin.recipients.get("careful")).secret)
+    volume = "/shares/lent/schemas/s/volumes/scans"
+    assert asking.get(volume).json["accessModes"] == ["url"]
+    asking.post(f"{volume}/temporary-volume-credentials", {}).refused(400, "UNSUPPORTED_OPERATION", "URLs only")
+    assert asking.get(f"{volume}/files").status == 200
+    assert asking.post(f"{volume}/files", {"paths": ["one.pdf"]}).status == 200
+    reply = asking.post(f"{volume}/files", {"paths": ["one.pdf"]})
+    if reply.status == 200:  # midnight was in between
+        reply = asking.post(f"{volume}/files", {"paths": ["one.pdf"]})
+    reply.refused(429, "RESOURCE_EXHAUSTED", "bytes")
+
+
 def command(server: FilledServer, line: str) -> str:
     told: dict[str, str | None] = {"AWS_PROFILE": None, **server.environment}
     result = CliRunner().invoke(app, line.split(), env=told, catch_exceptions=False)
@@ -111,15 +137,20 @@ def command(server: FilledServer, line: str) -> str:
 def test_a_cut_off_ends_what_is_out_and_restoring_gives_back_what_can_be(server: FilledServer) -> None:
     table, free = orders(server, "cut"), orders(server, "free")
     urls = [each.query().only("file")[0]["url"] for each in (table, free)]
-    assert [httpx.get(url).status_code for url in urls] == [200, 200]
+    files = [
+        each.recipient.post("/shares/lent/schemas/s/volumes/scans/files", {"paths": ["one.pdf"]})
+        for each in (table, free)
+    ]
+    urls += [reply.json["items"][0]["url"] for reply in files]
+    assert [httpx.get(url).status_code for url in urls] == [200] * 4
     told = command(server, "recipient cut-off cut --yes")
     assert "denied" in told
-    assert [httpx.get(url).status_code for url in urls] == [403, 200]
+    assert [httpx.get(url).status_code for url in urls] == [403, 200] * 2
     assert {status for status, _ in answers(server.recipient("cut"))} == {401}
     assert free.query().status == 200
 
     assert "stay revoked" in command(server, "recipient restore cut")
-    assert [httpx.get(url).status_code for url in urls] == [200, 200]
+    assert [httpx.get(url).status_code for url in urls] == [200] * 4
     # The old token is revoked: the gateway forgets within a minute that it was live (tests/catalog/test_admission.py).
     assert {token.state() for token in server.admin.tokens.list(server.readers["cut"].id)} == {"revoked"}
     new = server.admin.tokens.create(server.admin.recipients.get("cut"))

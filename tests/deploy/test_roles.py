@@ -179,6 +179,17 @@ MAY: dict[str, set[str]] = {
     | {"read storage keys", "read a log", "list the lake", "read the token key", "sign for alice"}
     | {"read metadata", "write metadata"},
     "SignIcebergRequest": COUNTED | {"read storage keys", "read the token key", "sign for alice", "read metadata"},
+    "GetTable": COUNTED,
+    **dict.fromkeys(
+        [f"List{kind}s" for kind in ("Volume", "Skill", "Model")], COUNTED | {"list entries", "read the token key"}
+    ),
+    **dict.fromkeys(
+        [f"Create{kind}Credentials" for kind in ("Volume", "Skill", "Model")], COUNTED | {"sign for alice"}
+    ),
+    **dict.fromkeys(
+        [f"List{kind}Files" for kind in ("Volume", "Skill", "Model")],
+        COUNTED | {"read storage keys", "read the token key", "sign for alice"},
+    ),
     "CheckpointTables": SHARED
     | {"read an entry", "list entries", "update an entry", "read storage keys", "read a log", "list the lake"}
     | {"write a checkpoint", "write the hint"},

@@ -1,0 +1,380 @@
+"""Volumes, skills, models and their versions as OpenSharing has them, and this server's own files by signed URLs."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import boto3
+import httpx
+import pytest
+from botocore.exceptions import ClientError
+from contract.recipient import Recipient
+from contract.test_listings import names, pages
+from deltaic.catalog.storages import AccessKeys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from contract.server import Server
+
+SCHEMA = "/shares/assets/schemas/Folders"
+VOLUME = f"{SCHEMA}/volumes/scans"
+SKILL = f"{SCHEMA}/skills/read-forms"
+VERSION = f"{SCHEMA}/models/dosage/versions/3"
+ODD = ["a b+%20.txt", "~a&b=c?d#e.txt", "deep/er/\u00e9\u4e2d.txt", "quote'\"<>.txt"]
+FILES = {"one.pdf": b"1", "two.pdf": b"22", "empty": b"", **{name: name.encode() for name in ODD}}
+UNNAMED = ["x//y", "../z", "./w", "deep/../v"]
+INVALID = (400, "INVALID_PARAMETER_VALUE")
+FOLDERS = {"volume": VOLUME, "skill": SKILL, "model-version": VERSION}
+each_folder = pytest.mark.parametrize("kind", FOLDERS)
+
+
+@pytest.fixture(scope="module")
+def erik(server: Server) -> Recipient:
+    """Return a recipient of the share `assets`, which has no table."""
+    admin, bucket, s3 = server.admin, server.shelf.bucket, server.client("s3")
+    admin.shares.create("Assets")
+    for schema in ("Folders", "Others", "Empty"):
+        admin.schemas.create("assets", schema)
+    here = f"s3://{bucket}"
+    admin.volumes.create("assets", "folders", "Scans", f"{here}/vol1", comment="paper")
+    admin.volumes.create("assets", "folders", "by-dir", f"s3a://{bucket}/vol1", access_modes=["dir"])
+    admin.volumes.create("assets", "folders", "by-url", f"{here}/vol1", access_modes=["url"])
+    admin.volumes.create("assets", "others", "scans", f"{here}/vol1x")
+    keys = AccessKeys(server.environment["AWS_ACCESS_KEY_ID"], server.environment["AWS_SECRET_ACCESS_KEY"])
+    endpoint = server.environment["AWS_ENDPOINT_URL"]
+    admin.storages.create("assets-keyed", endpoint=endpoint, path_style=True, access_keys=keys)
+    admin.volumes.create("assets", "others", "keyed", f"{here}/vol1", storage="assets-keyed")
+    admin.volumes.create("assets", "others", "nowhere", "s3://no-such-bucket-anywhere/x")
+    facts = {"description": "Reads forms.", "license": "MIT", "allowed_tools": "Read Grep", "metadata": {"v": "1.0"}}
+    admin.skills.create("assets", "folders", "read-forms", f"{here}/vol1/read-forms", facts=facts)
+    admin.models.create("assets", "folders", "dosage", comment="by weight")
+    admin.models.create("assets", "folders", "untrained")
+    for version in (3, 20, 100):
+        facts = {"run_id": "r", "source": "runs:/r/model"}
+        admin.models.add_version("assets", "folders", "dosage", version, f"{here}/vol1", comment="c", facts=facts)
+    contents = {f"vol1/{name}": body for name, body in FILES.items()}
+    contents |= {f"vol1/{name}": b"x" for name in UNNAMED} | {"vol1/": b"", "vol1/mark/": b""}
+    contents |= {"vol1/read-forms/SKILL.md": b"---", "vol1x/secret": b"s", "vol2/secret": b"s"}
+    for key, body in contents.items():
+        s3.put_object(Bucket=bucket, Key=key, Body=body)
+    account = admin.recipients.create("erik")
+    admin.grants.create("erik", "assets")
+    return Recipient(server.endpoint, admin.tokens.create(account).secret)
+
+
+def test_a_schema_without_tables_is_listed(erik: Recipient) -> None:
+    assert names(erik.get("/shares")) == ["Assets"]
+    assert names(erik.get("/shares/assets/schemas")) == ["Empty", "Folders", "Others"]
+    assert erik.get("/shares/assets/all-tables").json == {"items": []}
+
+
+def test_a_volume_tells_what_the_specification_names(erik: Recipient, server: Server) -> None:
+    known = server.admin.volumes.get("assets", "folders", "scans")
+    told = erik.get(VOLUME.replace("scans", "sCANS")).json
+    assert told == {
+        "name": "Scans", "schema": "Folders", "share": "Assets", "shareId": known.share_id, "id": known.id,
+        "storageLocation": f"s3://{server.shelf.bucket}/vol1", "comment": "paper", "accessModes": ["url", "dir"],
+    }  # fmt: skip
+    assert told in erik.get(f"{SCHEMA}/volumes").json["items"]
+    assert erik.get(f"{SCHEMA}/volumes/by-dir").json["storageLocation"] == told["storageLocation"]
+
+
+def test_a_skill_and_a_model_tell_what_the_specification_names(erik: Recipient, server: Server) -> None:
+    skill, version = erik.get(SKILL).json, erik.get(VERSION).json
+    here = f"s3://{server.shelf.bucket}/vol1"
+    assert {name: skill[name] for name in skill if name not in {"id", "shareId"}} == {
+        "name": "read-forms", "schema": "Folders", "share": "Assets", "storageLocation": f"{here}/read-forms",
+        "description": "Reads forms.", "license": "MIT", "allowedTools": "Read Grep", "metadata": {"v": "1.0"},
+        "accessModes": ["url", "dir"],
+    }  # fmt: skip
+    assert erik.get(f"{SCHEMA}/skills").json == {"items": [skill]} == erik.get("/shares/assets/all-skills").json
+    assert {name: version[name] for name in version if name != "id"} == {
+        "modelName": "dosage", "schema": "Folders", "share": "Assets", "version": 3, "status": "READY",
+        "storageLocation": here, "source": "runs:/r/model", "runId": "r", "comment": "c", "accessModes": ["url", "dir"],
+    }  # fmt: skip
+    model = erik.get(f"{SCHEMA}/models/DOSAGE").json
+    assert model.keys() == {"name", "schema", "share", "shareId", "id", "comment"}
+    assert names(erik.get(f"{SCHEMA}/models")) == ["dosage", "untrained"]
+    assert [one["version"] for one in erik.get(f"{SCHEMA}/models/dosage/versions").json["items"]] == [3, 20, 100]
+    assert erik.get(f"{SCHEMA}/models/untrained/versions").json == {"items": []}
+
+
+LISTINGS = {
+    "all-volumes": "/shares/assets/all-volumes",
+    "volumes": f"{SCHEMA}/volumes",
+    "all-models": "/shares/assets/all-models",
+    "versions": f"{SCHEMA}/models/dosage/versions",
+}
+
+
+@pytest.mark.parametrize("path", LISTINGS.values(), ids=LISTINGS)
+def test_pages_of_a_listing_are_the_listing(erik: Recipient, path: str) -> None:
+    whole = erik.get(path).json["items"]
+    assert len(whole) >= 2
+    assert [item for page in pages(erik, path, 1) for item in page] == whole
+    assert erik.get(f"{path}?maxResults=0").json["items"] == []
+    erik.get(f"{path}?maxResults=501").refused(*INVALID)
+    token = erik.get(f"{path}?maxResults=1").json["nextPageToken"]
+    for other in {*LISTINGS.values()} - {path}:
+        erik.get(f"{other}?pageToken={token}").refused(*INVALID, "invalid 'nextPageToken'")
+
+
+ABSENT = [
+    "/shares/assets/schemas/folders/volumes/none",
+    "/shares/assets/schemas/none/volumes/scans",
+    "/shares/none/schemas/folders/volumes/scans",
+    f"{SCHEMA}/skills/scans",
+    f"{SCHEMA}/models/scans",
+    f"{SCHEMA}/models/none/versions",
+    f"{SCHEMA}/models/dosage/versions/4",
+    f"{SCHEMA}/models/dosage/versions/x",
+    f"{SCHEMA}/models/dosage/versions/-3",
+    f"{SCHEMA}/models/dosage/versions/99999999999999999999",
+    "/shares/none/all-volumes",
+    f"{SCHEMA.replace('Folders', 'None')}/volumes",
+]
+
+
+@pytest.mark.parametrize("path", ABSENT)
+def test_what_is_not_there_is_not_found(erik: Recipient, path: str) -> None:
+    erik.get(path).refused(404, "RESOURCE_DOES_NOT_EXIST")
+
+
+def test_who_was_granted_nothing_hears_the_same_of_what_is_there_and_what_is_not(
+    server: Server, erik: Recipient
+) -> None:
+    assert erik.get(VOLUME).status == 200
+    for method, path in (
+        ("GET", VOLUME), ("GET", SKILL), ("GET", VERSION), ("GET", f"{VOLUME}/files"),
+        ("POST", f"{VOLUME}/temporary-volume-credentials"), ("POST", f"{VERSION}/temporary-model-credentials"),
+    ):  # fmt: skip
+        stranger = replace(erik, token=server.readers["bob"].token)
+        there = stranger.ask(method, path)
+        absent = stranger.ask(method, path.replace("/assets/", "/absent/"))
+        assert there.status == 404
+        assert there.body == absent.body.replace(b"absent/", b"assets/")
+
+
+def test_a_grant_of_some_rows_is_one_of_tables_alone(server: Server, erik: Recipient) -> None:
+    account = server.admin.recipients.create("half")
+    server.admin.grants.create("half", "assets", partition_filter="region = 'eu'")
+    half = replace(erik, token=server.admin.tokens.create(account).secret)
+    assert half.get("/shares/assets/all-volumes").json == {"items": []}
+    assert names(half.get("/shares/assets/schemas")) == ["Empty", "Folders", "Others"]
+    for path in (VOLUME, SKILL, VERSION, f"{VOLUME}/files"):
+        half.get(path).refused(404, "RESOURCE_DOES_NOT_EXIST")
+    half.post(f"{VOLUME}/temporary-volume-credentials", {}).refused(404, "RESOURCE_DOES_NOT_EXIST")
+
+
+# ---------------------------------------------------------------------------------------------------- credentials
+
+
+def vend(erik: Recipient, path: str) -> Any:
+    reply = erik.ask("POST", path)
+    assert reply.status == 200, reply.body
+    return reply.json
+
+
+def s3_with(told: dict[str, Any]) -> Any:
+    keys = told["awsTempCredentials"]
+    session = boto3.Session(keys["accessKeyId"], keys["secretAccessKey"], keys["sessionToken"], region_name="us-east-1")
+    return session.client("s3", endpoint_url=told["endpoint"])
+
+
+@each_folder
+def test_credentials_read_and_list_their_folder_and_nothing_else(server: Server, erik: Recipient, kind: str) -> None:
+    before = time.time()
+    told = vend(erik, f"{FOLDERS[kind]}/temporary-{kind}-credentials")
+    assert told.keys() == {"awsTempCredentials", "expirationTime", "region", "endpoint"}
+    assert before + 44 * 60 < told["expirationTime"] / 1000 <= time.time() + 3601
+    bucket, s3 = server.shelf.bucket, s3_with(told)
+    folder = "vol1/read-forms/" if kind == "skill" else "vol1/"
+    listed = s3.list_objects_v2(Bucket=bucket, Prefix=folder)["Contents"]
+    assert len(listed) == (1 if kind == "skill" else len(FILES) + len(UNNAMED) + 3)
+    assert s3.get_object(Bucket=bucket, Key=listed[-1]["Key"])["Body"].read() is not None
+    attempts: list[Callable[[], object]] = [
+        lambda: s3.get_object(Bucket=bucket, Key="vol1x/secret"),
+        lambda: s3.get_object(Bucket=bucket, Key="vol2/secret"),
+        lambda: s3.list_objects_v2(Bucket=bucket),
+        lambda: s3.list_objects_v2(Bucket=bucket, Prefix="vol1"),
+        lambda: s3.list_objects_v2(Bucket=bucket, Prefix="vol1x/"),
+        lambda: s3.list_objects_v2(Bucket=bucket, Prefix="vol2/"),
+        lambda: s3.put_object(Bucket=bucket, Key=f"{folder}new", Body=b""),
+        lambda: s3.delete_object(Bucket=bucket, Key=listed[0]["Key"]),
+    ]
+    if kind == "skill":
+        attempts.append(lambda: s3.get_object(Bucket=bucket, Key="vol1/one.pdf"))
+    for attempt in attempts:
+        with pytest.raises(ClientError) as caught:
+            attempt()
+        assert caught.value.response["Error"]["Code"] == "AccessDenied"
+
+
+def test_a_models_credentials_have_two_names(erik: Recipient) -> None:
+    told = [vend(erik, f"{VERSION}/temporary-{name}-credentials") for name in ("model", "model-version")]
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        pytest.param(f"{SCHEMA}/volumes/by-url", "shared by pre-signed URLs only", id="by_url"),
+        pytest.param(f"{SCHEMA.replace('Folders', 'Others')}/volumes/keyed", "need a role", id="static_keys"),
+    ],
+)
+def test_a_folder_without_directory_access_gives_no_credentials(erik: Recipient, path: str, text: str) -> None:
+    erik.ask("POST", f"{path}/temporary-volume-credentials").refused(400, "UNSUPPORTED_OPERATION", text)
+
+
+# ----------------------------------------------------------------------------------------------------------- files
+
+
+def listed(erik: Recipient, folder: str = VOLUME, **query: str) -> list[dict[str, Any]]:
+    """Return all pages of a listing."""
+    found: list[dict[str, Any]] = []
+    token: str | None = None
+    while token or not found:
+        asked = {**query, **({"pageToken": token} if token else {})}
+        reply = erik.get(f"{folder}/files?" + "&".join(f"{name}={quote(value)}" for name, value in asked.items()))
+        assert reply.status == 200, reply.body
+        found.append(reply.json)
+        token = reply.json.get("nextPageToken")
+    return found
+
+
+def sign(erik: Recipient, paths: list[str], folder: str = VOLUME) -> Any:
+    reply = erik.post(f"{folder}/files", {"paths": paths})
+    assert reply.status == 200, reply.body
+    return reply.json
+
+
+EXPECTED = sorted([*FILES, "read-forms/SKILL.md"], key=str.encode)
+
+
+@pytest.mark.parametrize("size", ["1", "3", "1000"])
+@pytest.mark.parametrize("folder", [VOLUME, VERSION, f"{SCHEMA.replace('Folders', 'Others')}/volumes/keyed"])
+def test_files_are_listed_in_pages_of_any_size(erik: Recipient, size: str, folder: str) -> None:
+    found = listed(erik, folder, maxResults=size)
+    items = [item for page in found for item in page["items"]]
+    assert [item["name"] for item in items] == EXPECTED
+    assert {item["name"]: item["size"] for item in items if item["name"] in FILES} == {
+        name: len(body) for name, body in FILES.items()
+    }
+    assert all(item.keys() == {"name", "size", "lastModified", "etag"} for item in items)
+    # Those that no client could name are counted; marks of folders are no files.
+    assert sum(page.get("leftOut", 0) for page in found) == len(UNNAMED)
+
+
+def test_a_prefix_and_a_delimiter_show_what_a_folder_would(erik: Recipient) -> None:
+    [page] = listed(erik, delimiter="/")
+    assert page["folders"] == ["deep/", "mark/", "read-forms/", "x/"]
+    assert [item["name"] for item in page["items"]] == [name for name in EXPECTED if "/" not in name]
+    [page] = listed(erik, prefix="deep/er/", delimiter="/")
+    assert [item["name"] for item in page["items"]] == ["deep/er/\u00e9\u4e2d.txt"]
+    assert [item["name"] for page in listed(erik, prefix="t") for item in page["items"]] == ["two.pdf"]
+    assert listed(erik, prefix="none") == [{"items": []}]
+
+
+def test_urls_read_what_was_listed(erik: Recipient) -> None:
+    told = sign(erik, [*FILES, "gone.pdf", "one.pdf"])
+    assert told["missing"] == ["gone.pdf"]
+    assert time.time() + 44 * 60 < told["expirationTime"] / 1000 <= time.time() + 3601
+    assert [item["name"] for item in told["items"]] == list(FILES)
+    etags = {item["name"]: item["etag"] for page in listed(erik) for item in page["items"]}
+    for item in told["items"]:
+        answer = httpx.get(item["url"], headers={"If-Match": item["etag"]})
+        assert (answer.status_code, answer.content) == (200, FILES[item["name"]])
+        assert (item["size"], item["etag"]) == (len(answer.content), etags[item["name"]])
+
+
+def test_a_file_that_changed_since_is_not_read_half(erik: Recipient, server: Server) -> None:
+    key = {"Bucket": server.shelf.bucket, "Key": "vol1/read-forms/changing.txt"}
+    s3 = server.client("s3")
+    s3.put_object(**key, Body=b"before")
+    [item] = sign(erik, ["changing.txt"], SKILL)["items"]
+    s3.put_object(**key, Body=b"behind")
+    assert httpx.get(item["url"], headers={"If-Match": item["etag"]}).status_code == 412
+    s3.delete_object(**key)
+    told = sign(erik, ["changing.txt"], SKILL)
+    assert (told["items"], told["missing"]) == ([], ["changing.txt"])
+
+
+ESCAPES = ["../vol1x/secret", "a/../../vol2/secret", "/vol2/secret", "", ".", "..", "a//b", "a/./b", "a/", "x" * 1025]
+
+
+@pytest.mark.parametrize("path", ESCAPES)
+def test_a_path_out_of_the_folder_is_refused_by_its_place(erik: Recipient, path: str) -> None:
+    erik.post(f"{VOLUME}/files", {"paths": ["one.pdf", path]}).refused(*INVALID, "paths[1] names no file")
+
+
+def test_a_path_that_looks_like_an_escape_when_decoded_is_a_name(erik: Recipient) -> None:
+    told = sign(erik, ["%2e%2e/vol1x/secret", "..%2fvol1x%2fsecret", "..\\vol1x\\secret"])
+    assert (told["items"], len(told["missing"])) == ([], 3)
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"", "MALFORMED_REQUEST"),
+        (b"{", "MALFORMED_REQUEST"),
+        (b'{"paths":"one.pdf"}', "MALFORMED_REQUEST"),
+        (b'{"paths":[1]}', "MALFORMED_REQUEST"),
+        (b"{}", "INVALID_PARAMETER_VALUE"),
+        (json.dumps({"paths": [f"{number}" for number in range(1001)]}).encode(), "INVALID_PARAMETER_VALUE"),
+        (b'{"paths":["\\ud800"]}', "MALFORMED_REQUEST"),
+    ],
+)
+def test_a_body_that_asks_for_no_files_is_refused(erik: Recipient, body: bytes, code: str) -> None:
+    erik.post(f"{VOLUME}/files", body).refused(400, code)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["prefix=../", "prefix=/", "prefix=a//", "prefix=a/./b", "prefix=" + "x" * 1025, "delimiter=x", "maxResults=0",
+     "maxResults=1001", "maxResults=x", "pageToken=x"],
+)  # fmt: skip
+def test_a_listing_of_something_else_is_refused(erik: Recipient, query: str) -> None:
+    erik.get(f"{VOLUME}/files?{query}").refused(*INVALID)
+
+
+def test_a_page_token_goes_on_with_its_own_listing_alone(erik: Recipient, server: Server) -> None:
+    token = erik.get(f"{VOLUME}/files?maxResults=1").json["nextPageToken"]
+    assert erik.get(f"{VOLUME}/files?maxResults=2&pageToken={token}").status == 200
+    others = [f"{VOLUME}/files?prefix=o&pageToken=", f"{VOLUME}/files?delimiter=/&pageToken=",
+              f"{SCHEMA}/volumes/by-url/files?pageToken=", f"{VERSION}/files?pageToken="]  # fmt: skip
+    for path in others:
+        erik.get(path + token).refused(*INVALID, "invalid 'nextPageToken'")
+    server.admin.grants.create("carol", "assets")
+    try:
+        carol = server.recipient("carol")
+        carol.get(f"{VOLUME}/files?pageToken={token}").refused(*INVALID, "invalid 'nextPageToken'")
+    finally:
+        server.admin.grants.revoke("carol", "assets")
+
+
+def test_a_folder_by_directory_alone_lists_and_signs_nothing(erik: Recipient) -> None:
+    path = f"{SCHEMA}/volumes/by-dir/files"
+    erik.get(path).refused(400, "UNSUPPORTED_OPERATION", "temporary volume credentials")
+    erik.post(path, {"paths": ["one.pdf"]}).refused(400, "UNSUPPORTED_OPERATION")
+
+
+def test_a_bucket_that_is_gone_is_the_providers_to_correct(erik: Recipient) -> None:
+    path = f"{SCHEMA.replace('Folders', 'Others')}/volumes/nowhere/files"
+    reply = erik.get(path)
+    reply.refused(400, "RESOURCE_DOES_NOT_EXIST", "provider")
+    assert b"no-such-bucket" not in reply.body
+
+
+def test_a_table_tells_its_format(erik: Recipient, server: Server) -> None:
+    table = server.table("table1")
+    told = table.recipient.get(table.path).json
+    [listed_] = [
+        one for one in table.recipient.get(f"/shares/{table.share}/all-tables").json["items"] if one["id"] == told["id"]
+    ]
+    assert told == {**listed_, "format": "delta"}
+    erik.get(table.path).refused(404, "RESOURCE_DOES_NOT_EXIST")
