@@ -72,6 +72,12 @@ EVERYTHING = {
 """Every optional part is there."""
 
 
+SHARED_POLICIES = {
+    f"${{{name}}}" for name in ("ReadTableLogs", "ReadAssets", "ListAssets", "FindStorages", "ReadStorageKeys")
+}
+"""The template's own managed policies."""
+
+
 def several(value: str | list[str]) -> list[str]:
     """Return the values of a policy's field, which is a list or one."""
     return [value] if isinstance(value, str) else value
@@ -98,7 +104,7 @@ def statements_of_role(resources: Resources, role: str) -> Iterator[dict[str, An
 def statements(resources: dict[str, dict[str, Any]], function: str) -> Iterator[dict[str, Any]]:
     """Yield what a function's role may do, from every place that says so; its log lines and traces aside."""
     role = resources[function]["Properties"]["Role"].removeprefix("${").removesuffix(".Arn}")
-    assert set(resources[role]["Properties"]["ManagedPolicyArns"]) - {LOGS, TRACES} <= {"${ReadTableLogs}"}
+    assert set(resources[role]["Properties"]["ManagedPolicyArns"]) - {LOGS, TRACES} <= SHARED_POLICIES
     yield from statements_of_role(resources, role)
 
 

@@ -257,7 +257,7 @@ def requests(recipient_id: str, uncounted: str, link: str) -> dict[str, list[dic
     def of(name: str, tables: tuple[str, ...] = TABLES, **changed: Any) -> list[dict[str, Any]]:
         return [event(name, recipient_id, table(one), **changed) for one in tables]
 
-    first = {"query": {"maxResults": "1"}}
+    first: dict[str, Any] = {"query": {"maxResults": "1"}}
 
     def folder(name: str, kind: str, who: str = recipient_id, at: str = "home", **changed: Any) -> dict[str, Any]:
         names = {"share": "lent", "schema": "s", kind: at, **({"version": "1"} if kind == "model" else {})}

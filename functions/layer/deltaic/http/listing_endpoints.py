@@ -4,6 +4,7 @@ from deltaic.http.request import Request
 from deltaic.http.response import Response, json_response
 from deltaic.http.runtime import sharing
 from deltaic.protocol.requests import ListRequest
+from deltaic.settings import settings
 from deltaic.sharing import listing
 from deltaic.sharing.caller import TableName
 
@@ -40,4 +41,5 @@ def list_all_tables(request: Request) -> Response:
 def get_table(request: Request) -> Response:
     """GET /shares/{share}/schemas/{schema}/tables/{table}."""
     name = TableName(request.names["share"], request.names["schema"], request.names["table"])
-    return json_response(listing.get_table(sharing(), request.caller, name))
+    serves_iceberg = bool(settings().iceberg_bucket)
+    return json_response(listing.get_table(sharing(), request.caller, name, serves_iceberg=serves_iceberg))

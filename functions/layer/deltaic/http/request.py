@@ -38,8 +38,6 @@ class PublicRequest(msgspec.Struct, frozen=True):
     """The address that API Gateway took the request from."""
     audit: AuditRecord
     """What the access log says of the request."""
-    route: str = ""
-    """As the template has it: `/shares/{share}`."""
 
 
 class Request(PublicRequest, frozen=True, kw_only=True):
@@ -92,5 +90,4 @@ async def read_public_request(scope: Scope, receive: Receive) -> PublicRequest:
         request_id=context.get("requestId", ""),
         source_ip=(context.get("identity") or {}).get("sourceIp", ""),
         audit=AuditRecord(),
-        route=event.get("resource") or "",
     )

@@ -64,11 +64,17 @@ def list_all_tables(sharing: Sharing, caller: Caller, share: str, request: ListR
     return json_bodies.listing([_table(table) for table in page], token)
 
 
-def get_table(sharing: Sharing, caller: Caller, name: TableName) -> bytes:
-    """Return one table and the formats in which it may be read (OpenSharing, "Get Table"); raises NotFound."""
+def get_table(sharing: Sharing, caller: Caller, name: TableName, *, serves_iceberg: bool = False) -> bytes:
+    """Return one table and the formats in which it may be read (OpenSharing, "Get Table"); raises NotFound.
+
+    `serves_iceberg`: whether there is a catalog for Iceberg's clients.
+    """
     catalog = sharing.catalog_for(caller)
     table = catalog.get_listed_table(caller.recipient_id, name.share, name.schema, name.table)
-    return json_bodies.encode({**_table(table), "format": "delta"})
+    formats = [table.format]
+    if serves_iceberg and table.iceberg and table.format == "delta":
+        formats.append("iceberg")
+    return json_bodies.encode({**_table(table), "format": ",".join(formats)})
 
 
 def page_of(
