@@ -38,12 +38,16 @@ class DataFile(NamedTuple):
     size: int
 
 
-def count_rows(store: TableStore, files: Sequence[DataFile]) -> list[int]:
-    """Return how many rows files have; raises UnsupportedOperation where these are too many to look at."""
-    if len(files) > MOST_COUNTED:
+def check_countable(files: int) -> None:
+    """Raise UnsupportedOperation where too many files of a version leave untold how many rows they have."""
+    if files > MOST_COUNTED:
         raise misread(
             "the log does not tell how many rows its files have", "ask its provider to compute the table's statistics"
         )
+
+
+def count_rows(store: TableStore, files: Sequence[DataFile]) -> list[int]:
+    """Return how many rows files have."""
     return [int(reader.metadata.num_rows) for reader in _footers(store, files)]
 
 

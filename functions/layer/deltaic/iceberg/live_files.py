@@ -11,7 +11,7 @@ from deltaic.delta.deletion_vectors import DeletionVector
 from deltaic.errors import TableUnreadable
 from deltaic.iceberg.column_bounds import FileMetrics
 from deltaic.iceberg.column_types import partition_value
-from deltaic.iceberg.data_footers import DataFile, count_rows
+from deltaic.iceberg.data_footers import DataFile, check_countable, count_rows
 from deltaic.iceberg.manifests import (
     ManifestEntry,
     Partition,
@@ -59,6 +59,7 @@ class LiveFiles:
         self._metrics = FileMetrics(version.metadata, schema)
         self._partitions = _Partitions(schema)
         self._batches = []
+        self._untold = 0
         for rows in version.files():
             uris = means.uris(rows.column("path"))
             self._batches.append(_Batch(rows, uris, [digest(uri) for uri in uris]))
@@ -79,8 +80,8 @@ class LiveFiles:
     def entries(self, wanted: frozenset[bytes]) -> list[ManifestEntry]:
         """Return the entries of data files, those of one partition beside each other, else in the log's order.
 
-        Raises UnsupportedOperation for files whose rows nobody counts, and TableUnreadable for a partition value that
-        is none of its column's type.
+        Raises UnsupportedOperation for more files than can be looked at whose rows the log does not tell, and for a
+        partition value that is none of its column's type.
         """
         found = [entry for batch in self._batches for entry in self._entries(batch, wanted)]
         return by_partition(found)
@@ -111,7 +112,9 @@ class LiveFiles:
     def _counted(self, counts: Sequence[int | None], paths: pa.Array, sizes: Sequence[int]) -> list[int]:
         """Fill in what statistics leave out."""
         unknown = [at for at, count in enumerate(counts) if count is None]
+        self._untold += len(unknown)
         if unknown:
+            check_countable(self._untold)
             names = paths.to_pylist()
             found = count_rows(self._store, [DataFile(names[at], sizes[at]) for at in unknown])
             told = dict(zip(unknown, found, strict=True))
