@@ -1,18 +1,22 @@
 """The command `deltaic pull`: what is shared with a recipient, as files of this disk."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from deltaic.errors import InvalidParameter, TooManyRequests, Unavailable
+from deltaic.errors import InvalidParameter, NotFound, TooManyRequests, Unavailable
 from deltaic_pipeline.spark.printing import text_console
 
 from deltaic_ops.cli.operator import AsJson, Operator, operator
+from deltaic_ops.pull.fetching import Urls
+from deltaic_ops.pull.folders import FolderPull, PulledFolder
 from deltaic_ops.pull.server import Shared, SharingServer
+from deltaic_ops.pull.shared_folders import KINDS, FolderReader, find_folder
 from deltaic_ops.pull.snapshot import latest_version
 from deltaic_ops.pull.tables import PulledTable, TablePull
 from deltaic_ops.pull.tally import Tally
@@ -31,6 +35,8 @@ def pull(  # noqa: PLR0913, PLR0917 -- what is pulled, where to, and how
     timestamp: Annotated[str, typer.Option(metavar="ISO", help="The version that was current then.")] = "",
     limit: Annotated[int | None, typer.Option(min=0, help="So many rows, of a file.")] = None,
     column: Annotated[list[str] | None, typer.Option(metavar="NAME", help="These columns, of a file.")] = None,
+    include: Annotated[list[str] | None, typer.Option(metavar="'*.pdf'", help="These files, of a folder.")] = None,
+    kind: Annotated[str, typer.Option(metavar="table|volume|skill|model", help="Where names are the same.")] = "",
     format_: Annotated[str, typer.Option("--format", metavar="delta|parquet|csv", help="Else told by TARGET.")] = "",
     follow: Annotated[bool, typer.Option("--follow", "--watch", help="Stay, and bring what is new.")] = False,
     every: Annotated[float, typer.Option(min=1, metavar="SECONDS", help="How often --follow looks.")] = _EVERY,
@@ -39,42 +45,87 @@ def pull(  # noqa: PLR0913, PLR0917 -- what is pulled, where to, and how
     r"""Bring what is shared with a recipient onto this disk, from any server of Delta Sharing, by a profile alone.
 
     A table becomes a file, or a folder that is a Delta table: that one is brought up to date by the files that have
-    changed, each time it is pulled or as long as --follow stays, and never shows half a version. A pull that was
-    stopped goes on where it was.
+    changed, each time it is pulled or as long as --follow stays, and never shows half a version. A volume, a skill or a
+    version of a model becomes a folder of its files, of which those are fetched that are new or have changed. A pull
+    that was stopped goes on where it was.
 
     \b
     deltaic pull alice.share#sales_share.europe.orders orders.csv
     deltaic pull alice.share#sales_share.europe.orders orders.parquet --version 3
     deltaic pull alice.share#sales_share.europe.orders orders/ --follow
+    deltaic pull alice.share#sales_share.europe.contracts contracts --include '*.pdf' --watch
     """
     out = operator(ctx, as_json)
     shared = Shared.parse(source)
     asked = _asked(version, timestamp, limit)
-    if follow and {"version", "timestamp"} & asked.keys():
-        raise InvalidParameter("--follow goes with what is newest: leave out --version and --timestamp")
-    kind = _format(target, format_)
-    if kind == "delta" and (limit is not None or column):
-        raise InvalidParameter("--limit and --column are for .parquet and .csv: a Delta table is copied by files")
-    with closing(SharingServer.of(shared.profile)) as server:
-        table = TablePull(server, shared, asked)
-
-        def once() -> PulledTable:
-            with _shown(out) as tally:
-                if kind == "delta":
-                    done = table.into_folder(Path(target), tally)
-                else:
-                    done = table.into_file(Path(target), kind, tally, column or [])
-            _tell(out, shared, target, done)
-            return done
-
-        done = once()
+    if kind and kind not in {"table", *KINDS}:
+        raise InvalidParameter(f"--kind {kind}: there are table, {', '.join(KINDS)}")
+    with closing(SharingServer.of(shared.profile)) as server, closing(Urls(server.endpoint)) as urls:
+        # What becomes a file of rows, or has options of a table's, is a table; of the rest the server says what it is.
+        is_table = kind == "table" or format_ or Path(target).suffix.lower() in _FILES or timestamp
+        found = None if is_table else find_folder(server, shared, kind, version)
+        if found is None and kind in KINDS:
+            raise NotFound(f"{server.host} shows no {kind} of the name {shared}")
+        once: Callable[[], bool]
+        if found is not None:
+            reader = found.reader(server, urls)
+            once = partial(_folder, out, reader, shared, target, include or [])
+        else:
+            once = _table(out, server, shared, asked, target, _format(target, format_), column or [], follow)
+        whole = once()
         while follow:
             time.sleep(every)
             try:
-                if latest_version(server, shared) != done.version:
-                    done = once()
+                once()
             except (Unavailable, TooManyRequests) as passing:
                 out.note(passing.message)
+    if not whole:
+        raise typer.Exit(1)
+
+
+def _table(  # noqa: PLR0913, PLR0917 -- what is pulled, where to, and how
+    out: Operator,
+    server: SharingServer,
+    shared: Shared,
+    asked: Mapping[str, Any],
+    target: str,
+    kind: str,
+    columns: Sequence[str],
+    follow: bool,
+) -> Callable[[], bool]:
+    """Return what pulls a table, the first time and whenever it has another version than the time before."""
+    if follow and {"version", "timestamp"} & asked.keys():
+        raise InvalidParameter("--follow goes with what is newest: leave out --version and --timestamp")
+    if kind == "delta" and ("limitHint" in asked or columns):
+        raise InvalidParameter("--limit and --column are for .parquet and .csv: a Delta table is copied by files")
+    table, known = TablePull(server, shared, asked), -1
+
+    def once() -> bool:
+        nonlocal known
+        if known >= 0 and latest_version(server, shared) == known:
+            return True
+        with _shown(out) as tally:
+            if kind == "delta":
+                done = table.into_folder(Path(target), tally)
+            else:
+                done = table.into_file(Path(target), kind, tally, columns)
+        known = done.version
+        what = f"{done.files:,} files" if done.rows is None else f"{done.rows:,} rows"
+        said = f"version {done.version} of {shared}: {what}" + ("" if done.changed else ", nothing new")
+        _tell(out, shared, target, done, said)
+        return True
+
+    return once
+
+
+def _folder(out: Operator, reader: FolderReader, shared: Shared, target: str, include: Sequence[str]) -> bool:
+    """Pull a folder of objects; returns whether every one of them could be named here."""
+    with _shown(out) as tally:
+        done = FolderPull(reader, Path(target), include, tally).run()
+    _tell(out, shared, target, done, f"{shared}: {done.files:,} files, {done.fetched:,} of them fetched")
+    if done.unnamed:
+        out.note(f"{done.unnamed:,} were left, whose names no file here may have: {', '.join(map(repr, done.names))}")
+    return not done.unnamed
 
 
 def _asked(version: int | None, timestamp: str, limit: int | None) -> dict[str, Any]:
@@ -95,13 +146,12 @@ def _format(target: str, told: str) -> str:
     return found
 
 
-def _tell(out: Operator, shared: Shared, target: str, done: PulledTable) -> None:
+def _tell(out: Operator, shared: Shared, target: str, done: PulledTable | PulledFolder, said: str) -> None:
     if out.as_json:
         told: Mapping[str, Any] = {name: value for name, value in asdict(done).items() if value is not None}
         out.json({"source": str(shared), "target": target, **told})
-        return
-    what = f"{done.files:,} files" if done.rows is None else f"{done.rows:,} rows"
-    out.note(f"{target} is version {done.version} of {shared}: {what}" + ("" if done.changed else ", nothing new"))
+    else:
+        out.note(f"{target} is {said}")
 
 
 @contextmanager

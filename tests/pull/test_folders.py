@@ -1,0 +1,164 @@
+"""Folders of objects: what is fetched, what is left, which names are taken, and that nothing is half old half new."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltaic_ops.pull.object_names import folded, local_path
+from hypothesis import given
+from hypothesis import strategies as st
+from pull.folder_server import Folder, folder_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import boto3
+    from cli.conftest import Deltaic
+    from deltaic_ops.local.embedded import EmbeddedAws
+
+LINE = "pull any.share#s.d.v got"
+
+
+@pytest.fixture
+def volume(deltaic: Deltaic, tmp_path: Path) -> Iterator[Folder]:
+    assert deltaic is not None  # has made the folder the working one
+    with folder_server() as running:
+        running.objects |= {"a/b.pdf": b"one", "a/c/d.txt": b"two", "e.pdf": b"three", "empty": b""}
+        running.server.profile(tmp_path)
+        yield running
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and ".deltaic-pull" not in path.parts
+    }
+
+
+def test_what_is_new_or_has_changed_is_fetched(deltaic: Deltaic, volume: Folder, tmp_path: Path) -> None:
+    got = tmp_path / "got"
+    assert deltaic.json(LINE)["fetched"] == 4
+    assert files(got) == volume.objects
+    volume.fetched.clear()
+    assert deltaic.json(LINE)["fetched"] == 0
+    volume.objects |= {"e.pdf": b"other", "new": b"new"}
+    assert deltaic.json(LINE)["fetched"] == 2
+    assert sorted(volume.fetched) == ["e.pdf", "new"]
+    (got / "new").write_bytes(b"NEW")
+    (got / "empty").unlink()
+    assert deltaic.json(LINE)["fetched"] == 2
+    assert files(got) == volume.objects
+
+
+def test_only_what_is_wanted_is_fetched(deltaic: Deltaic, volume: Folder, tmp_path: Path) -> None:
+    deltaic.done(f"{LINE} --include '*.pdf' --include 'emp*'")
+    assert sorted(files(tmp_path / "got")) == ["a/b.pdf", "e.pdf", "empty"]
+    assert sorted(volume.fetched) == ["a/b.pdf", "e.pdf"]  # of nothing there is nothing to fetch
+
+
+def test_half_an_object_is_completed_if_it_is_still_the_same(deltaic: Deltaic, volume: Folder, tmp_path: Path) -> None:
+    """Each part is of one ETag: what was begun of another content is no beginning."""
+    seen: list[str] = []
+
+    def breaks(path: str, body: bytes) -> Any:
+        found = volume.answer(path, body)
+        if path.startswith("/object/") and volume.fetched[-1:] == ["e.pdf"] and not seen:
+            seen.append(volume.server.asked[-1][2].get("Range", ""))
+            volume.objects["e.pdf"] = b"FOURTH!"
+            return 200, b"th"
+        return found
+
+    volume.server.told = breaks
+    deltaic.done(LINE)
+    assert files(tmp_path / "got")["e.pdf"] == b"FOURTH!"
+
+
+def test_an_object_that_changes_is_read_anew(deltaic: Deltaic, volume: Folder, tmp_path: Path) -> None:
+    changed: list[str] = []
+    del volume.objects["empty"]
+
+    def changes(path: str, body: bytes) -> Any:
+        if path.startswith("/object/") and not changed:
+            changed.append(path)
+            volume.objects |= dict.fromkeys(volume.objects, b"later")
+        return volume.answer(path, body)
+
+    volume.server.told = changes
+    deltaic.done(LINE)
+    assert set(files(tmp_path / "got").values()) == {b"later"}
+
+
+def test_names_that_lead_elsewhere_are_left(deltaic: Deltaic, volume: Folder, tmp_path: Path) -> None:
+    bad = [
+        "../up",
+        "/root",
+        "a/../b",
+        "a//b",
+        "./a",
+        "a\x1b[2J",
+        ".deltaic-pull/lock",
+        ".DELTAIC-pull/x",
+        "x" * 300,
+        "e.pdf/x",
+    ]
+    good = dict(volume.objects)
+    volume.objects |= dict.fromkeys(bad, b"bad")
+    before = {path for path in tmp_path.parent.rglob("*") if tmp_path not in path.parents}
+    refused = deltaic(LINE)
+    assert refused.exit_code == 1
+    assert "10 were left" in refused.stderr
+    assert "\x1b" not in refused.output
+    assert files(tmp_path / "got") == good
+    assert {path for path in tmp_path.parent.rglob("*") if tmp_path not in path.parents} == before
+
+
+@given(st.text(), st.booleans())
+def test_a_name_stays_in_its_folder(name: str, windows: bool) -> None:
+    found = local_path(name, windows=windows)
+    if found is not None:
+        assert found.as_posix() == name
+        assert not found.is_absolute()
+        assert not {"", ".", ".."} & set(name.split("/"))
+
+
+@pytest.mark.parametrize("name", ["con", "a/NUL.txt", "C:/x", "a\\b", "a:b", "a.", "a ", "a|b", "COM1"])
+def test_what_windows_cannot_name_is_left_there(name: str) -> None:
+    assert local_path(name, windows=True) is None
+    assert local_path(name, windows=False) is not None
+
+
+def test_names_that_some_disks_do_not_tell_apart_are_one() -> None:
+    assert folded("Stra\u00dfe/E\u0301") == folded("STRASSE/\u00c9")
+
+
+def test_credentials_of_a_real_store_will_do(
+    deltaic: Deltaic, volume: Folder, tmp_path: Path, aws_session: boto3.Session, embedded_aws: EmbeddedAws
+) -> None:
+    """As any OpenSharing server gives them: the volume says where it lies, and no access mode."""
+    s3 = aws_session.client("s3", endpoint_url=embedded_aws.endpoint)
+    s3.create_bucket(Bucket="pulled")
+    known = embedded_aws.environment
+    volume.told = {"name": "v", "schema": "d", "share": "s", "storageLocation": "s3://pulled/some/volume"}
+    keys = {"accessKeyId": known["AWS_ACCESS_KEY_ID"], "secretAccessKey": known["AWS_SECRET_ACCESS_KEY"]}
+    volume.credentials = {
+        "awsTempCredentials": {**keys, "sessionToken": known.get("AWS_SESSION_TOKEN", "")},
+        "expirationTime": 9_999_999_999_999,
+        "region": known["AWS_REGION"],
+        "endpoint": embedded_aws.endpoint,
+    }
+    wanted = {"a.txt": b"one", "b/\u00e9 +%.txt": b"two" * 100_000, "c": b""}
+    for name, content in wanted.items():
+        s3.put_object(Bucket="pulled", Key=f"some/volume/{name}", Body=content)
+    s3.put_object(Bucket="pulled", Key="some/volume/b/", Body=b"")
+    s3.put_object(Bucket="pulled", Key="some/volume-of-others/x", Body=b"x")
+    assert deltaic.json(LINE)["fetched"] == 3
+    assert files(tmp_path / "got") == wanted
+    s3.put_object(Bucket="pulled", Key="some/volume/a.txt", Body=b"ONE")
+    assert deltaic.json(LINE)["fetched"] == 1
+    assert files(tmp_path / "got")["a.txt"] == b"ONE"
+    said = json.dumps(deltaic.json(LINE))
+    assert keys["secretAccessKey"] not in said
