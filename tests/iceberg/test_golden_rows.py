@@ -1,6 +1,7 @@
 """pyiceberg reads each golden table as Spark read it, at every version; or the table is refused, and it says why."""
 
 from pathlib import Path
+from typing import Final
 
 import pytest
 from deltaic.errors import UnsupportedOperation
@@ -16,8 +17,18 @@ def _reads_nanoseconds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYICEBERG_DOWNCAST_NS_TIMESTAMP_TO_US_ON_WRITE", "true")
 
 
-@pytest.mark.parametrize("name", READ)
-@pytest.mark.parametrize("backwards", [False, True], ids=["as_commits_come", "newest_first"])
+BACKWARDS: Final = (
+    "clone_deletion_vectors", "column_mapping_later", "column_mapping_name", "deletion_vectors", "everything",
+    "evolved", "overwritten", "partitioned_types",
+)  # fmt: skip
+"""Whose versions are made from the last to the first as well."""
+
+
+@pytest.mark.parametrize(
+    ("name", "backwards"),
+    [*((name, False) for name in READ), *((name, True) for name in BACKWARDS)],
+    ids=lambda value: value if isinstance(value, str) else "newest_first" if value else "as_commits_come",
+)
 def test_every_version_has_spark_s_rows(name: str, backwards: bool, tmp_path: Path) -> None:
     golden = load(name)
     folder = IcebergFolder(place(golden, tmp_path), tmp_path / "iceberg")
