@@ -18,7 +18,7 @@ class TableVersion(msgspec.Struct, frozen=True):
     metadata: TableMetadata
     """Schema, partition columns and properties of this version; without columns that are hidden."""
     files: Callable[[], Iterable[pa.RecordBatch]]
-    """Returns the live files, batches of `deltaic.delta.scan.file_batches.FILE_SCHEMA`; called once or twice."""
+    """Returns the live files, batches of `deltaic.delta.scan.file_batches.FILE_SCHEMA`; called once."""
 
 
 class Means(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class Means(msgspec.Struct, frozen=True):
     Of one table, place of it, filter and generator: nothing below it may be shared with those who see other files.
     """
     put: Callable[[str, bytes], None]
-    """Puts an object at a key below `location`. Called for new objects only, before the index that names them returns.
+    """Puts an object at a key below `location`; called for what is new, before the index that names it returns.
 
     The same key always has the same bytes, so that it may be put again.
     """
