@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from deltaic.errors import InvalidParameter
 from deltaic.iceberg.file_index import MOST_SNAPSHOTS, FileIndex, split
@@ -140,3 +141,12 @@ def test_a_table_keeps_an_identity_that_is_no_uuid(table: ListedTable) -> None:
     index = first_index(table.means, table.version(0))
     one, again, other = (table_document(table.means, name, index)["table-uuid"] for name in ("a", "a", "b"))
     assert one == again != other
+
+
+def test_times_of_snapshots_grow(table: ListedTable) -> None:
+    table.commit(remove(1))
+    late = msgspec.structs.replace(table.version(0), timestamp=9_000)
+    index = newer_index(table.means, table.version(1), first_index(table.means, late))
+    document = table_document(table.means, "t", index, since=0)
+    assert [one["timestamp-ms"] for one in document["snapshot-log"]] == [1_000, 1_001]
+    assert [one["timestamp-ms"] for one in document["snapshots"]] == [1_000, 1_001]

@@ -2,7 +2,10 @@
 
 import json
 import uuid
+from collections.abc import Sequence
 from typing import Any, Final
+
+import msgspec
 
 from deltaic.iceberg.file_index import FileIndex, ListedSnapshot
 from deltaic.iceberg.manifests import FIRST_SNAPSHOT
@@ -20,7 +23,7 @@ def table_document(means: Means, table_id: str, index: FileIndex, *, since: int 
     its identity by (a UUID; of another text one is made).
     """
     newest = index.snapshots[-1]
-    listed = [one for one in index.snapshots[:-1] if since is not None and one.version >= since] + [newest]
+    listed = _in_order([*(one for one in index.snapshots[:-1] if since is not None and one.version >= since), newest])
     format_version = max(one.format_version for one in listed)
     schemas = [index.schemas[key] for key in dict.fromkeys(one.schema_id for one in listed)]
     specs = [index.specs[key] for key in dict.fromkeys(one.spec_id for one in listed)]
@@ -56,6 +59,17 @@ def table_document(means: Means, table_id: str, index: FileIndex, *, since: int 
     if format_version >= _WITH_ROW_IDS:
         document["next-row-id"] = max(one.rows for one in listed)
     return document
+
+
+def _in_order(listed: Sequence[ListedSnapshot]) -> list[ListedSnapshot]:
+    """Return snapshots whose times grow, which Java's library insists on.
+
+    The time of a commit that is cleaned up is that of its checkpoint, which may be later than the next commit.
+    """
+    found = [listed[-1]]
+    for one in reversed(listed[:-1]):
+        found.append(msgspec.structs.replace(one, timestamp=min(one.timestamp, found[-1].timestamp - 1)))
+    return found[::-1]
 
 
 def _snapshot_id(snapshot: ListedSnapshot) -> int:

@@ -14,7 +14,7 @@ class TableVersion(msgspec.Struct, frozen=True):
 
     version: int
     timestamp: int
-    """When it was committed, in ms since the epoch; it must grow with the version."""
+    """When it was committed, in ms since the epoch."""
     metadata: TableMetadata
     """Schema, partition columns and properties of this version; without columns that are hidden."""
     files: Callable[[], Iterable[pa.RecordBatch]]
