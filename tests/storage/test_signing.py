@@ -7,14 +7,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
+import botocore.credentials
 import botocore.session
 import pytest
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from deltaic.errors import Unavailable
 from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig, origin
-from deltaic.storage.locations import Location, encode_key
-from deltaic.storage.signing import UrlSigner
+from deltaic.storage.locations import Location, ObjectName, encode_key
+from deltaic.storage.signing import UrlSigner, signed_request
 from hypothesis import given, settings
 from laws import tries
 from msgspec.structs import replace
@@ -209,3 +212,24 @@ def test_a_new_day_has_a_new_key() -> None:
 def test_credentials_never_show() -> None:
     assert "wJalr" not in repr(SESSION)
     assert "IQoJ" not in repr(SESSION)
+
+
+@pytest.mark.parametrize("storage", STORAGES.values(), ids=STORAGES)
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_request_is_signed_as_botocore_signs_it(storage: StorageConfig, method: str) -> None:
+    for key in NASTY_KEYS:
+        check_request(storage, method, key)
+
+
+def check_request(storage: StorageConfig, method: str, key: str) -> None:
+    own = {"x-amz-checksum-mode": "  ENABLED   or  not "}
+    place = origin(storage, "lake")
+    sent = AWSRequest(method, f"{place.scheme}://{place.host}{place.path}{encode_key(key)}", headers=own)
+    sent.context["client_config"] = Config(s3={"payload_signing_enabled": True})
+    known = botocore.credentials.Credentials(SESSION.access_key_id, SESSION.secret_access_key, SESSION.session_token)
+    S3SigV4Auth(known, "s3", storage.region).add_auth(sent)
+    now = datetime.strptime(sent.headers["X-Amz-Date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    signed = signed_request(SESSION, storage, ObjectName("lake", key), method, own, now)
+    assert signed.headers["authorization"] == sent.headers["Authorization"]
+    assert {name.lower() for name in sent.headers} == signed.headers.keys() | own.keys()
+    assert signed.uri == UrlSigner(SESSION, storage, Location("lake", ""), ttl=TTL).url(key).partition("?")[0]

@@ -11,7 +11,7 @@ from deltaic.errors import InvalidParameter, UnsupportedOperation
 from deltaic.storage.locations import Location, TableLocations
 from deltaic.storage.sessions import SigningSessions
 from deltaic.storage.signing import UrlSigner
-from deltaic.storage.vending import TableCredentials, requested_location, session_policy, vend
+from deltaic.storage.vending import TableCredentials, files_policy, requested_location, session_policy, vend
 from storage.stores import Store
 from storage.test_round_trip import fetch
 
@@ -53,6 +53,18 @@ def test_the_policy_is_for_one_folder() -> None:
     assert listing["Resource"] == "arn:aws:s3:::lake"
     assert listing["Condition"] == {"StringLike": {"s3:prefix": "tables/table1/*"}}
     assert decrypt["Condition"] == {"StringLike": {"kms:ViaService": "s3.*"}}
+
+
+def test_the_policy_for_files_is_for_all_folders_but_their_logs_and_lists_nothing() -> None:
+    locations = TableLocations.parse("s3://lake/t", ["s3://other/clone", "s3://whole"])
+    read, never, decrypt = json.loads(files_policy(locations, [Location("made", "2026-W48/x")]))["Statement"]
+    below = [f"arn:aws:s3:::{one}/*" for one in ("lake/t", "other/clone", "whole", "made/2026-W48/x")]
+    assert read == {"Effect": "Allow", "Action": "s3:GetObject", "Resource": below}
+    logs = [f"arn:aws:s3:::{one}/_delta_log/*" for one in ("lake/t", "other/clone", "whole")]
+    assert never == {"Effect": "Deny", "Action": "s3:GetObject", "Resource": logs}
+    assert decrypt["Condition"] == {"StringLike": {"kms:ViaService": "s3.*"}}
+    with pytest.raises(UnsupportedOperation, match="too long"):
+        files_policy(locations, [Location("made", "x" * 1000)] * 2)
 
 
 def test_a_name_cannot_widen_the_policy() -> None:

@@ -72,7 +72,8 @@ COMMENTS: Final = {
     "locations": "Where the table lay when it was asked for",
 }
 
-CREDENTIALS: Final = "create_table_credentials"
+GIVING_KEYS: Final = "'create_table_credentials', 'load_iceberg_table'"
+"""The endpoints that give credentials, as SQL."""
 SKEW: Final = "INTERVAL 1 MINUTE"
 """Between the clocks of S3 and of the functions."""
 
@@ -119,7 +120,7 @@ def _traced(requests: "DataFrame", fetches: "DataFrame", tables: "DataFrame") ->
     by_url = placed.join(signing, functions.expr(f"{same} AND f.signed_at = r.signed_at"))
     by_keys = placed.where("signed_at IS NULL").alias("f")
     by_keys = by_keys.join(
-        signing.where(f"operation = '{CREDENTIALS}'").alias("r"),
+        signing.where(f"operation IN ({GIVING_KEYS})").alias("r"),
         functions.expr(f"{same} AND f.time BETWEEN r.time - {SKEW} AND r.signed_until + {SKEW}"),
     )
     taken = ("request_id", "token_id", "share", "schema", "table", "table_id", "recipient")
