@@ -264,10 +264,17 @@ def requests(recipient_id: str, uncounted: str, link: str) -> dict[str, list[dic
         return event(name, who, names, **changed)
 
     def listed(kind: str) -> list[dict[str, Any]]:
-        of_schema = event(f"list_{kind}s", recipient_id, {"share": "lent", "schema": "s"}, **first)
-        of_share = event(f"list_{kind}s", recipient_id, {"share": "lent"}, **first)
-        one = event(f"list_{kind}s", recipient_id, {"share": "lent", "schema": "s", kind: "home"})
-        return [of_schema, of_share, one]
+        schema = {"share": "lent", "schema": "s"}
+        of = event(f"list_{kind}s", recipient_id, schema, **first)
+        paths = [schema, {"share": "lent"}, {**schema, kind: "home"}]
+        made = [{**of, "pathParameters": names} for names in paths]
+        if kind == "model":
+            names = {**schema, "model": "home"}
+            made += [
+                {**of, "pathParameters": names, "resource": f"{of['resource']}/{{model}}/versions"},
+                {**of, "pathParameters": {**names, "version": "1"}},
+            ]
+        return made
 
     def files(kind: str) -> list[dict[str, Any]]:
         paths = {"paths": ["_delta_log/00000000000000000000.json"]}

@@ -1,7 +1,8 @@
-// The page: who is let in, which table is looked at, and what of it. State lives in this module and dies with the page.
+// The page: who is let in, which table or folder is looked at, and what of it. State lives in this module and dies with the page.
 
 import { openFile, writeCsv } from "./download.js";
 import { SIGNS, canFilter, hintsOf, rowTest } from "./filters.js";
+import { KINDS, showAsset } from "./folders.js";
 import { bytesText, columnsTable, make, rowsTable } from "./grid.js";
 import { Sharing, readProfile } from "./protocol.js";
 import { changedRows, columnsOf, snapshotRows } from "./rows.js";
@@ -48,10 +49,13 @@ async function enter(text, name = "profile.share") {
     const profile = readProfile(text, endpoint);
     const reader = new Sharing(endpoint, profile.token);
     const shares = await reader.shares();
-    const groups = await Promise.all(shares.map(async (share) => [share, await reader.tables(share.name)]));
+    const groups = await Promise.all(shares.map(async (share) => {
+      const found = await Promise.all([reader.tables(share.name), ...KINDS.map((kind) => reader.assets(share.name, kind))]);
+      return [share, found.flat()];
+    }));
     sharing = reader;
     profileName = name;
-    $("tree").replaceChildren(...groups.map(([share, tables]) => shareNode(share, tables)));
+    $("tree").replaceChildren(...groups.map(([share, inside]) => shareNode(share, inside)));
     if (!shares.length) $("tree").append(make("p", { className: "soft" }, "Nothing is shared with you yet."));
     $("enter").hidden = true;
     $("look").hidden = $("leave").hidden = false;
@@ -62,16 +66,16 @@ async function enter(text, name = "profile.share") {
   });
 }
 
-function shareNode(share, tables) {
-  const schemas = Map.groupBy(tables, (table) => table.schema);
+function shareNode(share, shared) {
+  const schemas = Map.groupBy(shared, (one) => one.schema);
   const node = make("details", { open: true }, make("summary", {}, share.displayName || share.name));
   if (share.comment) node.append(make("p", { className: "soft" }, share.comment));
-  if (!tables.length) node.append(make("p", { className: "soft" }, "No tables."));
+  if (!shared.length) node.append(make("p", { className: "soft" }, "Nothing is in it yet."));
   for (const [schema, inside] of schemas) {
-    const buttons = inside.map((table) => {
-      const button = make("button", { type: "button" }, table.name);
-      button.dataset.search = `${share.name}.${schema}.${table.name}`.toLowerCase();
-      button.addEventListener("click", () => choose(table, button));
+    const buttons = inside.map((one) => {
+      const button = make("button", { type: "button" }, one.name, one.kind ? make("small", {}, ` ${one.kind}`) : null);
+      button.dataset.search = `${share.name}.${schema}.${one.name}`.toLowerCase();
+      button.addEventListener("click", () => (one.kind ? open(one, button) : choose(one, button)));
       return button;
     });
     node.append(make("div", {}, make("p", { className: "schema" }, schema), ...buttons));
@@ -108,14 +112,25 @@ $("leave").addEventListener("click", () => location.reload());
 
 // ----------------------------------------------------------------------------------------------------------- one table
 
-async function choose(table, button) {
+function mark(button, table) {
   for (const other of $("tree").querySelectorAll("[aria-current]")) other.removeAttribute("aria-current");
   button.setAttribute("aria-current", "true");
   chosen = table;
   known = null;
   stopped = true;
   $("empty").hidden = true;
-  $("chosen").hidden = false;
+  $("chosen").hidden = !table;
+  $("asset").hidden = Boolean(table);
+  if (matchMedia("(max-width: 44rem)").matches) $("table").scrollIntoView();
+}
+
+async function open(asset, button) {
+  mark(button, null);
+  await run("Opening …", () => showAsset(sharing, asset, run));
+}
+
+async function choose(table, button) {
+  mark(button, table);
   $("path").textContent = `${table.share} › ${table.schema}`;
   $("name").textContent = table.name;
   for (const id of ["comment", "count", "changed-count"]) $(id).textContent = "";
@@ -124,7 +139,6 @@ async function choose(table, button) {
   $("as-of").value = "latest";
   asOf();
   select($("tab-rows"));
-  if (matchMedia("(max-width: 44rem)").matches) $("table").scrollIntoView();
   await run("Reading the table’s columns …", async (current) => {
     const metadata = await sharing.metadata(table);
     if (!current()) return;

@@ -1,4 +1,5 @@
-// Speaks the sharing protocol: lists, metadata, files and changes of tables, in delta format, page by page.
+// Speaks the sharing protocol: lists, metadata, files and changes of tables, in delta format, page by page; and files of
+// what is shared beside tables.
 
 const CAPABILITIES = [
   "responseformat=delta",
@@ -62,6 +63,31 @@ export class Sharing {
 
   tables(share) {
     return this.#list(`/shares/${encodeURIComponent(share)}/all-tables`);
+  }
+
+  /** Return the volumes, skills or models of a share. */
+  async assets(share, kind) {
+    const found = await this.#list(`/shares/${encodeURIComponent(share)}/all-${kind}s`);
+    return found.map((one) => ({ ...one, kind }));
+  }
+
+  /** Return the versions of a model, each as a folder. */
+  async versions(model) {
+    const found = await this.#list(`${place(model)}/versions`);
+    return found.map((one) => ({ ...one, name: one.modelName, kind: "version" }));
+  }
+
+  /** Return a page of one level of a folder: `{items, folders, leftOut, nextPageToken}`. */
+  async files(folder, prefix, token = "") {
+    const asked = `delimiter=/&prefix=${encodeURIComponent(prefix)}${token && `&pageToken=${encodeURIComponent(token)}`}`;
+    return (await this.#ask("GET", `${place(folder)}/files?${asked}`, null)).json();
+  }
+
+  /** Return one file of a folder as it is now, with its URL; throws where it is gone. */
+  async fileUrl(folder, name) {
+    const answer = await (await this.#ask("POST", `${place(folder)}/files`, { paths: [name] })).json();
+    if (!answer.items.length) throw new Error("This file is there no more: open the folder again.");
+    return answer.items[0];
   }
 
   /** Return what is known of a table, at its latest version. */
@@ -144,8 +170,10 @@ export class Sharing {
   }
 }
 
-const place = ({ share, schema, name }) =>
-  `/shares/${encodeURIComponent(share)}/schemas/${encodeURIComponent(schema)}/tables/${encodeURIComponent(name)}`;
+const ROUTES = { volume: "volumes", skill: "skills", model: "models", version: "models" };
+const place = ({ share, schema, name, kind, version }) =>
+  `/shares/${encodeURIComponent(share)}/schemas/${encodeURIComponent(schema)}/${ROUTES[kind] ?? "tables"}/${encodeURIComponent(name)}` +
+  (kind === "version" ? `/versions/${version}` : "");
 
 async function* textLines(body) {
   let rest = "";
@@ -206,6 +234,25 @@ function action(line) {
   };
 }
 
+/** Return the answer to a whole file by its signed URL; its body is not read yet. Without a header, no store asks first. */
+export async function openUrl(url) {
+  let answer;
+  try {
+    answer = await fetch(url, { credentials: "omit", referrerPolicy: "no-referrer" });
+  } catch (error) {
+    throw unreached(url, error);
+  }
+  if (answer.ok) return answer;
+  throw new Refused(answer.status, `The store answered ${answer.status} for the file; try again.`);
+}
+
+function unreached(url, cause) {
+  return new Error(
+    `The store at ${new URL(url).host} cannot be read from this page. If other clients can read what lies there, its bucket ` +
+      "does not allow this page's origin: its provider sets that with deltaic storage cors.", { cause },
+  );
+}
+
 /** Read bytes of an object by its signed URL: a GET, since the URL is signed for no other method. */
 export async function readBytes(url, start, end) {
   for (let tried = 1; ; tried++) {
@@ -219,10 +266,7 @@ export async function readBytes(url, start, end) {
       }
     } catch (error) {
       if (tried < TRIES) continue;
-      throw new Error(
-        `The store at ${new URL(url).host} cannot be read from this page. If other clients can read the table, its bucket ` +
-          "does not allow this page's origin: its provider sets that with deltaic storage cors.", { cause: error },
-      );
+      throw unreached(url, error);
     }
     if (tried < TRIES && (answer.status >= 500 || answer.status === 200 || answer.status === 206)) continue;
     throw new Refused(answer.status, answer.status === 403
