@@ -48,10 +48,12 @@ def test_a_file_has_the_rows_that_spark_read(
         assert (told["version"], told["rows"]) == (version, expected.num_rows)
         found = rows_of(pq.read_table(tmp_path / "out.parquet"), expected.schema)
         assert found == wanted, difference(found, wanted)
+        if version != table.golden.versions[-1]:
+            continue
         if name == "variant":
             assert "is a variant, which CSV cannot hold" in deltaic(f"pull {table.url} out.csv").output
         else:
-            deltaic.done(f"pull {table.url} out.csv --version {version}")
+            deltaic.done(f"pull {table.url} out.csv")
             found = rows_of_csv(tmp_path / "out.csv", expected.schema)
             assert found == wanted, difference(found, wanted)
 
