@@ -42,24 +42,23 @@ COLUMNS: list[Column] = [
 _SHOWN = 5
 
 
-def about(out: Operator, entry: Folder, *, unchecked: bool) -> list[str]:
-    """Return what to know of a folder that was just shared: that it is empty, and what else is shared of its files.
+def look(out: Operator, location: str, storage: str, *, unchecked: bool) -> list[str]:
+    """Return what to know of a folder before it is shared: that it is empty.
 
     Raises why it cannot be listed with the operator's credentials, unless it is `unchecked`.
     """
     from deltaic_ops.folder_contents import is_empty
 
-    said = []
-    if not unchecked and is_empty(out.schemas, entry.location, entry.storage):
-        said.append(f"nothing lies in {entry.location} yet")
+    if unchecked or not is_empty(out.schemas, location, storage):
+        return []
+    return [f"nothing lies in {location} yet"]
+
+
+def overlaps(out: Operator, entry: Folder) -> list[str]:
+    """Return what else is shared of the same files as a folder that was just shared."""
     others = out.admin.volumes.overlapping(entry)
-    said += [
-        f"{_kind(other)} '{title_of(other)}' ({other.location}) shares some of the same files"
-        for other in others[:_SHOWN]
-    ]
-    if len(others) > _SHOWN:
-        said.append(f"and {len(others) - _SHOWN} others do")
-    return said
+    told = [f"{_kind(one)} '{title_of(one)}' ({one.location}) shares some of the same files" for one in others[:_SHOWN]]
+    return told if len(others) <= _SHOWN else [*told, f"and {len(others) - _SHOWN} others do"]
 
 
 def shared(entry: Folder) -> str:

@@ -114,12 +114,13 @@ def add(  # noqa: PLR0913, PLR0917 -- what an entry holds
 
     where = asset_name(name, "model")
     out = operator(ctx, as_json)
+    warnings = folders.look(out, location, storage, unchecked=unchecked)
     facts = {} if unchecked else version_facts(out.schemas, location, storage)
     facts |= {key: value for key, value in (("run_id", run_id), ("source", source)) if value is not None}
     made = out.admin.models.add_version(
         *where, version, location, access_modes=access_mode, storage=storage, comment=comment, facts=facts
     )
-    out.show(made, folders.shared(made), folders.about(out, made, unchecked=unchecked))
+    out.show(made, folders.shared(made), [*warnings, *folders.overlaps(out, made)])
 
 
 @versions.command("list")

@@ -38,7 +38,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what an entry holds
         share, schema, skill, location,
         access_modes=access_mode, storage=storage, comment=comment, asset_id=id_, facts=facts,
     )  # fmt: skip
-    out.show(made, folders.shared(made), [*warnings, *folders.about(out, made, unchecked=True)])
+    out.show(made, folders.shared(made), [*warnings, *folders.overlaps(out, made)])
 
 
 @app.command("list")
@@ -90,7 +90,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what an entry holds
         *where, location=location, access_modes=access_mode, storage=storage, comment=comment, facts=facts
     )
     if moved:
-        warnings += folders.about(out, changed, unchecked=True)
+        warnings += folders.overlaps(out, changed)
     out.show(changed, f"changed skill '{changed.title}'", warnings)
 
 

@@ -34,10 +34,11 @@ def create(  # noqa: PLR0913, PLR0917 -- what an entry holds
     """
     share, schema, volume = asset_name(name, "volume")
     out = operator(ctx, as_json)
+    warnings = folders.look(out, location, storage, unchecked=unchecked)
     made = out.admin.volumes.create(
         share, schema, volume, location, access_modes=access_mode, storage=storage, comment=comment, asset_id=id_,
     )  # fmt: skip
-    out.show(made, folders.shared(made), folders.about(out, made, unchecked=unchecked))
+    out.show(made, folders.shared(made), [*warnings, *folders.overlaps(out, made)])
 
 
 @app.command("list")
@@ -80,16 +81,19 @@ def update(  # noqa: PLR0913, PLR0917 -- what an entry holds
     deltaic volume update s.d.v --location s3://other/place
     deltaic volume update s.d.v --access-mode url
     """
+    where = asset_name(name, "volume")
     out = operator(ctx, as_json)
-    changed = out.admin.volumes.update(
-        *asset_name(name, "volume"),
-        location=location,
-        access_modes=access_mode,
-        storage=storage,
-        comment=comment,
-    )
     moved = location is not None or storage is not None
-    warnings = folders.about(out, changed, unchecked=unchecked) if moved else []
+    warnings: list[str] = []
+    if moved:
+        before = out.admin.volumes.get(*where)
+        place = (location or before.location, before.storage if storage is None else storage)
+        warnings = folders.look(out, *place, unchecked=unchecked)
+    changed = out.admin.volumes.update(
+        *where, location=location, access_modes=access_mode, storage=storage, comment=comment
+    )
+    if moved:
+        warnings += folders.overlaps(out, changed)
     out.show(changed, f"changed volume '{changed.title}'", warnings)
 
 

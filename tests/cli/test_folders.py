@@ -1,0 +1,118 @@
+"""Volumes, skills and models by command: what is looked at before it is shared, and what SKILL.md must say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    import boto3
+    from cli.conftest import Deltaic
+    from deltaic_ops.local.embedded import EmbeddedAws
+
+BUCKET = "folders-lake"
+GOOD = "---\nname: forms\ndescription: Reads forms.\nmetadata:\n  version: 1.0\nallowed-tools: Read Grep\n---\n# Do\n"
+NEW = f"skill create vaccine_share.acme.forms --location s3://{BUCKET}/skills/forms"
+
+
+@pytest.fixture(scope="module")
+def s3(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Any:
+    client = aws_session.client("s3", endpoint_url=embedded_aws.endpoint)
+    client.create_bucket(Bucket=BUCKET)
+    client.put_object(Bucket=BUCKET, Key="scans/1.pdf", Body=b"x")
+    mlflow = b"artifact_path: model\nflavors: {}\nrun_id: abc123\n"
+    client.put_object(Bucket=BUCKET, Key="models/3/MLmodel", Body=mlflow)
+    client.put_object(Bucket=BUCKET, Key="models/4/weights.bin", Body=b"x")
+    return client
+
+
+def write(s3: Any, text: str) -> None:
+    s3.put_object(Bucket=BUCKET, Key="skills/forms/SKILL.md", Body=text.encode())
+
+
+@pytest.mark.usefixtures("s3")
+def test_a_volume_is_shared_changed_and_shared_no_more(filled: Deltaic) -> None:
+    name = "vaccine_share.acme.scans"
+    made = filled.json(f"volume create {name} --location s3://{BUCKET}/scans/ --comment paper")
+    assert (made["location"], made["accessModes"]) == (f"s3://{BUCKET}/scans", ["url", "dir"])
+    assert "warnings" not in made
+    assert filled.json(f"volume update {name} --access-mode url")["accessModes"] == ["url"]
+    assert filled.json("volume list vaccine_share.acme")[0] == filled.json(f"volume show {name}")
+    refused = filled("volume show vaccine_share.acme.scan")
+    assert "did you mean scans?" in refused.stderr
+    assert filled("schema delete vaccine_share.acme").exit_code == 1
+    filled.done(f"volume delete {name}")
+    assert filled.json("volume list vaccine_share") == []
+
+
+@pytest.mark.usefixtures("s3")
+def test_an_empty_folder_and_what_else_is_shared_of_it_are_told(filled: Deltaic) -> None:
+    [empty] = filled.json(f"volume create vaccine_share.acme.none --location s3://{BUCKET}/none")["warnings"]
+    assert empty == f"nothing lies in s3://{BUCKET}/none yet"
+    [other] = filled.json(f"volume create vaccine_share.acme.all --location s3://{BUCKET}")["warnings"]
+    assert other == f"volume 'vaccine_share.acme.none' (s3://{BUCKET}/none) shares some of the same files"
+
+
+@pytest.mark.parametrize("line", ["volume create vaccine_share.acme.x", "model version add vaccine_share.acme.m 1"])
+def test_a_bucket_that_is_not_there_is_refused_before_anything_is_stored(filled: Deltaic, line: str) -> None:
+    filled.done("model create vaccine_share.acme.m")
+    refused = filled(f"{line} --location s3://no-such-lake/x")
+    assert (refused.exit_code, "cannot be read with your credentials" in refused.stderr) == (1, True), refused.output
+    assert filled.json("volume list vaccine_share") == filled.json("model version list vaccine_share.acme.m") == []
+    assert filled.json(f"{line} --location s3://no-such-lake/x --unchecked")["location"] == "s3://no-such-lake/x"
+
+
+def test_a_skill_says_what_its_file_says_and_says_it_anew(filled: Deltaic, s3: Any) -> None:
+    write(s3, GOOD)
+    made = filled.json(NEW)
+    assert (made["description"], made["allowedTools"]) == ("Reads forms.", "Read Grep")
+    assert made["metadata"] == {"version": "1.0"}
+    write(s3, GOOD.replace("Reads forms.", "Reads and fills forms.").replace("allowed-tools: Read Grep\n", "new: 1\n"))
+    again = filled.json("skill refresh vaccine_share.acme.forms")
+    assert (again["description"], again["allowedTools"], again["id"]) == ("Reads and fills forms.", "", made["id"])
+    assert again["warnings"] == ["SKILL.md has keys that agentskills.io does not know: new"]
+
+
+WRONG = {
+    "no front matter": ("# Do\n", "does not begin with front matter"),
+    "no end of it": ("---\nname: forms\n", "does not begin with front matter"),
+    "no YAML": ("---\nname: forms\n\tx: [\n---\n", "holds no YAML at line"),
+    "a list": ("---\n- name\n---\n", "holds no mapping"),
+    "another name": (GOOD.replace("name: forms", "name: form"), "both are the folder's name"),
+    "a name against the rules": (GOOD.replace("name: forms", "name: Forms"), "lower-case letters"),
+    "no description": (GOOD.replace("description: Reads forms.\n", ""), "has no 'description'"),
+    "a long description": (GOOD.replace("Reads forms.", "x" * 1025), "at most 1024 are allowed"),
+    "a long compatibility": (GOOD.replace("metadata", f"compatibility: {'x' * 501}\nmetadata"), "at most 500"),
+    "tools as a list": (GOOD.replace("Read Grep", "[Read, Grep]"), "'allowed-tools' must be one text"),
+    "metadata in metadata": (GOOD.replace("1.0", "{a: b}"), "'metadata' must be a mapping of names to texts"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_skill_against_the_rules_is_refused_by_what_is_wrong(filled: Deltaic, s3: Any, case: str) -> None:
+    text, why = WRONG[case]
+    write(s3, text)
+    refused = filled(NEW)
+    assert (refused.exit_code, why in refused.stderr) == (1, True), refused.output
+    assert filled.json("skill list vaccine_share") == []
+
+
+def test_a_folder_without_its_file_is_no_skill(filled: Deltaic, s3: Any) -> None:
+    s3.delete_object(Bucket=BUCKET, Key="skills/forms/SKILL.md")
+    assert "has no SKILL.md" in filled(NEW).stderr
+
+
+@pytest.mark.usefixtures("s3")
+def test_a_version_tells_the_run_that_mlflow_tells(filled: Deltaic) -> None:
+    name = "vaccine_share.acme.dosage"
+    filled.done(f"model create {name} --comment doses")
+    add = f"model version add {name} "
+    made = filled.json(f"{add} 3 --location s3://{BUCKET}/models/3")
+    assert (made["runId"], made["source"], made["version"]) == ("abc123", "runs:/abc123/model", 3)
+    assert filled.json(f"{add} 4 --location s3://{BUCKET}/models/4 --run-id mine")["runId"] == "mine"
+    assert [one["version"] for one in filled.json(f"model version list {name}")] == [3, 4]
+    assert "has 2 version(s)" in filled(f"model delete {name}").stderr
+    filled.done(f"model version remove {name} 3")
+    filled.done(f"model delete {name} --force")
+    assert filled.json("model list vaccine_share") == []
