@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 
 import pytest
+from filled_server import FilledServer
 from iceberg_clients.catalog import Catalog, refused
 
 Catalogs = Callable[..., Catalog]
@@ -96,3 +97,11 @@ def test_nobody_is_answered_without_a_token(catalog: Catalogs) -> None:
     for token in (None, "nobody"):
         reply = Catalog(type(asked.recipient)(asked.recipient.endpoint, token), "lent").recipient.get(asked.namespaces)
         assert reply.status == 401
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("signed", "delta,iceberg"), ("vended", "delta,iceberg"), ("closed", "delta")]
+)
+def test_delta_sharing_tells_in_which_formats_a_table_may_be_read(server: FilledServer, name: str, told: str) -> None:
+    reply = server.recipient("alice").get(f"/shares/lent/schemas/default/tables/{name}")
+    assert reply.json["format"] == told

@@ -163,6 +163,8 @@ def test_credentials_are_refused_where_not_all_is_shared(catalog: Catalogs, serv
     server.admin.grants.create("alice", share, partition_filter="country = 'PL'")
     listed = json.loads(asked.recipient.get(f"{asked.namespaces}/default/tables").body)
     assert listed["identifiers"] == []
+    got = server.recipient("alice").get(f"/shares/{share}/schemas/default/tables/open")
+    assert got.json["format"] == "delta"
     refused(asked.recipient.get(asked.table("open")), 406, "UnsupportedOperationException", "Not all of the table")
     path = f"{asked.table('open')}/credentials"
     refused(asked.recipient.get(path), 406, "UnsupportedOperationException", "Not all of the table")

@@ -118,6 +118,7 @@ def test_delta_clients_are_told_where_to_read_it(server: FilledServer, iced: Cal
         reply.refused(400, "UNSUPPORTED_OPERATION", "is an Iceberg table", "icebergEndpoint")
     listed = {one["name"] for one in json.loads(table.recipient.get(f"/shares/{SHARE}/all-tables").body)["items"]}
     assert "signed" in listed
+    assert table.recipient.get(table.path).json["format"] == "iceberg"
 
 
 def test_whose_grant_has_a_filter_is_not_given_the_folder(server: FilledServer, iced: Callable[..., Catalog]) -> None:

@@ -10,6 +10,7 @@ from deltaic.protocol.continuations import Listing, open_list_token, seal_list_t
 from deltaic.protocol.requests import ListRequest
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import Sharing
+from deltaic.sharing.iceberg_clients.opened_table import is_offered
 
 _Item = TypeVar("_Item", bound=Named)
 
@@ -72,7 +73,7 @@ def get_table(sharing: Sharing, caller: Caller, name: TableName, *, serves_icebe
     catalog = sharing.catalog_for(caller)
     table = catalog.get_listed_table(caller.recipient_id, name.share, name.schema, name.table)
     formats = [table.format]
-    if serves_iceberg and table.iceberg and table.format == "delta":
+    if serves_iceberg and is_offered(table) and table.format == "delta":
         formats.append("iceberg")
     return json_bodies.encode({**_table(table), "format": ",".join(formats)})
 
