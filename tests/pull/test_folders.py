@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +16,6 @@ from pull.folder_server import Folder, folder_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     import boto3
     from cli.conftest import Deltaic
@@ -162,3 +164,22 @@ def test_credentials_of_a_real_store_will_do(
     assert files(tmp_path / "got")["a.txt"] == b"ONE"
     said = json.dumps(deltaic.json(LINE))
     assert keys["secretAccessKey"] not in said
+
+
+@pytest.mark.slow
+def test_a_pull_that_is_killed_anywhere_has_whole_files_and_goes_on(volume: Folder, tmp_path: Path) -> None:
+    got, check = tmp_path / "got", tmp_path / "check.py"
+    known = {name: content.decode() for name, content in volume.objects.items()}
+    check.write_text(
+        f"import pathlib, sys\ngot, known = pathlib.Path({str(got)!r}), {known!r}\n"
+        "own = got / '.deltaic-pull'\n"
+        "there = [path for path in got.rglob('*') if path.is_file() and own not in path.parents]\n"
+        "found = {path.relative_to(got).as_posix(): path.read_text() for path in there}\n"
+        "assert found.items() <= known.items(), found\n"
+        "assert found == known or sys.argv[1] == 'False', found\n"
+    )
+    killing = Path(__file__).with_name("killed_pulls.py")
+    line = [sys.executable, str(killing), str(check), "pull", f"{tmp_path}/any.share#s.d.v", str(got)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 5
