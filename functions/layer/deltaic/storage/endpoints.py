@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from deltaic.storage.locations import access_point
 from deltaic.urls import DEFAULT_PORTS, web_address
 
 # A bucket that can be the first label of a host (Amazon S3 User Guide, "Virtual hosting of buckets").
@@ -60,9 +61,14 @@ def origin(storage: StorageConfig, bucket: str, *, public: bool = True) -> Origi
 
     The bucket stands in the host unless path style is asked for, the name cannot be a host label, the endpoint is an
     IP address, or (under TLS) the name has dots, which no wildcard certificate covers. AWS hosts are always regional.
+    An access point is AWS's own, whatever the storage's endpoint.
     Raises InvalidParameter for an endpoint that is not an http or https URL.
     """
     endpoint = (storage.public_endpoint if public else "") or storage.endpoint
+    point = access_point(bucket)
+    if point is not None:
+        host = f"{point.name}-{point.account}.s3-accesspoint.{point.region}.{dns_suffix(point.region)}"
+        return Origin("https", host, host, "/")
     if not endpoint:
         endpoint = f"https://s3.{storage.region}.{dns_suffix(storage.region)}"
     parts = web_address(endpoint)

@@ -25,6 +25,7 @@ SAFE_IN_KEYS = "/-_.~"
 """What SigV4 leaves as it is in a path, besides letters and digits (AWS, "Signing and authenticating requests")."""
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]")
+_ACCESS_POINT = re.compile(r"(arn:aws[a-z-]*:s3:([a-z0-9-]+):(\d{12}):accesspoint/([a-z0-9-]{3,50}))(?:/|$)")
 _ABSOLUTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _SEGMENT = "[A-Za-z0-9_~=-][A-Za-z0-9_.~=-]*"
 # A path that needs nothing but `=` encoded: no escape, no empty segment, none that starts with a dot.
@@ -53,6 +54,20 @@ class ObjectName(NamedTuple):
     """As S3 stores it."""
 
 
+class AccessPoint(NamedTuple):
+    """An access point of S3, which stands for its bucket."""
+
+    region: str
+    account: str
+    name: str
+
+
+def access_point(bucket: str) -> AccessPoint | None:
+    """Return the access point that a location names by its ARN; None for a bucket."""
+    match = _ACCESS_POINT.fullmatch(bucket)
+    return None if match is None else AccessPoint(match[2], match[3], match[4])
+
+
 class Location(msgspec.Struct, frozen=True):
     """A folder in a bucket; `prefix` has no slash at either end and is empty for the whole bucket."""
 
@@ -63,14 +78,19 @@ class Location(msgspec.Struct, frozen=True):
     def parse(cls, uri: str) -> Self:
         """Read `s3://bucket/prefix` (or s3a, s3n) as a provider types it: not percent-encoded, slashes at the end free.
 
+        An access point stands in the bucket's place by its ARN: `s3://arn:aws:s3:eu-west-1:123456789012:accesspoint/name/prefix`.
+
         Raises InvalidParameter for anything else, and for prefixes that no Hadoop or Rust writer can write below:
         empty, `.` and `..` segments.
         """
         scheme, separator, rest = uri.partition("://")
         if not separator or scheme.lower() not in S3_SCHEMES:
             raise InvalidParameter(f"'{uri}' is not a table location: write s3://bucket/folder")
-        bucket, _, prefix = rest.partition("/")
-        if not _BUCKET.fullmatch(bucket):
+        if point := _ACCESS_POINT.match(rest):
+            bucket, prefix = point[1], rest[point.end() :]
+        else:
+            bucket, _, prefix = rest.partition("/")
+        if not point and not _BUCKET.fullmatch(bucket):
             raise InvalidParameter(f"'{uri}' does not name a bucket: write s3://bucket/folder")
         prefix = prefix.strip("/")
         if prefix and any(segment in _FOLLOWED for segment in prefix.split("/")):

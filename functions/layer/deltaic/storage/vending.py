@@ -15,7 +15,7 @@ import msgspec
 from deltaic.errors import InvalidParameter, UnsupportedOperation
 from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
-from deltaic.storage.locations import Location, TableLocations
+from deltaic.storage.locations import Location, TableLocations, access_point
 from deltaic.storage.sessions import POLICY_TOO_LONG, SigningSessions
 
 OUTSIDE = "The requested location must be the same as or under this table's configured storage location."
@@ -117,8 +117,7 @@ def session_policy(location: Location, partition: str = "aws") -> str:
     allowed through S3 alone, and only where the role allows it too. Raises UnsupportedOperation where the path makes
     the policy longer than STS takes.
     """
-    bucket = f"arn:{partition}:s3:::{location.bucket}"
-    listing: dict[str, Any] = {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": bucket}
+    listing: dict[str, Any] = {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": _arn(location, partition)}
     if location.prefix:
         listing["Condition"] = {"StringLike": {"s3:prefix": _pattern(location)}}
     return _policy([{"Effect": "Allow", **_reading([location], partition)}, listing, _DECRYPTION])
@@ -128,8 +127,20 @@ def _pattern(location: Location) -> str:
     return f"{location.key_prefix.translate(_LITERAL)}*"
 
 
+def _arn(location: Location, partition: str) -> str:
+    """Return what IAM calls a location's bucket, or its access point; of an alias nobody can tell which that is."""
+    if location.bucket.endswith("-s3alias"):
+        raise UnsupportedOperation(
+            "the location is the alias of an access point, for which no credentials can be made; read it through "
+            "pre-signed URLs (access mode 'url'), or ask its provider to write the location with the access point's ARN"
+        )
+    return location.bucket if access_point(location.bucket) else f"arn:{partition}:s3:::{location.bucket}"
+
+
 def _reading(locations: Sequence[Location], partition: str) -> dict[str, Any]:
-    below = [f"arn:{partition}:s3:::{one.bucket}/{_pattern(one)}" for one in locations]
+    below = [
+        f"{_arn(one, partition)}/{'object/' if access_point(one.bucket) else ''}{_pattern(one)}" for one in locations
+    ]
     return {"Action": "s3:GetObject", "Resource": below if len(below) > 1 else below[0]}
 
 
