@@ -78,6 +78,8 @@ def test_the_signing_role_reads_what_was_made_and_lists_none_of_it(made: dict[st
 
 
 def test_the_bucket_is_private_encrypted_and_forgets(made: dict[str, dict[str, Any]]) -> None:
+    # A bucket that is not empty would keep its stack from being deleted.
+    assert made["IcebergBucket"]["DeletionPolicy"] == "RetainExceptOnCreate"
     said = made["IcebergBucket"]["Properties"]
     assert set(said["PublicAccessBlockConfiguration"].values()) == {True}
     assert said["OwnershipControls"] == {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
