@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final, NamedTuple, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import boto3
 from botocore.config import Config
@@ -78,17 +78,23 @@ def find_folder(
     wanted = behind or ("" if version is None else str(version))
     for each in [kind] if kind else ["model"] if behind else KINDS:
         path = named.path(KINDS[each])
-        try:
-            told = server.json("GET", path)
-            if each == "model":
-                if not wanted:
-                    raise UnsupportedOperation(f"{named} is a model: say which version, {named}/3 or --version 3")
-                path = f"{path}/versions/{wanted}"
-                told = server.json("GET", path)
-        except (NotFound, PermissionDenied):  # some gateways answer 403 for a route that they do not have
-            continue
-        return SharedFolder(each, path, told)
+        told = _told(server, path)
+        if told is not None and each == "model":
+            if not wanted:
+                raise UnsupportedOperation(f"{named} is a model: say which version, {named}/3 or --version 3")
+            path = f"{path}/versions/{quote(wanted, safe='')}"
+            told = _told(server, path)
+        if told is not None:
+            return SharedFolder(each, path, told)
     return None
+
+
+def _told(server: SharingServer, path: str) -> Mapping[str, Any] | None:
+    try:
+        found: Mapping[str, Any] = server.json("GET", path)
+    except (NotFound, PermissionDenied, UnsupportedOperation):  # as servers answer for a route that they do not have
+        return None
+    return found
 
 
 class _ByUrls:

@@ -149,12 +149,12 @@ class Snapshot:
         Raises SourceMoved where the server does not tell this file any more.
         """
         with self._lock:
-            found = self._links[file.id]
-            if found is refused or found.ends < time.time() + _LEAST_SECONDS:
+            found = self._links.get(file.id)
+            if found is not None and (found is refused or found.ends < time.time() + _LEAST_SECONDS):
                 self._renew()
-                if file.id not in self._links:
-                    raise SourceMoved(f"{self._shared} has changed, and the files of version {self.version} are gone")
-                found = self._links[file.id]
+                found = self._links.get(file.id)
+            if found is None:  # not in what was told when the URLs were renewed, for this file or another one
+                raise SourceMoved(f"{self._shared} has changed, and the files of version {self.version} are gone")
             return found
 
     def _first(self) -> dict[str, Any]:
