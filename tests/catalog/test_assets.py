@@ -200,3 +200,9 @@ def test_what_else_is_shared_of_the_same_files_is_told(admin: CatalogAdmin) -> N
     assert [one.name for one in admin.volumes.overlapping(outer)] == ["t", "inner"]
     assert [one.name for one in admin.volumes.overlapping(inner)] == ["t", "outer"]
     assert [one.name for one in admin.volumes.overlapping(clone)] == ["t"]
+
+
+def test_a_share_tells_all_its_folders(admin: CatalogAdmin) -> None:
+    admin.storages.create("minio", endpoint="http://localhost:9000")
+    fill(admin)
+    assert [one.name_in_schema for one in admin.folders("sales")] == ["v", "s", "m 1"]

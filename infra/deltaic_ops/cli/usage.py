@@ -81,7 +81,13 @@ def _names(out: Operator) -> list[str]:
         shares = [share.name for share in out.admin.shares.list()]
         schemas = [f"{share}.{schema.name}" for share in shares for schema in out.admin.schemas.list(share)]
         tables = (table for share in shares for table in out.admin.tables.list(share))
-        return [*shares, *schemas, *(f"{table.share}.{table.schema_name}.{table.name}" for table in tables)]
+        folders = (folder for share in shares for folder in out.admin.folders(share))
+        return [
+            *shares,
+            *schemas,
+            *(f"{table.share}.{table.schema_name}.{table.name}" for table in tables),
+            *(f"{folder.share}.{folder.schema_name}.{folder.name_in_schema}" for folder in folders),
+        ]
     except DeltaicError as refusal:
         out.note(f"what refused requests named is not told, as the catalog cannot be asked: {refusal.message}")
         return []

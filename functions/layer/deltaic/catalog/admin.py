@@ -1,9 +1,9 @@
 """The administration of the whole catalog: one admin for each kind of entry, handed the others that it needs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from deltaic.catalog.asset_items import Skill, Volume
+from deltaic.catalog.asset_items import Folder, Skill, Volume
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.federation import Federation
 from deltaic.catalog.folder_admin import FolderAdmin
@@ -60,6 +60,13 @@ class CatalogAdmin:
         self.clients = OAuthClients(tokens_table, dynamo, self.tokens)
         entrances = (self.invitations, self.federation, self.clients, self.tokens)
         self.recipients = RecipientAdmin(records, self.grants, entrances, requests)
+
+    def folders(self, share: str) -> Iterator[Folder]:
+        """Yield what a share has beside tables that lies in a folder; raises NotFound."""
+        yield from self.volumes.list(share)
+        yield from self.skills.list(share)
+        for model in self.models.list(share):
+            yield from self.models.versions(model.share, model.schema_name, model.name)
 
     def cut_off(self, name: str) -> Recipient:
         """Answer nothing to a recipient from its next request on, and revoke its tokens; raises NotFound.

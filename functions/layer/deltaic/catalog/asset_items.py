@@ -46,6 +46,11 @@ class Folder(Asset, frozen=True, kw_only=True):
     storage: str = ""
     """Name of the storage that holds the location; empty: AWS S3, read as the function itself."""
 
+    @property
+    def name_in_schema(self) -> str:
+        """Its name below the schema, of a model's version with the number: as logs of requests have it."""
+        return self.title.rpartition(".")[2]
+
 
 class Volume(Folder, frozen=True, kw_only=True):
     """A folder of any files."""

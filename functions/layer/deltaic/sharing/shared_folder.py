@@ -89,7 +89,7 @@ def audit_folder(caller: Caller, entry: Folder) -> None:
         asset=entry.kind,
         share=entry.share,
         schema=entry.schema_name,
-        table=entry.title.rpartition(".")[2],
+        table=entry.name_in_schema,
         tableId=entry.id,
         tableLocations=[entry.location],
     )

@@ -72,7 +72,10 @@ COMMENTS: Final = {
     "locations": "Where the table lay when it was asked for",
 }
 
-GIVING_KEYS: Final = "'create_table_credentials', 'load_iceberg_table'"
+GIVING_KEYS: Final = (
+    "'create_table_credentials', 'load_iceberg_table', 'create_volume_credentials', 'create_skill_credentials', "
+    "'create_model_credentials'"
+)
 """The endpoints that give credentials, as SQL."""
 SKEW: Final = "INTERVAL 1 MINUTE"
 """Between the clocks of S3 and of the functions."""

@@ -106,13 +106,17 @@ class Summary:
 
 
 def catalog_facts(admin: CatalogAdmin) -> CatalogFacts:
-    """Read the catalog: a request or two for each share."""
+    """Read the catalog: some requests for each share, and one for each model."""
     recipients = [(session_name(each.id), each.id, each.name) for each in admin.recipients.list()]
     tables = []
     for share in admin.shares.list():
         for each in admin.tables.list(share.name):
             places = {catalog_location(place) for place in (each.location, *each.auxiliary_locations)}
             tables += [(place, each.share, each.schema_name, each.name, each.id) for place in places]
+        tables += [
+            (catalog_location(each.location), each.share, each.schema_name, each.name_in_schema, each.id)
+            for each in admin.folders(share.name)
+        ]
     return CatalogFacts(recipients, tables)
 
 
