@@ -98,7 +98,7 @@ def test_the_rows_are_those_that_the_recipient_sees(spark: "SparkSession", serve
 
 def test_versions_are_read_by_their_tags(spark: "SparkSession", server: FilledServer) -> None:
     table = f"{opened(spark, server, 'alice', 'lent')}.default.with_history"
-    counts = [spark.read.option("tag", f"v{version}").table(table).count() for version in range(3)]
+    counts = [spark.read.option("versionAsOf", f"v{version}").table(table).count() for version in range(3)]
     assert counts == [12, 13, 14]
     assert spark.table(f"{table}.snapshots").count() == 3
 
@@ -120,7 +120,7 @@ def test_a_golden_table_has_spark_s_rows(
     provider.admin.tables.update(SHARE, SCHEMA, f"golden_{name}", iceberg="signed")
     table = f"{opened(spark, provider, 'reader', SHARE)}.{SCHEMA}.golden_{name}"
     for version in golden.versions[-2:]:
-        found = spark.read.option("tag", f"v{version}").table(table).toArrow()
+        found = spark.read.option("versionAsOf", f"v{version}").table(table).toArrow()
         expected = golden.rows(version)
         for column in PADDED.get(name, ()):
             at = expected.column_names.index(column)
