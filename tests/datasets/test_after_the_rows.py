@@ -129,7 +129,7 @@ def test_a_table_is_clustered_by_whatever_name_its_column_has(
     detail: Any = spark.sql(f"DESCRIBE DETAIL delta.`{place.spark_location}`").first()
     assert detail["clusteringColumns"] == ["`the day`"]
     history: Any = spark.sql(f"DESCRIBE HISTORY delta.`{place.spark_location}`")
-    assert [row["operation"] for row in history.collect()] == ["WRITE", "CLUSTER BY", "WRITE"]
+    assert [row["operation"] for row in history.collect()] == ["WRITE", "SET TBLPROPERTIES", "WRITE"]
 
 
 def test_a_partitioned_table_is_not_clustered(

@@ -1,13 +1,17 @@
 """Rows by key of which a table says all: no version, whatever delivers them, and nothing of them is done again."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from datasets.files import dataset, json_source, run_of
+from deltaic.errors import DeltaicError
 from deltaic_pipeline.datasets.batch import build
 from deltaic_pipeline.datasets.run_state import Summary
 from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.table.file_sizing import SMALL, estimated_size
+from deltaic_pipeline.table.sources import Source, read
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.writing import exists
 from pipeline.place import Place
@@ -28,15 +32,18 @@ def row(key: int, name: str | None = "a", day: int = 1) -> dict[str, Any]:
 
 
 class Table:
-    """A table, and runs that deliver to it."""
+    """A table, and runs that deliver to it: files that are taken for large ones are compared while they are read."""
 
-    def __init__(self, spark: "SparkSession", catalog: Catalog, place: Place) -> None:
-        self.spark, self._catalog, self.place = spark, catalog, place
+    def __init__(self, spark: "SparkSession", catalog: Catalog, place: Place, *, large: bool = False) -> None:
+        self.spark, self._catalog, self.place, self.large = spark, catalog, place, large
         self._number = 0
 
     def take(self, rows: list[dict[str, Any]], **parts: Any) -> Summary:
         self._number += 1
         source = json_source(self.place.folder, "s", rows, parts.pop("schema", SCHEMA))
+        if self.large:
+            with Path(source["paths"][0]).open("a") as file:
+                file.writelines([" " * (1 << 20) + "\n"] * 40)
         content = dataset(self.place.location, sources={"s": source}, **parts)
         return build(self.spark, run_of(content, f"run{self._number}"), self._catalog, silent)
 
@@ -49,9 +56,9 @@ class Table:
         return sorted(tuple(one) for one in found.select("_run", "id").collect())
 
 
-@pytest.fixture
-def table(spark: "SparkSession", catalog: Catalog, place: Place) -> Table:
-    return Table(spark, catalog, place)
+@pytest.fixture(params=[False, True], ids=["few rows", "many rows"])
+def table(spark: "SparkSession", catalog: Catalog, place: Place, request: pytest.FixtureRequest) -> Table:
+    return Table(spark, catalog, place, large=request.param)
 
 
 @pytest.mark.parametrize("write", [MERGE, SCD2], ids=["merge", "scd2"])
@@ -123,3 +130,43 @@ def test_a_batch_that_changes_nothing_is_done_once(
     assert history.count() == 1
     aside = spark.read.format("delta").load(f"{place.spark_location}_quarantine")
     assert aside.count() == 2
+
+
+UNIQUE = [{"expect": "unique", "columns": ["id"]}]
+HELD = [row(1), row(2), row(3)]
+DELIVERIES: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] = {
+    "a row of the table twice": ([row(1), row(2), row(2)], [], "several rows"),
+    "a row of the table twice in place of another": ([row(1), row(2), row(2)], UNIQUE, r"unique.*2 of 3 rows"),
+    "a new row twice": ([*HELD, row(4), row(4)], [], "several rows"),
+    "a new row twice, and unique": ([*HELD, row(4), row(4)], UNIQUE, r"unique.*2 of 5 rows"),
+    "a key that is put aside too": ([*HELD, row(3, None)], [*ASIDE, *UNIQUE], r"unique.*2 of 4 rows"),
+    "a new key that is put aside too": ([*HELD, row(4), row(4, None)], [*ASIDE, *UNIQUE], r"unique.*2 of 5 rows"),
+    "no key": ([*HELD, {"id": None, "name": "a", "day": None}], [], "no key"),
+    "too few rows": (HELD, [{"expect": "row_count", "min": 4}], "row_count"),
+}
+
+
+@pytest.mark.parametrize(("rows", "expectations", "message"), DELIVERIES.values(), ids=DELIVERIES)
+def test_keys_are_proved_apart_whatever_the_table_says(
+    table: Table, rows: list[dict[str, Any]], expectations: list[dict[str, Any]], message: str
+) -> None:
+    held = table.take(HELD, write=MERGE)
+    with pytest.raises(DeltaicError, match=message):
+        table.take(rows, write=MERGE, expectations=expectations)
+    assert table.version() == held.version
+
+
+@pytest.mark.parametrize("write", [MERGE, SCD2], ids=["merge", "scd2"])
+def test_a_part_of_the_table_with_something_new_is_written_alone(table: Table, write: dict[str, Any]) -> None:
+    table.take(HELD, write=write)
+    taken = table.take([row(2), row(3, "c", day=4), row(4, day=4)], write=write, expectations=UNIQUE)
+    assert (taken.rows, taken.written, taken.unchanged, taken.committed) == (3, 2, 1, True)
+    table_rows = table.spark.read.format("delta").load(table.place.spark_location)
+    now = table_rows.where("is_current") if write is SCD2 else table_rows
+    assert sorted((one["id"], one["name"]) for one in now.collect()) == [(1, "a"), (2, "a"), (3, "c"), (4, "a")]
+
+
+def test_a_file_of_blanks_is_taken_for_a_large_one(table: Table) -> None:
+    table.take(HELD, write=MERGE)
+    rows = read(table.spark, Source("json", [str(table.place.folder / "s.json")], schema=SCHEMA)).rows
+    assert (estimated_size(rows) > SMALL) is table.large

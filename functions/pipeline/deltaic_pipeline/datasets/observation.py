@@ -1,16 +1,13 @@
 """What Spark observes of a pass that writes: the counts of expectations, and the rows to put aside (decision 152)."""
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.datasets.expectations import ASIDE, Expectations
+from deltaic_pipeline.spark.observing import observed
 from deltaic_pipeline.spark.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-SECONDS = 30.0
-"""How long to wait for what was observed of a pass that has ended; Spark tells it on a thread of its own."""
 
 MOST_ROWS, MOST_CHARACTERS = 50_000, 500
 """Rows that are held in memory: so many of the first task, an nth of it of the nth, and none that is longer as JSON."""
@@ -23,12 +20,13 @@ _OF_TASK = 33
 class ObservedPass:
     """Flagged rows that are counted by whoever reads `rows`, once."""
 
-    def __init__(self, flagged: "DataFrame", expectations: Expectations) -> None:
+    def __init__(self, flagged: "DataFrame", expectations: Expectations, *, hold: bool = True) -> None:
+        """`hold`: keep the rows to put aside, for nobody else does."""
         from pyspark.sql import Observation, functions
 
         self._flagged, self._observation = flagged, Observation()
         measures = expectations.measures()
-        if expectations.puts_aside:
+        if hold and expectations.puts_aside:
             columns = ", ".join(map(quoted, flagged.columns))
             # A branch that is not taken does not count: only rows to put aside have a number.
             number = f"CASE WHEN {expectations.is_aside} THEN monotonically_increasing_id() END"
@@ -42,7 +40,7 @@ class ObservedPass:
 
     def counts(self) -> dict[str, Any] | None:
         """Return what was counted; None if Spark's optimizer had left the counting out, which nobody would wait for."""
-        found = self._arrived()
+        found = observed(self._observation)
         return (
             None
             if found is None
@@ -53,7 +51,7 @@ class ObservedPass:
         """Return the flagged rows to put aside; None if they are too many or too long to be held, or read twice."""
         from pyspark.sql import DataFrame
 
-        found, spark = self._arrived(), self._flagged.sparkSession
+        found, spark = observed(self._observation), self._flagged.sparkSession
         if found is None or not found.contains(HELD):
             return None
         rows = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(found.apply(HELD))
@@ -66,12 +64,3 @@ class ObservedPass:
     @property
     def _jvm(self) -> Any:
         return self._flagged.sparkSession.sparkContext._jvm  # noqa: SLF001 -- in Python not every value stays itself
-
-    def _arrived(self) -> Any:
-        deadline = time.monotonic() + SECONDS
-        java: Any = self._observation._jo  # noqa: SLF001 -- the public `get` waits for ever
-        while time.monotonic() < deadline:
-            if java is not None and not java.getOrEmpty().isEmpty():
-                return java.getOrEmpty()
-            time.sleep(0.01)
-        return None

@@ -1,17 +1,33 @@
 """Applies expectations to rows: writes those that pass, leaves out or puts aside others, or refuses them all."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from deltaic_pipeline.datasets import model
 from deltaic_pipeline.datasets.expectations import BROKEN, Counts, Expectations, Verdict, refuse_failed
 from deltaic_pipeline.datasets.observation import ObservedPass
 from deltaic_pipeline.datasets.run_state import Run, Summary
 from deltaic_pipeline.datasets.sql_steps import Answer
 from deltaic_pipeline.failures import PipelineError, Unfinished
 from deltaic_pipeline.spark.errors import refusals, said_by_spark, spark_failures
+from deltaic_pipeline.table.deletions import entering
+from deltaic_pipeline.table.file_sizing import SMALL, estimated_size, one_machine
+from deltaic_pipeline.table.merging import refuse_undecided
+from deltaic_pipeline.table.news import news_of
+from deltaic_pipeline.table.schema_diff import conformed
 from deltaic_pipeline.table.sources import Reading
 from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.table.writing import INSERTED, UPDATED, Transaction, Written, committed, write
+from deltaic_pipeline.table.writing import (
+    INSERTED,
+    UPDATED,
+    Transaction,
+    Written,
+    committed,
+    current_rows,
+    exists,
+    write,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,18 +52,22 @@ def write_part(spark: "SparkSession", answer: Answer, run: Run, target: Target, 
         written, verdicts, counts, failing = _observed(spark, flagged, expectations, target, transaction)
         quarantined = _put_aside(spark, lambda: aside(failing()), run, transaction, written, [*misfits, *verdicts])
     else:
-        # Read once, kept on disk, measured, and written from there.
-        persisted = flagged.persist(StorageLevel.DISK_ONLY)
-        try:
-            verdicts, counts = measured(persisted, expectations)
-            # A run that had committed when it was killed was judged then: what is missing is its side table.
-            if not run.dataset.quarantines or committed(spark, target, transaction) is None:
-                refuse_failed(verdicts)
-            known = expectations.tell_apart(target.keys, verdicts)
-            written = write(spark, expectations.kept(persisted), target, transaction, persisted, keys_apart=known)
-            quarantined = _put_aside(spark, lambda: aside(persisted), run, transaction, written, [*misfits, *verdicts])
-        finally:
-            persisted.unpersist()
+        # A run that had committed when it was killed was judged then: what is missing is its side table.
+        first = not run.dataset.quarantines or committed(spark, target, transaction) is None
+        with ExitStack() as stack:
+            found = first and _compared(spark, flagged, run, target, expectations)
+            if found:
+                kept, verdicts, counts = stack.enter_context(_news(spark, flagged, target, expectations))
+            else:
+                # Read once, kept on disk, measured, and written from there.
+                kept = flagged.persist(StorageLevel.DISK_ONLY)
+                stack.callback(kept.unpersist)
+                verdicts, counts = measured(kept, expectations)
+                if first:
+                    refuse_failed(verdicts)
+            rows, known = expectations.kept(kept), expectations.tell_apart(target.keys, verdicts)
+            written = write(spark, rows, target, transaction, kept, keys_apart=known, none=found and rows.isEmpty())
+            quarantined = _put_aside(spark, lambda: aside(kept), run, transaction, written, [*misfits, *verdicts])
     changed = 0 if written.repeated else _changed(written, target, counts)
     return Summary(
         run.run_id,
@@ -65,6 +85,46 @@ def write_part(spark: "SparkSession", answer: Answer, run: Run, target: Target, 
         metrics={name: int(value) for name, value in written.metrics.items() if value.isdigit()},
         committed=written.committed,
     )
+
+
+def _compared(
+    spark: "SparkSession", flagged: "DataFrame", run: Run, target: Target, expectations: Expectations
+) -> bool:
+    """Tell whether rows are compared with the table while they are read, so that only what is new is kept on disk.
+
+    That is for many rows by key in which something may be old. A database is read once, and so never a second time
+    for keys that could not be proved apart; a cluster may repeat a task, and count its rows twice.
+    """
+    return (
+        bool(target.keys)
+        and one_machine(spark)
+        and exists(spark, target)
+        and not (target.evolve_schema or target.missing_at_most or run.dataset.stream)
+        and expectations.proved_by(target.keys)
+        and not any(isinstance(source, model.JdbcSource) for source in run.dataset.sources.values())
+        and estimated_size(flagged) > SMALL
+    )
+
+
+@contextmanager
+def _news(
+    spark: "SparkSession", flagged: "DataFrame", target: Target, expectations: Expectations
+) -> "Iterator[tuple[DataFrame, list[Verdict], Counts]]":
+    """Keep flagged rows that the table does not say for the block, judged by all of them."""
+    watched = ObservedPass(flagged, expectations, hold=False)
+    own = entering(spark, expectations.kept(flagged), target)
+    anyway = f"({expectations.left_out}) OR coalesce(({target.delete_when or 'false'}), false)"
+    with news_of(watched.rows, own, current_rows(spark, target), target, anyway) as news:
+        found = watched.counts()
+        if found is None:
+            verdicts, counts = measured(flagged, expectations)
+        else:
+            found |= {} if news.apart else expectations.repeated(flagged)
+            verdicts, counts = expectations.verdicts(found), expectations.counts(found)
+        refuse_failed(verdicts)
+        if not news.apart:
+            refuse_undecided(conformed(spark, own, target), target.keys)
+        yield news.rows, verdicts, counts
 
 
 def _observed(

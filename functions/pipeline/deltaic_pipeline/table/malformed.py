@@ -24,17 +24,19 @@ MISFIT, RAW, FILE = "__misfit", "__raw", "__file"
 
 NOT_BLANK = "trim(BOTH ' \\t\\r' FROM value) <> ''"
 RECORD = "__record"
-_FILE_PATH = f"regexp_replace(_metadata.file_path, '^s3a:', 's3:') AS {FILE}"
+FILE_PATH = f"regexp_replace(_metadata.file_path, '^s3a:', 's3:') AS {FILE}"
+"""What gives a row its file; Spark looks it up for each row of a query that has it, whether it is asked for or not."""
+
 _REPLACED = "\ufffd"
 """What Spark puts in the place of bytes that are no text in the encoding that it reads."""
 
 _MOST_DIGITS = 38
 
 
-def flagged_records(
-    reader: "Reader", source_format: str, paths: Any, schema: "Fields", options: "Options"
+def flagged_records(  # noqa: PLR0913, PLR0917 -- what is read, and how
+    reader: "Reader", source_format: str, paths: Any, schema: "Fields", options: "Options", told: Sequence[str]
 ) -> "DataFrame":
-    """Read CSV, or JSON that is not an object a line, with `MISFIT`, `RAW` and `FILE` behind the files' columns."""
+    """Read CSV, or JSON that is not an object a line, with `MISFIT`, `RAW` and what is `told` behind the columns."""
     options = _keeping(options)
     asked = ", ".join([_declared(_wide(field.dataType), field) for field in schema] + [f"{RECORD} STRING"])
     records = reader.format(source_format).options(**options).schema(asked).load(paths)
@@ -56,10 +58,12 @@ def flagged_records(
     # A row of CSV whose every column has its text is one that has quoted empty texts where no text stands: nulls.
     misfit = misfit if csv else f"coalesce({misfit}, CASE WHEN {RECORD} IS NOT NULL THEN array({literal(whole)}) END)"
     marks = (f"{misfit} AS {MISFIT}", f"{raw} AS {RAW}")
-    return records.selectExpr(*_narrow(data, ""), *marks, _FILE_PATH, *_all(further))
+    return records.selectExpr(*_narrow(data, ""), *marks, *told, *_all(further))
 
 
-def flagged_lines(reader: "Reader", paths: Any, schema: "Fields", options: "Options") -> "DataFrame":
+def flagged_lines(
+    reader: "Reader", paths: Any, schema: "Fields", options: "Options", told: Sequence[str]
+) -> "DataFrame":
     """Read JSON, an object a line: one with anything beside it does not fit, nor one with fields of other names."""
     lines = reader.format("text").options(**options).load(paths)
     further = lines.columns[1:]
@@ -94,10 +98,9 @@ def flagged_lines(reader: "Reader", paths: Any, schema: "Fields", options: "Opti
     misfit = f"coalesce({misfit}, CASE WHEN {RECORD} IS NOT NULL THEN array('is not as the schema says') END)"
     wide = ", ".join(_declared(_wide(field.dataType), field) for field in data)
     # What a generator gives is computed once, however many expressions take from it.
-    rows = lines.where(NOT_BLANK).selectExpr("value", f"inline(array({parsed(wide)}))", _FILE_PATH, *_all(further))
-    return rows.selectExpr(
-        *_narrow(data, "__row."), f"{misfit} AS {MISFIT}", f"make_valid_utf8(value) AS {RAW}", FILE, *_all(further)
-    )
+    rows = lines.where(NOT_BLANK).selectExpr("value", f"inline(array({parsed(wide)}))", *told, *_all(further))
+    marks = (f"{misfit} AS {MISFIT}", f"make_valid_utf8(value) AS {RAW}", *([FILE] if told else []))
+    return rows.selectExpr(*_narrow(data, "__row."), *marks, *_all(further))
 
 
 def _misfit(unfit: Sequence[str], texts: str, whole: Sequence[tuple[str, str]], reasons: Iterator[str]) -> str:

@@ -56,7 +56,7 @@ def merge(spark: "SparkSession", rows: "DataFrame", keys: Sequence[str], locatio
     from delta.tables import DeltaTable
 
     table = DeltaTable.forPath(spark, location)
-    changed = _differ(rows.schema, table.toDF().schema, keys)
+    changed = differ(rows.schema, table.toDF().schema, keys)
     merging = table.alias("old").merge(rows.alias("new"), _same(keys))
     if evolve:
         merging = merging.withSchemaEvolution()
@@ -105,7 +105,7 @@ def keep_states(  # noqa: PLR0913 -- what a merge is made of
     table = DeltaTable.forPath(spark, location)
     _refuse_late(rows, table.toDF(), keys, validity)
     own = (*keys, *validity.columns, *([validity.at] if validity.at else []))
-    changed = _differ(rows.schema, table.toDF().schema, own)
+    changed = differ(rows.schema, table.toDF().schema, own)
     since, current = quoted(validity.valid_from), quoted(validity.current)
     follows = f"CASE WHEN new.{since} > old.{since} THEN true ELSE {raised(LATE)} END"
     deletes = _deletes(rows)
@@ -172,7 +172,7 @@ def changes_of(
     from pyspark.sql import functions
 
     _require(keys, rows)
-    changed = _differ(rows.schema, table.schema, [*keys, *ignored])
+    changed = differ(rows.schema, table.schema, [*keys, *ignored])
     if estimated_size(rows) <= SMALL:
         # Else all of the table would be sorted for a few rows.
         same = functions.broadcast(rows.selectExpr(*map(quoted, keys)).alias("new"))
@@ -247,7 +247,7 @@ def keyed(rows: "DataFrame", table: "DataFrame", keys: Sequence[str], ignored: I
     from pyspark.sql import functions
 
     refuse_undecided(rows, keys)
-    changed = _differ(rows.schema, table.schema, [*keys, *ignored])
+    changed = differ(rows.schema, table.schema, [*keys, *ignored])
     there = table.withColumn(THERE, functions.lit(True)).alias("old")  # noqa: FBT003 -- a value
     joined = rows.alias("new").join(there, on=_condition(_same(keys)), how="left")
     absent, deletes = f"old.{THERE} IS NULL", _deletes(rows)
@@ -273,8 +273,8 @@ def _same(keys: Sequence[str]) -> str:
     return " AND ".join(f"old.{quoted(key)} = new.{quoted(key)}" for key in keys)
 
 
-def _differ(rows: "StructType", table: "StructType", ignored: Iterable[str]) -> str:
-    """Return the condition under which a row (`new`) says something else than the table's (`old`)."""
+def differ(rows: "StructType", table: "StructType", ignored: Iterable[str], new: str = "new.") -> str:
+    """Return the condition under which a row (whose columns are `new`) says something else than the table's (`old`)."""
     left_out = {DELETES, *(name.lower() for name in ignored)}
     known = {field.name.lower(): field.dataType for field in table.fields}
     same = []
@@ -282,7 +282,7 @@ def _differ(rows: "StructType", table: "StructType", ignored: Iterable[str]) -> 
         name, kind = field.name.lower(), field.dataType
         if name not in left_out:
             old = cast(f"old.{quoted(field.name)}", known[name], kind) if name in known else null(kind)
-            same.append(f"{comparable(old, kind)} <=> {comparable(f'new.{quoted(field.name)}', kind)}")
+            same.append(f"{comparable(old, kind)} <=> {comparable(f'{new}{quoted(field.name)}', kind)}")
     return f"NOT ({' AND '.join(same)})" if same else "false"
 
 

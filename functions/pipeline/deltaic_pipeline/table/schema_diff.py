@@ -73,7 +73,12 @@ def refuse_drift(found: list[Difference] | None, target: Target) -> None:
 
 
 def conformed(spark: "SparkSession", rows: "DataFrame", target: Target) -> "DataFrame":
-    """Return the rows in the types of an existing table, field by field by their names, to be compared with its rows.
+    """Return the rows in the types of an existing table, to be compared with its rows; raises as `conforming` does."""
+    return rows.selectExpr(*conforming(spark, rows, target))
+
+
+def conforming(spark: "SparkSession", rows: "DataFrame", target: Target) -> Iterator[str]:
+    """Return the rows' columns in the types of an existing table, field by field by their names, each as SQL.
 
     Fields that the table lacks follow its own; those that the rows lack are null. Raises `PipelineError` for a type
     of which the table's cannot hold every value: Delta would cast it, and lose some.
@@ -93,9 +98,7 @@ def conformed(spark: "SparkSession", rows: "DataFrame", target: Target) -> "Data
         )
     there = {field.name.lower(): field for field in schema.fields}
     taken = ((field, there[field.name.lower()]) for field in rows.schema.fields)
-    return rows.selectExpr(*(
-        f"{cast(quoted(field.name), field.dataType, to.dataType)} AS {quoted(to.name)}" for field, to in taken
-    ))  # fmt: skip
+    return (f"{cast(quoted(field.name), field.dataType, to.dataType)} AS {quoted(to.name)}" for field, to in taken)
 
 
 def grows(table: "DataFrame", rows: "DataFrame") -> bool:

@@ -9,7 +9,16 @@ from urllib.parse import unquote
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.errors import raised
 from deltaic_pipeline.spark.quoting import literal, quoted
-from deltaic_pipeline.table.malformed import FILE, MISFIT, NOT_BLANK, RAW, RECORD, flagged_lines, flagged_records
+from deltaic_pipeline.table.malformed import (
+    FILE,
+    FILE_PATH,
+    MISFIT,
+    NOT_BLANK,
+    RAW,
+    RECORD,
+    flagged_lines,
+    flagged_records,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -80,15 +89,18 @@ class Reading:
     @property
     def rows(self) -> "DataFrame":
         """The rows that fit; where others are refused, whoever asks for any row meets the first of those."""
-        names = self.flagged.columns
+        names = [name for name in self.flagged.columns if name not in {RAW, FILE}]
         if self.source is None or MISFIT not in names:
             return self.flagged
         if self.malformed != "fail":
             return self.flagged.where(f"{MISFIT} IS NULL").drop(MISFIT, RAW, FILE)
-        # A generator, since a later condition would be tried before one that is told here.
-        columns = ", ".join(map(quoted, names[: names.index(MISFIT)]))
-        checked = f"CASE WHEN {MISFIT} IS NOT NULL THEN {raised(UNFIT)} ELSE struct({columns}) END"
-        return self.flagged.selectExpr(f"inline(array({checked}))", *map(quoted, names[names.index(FILE) + 1 :]))
+        columns, further = names[: names.index(MISFIT)], names[names.index(MISFIT) + 1 :]
+        unfit = f"CASE WHEN {MISFIT} IS NOT NULL THEN {raised(UNFIT)} ELSE"
+        # A later condition must not be tried before this one (decision 107).
+        if not further:
+            return self.flagged.where(f"{unfit} monotonically_increasing_id() >= 0 END").drop(MISFIT, RAW, FILE)
+        checked = f"{unfit} struct({', '.join(map(quoted, columns))}) END"
+        return self.flagged.selectExpr(f"inline(array({checked}))", *map(quoted, further))
 
     def aside(self, name: str) -> "DataFrame":
         """Return of the rows that do not fit why, their text and their file; `name` is that of the source."""
@@ -99,6 +111,9 @@ class Reading:
         """Say how many rows do not fit, and of the first one the file, the line and the column; None if all fit."""
         if self.source is None or MISFIT not in self.flagged.columns:
             return None
+        if FILE not in self.flagged.columns:
+            spark = self.flagged.sparkSession
+            return replace(self, flagged=_files(spark, self.source, spark.read)).told()
         rows, wrong = self.counted()
         if not wrong:
             return None
@@ -150,7 +165,7 @@ def read(spark: "SparkSession", source: Source) -> Reading:
         return Reading(spark.read.options(**source.options).table(source.paths[0]))
     if source.format == "delta":
         return Reading(spark.read.format("delta").options(**source.options).load(spark_path(source.paths[0])))
-    return Reading(_files(spark, source, spark.read), source)
+    return Reading(_files(spark, source, spark.read, told=source.malformed != "fail"), source)
 
 
 def follow(spark: "SparkSession", source: Source) -> "DataFrame":
@@ -162,8 +177,11 @@ def follow(spark: "SparkSession", source: Source) -> "DataFrame":
     return _files(spark, source, spark.readStream)
 
 
-def _files(spark: "SparkSession", source: Source, reader: "DataFrameReader | DataStreamReader") -> "DataFrame":
-    """Read files so that what does not fit their declared schema is told, and never a null."""
+def _files(
+    spark: "SparkSession", source: Source, reader: "DataFrameReader | DataStreamReader", *, told: bool = True
+) -> "DataFrame":
+    """Read files so that what does not fit their declared schema is flagged, with its file if `told`, and no null."""
+    file = [FILE_PATH] * told
     options = _options(source)
     paths: Any = [spark_path(path) for path in source.paths]
     paths = paths[0] if len(paths) == 1 else paths
@@ -176,8 +194,8 @@ def _files(spark: "SparkSession", source: Source, reader: "DataFrameReader | Dat
         if not declared:
             raise PipelineError("the files have no columns: nothing in them is a row.")
         if source.format == "json" and not NOT_LINES & options.keys():
-            return flagged_lines(reader, paths, declared, options)
-        return flagged_records(reader, source.format, paths, declared, options)
+            return flagged_lines(reader, paths, declared, options, file)
+        return flagged_records(reader, source.format, paths, declared, options, file)
     if not source.schema:
         return reader.format(source.format).options(**options).load(paths)
     declared = _declared(source)

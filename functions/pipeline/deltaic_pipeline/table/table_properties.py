@@ -1,8 +1,9 @@
 """The properties, comments and clustering of a table, brought to what the target wants of them.
 
-They are versions of their own, after the rows (decision 40), and only where something differs.
+They are one version, after the rows (decision 40), and only where something differs.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +18,34 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+CLUSTERING = "delta.feature.clustering"
+"""The property that gives a table this feature, and stays nowhere."""
+
+
 def describe(spark: "SparkSession", target: Target) -> bool:
-    """Give an existing table what it lacks, each kind as a version of its own; tell whether there was anything.
+    """Give an existing table what it lacks, as one version; tell whether there was anything.
 
     Safe to repeat: a run that was ended between its rows and this does it when it is started again.
     """
-    statements = list(_statements(spark, target, spark_path(target.location)))
-    for statement in statements:
-        spark.sql(statement)
-    return bool(statements)
+    location = spark_path(target.location)
+    if not any(_statements(spark, target, location)):
+        return False
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- by SQL each is a commit of half a second
+    delta, to_seq = jvm.org.apache.spark.sql.delta, jvm.org.apache.spark.api.python.PythonUtils.toSeq
+    properties = _lacking(spark, location, target.wanted_properties)
+    if target.cluster_by:
+        properties |= _lacking(spark, location, {CLUSTERING: "supported"})
+    transaction, proposed = _proposed(spark, location, properties, target=target)
+    transaction.updateMetadata(proposed, False)  # noqa: FBT003 -- Scala's, by position
+    actions = to_seq([])
+    if target.cluster_by:
+        clustering = delta.skipping.clustering.ClusteredTableUtils
+        names = to_seq([quoted(name) for name in target.cluster_by])
+        actions = clustering.getClusteringDomainMetadataForAlterTableClusterBy(names, transaction)
+    operation = getattr(delta, "DeltaOperations$SetTableProperties")
+    told = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(properties)
+    transaction.commit(actions, operation(told))
+    return True
 
 
 def set_properties(spark: "SparkSession", location: str, properties: Mapping[str, str]) -> None:
@@ -126,8 +146,10 @@ def _alter(location: str, properties: Mapping[str, str]) -> str:
     return f"ALTER TABLE delta.{quoted(location)} SET TBLPROPERTIES ({pairs})"
 
 
-def _proposed(spark: "SparkSession", location: str, properties: Mapping[str, str], schema: str = "") -> tuple[Any, Any]:
-    """Return a transaction that is never committed, and what the table's metadata would be in it."""
+def _proposed(
+    spark: "SparkSession", location: str, properties: Mapping[str, str], schema: str = "", target: Target | None = None
+) -> tuple[Any, Any]:
+    """Return a transaction that has begun, and what the table's metadata would be in it; `target` has the comments."""
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- Delta has no public way to try without committing
     delta = jvm.org.apache.spark.sql.delta
     transaction = delta.DeltaLog.forTable(spark._jsparkSession, location).startTransaction()  # noqa: SLF001
@@ -143,11 +165,23 @@ def _proposed(spark: "SparkSession", location: str, properties: Mapping[str, str
     proposed = metadata.copy(
         metadata.id(),
         metadata.name(),
-        metadata.description(),
+        metadata.description() if target is None or target.comment is None else target.comment,
         metadata.format(),
-        schema or metadata.schemaString(),
+        _commented(schema or metadata.schemaString(), target.column_comments if target else {}),
         metadata.partitionColumns(),
         configuration,
         metadata.createdTime(),
     )
     return transaction, proposed
+
+
+def _commented(schema: str, comments: Mapping[str, str]) -> str:
+    """Return a schema, as JSON, with comments on its columns."""
+    wanted = {name.lower(): comment for name, comment in comments.items()}
+    if not wanted:
+        return schema
+    said = json.loads(schema)
+    for field in said["fields"]:
+        if (comment := wanted.get(field["name"].lower())) is not None:
+            field["metadata"]["comment"] = comment
+    return json.dumps(said)
