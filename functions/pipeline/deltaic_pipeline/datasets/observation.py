@@ -20,13 +20,12 @@ _OF_TASK = 33
 class ObservedPass:
     """Flagged rows that are counted by whoever reads `rows`, once."""
 
-    def __init__(self, flagged: "DataFrame", expectations: Expectations, *, hold: bool = True) -> None:
-        """`hold`: keep the rows to put aside, for nobody else does."""
+    def __init__(self, flagged: "DataFrame", expectations: Expectations) -> None:
         from pyspark.sql import Observation, functions
 
         self._flagged, self._observation = flagged, Observation()
         measures = expectations.measures()
-        if hold and expectations.puts_aside:
+        if expectations.puts_aside:
             columns = ", ".join(map(quoted, flagged.columns))
             # A branch that is not taken does not count: only rows to put aside have a number.
             number = f"CASE WHEN {expectations.is_aside} THEN monotonically_increasing_id() END"

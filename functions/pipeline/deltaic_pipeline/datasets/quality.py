@@ -1,7 +1,7 @@
 """Applies expectations to rows: writes those that pass, leaves out or puts aside others, or refuses them all."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.datasets import model
@@ -13,9 +13,7 @@ from deltaic_pipeline.failures import PipelineError, Unfinished
 from deltaic_pipeline.spark.errors import refusals, said_by_spark, spark_failures
 from deltaic_pipeline.table.deletions import entering
 from deltaic_pipeline.table.file_sizing import SMALL, estimated_size, one_machine
-from deltaic_pipeline.table.merging import refuse_undecided
-from deltaic_pipeline.table.news import news_of
-from deltaic_pipeline.table.schema_diff import conformed
+from deltaic_pipeline.table.news import News, news_of
 from deltaic_pipeline.table.sources import Reading
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.writing import (
@@ -55,18 +53,21 @@ def write_part(spark: "SparkSession", answer: Answer, run: Run, target: Target, 
         # A run that had committed when it was killed was judged then: what is missing is its side table.
         first = not run.dataset.quarantines or committed(spark, target, transaction) is None
         with ExitStack() as stack:
-            found = first and _compared(spark, flagged, run, target, expectations)
-            if found:
-                kept, verdicts, counts = stack.enter_context(_news(spark, flagged, target, expectations))
+            whole = first and _may_be_whole(spark, flagged, run, target, expectations)
+            news = stack.enter_context(_news(spark, flagged, target, expectations)) if whole else None
+            if news:
+                kept, found = news.rows, news.measured
+                verdicts, counts = expectations.verdicts(found), expectations.counts(found)
             else:
                 # Read once, kept on disk, measured, and written from there.
                 kept = flagged.persist(StorageLevel.DISK_ONLY)
                 stack.callback(kept.unpersist)
                 verdicts, counts = measured(kept, expectations)
-                if first:
-                    refuse_failed(verdicts)
+            if first:
+                refuse_failed(verdicts)
             rows, known = expectations.kept(kept), expectations.tell_apart(target.keys, verdicts)
-            written = write(spark, rows, target, transaction, kept, keys_apart=known, none=found and rows.isEmpty())
+            none = news is not None and rows.isEmpty()
+            written = write(spark, rows, target, transaction, kept, keys_apart=known, none=none)
             quarantined = _put_aside(spark, lambda: aside(kept), run, transaction, written, [*misfits, *verdicts])
     changed = 0 if written.repeated else _changed(written, target, counts)
     return Summary(
@@ -87,13 +88,13 @@ def write_part(spark: "SparkSession", answer: Answer, run: Run, target: Target, 
     )
 
 
-def _compared(
+def _may_be_whole(
     spark: "SparkSession", flagged: "DataFrame", run: Run, target: Target, expectations: Expectations
 ) -> bool:
-    """Tell whether rows are compared with the table while they are read, so that only what is new is kept on disk.
+    """Tell whether rows by key may be all that a table has, so that they are compared with it while they are read.
 
-    That is for many rows by key in which something may be old. A database is read once, and so never a second time
-    for keys that could not be proved apart; a cluster may repeat a task, and count its rows twice.
+    As large they are, at least. A database would have to be read twice where they are not, and a cluster may repeat a
+    task, and count its rows twice.
     """
     return (
         bool(target.keys)
@@ -102,29 +103,16 @@ def _compared(
         and not (target.evolve_schema or target.missing_at_most or run.dataset.stream)
         and expectations.proved_by(target.keys)
         and not any(isinstance(source, model.JdbcSource) for source in run.dataset.sources.values())
-        and estimated_size(flagged) > SMALL
+        and estimated_size(flagged) > max(SMALL, estimated_size(current_rows(spark, target)))
     )
 
 
-@contextmanager
 def _news(
     spark: "SparkSession", flagged: "DataFrame", target: Target, expectations: Expectations
-) -> "Iterator[tuple[DataFrame, list[Verdict], Counts]]":
-    """Keep flagged rows that the table does not say for the block, judged by all of them."""
-    watched = ObservedPass(flagged, expectations, hold=False)
+) -> AbstractContextManager[News | None]:
     own = entering(spark, expectations.kept(flagged), target)
-    anyway = f"({expectations.left_out}) OR coalesce(({target.delete_when or 'false'}), false)"
-    with news_of(watched.rows, own, current_rows(spark, target), target, anyway) as news:
-        found = watched.counts()
-        if found is None:
-            verdicts, counts = measured(flagged, expectations)
-        else:
-            found |= {} if news.apart else expectations.repeated(flagged)
-            verdicts, counts = expectations.verdicts(found), expectations.counts(found)
-        refuse_failed(verdicts)
-        if not news.apart:
-            refuse_undecided(conformed(spark, own, target), target.keys)
-        yield news.rows, verdicts, counts
+    anyway = f"(({expectations.left_out}) OR coalesce(({target.delete_when or 'false'}), false))"
+    return news_of(flagged, own, current_rows(spark, target), target, anyway, expectations.measures())
 
 
 def _observed(

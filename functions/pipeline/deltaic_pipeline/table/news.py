@@ -1,6 +1,6 @@
 """The rows of a delivery that say something a table does not say, found while it is read once (decision 170)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -14,8 +14,8 @@ from deltaic_pipeline.table.target import Target
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-SAID, ANYWAY = "__said", "__anyway"
-"""What a row says in the table's types, and whether it is kept in any case: beside its own columns."""
+SAID, NEW, HASH = "__said", "__new", "__hash_"
+"""Beside a row's own columns: what it says in the table's types, whether the table does not say it, and its key."""
 
 SEEDS = (1, 2)
 """Of the hashes by whose sums sets of keys are compared: 128 bits, of which chance does not make two alike."""
@@ -23,56 +23,73 @@ SEEDS = (1, 2)
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What a delivery has that a table has not."""
+    """What a delivery has that a table has not; no two of its rows have the same key."""
 
     rows: "DataFrame"
     """Kept on disk: rows with a new key or none, rows that say something else, and those that are kept anyway."""
 
-    apart: bool
-    """It is proved that no two rows of the delivery have the same key."""
+    measured: Mapping[str, Any]
+    """What was asked of all rows of the delivery."""
 
 
 @contextmanager
-def news_of(rows: "DataFrame", own: "DataFrame", table: "DataFrame", target: Target, anyway: str) -> Iterator[News]:
+def news_of(  # noqa: PLR0913, PLR0917 -- what is compared, and what is asked of it
+    rows: "DataFrame",
+    own: "DataFrame",
+    table: "DataFrame",
+    target: Target,
+    anyway: str,
+    measures: "Sequence[Column]",
+) -> Iterator[News | None]:
     """Read rows once and keep for the block those that a table, in its current rows, does not say already.
 
     `own` are the rows in the columns with which they enter the table, `anyway` is a condition on the others that are
-    kept. Raises `PipelineError` for columns that the table's types cannot hold.
+    kept, `measures` are named aggregates over all rows. None where the rows lack keys of the table, or have one twice:
+    then nothing is proved. Raises `PipelineError` for columns that the table's types cannot hold.
     """
     from pyspark import StorageLevel
     from pyspark.sql import Observation, functions
 
-    keys = target.keys
+    keys = list(map(quoted, target.keys))
     since = [target.validity.at] if target.validity and target.validity.at else []
     said = f"struct({', '.join(conforming(rows.sparkSession, own, target))}) AS {SAID}"
-    says = rows.selectExpr("*", said, f"{anyway} AS {ANYWAY}")
+    says = rows.selectExpr("*", said, f"{anyway} AS {NEW}").alias("new")
     kinds: Any = says.schema[SAID].dataType
-    changed = differ(kinds, table.schema, [*keys, *since], f"new.{SAID}.")
+    changed = differ(kinds, table.schema, [*target.keys, *since], f"new.{SAID}.")
     there = table.withColumn(THERE, functions.lit(True)).alias("old")  # noqa: FBT003 -- a value
-    same = " AND ".join(f"old.{quoted(key)} = new.{SAID}.{quoted(key)}" for key in keys)
-    joined = says.alias("new").join(there, on=functions.expr(same), how="left")
-    matched = Observation()
-    joined = joined.observe(matched, *_sums([f"old.{quoted(key)}" for key in keys], f"old.{THERE}"))
-    new = joined.where(f"new.{ANYWAY} OR old.{THERE} IS NULL OR {changed}")
-    kept = new.selectExpr("new.*", f"old.{THERE}").drop(SAID, ANYWAY).persist(StorageLevel.DISK_ONLY)
+    same = functions.expr(" AND ".join(f"old.{key} = new.{SAID}.{key}" for key in keys))
+    # Only what is needed from here on: whoever observes gets each row whole.
+    compared = says.join(there, on=same, how="left").selectExpr(
+        *(f"new.{quoted(name)}" for name in rows.columns),
+        f"new.{NEW} OR old.{THERE} IS NULL OR {changed} AS {NEW}",
+        f"old.{THERE}",
+        *_hashes([f"old.{key}" for key in keys]),
+    )
+    observation = Observation()
+    watched = compared.observe(observation, *measures, *_sums(THERE))
+    kept = watched.where(NEW).drop(NEW, *(f"{HASH}{seed}" for seed in SEEDS)).persist(StorageLevel.DISK_ONLY)
     try:
-        strangers = kept.where(" AND ".join([f"{THERE} IS NULL", *(f"{quoted(key)} IS NOT NULL" for key in keys)]))
-        twice: Any = numbered(strangers, keys).agg(functions.count_if(functions.expr(f"{NUMBER} = 2"))).first()
-        known: Any = table.agg(*_sums(list(map(quoted, keys)), "true")).first()
+        strangers = kept.where(" AND ".join([f"{THERE} IS NULL", *(f"{key} IS NOT NULL" for key in keys)]))
+        twice: Any = numbered(strangers, target.keys).agg(functions.count_if(functions.expr(f"{NUMBER} = 2"))).first()
+        known: Any = table.selectExpr(*_hashes(keys)).agg(*_sums("true")).first()
+        found, java = observed(observation), cast("Any", rows.sparkSession.sparkContext._jvm)  # noqa: SLF001 -- as there
+        met = dict(java.scala.jdk.javaapi.CollectionConverters.asJava(found)) if found is not None else {}
         # Each key of the table was met once where those that were met are the table's, one for one.
-        met, java = observed(matched), cast("Any", rows.sparkSession.sparkContext._jvm)  # noqa: SLF001 -- as `observed`
-        met = met and dict(java.scala.jdk.javaapi.CollectionConverters.asJava(met))
-        yield News(kept.drop(THERE), apart=not twice[0] and met == known.asDict())
+        apart = not twice[0] and known.asDict().items() <= met.items()
+        yield News(kept.drop(THERE), met) if apart else None
     finally:
         kept.unpersist()
 
 
-def _sums(keys: Sequence[str], where: str) -> "Iterator[Column]":
+def _hashes(keys: Sequence[str]) -> Iterator[str]:
+    return (f"xxhash64({seed}, {', '.join(keys)}) AS {HASH}{seed}" for seed in SEEDS)
+
+
+def _sums(where: str) -> "Iterator[Column]":
     """Return what two sets of keys have alike only if they are the same, each key as often: a count, sums of hashes."""
     from pyspark.sql import functions
 
-    listed = ", ".join(keys)
-    yield functions.expr(f"count_if({where})").alias("count")
-    for seed in SEEDS:
-        for half in (f"xxhash64({seed}, {listed}) & 4294967295", f"shiftrightunsigned(xxhash64({seed}, {listed}), 32)"):
-            yield functions.expr(f"sum(CASE WHEN {where} THEN {half} END)").alias(f"sum {seed} {'&' in half}")
+    yield functions.expr(f"count_if({where})").alias(f"{HASH}count")
+    for column in (f"{HASH}{seed}" for seed in SEEDS):
+        for half, name in ((f"{column} & 4294967295", "low"), (f"shiftrightunsigned({column}, 32)", "high")):
+            yield functions.expr(f"sum(CASE WHEN {where} THEN {half} END)").alias(f"{column}_{name}")
