@@ -10,10 +10,19 @@ from deltaic_ops.cli.words import asset_name, share_or_schema
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 versions = typer.Typer(no_args_is_help=True, add_completion=False)
-app.add_typer(versions, name="version", help="Versions of models: folders of files.")
+app.add_typer(versions, name="version")
 
 Name = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA.MODEL")]
 Version = Annotated[int, typer.Argument(metavar="VERSION", min=1)]
+
+
+@versions.callback()
+def _versions() -> None:
+    r"""Versions of models: folders of files.
+
+    \b
+    deltaic model version add sales_share.ml.churn 3 --location s3://models/churn/3
+    """
 
 
 @app.command()
