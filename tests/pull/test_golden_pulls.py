@@ -64,9 +64,12 @@ def test_a_folder_goes_through_all_versions(
 ) -> None:
     table = shared(name)
     copy = tmp_path / "copy"
-    for number, version in enumerate((*table.golden.versions, table.golden.versions[0])):
+    # Back to narrower types deltalake reads no copy: it takes the statistics of what was removed for values of these.
+    back = [] if name == "type_widening" else table.golden.versions[:1]
+    for version in (*table.golden.versions, *back):
         deltaic.done(f"pull {table.url} copy/ --version {version}")
-        assert content(copy, number) == content(table.folder, version)
+        latest = max(int(file.stem) for file in (copy / "_delta_log").glob("*.json"))
+        assert content(copy, latest) == content(table.folder, version)
         if readable(table, version):
             expected = table.rows(version)
             wanted, found = rows_of(expected, expected.schema), rows_of(rows_of_folder(copy), expected.schema)
