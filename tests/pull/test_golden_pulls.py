@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +66,6 @@ def test_a_folder_goes_through_all_versions(
 ) -> None:
     table = shared(name)
     copy = tmp_path / "copy"
-    # Back to narrower types deltalake reads no copy: it takes the statistics of what was removed for values of these.
     back = [] if name == "type_widening" else table.golden.versions[:1]
     for version in (*table.golden.versions, *back):
         deltaic.done(f"pull {table.url} copy/ --version {version}")
@@ -75,6 +76,31 @@ def test_a_folder_goes_through_all_versions(
             wanted, found = rows_of(expected, expected.schema), rows_of(rows_of_folder(copy), expected.schema)
             assert found == wanted, difference(found, wanted)
     assert not deltaic.json(f"pull {table.url} copy/ --version {version}")["changed"]
+
+
+def test_a_folder_does_not_go_back_behind_a_widened_type(deltaic: Deltaic, shared: Callable[[str], Shared]) -> None:
+    table = shared("type_widening")
+    first, last = table.golden.versions[0], table.golden.versions[-1]
+    deltaic.done(f"pull {table.url} copy/ --version {last}")
+    refused = deltaic(f"pull {table.url} copy/ --version {first}")
+    assert refused.exit_code == 1
+    assert f"in which arr.element is integer, and cannot go back to version {first}" in " ".join(refused.stderr.split())
+    assert "where it was short: name a new folder" in " ".join(refused.stderr.split())
+    deltaic.done(f"pull {table.url} other/ --version {first}")
+    assert not deltaic.json(f"pull {table.url} copy/ --version {last}")["changed"]
+
+
+def test_a_refused_pull_leaves_no_thread_to_the_garbage_collector(
+    deltaic: Deltaic, shared: Callable[[str], Shared]
+) -> None:
+    table = shared("type_widening")  # whose rows, and not its metadata, cannot be read
+    before = set(threading.enumerate())
+    gc.disable()
+    try:
+        assert "refused: " in deltaic(f"pull {table.url} out.parquet").stderr
+        assert set(threading.enumerate()) <= before
+    finally:
+        gc.enable()
 
 
 def content(folder: Path, version: int) -> Counter[str]:

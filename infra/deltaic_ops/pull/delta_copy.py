@@ -8,7 +8,7 @@ them, no row is read or compared, and a pull that was killed anywhere has change
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -74,6 +74,21 @@ class DeltaCopy:
                 case "txn" if told["appId"].startswith(_APP):
                     self.source, self.source_version = told["appId"].removeprefix(_APP), told["version"]
 
+    def check_follows(self, snapshot: Snapshot) -> None:
+        """Raise InvalidParameter for an earlier version in which a column has another type than here.
+
+        A log that goes back so is read by no deltalake: it takes bounds of removed files for values of the new type.
+        """
+        if snapshot.version >= self.source_version:
+            return
+        here, there = (dict(_types(json.loads(told["schemaString"]))) for told in (self.metadata, snapshot.metadata))
+        for column in sorted(here.keys() & there.keys()):
+            if here[column] != there[column]:
+                raise InvalidParameter(
+                    f"{self.folder} has version {self.source_version}, in which {column} is {here[column]}, and cannot "
+                    f"go back to version {snapshot.version}, where it was {there[column]}: name a new folder"
+                )
+
     def lacks(self, file: SharedFile) -> bool:
         """Tell whether a file, or its vector's, is not on this disk as it should be."""
         data, vector = self.folder / file.data_name, self.folder / file.vector_name
@@ -121,6 +136,18 @@ class DeltaCopy:
 def _removed(add: Mapping[str, Any], now: int) -> dict[str, Any]:
     told = {name: add[name] for name in ("path", "partitionValues", "size", "deletionVector") if name in add}
     return {**told, "deletionTimestamp": now, "dataChange": True, "extendedFileMetadata": True}
+
+
+def _types(told: Any, column: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the dotted name and the type of all in a schema that is no struct, array or map."""
+    if isinstance(told, str):
+        yield column, told
+        return
+    for each in told.get("fields", ()):
+        yield from _types(each["type"], f"{column}.{each['name']}" if column else each["name"])
+    for part, name in (("elementType", "element"), ("keyType", "key"), ("valueType", "value")):
+        if part in told:
+            yield from _types(told[part], f"{column}.{name}")
 
 
 def _commits(folder: Path) -> list[Path]:

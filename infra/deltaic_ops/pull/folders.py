@@ -59,13 +59,14 @@ class FolderPull:
             def fetch(some: Sequence[SharedObject]) -> list[Brought | str]:
                 return [each for opened in self._reader.open(some) if (each := self._bring(opened, own)) is not None]
 
-            for some in self._tally.ahead(self._lacking(known, tells_case(own), done), fetch):
-                brought = [each for each in some if isinstance(each, Brought)]
-                known.remember(brought)
-                done.fetched += len(brought)
-                for name in some:
-                    if isinstance(name, str):
-                        done.leave(name)
+            with closing(self._tally.ahead(self._lacking(known, tells_case(own), done), fetch)) as arriving:
+                for some in arriving:
+                    brought = [each for each in some if isinstance(each, Brought)]
+                    known.remember(brought)
+                    done.fetched += len(brought)
+                    for name in some:
+                        if isinstance(name, str):
+                            done.leave(name)
             for part in own.glob("*.part"):
                 part.unlink()
         return done

@@ -3,7 +3,8 @@
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,7 +40,7 @@ class TableRows:
         self.types: Mapping[str, Any] = {name: fields.get(name) for name in self.schema.names}
         """Delta's own type of each column."""
 
-    def batches(self, urls: Urls, tally: Tally, limit: int | None = None) -> Iterator[pa.RecordBatch]:
+    def batches(self, urls: Urls, tally: Tally, limit: int | None = None) -> Generator[pa.RecordBatch, None, None]:
         """Yield the rows, at most so many; raises UnsupportedOperation for what the library cannot read."""
         files = self._snapshot.files
         tally.expect(len(files), sum(file.size for file in files))
@@ -52,18 +53,17 @@ class TableRows:
                 place.mkdir()
                 return place, fetching.fetch(numbered[1], place, place)
 
-            arriving = tally.ahead(enumerate(files), fetch)
-            while left is None or left > 0:
-                try:
-                    place, file = next(arriving)
-                except StopIteration:
-                    break
-                for batch in self._read(place, file):
-                    taken = batch if left is None else batch.slice(0, left)
-                    left = None if left is None else left - len(taken)
-                    yield taken
-                shutil.rmtree(place)
-            arriving.close()  # type: ignore[attr-defined]  # a generator
+            with closing(tally.ahead(enumerate(files), fetch)) as arriving:
+                while left is None or left > 0:
+                    try:
+                        place, file = next(arriving)
+                    except StopIteration:
+                        break
+                    for batch in self._read(place, file):
+                        taken = batch if left is None else batch.slice(0, left)
+                        left = None if left is None else left - len(taken)
+                        yield taken
+                    shutil.rmtree(place)
 
     def _read(self, folder: Path, file: SharedFile) -> Iterator[pa.RecordBatch]:
         try:

@@ -44,7 +44,8 @@ class TablePull:
     def into_folder(self, folder: Path, tally: Tally) -> PulledTable:
         """Bring a Delta table in a folder to what is asked, by one commit; what an earlier pull has brought stays.
 
-        Raises Conflict, InvalidParameter and TableUnreadable for a folder that is held, or is no copy of this table.
+        Raises Conflict, InvalidParameter and TableUnreadable for a folder that is held, is no copy of this table, or
+        cannot go back to what is asked.
         """
         DeltaCopy.read(folder, self._shared)  # refuses before anything is written
 
@@ -52,11 +53,13 @@ class TablePull:
             snapshot = Snapshot(self._server, self._shared, self._asked)
             with alone(folder) as own, closing(Urls(self._server.endpoint)) as urls:
                 copy = DeltaCopy.read(folder, self._shared)
+                copy.check_follows(snapshot)
                 lacking = [file for file in snapshot.files if copy.lacks(file)]
                 tally.expect(len(lacking), sum(file.size for file in lacking))
                 fetching = TableFiles(snapshot, urls, tally)
-                for _ in tally.ahead(lacking, lambda file: fetching.fetch(file, folder, own)):
-                    pass
+                with closing(tally.ahead(lacking, lambda file: fetching.fetch(file, folder, own))) as arriving:
+                    for _ in arriving:
+                        pass
                 changed = copy.follow(snapshot, self._shared)
                 for part in own.glob("*.*"):
                     part.unlink()
@@ -73,8 +76,8 @@ class TablePull:
         def once() -> PulledTable:
             snapshot = Snapshot(self._server, self._shared, self._asked, READABLE)
             rows = TableRows(snapshot, columns)
-            with closing(Urls(self._server.endpoint)) as urls:
-                batches = rows.batches(urls, tally, self._asked.get("limitHint"))
+            limit = self._asked.get("limitHint")
+            with closing(Urls(self._server.endpoint)) as urls, closing(rows.batches(urls, tally, limit)) as batches:
                 if kind == "csv":
                     count = write_csv(rows, batches, target)
                 else:

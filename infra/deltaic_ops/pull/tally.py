@@ -1,7 +1,7 @@
 """How far a pull is, told to whoever shows it; and how its threads are stopped."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 from typing import Final, TypeVar
@@ -45,8 +45,12 @@ class Tally:
             self.files += 1
         self._shown(self)
 
-    def ahead(self, items: Iterable[_Item], work: Callable[[_Item], _Result]) -> Iterator[_Result]:
-        """Yield what work makes of each item, in order, some items ahead of whoever takes them; stops at an error."""
+    def ahead(self, items: Iterable[_Item], work: Callable[[_Item], _Result]) -> Generator[_Result, None, None]:
+        """Yield what work makes of each item, in order, some items ahead of whoever takes them; stops at an error.
+
+        Whoever takes them closes it: left to the garbage collector it would wait for its threads wherever that runs,
+        in a thread that begins for ever.
+        """
         self._stopped = False
         running: deque[Future[_Result]] = deque()
         pool = ThreadPoolExecutor(PARALLEL)
