@@ -59,7 +59,7 @@ class FolderPull:
             def fetch(some: Sequence[SharedObject]) -> list[Brought | str]:
                 return [each for opened in self._reader.open(some) if (each := self._bring(opened, own)) is not None]
 
-            with closing(self._tally.ahead(self._lacking(known, tells_case(own), done), fetch)) as arriving:
+            with self._tally.ahead(self._lacking(known, tells_case(own), done), fetch) as arriving:
                 for some in arriving:
                     brought = [each for each in some if isinstance(each, Brought)]
                     known.remember(brought)

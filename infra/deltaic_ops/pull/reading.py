@@ -4,7 +4,6 @@ import json
 import shutil
 import tempfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,12 +52,9 @@ class TableRows:
                 place.mkdir()
                 return place, fetching.fetch(numbered[1], place, place)
 
-            with closing(tally.ahead(enumerate(files), fetch)) as arriving:
-                while left is None or left > 0:
-                    try:
-                        place, file = next(arriving)
-                    except StopIteration:
-                        break
+            with tally.ahead(enumerate(files), fetch) as arriving:
+                while (left is None or left > 0) and (arrived := next(arriving, None)):
+                    place, file = arrived
                     for batch in self._read(place, file):
                         taken = batch if left is None else batch.slice(0, left)
                         left = None if left is None else left - len(taken)

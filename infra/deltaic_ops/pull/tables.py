@@ -57,7 +57,7 @@ class TablePull:
                 lacking = [file for file in snapshot.files if copy.lacks(file)]
                 tally.expect(len(lacking), sum(file.size for file in lacking))
                 fetching = TableFiles(snapshot, urls, tally)
-                with closing(tally.ahead(lacking, lambda file: fetching.fetch(file, folder, own))) as arriving:
+                with tally.ahead(lacking, lambda file: fetching.fetch(file, folder, own)) as arriving:
                     for _ in arriving:
                         pass
                 changed = copy.follow(snapshot, self._shared)

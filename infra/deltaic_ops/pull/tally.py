@@ -1,8 +1,9 @@
 """How far a pull is, told to whoever shows it; and how its threads are stopped."""
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from threading import Lock
 from typing import Final, TypeVar
 
@@ -45,22 +46,27 @@ class Tally:
             self.files += 1
         self._shown(self)
 
-    def ahead(self, items: Iterable[_Item], work: Callable[[_Item], _Result]) -> Generator[_Result, None, None]:
-        """Yield what work makes of each item, in order, some items ahead of whoever takes them; stops at an error.
+    @contextmanager
+    def ahead(self, items: Iterable[_Item], work: Callable[[_Item], _Result]) -> Iterator[Iterator[_Result]]:
+        """Give what work makes of each item, in order, some items ahead of whoever takes them; stops at an error.
 
-        Whoever takes them closes it: left to the garbage collector it would wait for its threads wherever that runs,
-        in a thread that begins for ever.
+        Its threads end with the block. A generator would wait for them where the garbage collector finds it: in a
+        thread that is just starting, for ever.
         """
         self._stopped = False
         running: deque[Future[_Result]] = deque()
         pool = ThreadPoolExecutor(PARALLEL)
-        try:
+
+        def results() -> Iterator[_Result]:
             for item in items:
                 if len(running) >= 2 * PARALLEL:
                     yield running.popleft().result()
                 running.append(pool.submit(work, item))
             while running:
                 yield running.popleft().result()
+
+        try:
+            yield results()
         finally:
             self._stopped = bool(running)
             pool.shutdown(cancel_futures=True)
