@@ -169,7 +169,7 @@ class Measured:
         table = SourceTable("a.b.source", str(place / "source"))
         view = Definition("a.b.view", str(place / "view"), sql, table, key=("id",))
         audiences = [Audience(site, {"site": site}) for site in SITES]
-        changes = {FIRST: "", "view, the last 1 %": f"id >= {self._rows * 99 // 100}", "view, any 1 %": "id % 100 = 3"}
+        changes = {FIRST: "", "view, the last 1 %": f"id >= {self._rows * 99 // 100}", "view, any 1 %": "id % 101 = 3"}
         for name, changed in changes.items():
             if changed:
                 DeltaTable.forPath(self.spark, str(place / "source")).update(changed, {"dose": "dose + 1"})

@@ -19,7 +19,8 @@ from deltaic_pipeline.spark.progress import Progress, silent
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
 from deltaic_pipeline.table.sources import Source
 from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.table.writing import Transaction, write
+from deltaic_pipeline.table.transactions import Transaction
+from deltaic_pipeline.table.writing import write
 from pipeline.place import BUCKET, Place
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.malformed import FILE, MISFIT, RAW
 from deltaic_pipeline.table.sources import Source, read
 from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.table.writing import exists, write
+from deltaic_pipeline.table.transactions import exists
+from deltaic_pipeline.table.writing import write
 from pipeline.place import Place
 
 if TYPE_CHECKING:

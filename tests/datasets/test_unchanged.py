@@ -13,7 +13,7 @@ from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.file_sizing import SMALL, estimated_size
 from deltaic_pipeline.table.sources import Source, read
 from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.table.writing import exists
+from deltaic_pipeline.table.transactions import exists
 from pipeline.place import Place
 
 if TYPE_CHECKING:

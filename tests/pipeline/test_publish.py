@@ -18,7 +18,8 @@ from deltaic_pipeline.table.catalog_entry import Catalog, TableName
 from deltaic_pipeline.table.sources import Source, read
 from deltaic_pipeline.table.table_properties import check_properties, describe
 from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.table.writing import exists, write
+from deltaic_pipeline.table.transactions import exists
+from deltaic_pipeline.table.writing import write
 from pipeline.place import BUCKET, Place
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.session import leave
 from deltaic_pipeline.table.run_ids import RunIds
 from deltaic_pipeline.table.run_log import transaction_of
-from deltaic_pipeline.table.writing import Transaction
+from deltaic_pipeline.table.transactions import Transaction
 
 GOES_ON = "the same command goes on, and does nothing twice"
 

@@ -29,7 +29,8 @@ from deltaic_pipeline.table.leased_run import finish, leased_run
 from deltaic_pipeline.table.locations import Places
 from deltaic_pipeline.table.sources import Source, catalog_location, read
 from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.table.writing import INSERTED, UPDATED, Written, write
+from deltaic_pipeline.table.transactions import Written
+from deltaic_pipeline.table.writing import INSERTED, UPDATED, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -22,7 +22,7 @@ from deltaic_pipeline.table.leased_run import Attempt, finish, leased_run
 from deltaic_pipeline.table.schema_diff import differences, refuse_drift
 from deltaic_pipeline.table.sources import catalog_location
 from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.table.writing import Transaction, committed, exists
+from deltaic_pipeline.table.transactions import Transaction, committed, exists
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,19 +6,17 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import islice
 from types import MappingProxyType
-from typing import Any
 
-from deltaic.nearest import did_you_mean
 from pydantic import BaseModel, ValidationError
 
 from deltaic_pipeline.datasets import model
 from deltaic_pipeline.datasets.binding import RUN_DATE, bind
 from deltaic_pipeline.datasets.ddl import columns_of
 from deltaic_pipeline.datasets.document import Document, Mistake, Path, Unreadable, beside
+from deltaic_pipeline.datasets.mistakes import mistake_of
 from deltaic_pipeline.datasets.model import Dataset, FileSource, JdbcSource, Keyed
 from deltaic_pipeline.datasets.named_columns import misnamed, missing_in
 from deltaic_pipeline.datasets.options import (
-    FORGETS,
     partial_options,
     refused_options,
     unknown_options,
@@ -26,6 +24,7 @@ from deltaic_pipeline.datasets.options import (
 )
 from deltaic_pipeline.datasets.sql_text import columns_named, sql_mistakes
 from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.table.target import FORGETS
 
 FIELDS = sorted(
     {
@@ -40,25 +39,6 @@ OVERWRITING = frozenset({"overwrite", "overwrite_partitions"})
 
 MOST_TOLD = 100
 """Mistakes of one kind in one file; whoever has put them right is told the others."""
-
-SAID: dict[str, str] = {
-    "missing": "is required",
-    "string_type": "is text: quote it if YAML takes it for something else",
-    "list_type": "is a list: write [one, two], or a line with a dash for each",
-    "dict_type": "is a mapping of names to values",
-    "model_type": "is a mapping of fields to values",
-    "model_attributes_type": "is a mapping of fields to values",
-    "int_type": "is a whole number",
-    "bool_type": "is true or false",
-    "union_tag_not_found": "lacks the field {discriminator}, which says what it is",
-    "union_tag_invalid": "{discriminator} is {tag!r}: write one of {expected_tags}",
-    "literal_error": "write {expected}",
-    "too_short": "is empty: name at least one",
-    "too_long": "has {actual_length}: {max_length} are the most",
-    "string_too_short": "is empty",
-    "string_pattern_mismatch": "is a name of letters, digits and underscores, which does not begin with a digit",
-}
-"""Pydantic's findings in the words of whoever wrote the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +80,8 @@ def check(text: str, given: Mapping[str, str] | None = None) -> Checked:
     try:
         dataset = Dataset.model_validate(document.value)
     except ValidationError as refused:
-        found = {_mistake(document, error) for error in refused.errors()[:MOST_TOLD]} | set(sql_mistakes(document))
-        found |= set(misplaced)
+        found = {mistake_of(document, error, FIELDS) for error in refused.errors()[:MOST_TOLD]}
+        found |= {*sql_mistakes(document), *misplaced}
         return Checked(None, sorted(found, key=lambda mistake: (mistake.line, mistake.field)), document)
     dataset = dataset.model_copy(update={"stream": dataset.followed})
     findings = [*misplaced, *sql_mistakes(document)]
@@ -128,26 +108,6 @@ def dataset_of(text: str, file: str, given: Mapping[str, str] = MappingProxyType
         for name, source in checked.dataset.sources.items()
     }
     return checked.dataset.model_copy(update={"sources": sources}), checked.document
-
-
-def _mistake(document: Document, error: Any) -> Mistake:
-    kind, context, path = error["type"], error.get("ctx", {}), [part for part in error["loc"] if part != "[key]"]
-    if kind == "extra_forbidden":
-        message = "is not a field here" + did_you_mean(str(path[-1]), FIELDS)
-    elif kind == "value_error":
-        message = str(context["error"])
-    elif kind in SAID:
-        message = SAID[kind].format(**{name: _plain(value) for name, value in context.items()})
-    else:
-        message = error["msg"][0].lower() + error["msg"][1:]
-    place = document.place(path)
-    if kind == "wrong_ddl":
-        return Mistake(document.line_of_sql(path, context["line"]), place.field, message)
-    return Mistake(place.line, place.field, message)
-
-
-def _plain(value: Any) -> Any:
-    return value.replace("'", "") if isinstance(value, str) else value
 
 
 def _contradictions(dataset: Dataset, document: Document) -> Iterator[tuple[Path, str]]:

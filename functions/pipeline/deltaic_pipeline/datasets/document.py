@@ -78,19 +78,20 @@ class Document:
         """The names of variables that it uses."""
 
     @classmethod
-    def read(cls, text: str) -> "Document":
-        """Read a text; raises Unreadable with every place that keeps it from being read."""
+    def read(cls, text: str, told_by: str = "pipeline schema", most_values: int = MOST_VALUES) -> "Document":
+        """Read a text; raises Unreadable with every place that keeps it from being read.
+
+        `told_by` is the command of ours that prints the fields.
+        """
         loader = None
         try:
-            _refuse_too_much(text)
+            _refuse_too_much(text, most_values)
             loader = _Loader(text)
             root = loader.get_single_node()
             if root is None:
-                raise Unreadable([Mistake(1, "", "the file is empty: `deltaic pipeline schema` prints its fields")])
+                raise Unreadable([Mistake(1, "", f"the file is empty: `deltaic {told_by}` prints its fields")])
             if not isinstance(root, yaml.MappingNode):
-                raise Unreadable(
-                    [Mistake(1, "", "no lines of `field: value`: `deltaic pipeline schema` prints its fields")]
-                )
+                raise Unreadable([Mistake(1, "", f"no lines of `field: value`: `deltaic {told_by}` prints its fields")])
             if repeated := list(_repeated(root, "")):
                 raise Unreadable(repeated)
             return cls(root, loader.construct_document(root))
@@ -177,7 +178,7 @@ def _object(url: str) -> bytes:
     return content
 
 
-def _refuse_too_much(text: str) -> None:
+def _refuse_too_much(text: str, most: int) -> None:
     """Refuse what would become more values than a dataset can need, before any of them is made."""
     count, sizes, parents = 0, dict[str | None, int](), list[tuple[str | None, int]]()
     for event in cast("Iterator[Any]", yaml.parse(text, Loader=_Loader)):
@@ -197,8 +198,8 @@ def _refuse_too_much(text: str) -> None:
                 anchor, before = parents.pop()
                 if anchor:
                     sizes[anchor] = count - before
-        if count > MOST_VALUES:
-            raise Unreadable([Mistake(line, "", f"more than {MOST_VALUES:,} values, aliases followed")])
+        if count > most:
+            raise Unreadable([Mistake(line, "", f"more than {most:,} values, aliases followed")])
         if len(parents) > DEEPEST:
             raise Unreadable([Mistake(line, "", f"lists and mappings within each other, more than {DEEPEST} deep")])
 

@@ -22,7 +22,8 @@ from deltaic_pipeline.table.schema_diff import Difference, differences
 from deltaic_pipeline.table.sources import read
 from deltaic_pipeline.table.table_properties import pending
 from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.table.writing import current_rows, exists, merged_rows
+from deltaic_pipeline.table.transactions import exists
+from deltaic_pipeline.table.writing import current_rows, merged_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,7 +11,7 @@ from deltaic_pipeline.spark.sql_rules import refuse_queries
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import check_clustering, check_new_properties, check_properties
 from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.table.writing import exists
+from deltaic_pipeline.table.transactions import exists
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

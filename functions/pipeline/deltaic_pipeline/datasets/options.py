@@ -59,9 +59,6 @@ _PROPERTIES = (
 PROPERTIES = frozenset(f"delta.{name}" for name in _PROPERTIES.split())
 """Delta refuses others of its own; `delta.feature.*` and `delta.constraints.*` are for it to judge."""
 
-FORGETS = "delta.setTransactionRetentionDuration"
-"""The property after which a table forgets the names of transactions, and with them how far sources were read."""
-
 _PARTIAL = {"ignorecorruptfiles", "ignoremissingfiles", "readchangefeed", "readchangedata"}
 
 

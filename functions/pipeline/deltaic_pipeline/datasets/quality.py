@@ -16,16 +16,8 @@ from deltaic_pipeline.table.file_sizing import SMALL, estimated_size, one_machin
 from deltaic_pipeline.table.news import News, news_of
 from deltaic_pipeline.table.sources import Reading
 from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.table.writing import (
-    INSERTED,
-    UPDATED,
-    Transaction,
-    Written,
-    committed,
-    current_rows,
-    exists,
-    write,
-)
+from deltaic_pipeline.table.transactions import Transaction, Written, committed, exists
+from deltaic_pipeline.table.writing import INSERTED, UPDATED, current_rows, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -20,7 +20,8 @@ from deltaic_pipeline.table.locations import Places
 from deltaic_pipeline.table.run_log import append, has, transaction_of
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import latest
-from deltaic_pipeline.table.writing import UPDATED, Written
+from deltaic_pipeline.table.transactions import Written
+from deltaic_pipeline.table.writing import UPDATED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

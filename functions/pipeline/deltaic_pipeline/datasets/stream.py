@@ -22,7 +22,7 @@ from deltaic_pipeline.table.leased_run import Attempt
 from deltaic_pipeline.table.schema_diff import differences, refuse_drift
 from deltaic_pipeline.table.sources import follow, spark_path
 from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.table.writing import Transaction, exists
+from deltaic_pipeline.table.transactions import Transaction, exists
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 
 from deltaic_pipeline.datasets.database import highest, read_database
 from deltaic_pipeline.datasets.model import JdbcSource
-from deltaic_pipeline.datasets.options import FORGETS
 from deltaic_pipeline.datasets.run_state import Run
 from deltaic_pipeline.datasets.sql_steps import said_where
 from deltaic_pipeline.datasets.windows import Window, marked_field, next_window
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import latest
-from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.table.writing import Transaction
+from deltaic_pipeline.table.target import FORGETS, Target
+from deltaic_pipeline.table.transactions import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -58,6 +58,9 @@ LOCAL = {
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     # Replaces the version checksum's 20 requests a commit; readers do not need the file.
     "spark.databricks.delta.writeChecksumFile.enabled": "false",
+    # One run of a dataset fills the 100 classes that Spark keeps by default, so each next one of a process would
+    # generate and compile all of its own again: a third of its processor time.
+    "spark.sql.codegen.cache.maxEntries": "1000",
 }
 """One JVM, driver and executor in one. On EMR none of it applies."""
 
@@ -74,6 +77,15 @@ TESTS = {
 # What the JVM has to say of archives and the like would stand among a job's own lines.
 # A database's times without a zone are those of Java's zone, and of the session's once they are compared there.
 JVM = ("-XX:+UseSerialGC", "-Xlog:disable", "-Duser.timezone=UTC")
+JVM_LONG = (
+    *JVM,
+    "-XX:Tier4InvocationThreshold=50000",
+    "-XX:Tier4MinInvocationThreshold=6000",
+    "-XX:Tier4CompileThreshold=150000",
+    "-XX:Tier4BackEdgeThreshold=400000",
+)
+"""For rows of any number: the optimizing compiler waits for ten times its usual signs. What the rows go through shows
+them within a second; the rest of a run, thousands of methods of planning, is not worth that compiler's work."""
 JVM_BRIEF = (*JVM, "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
 """For a session of a minute or two: the optimizing compiler would be paid for and not used. 20 million rows written
 with it take 57 s of processor time, and 100 s without. Without that compiler the JVM sets 48 MB aside for code, which
@@ -223,7 +235,7 @@ def _jvm(
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    options = [*(JVM_BRIEF if brief else JVM), f"-Dlog4j2.configurationFile=file:{_log_configuration()}"]
+    options = [*(JVM_BRIEF if brief else JVM_LONG), f"-Dlog4j2.configurationFile=file:{_log_configuration()}"]
     if MUSL.exists():
         options += [
             f"-Dorg.xerial.snappy.lib.path={_snappy_library(here.cache).parent}",

@@ -140,7 +140,7 @@ class CatalogRegister:
     def next_step(self, name: TableName) -> str:
         """See `Register`."""
         with contextlib.suppress(DeltaicError):
-            if not self.admin.grants.of_share(name.share):
+            if next(self.admin.grants.of_share(name.share), None) is None:
                 return f"nobody may read {name.share} yet; next: deltaic grant create <recipient> {name.share}"
         return ""
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.table.sources import catalog_location
-from deltaic_pipeline.table.writing import Transaction
+from deltaic_pipeline.table.transactions import Transaction
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -19,7 +19,8 @@ from deltaic_pipeline.table.run_ids import opened
 from deltaic_pipeline.table.sources import catalog_location, spark_path
 from deltaic_pipeline.table.table_properties import latest
 from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.table.writing import Transaction, write
+from deltaic_pipeline.table.transactions import Transaction
+from deltaic_pipeline.table.writing import write
 
 if TYPE_CHECKING:
     import pyarrow as pa

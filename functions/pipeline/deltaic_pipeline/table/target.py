@@ -13,6 +13,9 @@ MODES: tuple[str, ...] = get_args(Mode)
 
 CHANGE_DATA_FEED = "delta.enableChangeDataFeed"
 
+FORGETS = "delta.setTransactionRetentionDuration"
+"""The property after which a table forgets the names of transactions, and with them how far sources were read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:

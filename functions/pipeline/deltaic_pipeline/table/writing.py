@@ -1,10 +1,7 @@
 """Writes rows into a Delta table as one version, at most once per run or batch."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.quoting import quoted
@@ -16,71 +13,16 @@ from deltaic_pipeline.table.schema_diff import conformed, differences, grows, re
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import check_new_properties, check_properties, latest
 from deltaic_pipeline.table.target import Target
+from deltaic_pipeline.table.transactions import Transaction, Written, after, before, exists, marked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-RECENT_COMMITS = 20
 
 INSERTED, UPDATED = "numTargetRowsInserted", "numTargetRowsUpdated"
 """Delta's metrics of a MERGE; its `numOutputRows` counts the rows that were copied too."""
 
 NOTHING: Mapping[str, str] = {INSERTED: "0", UPDATED: "0"}
 """Those of rows that the table has as they are: there is no commit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Transaction:
-    """Who writes: Delta commits a version of an application once (Delta protocol, "Transaction Identifiers")."""
-
-    application: str
-    version: int
-    mark: Mapping[str, str | int | Mapping[str, int]]
-    """Stands in `commitInfo`, by which the commit is found again."""
-
-    moves: bool = False
-    """It says something by itself, and is committed where no row changes too."""
-
-    @classmethod
-    def of_run(cls, run_id: str) -> "Transaction":
-        """Name the one commit of a run."""
-        return cls(f"deltaic-publish/{run_id}", 1, {"run": run_id})
-
-    @classmethod
-    def of_batch(cls, stream: str, batch: int) -> "Transaction":
-        """Name the commit of one batch of a stream, which its checkpoint gave a name."""
-        return cls(f"deltaic-stream/{stream}", batch, {"stream": stream, "batch": batch})
-
-    @property
-    def user_metadata(self) -> str:
-        """The mark as it stands in the log."""
-        return json.dumps(dict(self.mark))
-
-    def __str__(self) -> str:
-        return " ".join(f"{name} {value}" for name, value in self.mark.items())
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What a run did to the table."""
-
-    version: int
-    """The version that holds the run's rows, or the latest one when an earlier attempt is too long ago to be found."""
-
-    repeated: bool
-    """True when an earlier attempt of the same run had already committed, so that nothing was written now."""
-
-    metrics: Mapping[str, str]
-    """Delta's operation metrics of that version (`numOutputRows`, `numFiles`, ...)."""
-
-    deleted: int = 0
-    """Keys that rows deleted (scd2: whose state they ended)."""
-
-    missing: int = 0
-    """Keys that were deleted because no row had them."""
-
-    committed: bool = True
-    """False: the table says all that the rows say, and `version` is its latest."""
 
 
 def write(  # noqa: PLR0913 -- what is written, and what is known of it
@@ -108,17 +50,17 @@ def write(  # noqa: PLR0913 -- what is written, and what is known of it
     location = spark_path(target.location)
     present = exists(spark, target)
     partitions = _partitions(spark, location) if present else []
-    before = _latest(spark, location, transaction) if present else None
-    if before is not None and before.commit is not None:
-        return Written(before.commit, repeated=True, metrics=before.metrics)
-    unchanged = -1 if before is None else before.version
+    known = before(spark, target, transaction) if present else None
+    if known is not None and known.commit is not None:
+        return Written(known.commit, repeated=True, metrics=known.metrics)
+    unchanged = -1 if known is None else known.version
     if present:
         check_properties(spark, target)
         _check_partitions(target, partitions)
     else:
         check_new_properties(spark, target)
-    if none and before and not transaction.moves:
-        return Written(before.version, repeated=False, metrics=NOTHING, committed=False)
+    if none and known and not transaction.moves:
+        return Written(known.version, repeated=False, metrics=NOTHING, committed=False)
     if target.keys:
         rows = _keyed(spark, rows, target, exists=present, apart=keys_apart)
     deleted: int | None = 0
@@ -134,10 +76,10 @@ def write(  # noqa: PLR0913 -- what is written, and what is known of it
             _save(few_files(rows) if here else rows, target, location, exists=present)
     if deleted is None:
         return Written(unchanged, repeated=False, metrics=NOTHING, committed=False)
-    after = _latest(spark, location, transaction)
-    if after.commit is None:
-        return _repeated(after.version, unchanged, target, transaction)
-    return Written(after.commit, repeated=False, metrics=after.metrics, deleted=deleted - missing, missing=missing)
+    made = after(spark, target, transaction)
+    if made.commit is None:
+        return _repeated(made.version, unchanged, target, transaction)
+    return Written(made.commit, repeated=False, metrics=made.metrics, deleted=deleted - missing, missing=missing)
 
 
 def _repeated(version: int, unchanged: int, target: Target, transaction: Transaction) -> Written:
@@ -149,21 +91,6 @@ def _repeated(version: int, unchanged: int, target: Target, transaction: Transac
         f"the commit of {transaction} is not in the log of {target.location}: "
         "another writer that does not take the table's lease has overwritten it. Run the job again."
     )
-
-
-def exists(spark: "SparkSession", target: Target) -> bool:
-    """Tell whether there is a table at the target's location."""
-    from delta.tables import DeltaTable
-
-    return DeltaTable.isDeltaTable(spark, spark_path(target.location))
-
-
-def committed(spark: "SparkSession", target: Target, transaction: Transaction) -> Written | None:
-    """Return what this run has committed already, if that is among the latest commits; else None."""
-    if not exists(spark, target):
-        return None
-    latest = _latest(spark, spark_path(target.location), transaction)
-    return None if latest.commit is None else Written(latest.commit, repeated=True, metrics=latest.metrics)
 
 
 def _save(rows: "DataFrame", target: Target, location: str, *, exists: bool) -> None:
@@ -285,43 +212,3 @@ def refuse_void_columns(rows: "DataFrame") -> None:
             f"Delta stores no column of type void, which these are: {', '.join(names)}. Give each a type in the SQL, "
             "such as CAST(NULL AS STRING), or leave it out."
         )
-
-
-@contextmanager
-def marked(spark: "SparkSession", transaction: Transaction, *, spread: bool) -> Iterator[None]:
-    """Mark the commits of this session with who writes, in the log's `txn` action and in `commitInfo`.
-
-    `spread`: Delta shuffles the rows before it writes them, so that there are few files for each partition.
-    """
-    settings = {
-        "spark.databricks.delta.write.txnAppId": transaction.application,
-        "spark.databricks.delta.write.txnVersion": str(transaction.version),
-        "spark.databricks.delta.commitInfo.userMetadata": transaction.user_metadata,
-        "spark.databricks.delta.optimizeWrite.enabled": str(spread).lower(),
-    }
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name in settings:
-            spark.conf.unset(name)
-
-
-@dataclass(frozen=True, slots=True)
-class _Latest:
-    """The end of the log: the latest version, and the run's commit if it is among the latest ones."""
-
-    version: int
-    commit: int | None
-    metrics: Mapping[str, str]
-
-
-def _latest(spark: "SparkSession", location: str, transaction: Transaction) -> _Latest:
-    from delta.tables import DeltaTable
-
-    recent: list[Any] = DeltaTable.forPath(spark, location).history(RECENT_COMMITS).collect()
-    mine = next((commit for commit in recent if commit["userMetadata"] == transaction.user_metadata), None)
-    if mine is None:
-        return _Latest(recent[0]["version"], None, {})
-    return _Latest(recent[0]["version"], mine["version"], dict(mine["operationMetrics"] or {}))

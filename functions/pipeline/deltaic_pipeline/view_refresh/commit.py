@@ -14,7 +14,7 @@ from deltaic_pipeline.spark.quoting import literal, quoted
 from deltaic_pipeline.table.merging import refuse_undecided
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import set_properties
-from deltaic_pipeline.table.writing import Transaction, marked
+from deltaic_pipeline.table.transactions import Transaction, marked
 from deltaic_pipeline.view_refresh.changes import (
     DELETE,
     INSERT,

@@ -1,0 +1,149 @@
+"""The transaction by which the log of a Delta table knows a run's commit, and by which it is found again."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from deltaic_pipeline.table.sources import spark_path
+from deltaic_pipeline.table.table_properties import latest
+from deltaic_pipeline.table.target import FORGETS, Target
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RECENT_COMMITS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """Who writes: Delta commits a version of an application once (Delta protocol, "Transaction Identifiers")."""
+
+    application: str
+    version: int
+    mark: Mapping[str, str | int | Mapping[str, int]]
+    """Stands in `commitInfo`, by which the commit is found again."""
+
+    moves: bool = False
+    """It says something by itself, and is committed where no row changes too."""
+
+    @classmethod
+    def of_run(cls, run_id: str) -> "Transaction":
+        """Name the one commit of a run."""
+        return cls(f"deltaic-publish/{run_id}", 1, {"run": run_id})
+
+    @classmethod
+    def of_batch(cls, stream: str, batch: int) -> "Transaction":
+        """Name the commit of one batch of a stream, which its checkpoint gave a name."""
+        return cls(f"deltaic-stream/{stream}", batch, {"stream": stream, "batch": batch})
+
+    @property
+    def user_metadata(self) -> str:
+        """The mark as it stands in the log."""
+        return json.dumps(dict(self.mark))
+
+    def __str__(self) -> str:
+        return " ".join(f"{name} {value}" for name, value in self.mark.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a run did to the table."""
+
+    version: int
+    """The version that holds the run's rows, or the latest one when an earlier attempt is too long ago to be found."""
+
+    repeated: bool
+    """True when an earlier attempt of the same run had already committed, so that nothing was written now."""
+
+    metrics: Mapping[str, str]
+    """Delta's operation metrics of that version (`numOutputRows`, `numFiles`, ...)."""
+
+    deleted: int = 0
+    """Keys that rows deleted (scd2: whose state they ended)."""
+
+    missing: int = 0
+    """Keys that were deleted because no row had them."""
+
+    committed: bool = True
+    """False: the table says all that the rows say, and `version` is its latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The end of the log: the latest version, and the run's commit if it is among the latest ones."""
+
+    version: int
+    commit: int | None = None
+    metrics: Mapping[str, str] = field(default_factory=dict)
+
+
+def exists(spark: "SparkSession", target: Target) -> bool:
+    """Tell whether there is a table at the target's location."""
+    from delta.tables import DeltaTable
+
+    return DeltaTable.isDeltaTable(spark, spark_path(target.location))
+
+
+def committed(spark: "SparkSession", target: Target, transaction: Transaction) -> Written | None:
+    """Return what this run has committed already, if that is among the latest commits; else None."""
+    if not exists(spark, target):
+        return None
+    found = before(spark, target, transaction)
+    return None if found.commit is None else Written(found.commit, repeated=True, metrics=found.metrics)
+
+
+def before(spark: "SparkSession", target: Target, transaction: Transaction) -> Found:
+    """Return what the log has of a run that is about to write; the table's own state says mostly that it has nothing.
+
+    Delta looks at that state too before it commits, and a history of commits is a job of its own.
+    """
+    snapshot = latest(spark, spark_path(target.location))
+    known = snapshot.transactions().get(transaction.application)
+    has_none = known.isEmpty() or known.get() < transaction.version
+    if has_none and not snapshot.metadata().configuration().contains(FORGETS):
+        return Found(int(snapshot.version()))
+    return _among_latest(spark, target, transaction)
+
+
+def after(spark: "SparkSession", target: Target, transaction: Transaction) -> Found:
+    """Return what the log has of a run that has just written: mostly the latest commit, of which one line is read."""
+    snapshot, jvm = latest(spark, spark_path(target.location)), spark.sparkContext._jvm  # noqa: SLF001 -- as `latest`
+    log, version = snapshot.deltaLog(), int(snapshot.version())
+    path = cast("Any", jvm).org.apache.spark.sql.delta.util.FileNames.unsafeDeltaFile(log.logPath(), version)
+    told = json.loads(log.store().read(path, log.newDeltaHadoopConf()).apply(0)).get("commitInfo", {})
+    if told.get("userMetadata") == transaction.user_metadata:
+        return Found(version, version, told.get("operationMetrics") or {})
+    return _among_latest(spark, target, transaction)
+
+
+def _among_latest(spark: "SparkSession", target: Target, transaction: Transaction) -> Found:
+    from delta.tables import DeltaTable
+
+    recent: list[Any] = DeltaTable.forPath(spark, spark_path(target.location)).history(RECENT_COMMITS).collect()
+    mine = next((commit for commit in recent if commit["userMetadata"] == transaction.user_metadata), None)
+    if mine is None:
+        return Found(recent[0]["version"])
+    return Found(recent[0]["version"], mine["version"], dict(mine["operationMetrics"] or {}))
+
+
+@contextmanager
+def marked(spark: "SparkSession", transaction: Transaction, *, spread: bool) -> Iterator[None]:
+    """Mark the commits of this session with who writes, in the log's `txn` action and in `commitInfo`.
+
+    `spread`: Delta shuffles the rows before it writes them, so that there are few files for each partition.
+    """
+    settings = {
+        "spark.databricks.delta.write.txnAppId": transaction.application,
+        "spark.databricks.delta.write.txnVersion": str(transaction.version),
+        "spark.databricks.delta.commitInfo.userMetadata": transaction.user_metadata,
+        "spark.databricks.delta.optimizeWrite.enabled": str(spread).lower(),
+    }
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
