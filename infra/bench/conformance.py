@@ -56,7 +56,8 @@ def chapter(ours: Sequence[CheckResult], theirs: Sequence[CheckResult], version:
         "",
         f"Written by `uv run python -m bench.conformance{' --beside FOLDER' * bool(theirs)}` on {at:%Y-%m-%d}: the",
         "checks, by sections of",
-        "[PROTOCOL.md](https://github.com/delta-io/delta-sharing/blob/main/PROTOCOL.md), asked of Deltaic"
+        "[PROTOCOL.md](https://github.com/delta-io/delta-sharing/blob/main/PROTOCOL.md) and chapters of",
+        "[OpenSharing](https://github.com/OpenSharing-IO/OpenSharing), asked of Deltaic"
         + (f" and of the\nreference server (delta-io/delta-sharing{of}), over the same objects." if theirs else "."),
         "",
         "| section | check | Deltaic |" + " reference server |" * bool(theirs),
@@ -83,7 +84,7 @@ def _asked(state: Path, beside: Path | None) -> tuple[list[CheckResult], list[Ch
         environment = stack.environment
         conformance_tables.fill(environment, DATA_BUCKET)
         token = conformance_tables.register(catalog_of(environment))
-        ours = _findings(stack.endpoint, token)
+        ours = _findings(stack.endpoint, token, f"{stack.endpoint}/iceberg")
         theirs: list[CheckResult] = []
         if beside:
             store = reference.Store(
@@ -94,10 +95,10 @@ def _asked(state: Path, beside: Path | None) -> tuple[list[CheckResult], list[Ch
     return ours, theirs
 
 
-def _findings(endpoint: str, token: str) -> list[CheckResult]:
+def _findings(endpoint: str, token: str, iceberg: str = "") -> list[CheckResult]:
     found = []
     with httpx.Client(timeout=TIMEOUT_SECONDS) as client:
-        for finding in run(SharingClient(client, endpoint, token)):
+        for finding in run(SharingClient(client, endpoint, token, iceberg=iceberg)):
             print(f"{finding.result:<9} {finding.section}: {finding.check}; {finding.said}", flush=True)
             found.append(finding)
     return found

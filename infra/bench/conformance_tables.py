@@ -1,4 +1,4 @@
-"""The tables on which servers' conformance is compared: small, and together they let every check be tried."""
+"""The tables and folders on which servers' conformance is compared: small, and enough to try every check."""
 
 import io
 import json
@@ -37,7 +37,7 @@ _HISTORY: Mapping[str, Any] = {"history": True}
 ENTRIES = (
     TableEntry("first", "plain", "visits", "visits", _HISTORY),
     TableEntry("first", "plain", "latest", "visits"),
-    TableEntry("first", "plain", "numbers", "numbers", _HISTORY),
+    TableEntry("first", "plain", "numbers", "numbers", {"history": True, "iceberg": "signed"}),
     TableEntry("first", "special", "vectors", "vectors", _HISTORY),
     TableEntry("second", "folders", "both", "numbers", {"history": True, "access_modes": ("url", "dir")}),
     TableEntry("second", "folders", "folder_only", "visits", {"history": True, "access_modes": ("dir",)}),
@@ -64,10 +64,22 @@ def register(admin: CatalogAdmin) -> str:
         admin.tables.create(
             entry.share, entry.schema, entry.table, f"s3://deltaic-lake/{entry.folder}", **entry.options
         )
+    share_folders(admin, "deltaic-lake")
     known = admin.recipients.create(RECIPIENT)
     for share in {entry.share for entry in ENTRIES}:
         admin.grants.create(RECIPIENT, share)
     return admin.tokens.create(known).secret
+
+
+def share_folders(admin: CatalogAdmin, bucket: str) -> None:
+    """Enter volumes, skills and models beside the tables; no check looks into their folders."""
+    place = ("second", "folders")
+    for number in (1, 2):
+        admin.volumes.create(*place, f"scans{number}", f"s3://{bucket}/scans{number}")
+        facts = {"description": "Reads forms.", "license": "MIT", "metadata": {"number": str(number)}}
+        admin.skills.create(*place, f"read-forms-{number}", f"s3://{bucket}/skills/read-forms-{number}", facts=facts)
+        admin.models.create(*place, f"churn{number}")
+        admin.models.add_version(*place, "churn1", number, f"s3://{bucket}/churn/{number}")
 
 
 def _visits(location: str, options: dict[str, str]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from bench import conformance_tables
 from conformance.wrong import Cached, Defect, Wrong
 from delta_sharing_conformance.client import SharingClient
+from deltaic.sharing.activation import profile
 from deltaic_ops.local.resources import DATA_BUCKET
 from filled_server import Entry, FilledServer
 
@@ -24,7 +25,12 @@ class Gateway(FilledServer):
 
     @property
     def profile(self) -> Path:
-        return self.profile_of("conformance")
+        path = self.folder / "conformance-iceberg.share"
+        path.write_text(profile(self.endpoint, self.readers["conformance"].issued, serves_iceberg=True))
+        return path
+
+    def caller(self, http: httpx.Client, reader: str = "conformance") -> SharingClient:
+        return SharingClient(http, self.endpoint, self.readers[reader].token, iceberg=f"{self.endpoint}/iceberg")
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +43,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     entries.append(Entry("mapped", "features", "names", options={"history": True}))
     with Gateway.running(tmp_path_factory.mktemp("conformance"), entries, readers) as running:
         conformance_tables.fill(running.environment, DATA_BUCKET)
+        conformance_tables.share_folders(running.admin, DATA_BUCKET)
         running.upload(MAPPED, "names")
         yield running
 
@@ -55,6 +62,6 @@ def caller(gateway: Gateway, answers: Cached) -> Callable[[Defect | None], Abstr
     @contextmanager
     def of(defect: Defect | None) -> Iterator[SharingClient]:
         with httpx.Client(transport=Wrong(answers, defect)) as client:
-            yield SharingClient(client, gateway.stack.endpoint, gateway.token)
+            yield gateway.caller(client)
 
     return of

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from conformance.conftest import Gateway
+from conformance.opensharing_defects import OPENSHARING_DEFECTS
 from conformance.wrong import (
     Defect,
     Exchange,
@@ -197,6 +198,7 @@ DEFECTS: dict[str, Defect] = {
     "a submitted query ends as the query": when(lambda seen: "/queries/" in seen.path, first_file_missing),
     "a submitted query keeps its parameters": when(lambda seen: "/queries/" in seen.path, later),
     "a queryId that was never given is not found": when(lambda seen: seen.path.endswith(ABSENT), status(200)),
+    **OPENSHARING_DEFECTS,
     "no answer was a server error": when(at("/shares"), status(500)),
 }
 
@@ -210,7 +212,7 @@ def test_every_check_holds_of_our_own_gateway_and_none_is_left_out(caller: Calli
 
 def test_a_table_that_parquet_format_cannot_carry_fails_no_check(gateway: Gateway) -> None:
     with httpx.Client() as http:
-        found = list(run(SharingClient(http, gateway.endpoint, gateway.readers["mapped"].token)))
+        found = list(run(gateway.caller(http, "mapped")))
     assert [one for one in found if one.result == "fails"] == []
     assert "holds" in {one.result for one in found if one.check == "changes in delta format"}
 

@@ -24,7 +24,7 @@ class Check:
 
     name: str
     section: str
-    """The heading of PROTOCOL.md that says it."""
+    """The heading of PROTOCOL.md that says it, or the chapter of OpenSharing's specification."""
     remedy: str
     """What a server must do."""
     ask: Callable[[Shared], str]

@@ -105,6 +105,8 @@ class SharingClient:
     bearer: str
     agent: str = "delta-sharing-conformance"
     """Its User-Agent."""
+    iceberg: str = ""
+    """The endpoint for Iceberg's clients; empty where there is none."""
     broken: list[str] = field(default_factory=list)
     """Answers with 5xx."""
 

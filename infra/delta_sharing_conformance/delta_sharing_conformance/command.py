@@ -17,9 +17,9 @@ from delta_sharing_conformance.run import TABLES, CheckResult, run
 TIMEOUT_SECONDS = 60.0
 """Of one request."""
 
-_DESCRIPTION = """Check any Delta Sharing server against the protocol, with what a recipient's profile can see.
+_DESCRIPTION = """Check any Delta Sharing or OpenSharing server against the protocol, with what a profile can see.
 
-Each line says what holds, what fails, in which section of PROTOCOL.md it stands and what the server must do, or why it
+Each line says what holds, what fails, in which section of the protocol it stands and what the server must do, or why it
 was not tried. Whole tables are queried, several times: share small ones. The exit code is 1 when anything fails."""
 
 
@@ -37,11 +37,13 @@ def check_server(arguments: Sequence[str], program: str, show: Callable[[CheckRe
     Raises ProfileError, and SystemExit for arguments that are not understood.
     """
     options = _parser(program).parse_args(arguments)
-    endpoint, bearer = read_profile(options.profile)
-    endpoint = (options.url or endpoint).rstrip("/")
+    profile = read_profile(options.profile)
+    endpoint = (options.url or profile.endpoint).rstrip("/")
+    # Where another endpoint is named, the profile's own token goes there alone.
+    iceberg = profile.iceberg if endpoint == profile.endpoint else ""
     results = []
     with httpx.Client(timeout=TIMEOUT_SECONDS) as http:
-        for result in run(SharingClient(http, endpoint, bearer), most=options.tables):
+        for result in run(SharingClient(http, endpoint, profile.token, iceberg=iceberg), most=options.tables):
             results.append(result)
             if not options.json:
                 (show or _print)(result)

@@ -12,7 +12,8 @@ ABSENT = "no_such_thing_9f4c1d27"
 """A name that nothing has."""
 
 
-def _page(reply: Reply) -> Mapping[str, Any]:
+def page(reply: Reply) -> Mapping[str, Any]:
+    """Expect a 200 of JSON whose items and nextPageToken, if there are any, are of their types."""
     expect.answered(reply)
     expect.that(reply.media == "application/json;charset=utf-8", f"{reply} with Content-Type {reply.media or 'none'}")
     found = expect.typed("the answer", reply.json, {})
@@ -21,16 +22,16 @@ def _page(reply: Reply) -> Mapping[str, Any]:
     return found
 
 
-def _paged(shared: Shared, path: str) -> str:
+def paged(shared: Shared, path: str) -> str:
     """Expect pages of one item to be the listing, none of them longer."""
-    whole = [item for reply in shared.pages(path) for item in _page(reply).get("items", [])]
+    whole = [item for reply in shared.pages(path) for item in page(reply).get("items", [])]
     single: list[Any] = []
     for reply in shared.pages(path, maxResults=1):
-        found = _page(reply).get("items", [])
+        found = page(reply).get("items", [])
         expect.that(len(found) <= 1, f"{reply} with {len(found)} items for maxResults=1")
         single += found
     expect.that(single == whole, f"GET {path} by pages of 1 gives {len(single)} items, at once {len(whole)}, or others")
-    none = _page(shared.client.get(path, maxResults=0)).get("items", [])
+    none = page(shared.client.get(path, maxResults=0)).get("items", [])
     expect.that(not none, f"GET {path} with maxResults=0 gives {len(none)} items")
     return f"{len(whole)} items in pages of 1"
 
@@ -54,7 +55,7 @@ def lists_shares(shared: Shared) -> str:
     """Answer GET {prefix}/shares with application/json; charset=utf-8 and items that each have a name of their own."""
     names = [
         expect.typed("a share", item, {"name": str})["name"]
-        for item in _page(shared.client.get("/shares")).get("items", [])
+        for item in page(shared.client.get("/shares")).get("items", [])
     ]
     expect.that(len({name.lower() for name in names}) == len(names), "two shares have the same name")
     return f"{len(shared.shares)} shares"
@@ -63,7 +64,7 @@ def lists_shares(shared: Shared) -> str:
 @check("List Shares")
 def pages_of_shares_are_the_listing(shared: Shared) -> str:
     """Give at most maxResults items a page, none for 0, and by nextPageToken the rest, each once."""
-    return _paged(shared, "/shares")
+    return paged(shared, "/shares")
 
 
 @check("List Shares")
@@ -79,7 +80,7 @@ def gets_a_share_by_its_name(shared: Shared) -> str:
     """Answer GET {prefix}/shares/{share} with {"share": ...}, the same as in the listing."""
     listed = {item["name"]: item for item in shared.listed("/shares")}
     name = _first_share(shared)
-    found = _page(shared.client.get(segments(name))).get("share")
+    found = page(shared.client.get(segments(name))).get("share")
     expect.that(found == listed[name], f"GET {segments(name)} gives another share than the listing")
     return name
 
@@ -90,7 +91,7 @@ def lists_schemas(shared: Shared) -> str:
     _first_share(shared)
     for share in shared.shares:
         for reply in shared.pages(f"{segments(share)}/schemas"):
-            for item in _page(reply).get("items", []):
+            for item in page(reply).get("items", []):
                 told = expect.typed("a schema", item, {"name": str, "share": str})
                 expect.that(told["share"].lower() == share.lower(), f"a schema of {share} names another share")
     return f"{len(shared.schemas)} schemas"
@@ -99,7 +100,7 @@ def lists_schemas(shared: Shared) -> str:
 @check("List Schemas in a Share")
 def pages_of_schemas_are_the_listing(shared: Shared) -> str:
     """Give at most maxResults items a page, none for 0, and by nextPageToken the rest, each once."""
-    return _paged(shared, f"{segments(_fullest(shared)[0])}/schemas")
+    return paged(shared, f"{segments(_fullest(shared)[0])}/schemas")
 
 
 @check("List Tables in a Schema")
@@ -109,7 +110,7 @@ def lists_tables(shared: Shared) -> str:
     count = 0
     for share, schema in shared.schemas:
         for reply in shared.pages(f"{segments(share, schema)}/tables"):
-            for item in _page(reply).get("items", []):
+            for item in page(reply).get("items", []):
                 told = expect.typed("a table", item, {"name": str, "schema": str, "share": str})
                 for name in ("id", "shareId", "location"):
                     expect.that(isinstance(told.get(name, ""), str), f"a table has a {name} that is no text")
@@ -124,7 +125,7 @@ def lists_tables(shared: Shared) -> str:
 @check("List Tables in a Schema")
 def pages_of_tables_are_the_listing(shared: Shared) -> str:
     """Give at most maxResults items a page, none for 0, and by nextPageToken the rest, each once."""
-    return _paged(shared, f"{segments(*_fullest(shared))}/tables")
+    return paged(shared, f"{segments(*_fullest(shared))}/tables")
 
 
 @check("List all Tables in a Share")
@@ -148,7 +149,7 @@ def all_tables_are_those_of_the_schemas(shared: Shared) -> str:
 @check("List all Tables in a Share")
 def pages_of_all_tables_are_the_listing(shared: Shared) -> str:
     """Give at most maxResults items a page, none for 0, and by nextPageToken the rest, each once."""
-    return _paged(shared, f"{segments(_fullest(shared)[0])}/all-tables")
+    return paged(shared, f"{segments(_fullest(shared)[0])}/all-tables")
 
 
 @check("Access Modes")

@@ -1,13 +1,15 @@
-"""Runs the checks in the protocol's order, and says of each whether it holds, fails, or could not be tried."""
+"""Runs the checks in the order of both protocols, and says of each whether it holds, fails, or could not be tried."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 
 import httpx
 
 from delta_sharing_conformance import changes, formats, hints, listings, queries, submissions, urls, versions
 from delta_sharing_conformance.check import Check, Fails, NotTried, Outcome, check
 from delta_sharing_conformance.client import SharingClient
+from delta_sharing_conformance.opensharing import iceberg, models, skills, tables, volumes
 from delta_sharing_conformance.shared import Shared
 from delta_sharing_conformance.untrusted_http import AnswerRefused
 
@@ -21,7 +23,7 @@ class CheckResult:
 
     check: str
     section: str
-    """The heading of PROTOCOL.md."""
+    """As that of a check."""
     result: Outcome
     said: str
     remedy: str = ""
@@ -36,13 +38,16 @@ def no_answer_was_a_server_error(shared: Shared) -> str:
     return "none of all answers before"
 
 
+def _checks_of(module: ModuleType) -> Iterator[Check]:
+    return (one for one in vars(module).values() if isinstance(one, Check))
+
+
+_DELTA_SHARING = (listings, versions, formats, queries, hints, changes, urls, submissions)
+_OPENSHARING = (tables, volumes, skills, models, iceberg)
+
 CHECKS: Sequence[Check] = [
-    *(
-        one
-        for module in (listings, versions, formats, queries, hints, changes, urls, submissions)
-        for one in vars(module).values()
-        if isinstance(one, Check)
-    ),
+    *(one for module in _DELTA_SHARING for one in _checks_of(module)),
+    *(one for module in _OPENSHARING for one in (*getattr(module, "LISTINGS", ()), *_checks_of(module))),
     no_answer_was_a_server_error,
 ]
 

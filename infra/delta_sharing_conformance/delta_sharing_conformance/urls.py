@@ -1,6 +1,7 @@
 """Checks of what answers lead to: signed URLs of files and of deletion vectors, and temporary credentials."""
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
@@ -92,10 +93,7 @@ def temporary_credentials_are_given(table: ListedTable) -> None:
     """Answer .../temporary-table-credentials with one kind of credentials, their location and a time to come."""
     for body in ({}, {"location": str(table.entry.get("location", ""))}):
         told = _credentials(table, body)
-        kinds = [name for name in _CREDENTIALS if told.get(name)]
-        expect.that(len(kinds) == 1, f"credentials of {len(kinds)} kinds, not of one")
-        expect.typed(kinds[0], told[kinds[0]], dict.fromkeys(_CREDENTIALS[kinds[0]], str))
-        expect.that(told["expirationTime"] / 1000 > time.time(), "credentials that have ended")
+        temporary_credentials(told)
         place = told["location"].rstrip("/")
         expect.that(place == str(table.entry.get("location", "")).rstrip("/"), "credentials for another location")
 
@@ -116,6 +114,14 @@ def credentials_for_elsewhere_are_refused(table: ListedTable) -> None:
 def tables_without_URLs_cannot_be_queried(table: ListedTable) -> None:  # noqa: N802 -- the protocol's word
     """Answer a query of a table that is read by its directory alone with 400 or 403 and an error body."""
     expect.refused(table.query(BOTH), 400, 403)
+
+
+def temporary_credentials(told: Mapping[str, Any]) -> None:
+    """Expect credentials of one kind, and a time to come at which they end."""
+    kinds = [name for name in _CREDENTIALS if told.get(name)]
+    expect.that(len(kinds) == 1, f"credentials of {len(kinds)} kinds, not of one")
+    expect.typed(kinds[0], told[kinds[0]], dict.fromkeys(_CREDENTIALS[kinds[0]], str))
+    expect.that(told["expirationTime"] / 1000 > time.time(), "credentials that have ended")
 
 
 def _credentials(table: ListedTable, body: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""What OpenSharing adds to Delta Sharing: formats of tables, assets that are folders, a door for Iceberg's clients."""
