@@ -7,6 +7,7 @@ import pytest
 from deltaic.errors import InvalidParameter
 from deltaic.iceberg.file_index import MOST_SNAPSHOTS, FileIndex, split
 from deltaic.iceberg.generation import FILES_A_MANIFEST, first_index, newer_index, with_earlier
+from deltaic.iceberg.refusals import TooManyFiles
 from deltaic.iceberg.table_document import table_document
 from iceberg.listed_table import ListedTable, add, remove, uris
 
@@ -51,6 +52,22 @@ def test_files_that_come_are_one_manifest_more(table: ListedTable) -> None:
     index = newer_index(table.means, table.version(1), before)
     assert len(manifests(table.take())) == 1
     assert [one.files for one in index.manifests] == [FILES_A_MANIFEST] * 5 + [10]
+
+
+def test_so_many_files_are_listed_anew_and_those_of_what_stays_are_not_counted(table: ListedTable) -> None:
+    table.commit(*(add(FILES + number) for number in range(10)))
+    table.commit(remove(7))
+    few = msgspec.structs.replace(table.means, most_files=FILES_A_MANIFEST + 9)
+    with pytest.raises(TooManyFiles, match=f"{FILES:,} files"):
+        first_index(few, table.version(0))
+    before = first_index(table.means, table.version(0))
+    table.take()
+    newer_index(few, table.version(1), before)
+    assert len(manifests(table.take())) == 1
+    less = msgspec.structs.replace(few, most_files=FILES_A_MANIFEST + 8)
+    with pytest.raises(TooManyFiles):  # the manifest that has lost a file is listed anew, and ten files beside it
+        newer_index(less, table.version(2), before)
+    assert table.take() == {}
 
 
 def test_small_manifests_become_one(table: ListedTable) -> None:

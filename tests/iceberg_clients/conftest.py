@@ -23,6 +23,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledServer]:
                 write(running, name, more)
         for name, country in {"alice": "PL", "bob": "FI"}.items():
             running.admin.recipients.update(name, add_properties={"country": country})
+        running.admin.recipients.update("dave", bytes_per_day=10**9)
         yield running
 
 

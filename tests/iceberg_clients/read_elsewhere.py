@@ -31,6 +31,7 @@ def main() -> None:
     asked: dict[str, Callable[[], Any]] = {
         "fsspec vended": lambda: ids(table("vended", **FSSPEC).scan().to_arrow()),
         "fsspec signed": lambda: ids(table("signed").scan().to_arrow()),
+        "fsspec counted": lambda: ids(table("signed", "dave").scan().to_arrow()),
         "fsspec alice": lambda: ids(table("of_country").scan().to_arrow()),
         "fsspec bob": lambda: ids(table("of_country", "bob").scan().to_arrow()),
         "fsspec hidden": lambda: table("without_country").scan().to_arrow().column_names,

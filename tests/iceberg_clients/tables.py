@@ -19,7 +19,7 @@ TABLES: Final[dict[str, dict[str, Any]]] = {
     "closed": dict(FOLDER),
 }
 LOCATIONS: Final = {"of_country": "orders", "without_country": "orders"}
-RECIPIENTS: Final = {"alice": (SHARE,), "bob": (SHARE,), "carol": ()}
+RECIPIENTS: Final = {"alice": (SHARE,), "bob": (SHARE,), "carol": (), "dave": (SHARE,)}
 ORDERS: Final = pa.table({
     "id": pa.array(range(12), pa.int64()),
     "country": ["FI", "PL", "SE"] * 4,

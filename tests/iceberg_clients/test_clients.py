@@ -44,7 +44,7 @@ def read(server: FilledServer) -> dict[str, Any]:
 READ: Final = [f"{client} {access}" for client in ("fsspec", "polars") for access in ("vended", "signed")]
 
 
-@pytest.mark.parametrize("what", [*READ, "duckdb vended"])
+@pytest.mark.parametrize("what", [*READ, "fsspec counted", "duckdb vended"])
 def test_all_rows_are_read(read: dict[str, Any], what: str) -> None:
     assert read[what] == ALL
 

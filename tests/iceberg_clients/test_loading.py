@@ -143,16 +143,6 @@ def test_a_table_that_is_made_anew_is_another_one(catalog: Catalogs, server: Fil
     refused(after.catalog.sign(before, after.url(after.snapshot["manifest-list"])), 403, "ForbiddenException")
 
 
-def test_a_recipient_whose_bytes_are_counted_is_refused(catalog: Catalogs, server: FilledServer) -> None:
-    person = server.admin.recipients.create("counted")
-    server.admin.grants.create("counted", "lent")
-    server.admin.recipients.update("counted", bytes_per_day=10**12)
-    token = server.admin.tokens.create(person).secret
-    asked = catalog()
-    counted = replace(asked.recipient, token=token)
-    refused(counted.get(asked.table("signed")), 406, "UnsupportedOperationException", "a day")
-
-
 def test_credentials_are_refused_where_not_all_is_shared(catalog: Catalogs, server: FilledServer) -> None:
     """A grant's filter, that is: the catalog takes none of the table's own beside credentials."""
     share = "filtered_grant"

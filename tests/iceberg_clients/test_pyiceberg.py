@@ -3,6 +3,7 @@
 By signed requests it reads with fsspec alone, whose s3fs goes with no release of `delta-sharing` (`test_clients.py`).
 """
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 from contract.recipient import Recipient
 from deltaic_ops.local.resources import DATA_BUCKET
+from deltaic_ops.profile import client_profile
 from filled_server import FilledServer
 from iceberg_clients.catalog import Catalog, SignedFiles
 from iceberg_clients.tables import ORDERS, options
@@ -77,6 +79,23 @@ def test_a_filtered_recipient_reads_its_rows(opened: Opened, recipient: str, cou
 def test_a_hidden_column_is_not_there(opened: Opened) -> None:
     found = opened("without_country").scan().to_arrow()
     assert rows(found) == rows(ORDERS.drop_columns("country"))
+
+
+def test_a_client_with_tokens_of_its_own_reads(server: FilledServer) -> None:
+    issued = server.admin.clients.create(server.readers["alice"].account)
+    told = json.loads(
+        client_profile(
+            server.endpoint, f"{server.endpoint}/oauth/token", issued.client.id, issued.secret, serves_iceberg=True
+        )
+    )
+    catalog = RestCatalog(
+        "lent",
+        uri=told["icebergEndpoint"],
+        credential=f"{told['clientId']}:{told['clientSecret']}",
+        warehouse="lent",
+        **{"oauth2-server-uri": told["tokenEndpoint"]},
+    )
+    assert rows(catalog.load_table("default.vended").scan().to_arrow()) == of_delta(server, "vended")
 
 
 def test_what_cannot_be_read_is_told(server: FilledServer, opened: Opened) -> None:

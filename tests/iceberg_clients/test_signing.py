@@ -1,15 +1,17 @@
 """Remote signing: a reader gets reads of its own files signed, and nothing else of anybody's."""
 
 import json
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from contract.recipient import Table, data_url
+from deltaic.catalog.limit_counters import LimitCounters
 from deltaic_ops.local.resources import DATA_BUCKET
-from filled_server import FilledServer
+from filled_server import FilledServer, dynamo_of
 from iceberg_clients.catalog import Catalog, Loaded, SignedFiles, follow, refused
 from pyiceberg.manifest import read_manifest_list
 
@@ -168,3 +170,42 @@ def test_a_revoked_grant_ends_signing_at_once(catalog: Catalogs, server: FilledS
     [uri, *_] = files_of(loaded, tmp_path)
     server.admin.grants.revoke("dora", "lent")
     refused(asked.sign(loaded, loaded.url(uri)), 404, "NoSuchTableException")
+
+
+@pytest.fixture
+def limited(catalog: Catalogs, server: FilledServer) -> Iterator[tuple[Catalog, Callable[[], int]]]:
+    """Return what asks as a recipient whose bytes are counted, and how many have been."""
+    person = server.admin.recipients.create("limited")
+    server.admin.grants.create("limited", "lent")
+    server.admin.recipients.update("limited", bytes_per_day=5_000)
+    token = server.admin.tokens.create(person).secret
+    asked = catalog()
+    counters = LimitCounters(server.environment["CATALOG_TABLE"], dynamo_of(server.environment))
+    yield (
+        replace(asked, recipient=replace(asked.recipient, token=token)),
+        lambda: counters.used(person.id, time.time()).bytes,
+    )
+    server.admin.recipients.delete("limited")
+
+
+def test_of_who_has_a_limit_by_bytes_what_can_be_read_is_counted(
+    limited: tuple[Catalog, Callable[[], int]], server: FilledServer, tmp_path: Path
+) -> None:
+    asked, counted = limited
+    refused(asked.recipient.get(asked.table("vended")), 406, "UnsupportedOperationException", "a day")
+    loaded = asked.load("signed")
+    [uri, *_] = files_of(loaded, tmp_path)
+    size = server.client("s3").head_object(Bucket=DATA_BUCKET, Key=uri.removeprefix(f"s3://{DATA_BUCKET}/"))
+    asked.sign(loaded, loaded.url(uri), "HEAD")
+    assert counted() == 0  # nor is metadata
+    signed = json.loads(asked.sign(loaded, loaded.url(uri), range="bytes=0-3").body)
+    assert follow(signed, range="bytes=0-3").body == b"PAR1"
+    for other in ({"range": "bytes=0-99"}, {}):
+        assert follow(signed, **other).status == 403
+    assert counted() == 4
+    for open_ended in ({"range": "bytes=4-"}, {}):
+        assert follow(json.loads(asked.sign(loaded, loaded.url(uri), **open_ended).body)).body.startswith(b"PAR1")
+    assert counted() == 4 + 2 * size["ContentLength"]
+    while counted() < 5_000:
+        assert asked.sign(loaded, loaded.url(uri)).status == 200
+    refused(asked.sign(loaded, loaded.url(uri)), 429, "TooManyRequestsException", "a day")

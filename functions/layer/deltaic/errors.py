@@ -29,11 +29,13 @@ class DeltaicError(Exception):
     status: ClassVar[int] = 500
     code: ClassVar[str] = "INTERNAL_ERROR"
 
-    def __init__(self, message: str, detail: str = "") -> None:
+    def __init__(self, message: str, detail: str = "", retry_after: int | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.detail = detail
         """Buckets, paths and settings that the message leaves out; no secret either."""
+        self.retry_after = retry_after
+        """Seconds until it is worth asking again, where that is known."""
 
 
 class InvalidParameter(DeltaicError):
@@ -108,11 +110,6 @@ class TooManyRequests(DeltaicError):
 
     status = 429
     code = "RESOURCE_EXHAUSTED"
-
-    def __init__(self, message: str, detail: str = "", retry_after: int | None = None) -> None:
-        super().__init__(message, detail)
-        self.retry_after = retry_after
-        """Seconds until it is worth asking again, where that is known."""
 
 
 class Unavailable(DeltaicError):

@@ -57,6 +57,12 @@ class Settings(msgspec.Struct, frozen=True):
     iceberg_bucket: str = ""
     """The bucket of the metadata that is made for Iceberg's clients; empty: they are not served."""
 
+    iceberg_files_at_once: int = 400_000
+    """How many files are listed for them while they wait; of more the metadata is made in the background."""
+
+    iceberg_maker: str = ""
+    """The function that makes it then: the ARN of its alias."""
+
     cors_origins: str = ""
     """The origins of web pages that may ask, between commas, or `*`."""
 
@@ -115,6 +121,8 @@ class Settings(msgspec.Struct, frozen=True):
             contact=environment.get("CONTACT", default.contact),
             explore=_switch(environment, "EXPLORE", default.explore),
             iceberg_bucket=environment.get("ICEBERG_BUCKET", default.iceberg_bucket),
+            iceberg_files_at_once=_number(environment, "ICEBERG_FILES_AT_ONCE", default.iceberg_files_at_once),
+            iceberg_maker=environment.get("ICEBERG_MAKER", default.iceberg_maker),
             cors_origins=environment.get("CORS_ORIGINS", default.cors_origins),
             limits_on_failure=_on_failure(environment, "LIMITS_ON_FAILURE", default.limits_on_failure),
             prefix=environment.get("PREFIX", default.prefix),

@@ -101,6 +101,12 @@ class Snapshot:
         return self._segment.base
 
     @property
+    def checkpoint_version(self) -> int | None:
+        """The version of the checkpoint that reading begins with; None where every commit is read."""
+        checkpoint = self._segment.checkpoint
+        return None if checkpoint is None else checkpoint.version
+
+    @property
     def identity(self) -> Hashable:
         """Name the very files of the log that make this version."""
         return self._segment.base, self._segment.commits

@@ -22,8 +22,7 @@ def refused(error: DeltaicError, request: PublicRequest | None) -> Response:
     absent = "NoSuchWarehouseException" if "share" not in names else "NoSuchNamespaceException"
     if "table" in names:
         absent = "NoSuchTableException"  # whatever of the name is unknown: Spark tries a table's name as a namespace
-    retry = getattr(error, "retry_after", None)
-    headers = _JSON if retry is None else {**_JSON, "retry-after": str(retry)}
+    headers = _JSON if error.retry_after is None else {**_JSON, "retry-after": str(error.retry_after)}
     return Response(iceberg_bodies.status(error), headers, iceberg_bodies.error(error, absent))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from deltaic.errors import DeltaicError, TooManyRequests
+from deltaic.errors import DeltaicError
 from deltaic.protocol import json_bodies
 
 if TYPE_CHECKING:
@@ -45,6 +45,6 @@ def json_response(body: bytes) -> Response:
 def error_response(error: DeltaicError) -> Response:
     """Answer with the error's status and the protocol's error object."""
     headers = {"content-type": json_bodies.JSON_TYPE}
-    if isinstance(error, TooManyRequests) and error.retry_after is not None:
+    if error.retry_after is not None:
         headers["retry-after"] = str(error.retry_after)
     return Response(status=error.status, headers=headers, body=json_bodies.error(error))

@@ -35,6 +35,8 @@ def sharing() -> Sharing:
         queries=_queries,
         counters=LimitCounters(config.catalog_table, dynamo()),
         iceberg_bucket=_iceberg_bucket,
+        make_iceberg=_make_iceberg,
+        iceberg_files_at_once=config.iceberg_files_at_once,
         limits_fail_closed=config.limits_on_failure == "closed",
         clock=time.time,
     )
@@ -59,6 +61,12 @@ def _iceberg_bucket() -> "OwnBucket":
     if not name:  # this machine's gateway over a stack without it
         raise UnsupportedOperation("this server does not serve Iceberg clients: its provider can enable it")
     return OwnBucket(name, _home())
+
+
+def _make_iceberg(event: bytes) -> None:
+    from deltaic.storage.background_function import invoke
+
+    invoke(settings().iceberg_maker, settings().region, event)
 
 
 @cache

@@ -57,6 +57,15 @@ def check_columns(store: TableStore, files: Sequence[DataFile], mapping: Sequenc
         _check_fields(reader.schema_arrow, mapping, ())
 
 
+def columns_in_views(store: TableStore, files: Sequence[DataFile]) -> list[str]:
+    """Return the columns that some of the files keep as views of strings or bytes, as their footers say.
+
+    Raises TableUnreadable for a file that is gone or broken.
+    """
+    fields = (field for reader in _footers(store, _sample(files)) for field in reader.schema_arrow)
+    return list(dict.fromkeys(field.name for field in fields if "_view" in str(field.type)))
+
+
 def _sample(files: Sequence[DataFile]) -> list[DataFile]:
     if len(files) <= _MOST_LOOKED_AT:
         return list(files)

@@ -23,7 +23,7 @@ from deltaic.iceberg.live_files import LiveFiles, LiveVector, by_partition
 from deltaic.iceberg.manifests import ListedManifest, ManifestWriter, VectorPlace, content_key
 from deltaic.iceberg.name_mapping import merged
 from deltaic.iceberg.puffin import FramedVector, frames, puffin
-from deltaic.iceberg.refusals import misread
+from deltaic.iceberg.refusals import TooManyFiles, misread
 from deltaic.iceberg.table_schema import IcebergSchema, iceberg_schema
 from deltaic.iceberg.table_version import Means, TableVersion
 
@@ -38,7 +38,8 @@ _T = TypeVar("_T")
 def first_index(means: Means, version: TableVersion) -> FileIndex:
     """Make the metadata of one version with nothing to start from.
 
-    Raises UnsupportedOperation, naming reason and remedy, for a table that Iceberg clients would misread.
+    Raises UnsupportedOperation, naming reason and remedy, for a table that Iceberg clients would misread, and
+    TooManyFiles for more than `means` list anew.
     """
     schema = iceberg_schema(version.metadata)
     return _Generation(means, version, schema, None).run().index(schema, schema.name_mapping)
@@ -125,6 +126,8 @@ class _Generation:
         """Put what is new."""
         kept = self._kept(self._files.digests, is_deletes=False)
         loose = self._files.digests.difference(*(split(one.digests) for one in kept))
+        if len(loose) > self._means.most_files:
+            raise TooManyFiles(len(loose), self._means.most_files)
         known = self._other.live if self._other else frozenset()
         check_columns(self._means.store, list(self._files.some(loose - known)), self._schema.name_mapping)
         entries = self._files.entries(loose)

@@ -8,6 +8,16 @@ from deltaic.errors import UnsupportedOperation
 _REMEDY: Final = "ask its provider for one without it"
 
 
+class TooManyFiles(UnsupportedOperation):
+    """More files would be listed anew than whoever makes the metadata has time or memory for."""
+
+    def __init__(self, files: int, most: int) -> None:
+        super().__init__(
+            f"the table has {files:,} files to be listed anew, and metadata for Iceberg clients is made of {most:,} at "
+            "most: its provider can compact it"
+        )
+
+
 def misread(why: str, remedy: str = _REMEDY) -> UnsupportedOperation:
     """Return the refusal of a table."""
     return UnsupportedOperation(

@@ -1,5 +1,6 @@
 """What Iceberg metadata is made from: a version of a Delta table in plain values, and the means to read and to put."""
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
@@ -38,3 +39,5 @@ class Means(msgspec.Struct, frozen=True):
     """Returns the URIs of files, not encoded (`s3://bucket/key`), by their raw paths in the log."""
     store: TableStore
     """Reads footers and deletion vectors."""
+    most_files: int = sys.maxsize
+    """How many are listed anew at most."""

@@ -48,6 +48,10 @@ class Sharing(msgspec.Struct, frozen=True):
     """Count what limited recipients ask for."""
     iceberg_bucket: "Callable[[], OwnBucket]"
     """Makes or returns the bucket of what is made for Iceberg's clients; asked only for those."""
+    make_iceberg: Callable[[bytes], None]
+    """Has it made in the background, and does not wait for that; raises Unavailable where that cannot be begun."""
+    iceberg_files_at_once: int
+    """How many files are listed for such a client while it waits."""
     limits_fail_closed: bool = False
     """Whether a limited recipient is refused while it cannot be counted."""
     clock: Callable[[], float] = time.time

@@ -35,6 +35,19 @@ class OwnBucket:
         except Exception as error:
             raise self._failed(error, "write") from error
 
+    def create(self, key: str, body: bytes) -> bool:
+        """Write an object where there is none, and tell whether that was so."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError
+
+        try:
+            obstore.put(self._client, key, body, mode="create")
+        except AlreadyExistsError:
+            return False
+        except Exception as error:
+            raise self._failed(error, "write") from error
+        return True
+
     def keys(self, folder: str) -> list[str]:
         """Return the keys below a folder, without a slash at its end, in byte order."""
         import obstore

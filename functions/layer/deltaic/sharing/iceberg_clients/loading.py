@@ -13,7 +13,7 @@ from deltaic.protocol import iceberg_bodies
 from deltaic.sharing.audit_record import stamp
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import SharedTable, Sharing
-from deltaic.sharing.iceberg_clients.made_metadata import made_metadata
+from deltaic.sharing.iceberg_clients.background_making import metadata_at_once
 from deltaic.sharing.iceberg_clients.opened_table import open_table
 from deltaic.sharing.iceberg_clients.own_metadata import own_metadata
 from deltaic.sharing.iceberg_clients.signed_set import SignedSet, seal_set
@@ -46,7 +46,7 @@ class _Document(msgspec.Struct, frozen=True):
 def load_table(sharing: Sharing, caller: Caller, name: TableName, known_etags: str = "") -> LoadedTable:
     """Return a table's metadata and how it is read; `known_etags` is what the client says it has (If-None-Match).
 
-    Raises what `open_table`, `made_metadata` and `own_metadata` do.
+    Raises what `open_table`, `metadata_at_once` and `own_metadata` do.
     """
     table = open_table(sharing, caller, name)
     found = _document(sharing, table)
@@ -79,7 +79,7 @@ def _document(sharing: Sharing, table: SharedTable) -> _Document:
             partial(metadata_location, sharing.home),
         )
         return _Document(own.location, own.document, ())
-    made = made_metadata(sharing, table)
+    made = metadata_at_once(sharing, table)
     table.caller.audit.add(version=made.version, listedFiles=made.files)
     bucket = sharing.iceberg_bucket().name
     token = seal_set(sharing, table, SignedSet(made.folder, made.version)) if table.entry.iceberg == "signed" else ""

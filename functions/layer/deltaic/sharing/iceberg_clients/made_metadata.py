@@ -2,19 +2,20 @@
 
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.snapshot import Snapshot
-from deltaic.errors import MalformedRequest, TableUnreadable, UnsupportedOperation
+from deltaic.errors import DeltaicError, MalformedRequest, TableUnreadable, UnsupportedOperation
 from deltaic.iceberg.file_index import MOST_SNAPSHOTS, FileIndex
 from deltaic.iceberg.generation import first_index, newer_index, with_earlier
+from deltaic.iceberg.refusals import TooManyFiles
 from deltaic.iceberg.table_document import table_document
 from deltaic.iceberg.table_version import Means, TableVersion
 from deltaic.protocol.json_bodies import encode
@@ -25,16 +26,19 @@ from deltaic.sharing.snapshots import open_log
 from deltaic.sharing.table_visibility import check_hidden, visibility_of
 from deltaic.storage.own_bucket import OwnBucket
 
-MOST_FILES: Final = 400_000
-"""More cannot be listed anew before the gateway stops waiting."""
-
-_EARLIER_SECONDS: Final = 8.0
-"""How long a request spends on versions before the latest: what is missing then, later requests add."""
-
 _NOT_LISTED: Final = (MalformedRequest, TableUnreadable, UnsupportedOperation)
 """What a version is left out for: its log is gone, or it cannot be read so."""
 
 _PUTS_AT_ONCE: Final = 16
+
+
+class Bounds(NamedTuple):
+    """How much is made at once."""
+
+    files: int
+    """That many are listed anew at most."""
+    earlier_seconds: float
+    """How long is spent on versions before the latest: what is missing then, later calls add."""
 
 
 class MadeMetadata(msgspec.Struct, frozen=True):
@@ -50,11 +54,14 @@ class MadeMetadata(msgspec.Struct, frozen=True):
     """How many the version has."""
 
 
-def made_metadata(sharing: Sharing, table: SharedTable) -> MadeMetadata:
+def made_metadata(
+    sharing: Sharing, table: SharedTable, bounds: Bounds, beyond: Callable[[str, int], DeltaicError] | None = None
+) -> MadeMetadata:
     """Return the metadata of the latest version, made as far as it is not there.
 
-    Raises UnsupportedOperation, naming the reason, for a table that Iceberg clients would misread and for one of too
-    many files, and what the log raises.
+    Raises UnsupportedOperation, naming the reason, for a table that Iceberg clients would misread; what `beyond` gives
+    (else TooManyFiles) for one of too many files, by the folder of what is made and the version; and what the log
+    raises.
     """
     log = open_log(sharing, table)
     since = since_of(table)
@@ -70,9 +77,14 @@ def made_metadata(sharing: Sharing, table: SharedTable) -> MadeMetadata:
     folder = f"{of_rights}/{hashlib.sha256(snapshot.metadata.id.encode()).hexdigest()[:16]}"
     bucket = sharing.iceberg_bucket()
     before = _nearest(bucket, folder, snapshot.version)
-    with _means(sharing, table, bucket, folder) as means:
-        making = _Making(table.rights, log, means)
-        index = making.latest(snapshot, before, since)
+    with _means(sharing, table, bucket, folder, bounds.files) as means:
+        making = _Making(table.rights, log, means, bounds.earlier_seconds)
+        try:
+            index = making.latest(snapshot, before, since)
+        except TooManyFiles:
+            if beyond is None:
+                raise
+            raise beyond(folder, snapshot.version) from None
         index, complete = making.with_history(index, since)
     if index is not before:
         bucket.put(index_key(folder, index.version), index.encode())  # last: what it names is there
@@ -96,7 +108,7 @@ def _nearest(bucket: OwnBucket, folder: str, version: int) -> FileIndex | None:
 
 
 @contextmanager
-def _means(sharing: Sharing, table: SharedTable, bucket: OwnBucket, folder: str) -> Iterator[Means]:
+def _means(sharing: Sharing, table: SharedTable, bucket: OwnBucket, folder: str, most_files: int) -> Iterator[Means]:
     """Yield the means of making; all that was put is there when the block has ended."""
     puts: list[Future[None]] = []
     with ThreadPoolExecutor(_PUTS_AT_ONCE) as threads:
@@ -105,6 +117,7 @@ def _means(sharing: Sharing, table: SharedTable, bucket: OwnBucket, folder: str)
             put=lambda key, body: puts.append(threads.submit(bucket.put, f"{folder}/{key}", body)),
             uris=table.locations.uris,
             store=sharing.files(table),
+            most_files=most_files,
         )
     for one in puts:
         one.result()
@@ -113,11 +126,11 @@ def _means(sharing: Sharing, table: SharedTable, bucket: OwnBucket, folder: str)
 class _Making:
     """The making of indexes, for one request."""
 
-    def __init__(self, rights: Rights, log: DeltaLog, means: Means) -> None:
+    def __init__(self, rights: Rights, log: DeltaLog, means: Means, earlier_seconds: float) -> None:
         self._rights = rights
         self._log = log
         self._means = means
-        self._ends = time.monotonic() + _EARLIER_SECONDS
+        self._ends = time.monotonic() + earlier_seconds
 
     def latest(self, snapshot: Snapshot, before: FileIndex | None, since: int | None) -> FileIndex:
         """Return the index of a snapshot, which lists what `before` does; and versions in between, if it lists any."""
@@ -162,8 +175,5 @@ class _Making:
 
     def _check_size(self, snapshot: Snapshot) -> None:
         files = visibility_of(self._rights, snapshot.metadata).totals(snapshot, files_follow=True).num_files
-        if files > MOST_FILES:
-            raise UnsupportedOperation(
-                f"the table has {files:,} files, and metadata for Iceberg clients is made of {MOST_FILES:,} at most: "
-                "its provider can compact it"
-            )
+        if files > self._means.most_files:
+            raise TooManyFiles(files, self._means.most_files)

@@ -32,10 +32,10 @@ def open_table(sharing: Sharing, caller: Caller, name: TableName) -> SharedTable
     """
     table = sharing.table(caller, name)
     check_open(table)
-    if table.counted:
+    if table.counted and _opens_folder(table.entry):
         raise UnsupportedOperation(
-            "your share provider allows you so many bytes a day, which cannot be counted for Iceberg clients: read "
-            f"{table.gate.full_name} with a Delta Sharing client"
+            "your share provider allows you so many bytes a day, which cannot be counted where an Iceberg client reads "
+            f"a whole folder: read {table.gate.full_name} with a Delta Sharing client"
         )
     if _opens_folder(table.entry):
         table.require_directory_access()

@@ -22,7 +22,8 @@ from deltaic.sharing.iceberg_clients.made_folder import INDEXES, read_index, sin
 from deltaic.sharing.iceberg_clients.opened_table import open_table
 from deltaic.sharing.iceberg_clients.signed_set import SignedSet, open_set
 from deltaic.storage.endpoints import StorageConfig
-from deltaic.storage.locations import ObjectName
+from deltaic.storage.folder_objects import look_at
+from deltaic.storage.locations import Location, ObjectName
 from deltaic.storage.signing import signed_request
 
 _FOLLOWED: Final = frozenset({"", ".", ".."})
@@ -53,7 +54,8 @@ class SigningRequest(msgspec.Struct, frozen=True):
 def sign_request(sharing: Sharing, caller: Caller, name: TableName, token: str, request: SigningRequest) -> bytes:
     """Return the headers that make a read of the reader's own files valid.
 
-    Raises PermissionDenied for all else, and what `open_table` does.
+    Of who has a limit by bytes a range is signed too and counted, and without one the whole file is. Raises
+    PermissionDenied for all else, and what `open_table` does.
     """
     table = open_table(sharing, caller, name)
     if table.entry.iceberg != "signed":
@@ -64,6 +66,13 @@ def sign_request(sharing: Sharing, caller: Caller, name: TableName, token: str, 
     storage, place = _allowed(sharing, table, known, request.uri)
     headers = {name.lower(): ",".join(values) for name, values in request.headers.items()}
     bound = {name: value for name, value in headers.items() if name.startswith("x-amz-")}  # S3 wants these signed
+    is_data = request.method == "GET" and place.bucket != sharing.iceberg_bucket().name
+    asked = _asked(headers.get("range", "")) if is_data else 0
+    if table.counted and is_data:
+        if asked:
+            bound["range"] = headers["range"]  # what is counted is all that can be read
+        else:
+            asked = _size(sharing, storage, place)
     now = datetime.fromtimestamp(int(sharing.clock()), UTC)
     recipient_id = caller.recipient_id
     credentials = sharing.sessions.credentials(recipient_id, storage)
@@ -74,7 +83,7 @@ def sign_request(sharing: Sharing, caller: Caller, name: TableName, token: str, 
         signedAt=stamp(now.timestamp()),
     )
     if request.method == "GET":
-        caller.audit.metrics.add(1, _asked(headers.get("range", "")))
+        caller.audit.metrics.add(1, asked)
     return iceberg_bodies.signed_request(signed.uri, signed.headers)
 
 
@@ -135,6 +144,13 @@ def _index(sharing: Sharing, known: SignedSet) -> FileIndex:
             raise PermissionDenied("what was made of this table has been made anew: load it again")
         sharing.memory.iceberg.put(known, kept, len(kept.encode()))
     return cast("FileIndex", kept)
+
+
+def _size(sharing: Sharing, storage: StorageConfig, name: ObjectName) -> int:
+    """Return how large an object is; 0 of one that is gone."""
+    reader = sharing.sessions.file_reader(storage)
+    [found] = look_at(reader, storage, Location(name.bucket, ""), [name.key])
+    return found.size if found else 0
 
 
 def _asked(range_: str) -> int:

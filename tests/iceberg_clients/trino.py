@@ -1,0 +1,136 @@
+"""Trino for tests: the server from Maven Central, fetched once, with its plugin for Iceberg, on a loopback port."""
+
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import httpx
+from catalog.dynamodb_local import unavailable
+from deltaic_ops.local.embedded import free_port
+from deltaic_pipeline.spark.environment import machine
+
+VERSION: Final = "476"
+"""The newest that Maven Central has."""
+JAVA: Final = 24
+ARCHIVE: Final = machine().cache / f"trino-server-{VERSION}.tar.gz"
+PLUGINS: Final = ("geospatial", "iceberg")
+_JVM: Final = """
+-Xmx1500M
+-XX:+UseSerialGC
+-Djdk.attach.allowAttachSelf=true
+-XX:TieredStopAtLevel=1
+--add-modules=jdk.incubator.vector
+--enable-native-access=ALL-UNNAMED
+--sun-misc-unsafe-memory-access=allow
+"""
+
+
+class TrinoRefused(Exception):
+    """A query that has failed; the message is Trino's."""
+
+
+@dataclass(frozen=True)
+class Trino:
+    """A running server with one catalog."""
+
+    url: str
+
+    def rows(self, query: str) -> list[list[Any]]:
+        """Return what a query gives (Trino's client protocol: pages, each with the address of the next)."""
+        sent = {"X-Trino-User": "test", "X-Trino-Catalog": "lent", "X-Trino-Schema": "default"}
+        said, found = httpx.post(f"{self.url}/v1/statement", content=query, headers=sent, timeout=60).json(), []
+        while True:
+            if "error" in said:
+                raise TrinoRefused(said["error"]["message"])
+            found += said.get("data", [])
+            if "nextUri" not in said:
+                return found
+            said = httpx.get(said["nextUri"], timeout=60).json()
+
+
+@contextmanager
+def started(folder: Path, catalog: dict[str, str]) -> Iterator[Trino]:
+    """Run it until the block ends, with a catalog of these properties. Skips the test where it cannot be had."""
+    java, maven = _java(), shutil.which("mvn")
+    if java is None or (maven is None and not ARCHIVE.is_file()):
+        unavailable(f"Trino needs Java {JAVA} in /usr/lib/jvm, and Maven on the first run")
+    if not ARCHIVE.is_file():
+        _fetch(str(maven))
+    home, port = folder / f"trino-server-{VERSION}", free_port()
+    subprocess.run(["tar", "-xzf", ARCHIVE, "-C", folder], check=True)
+    for plugin in (home / "plugin").iterdir():
+        if plugin.name not in PLUGINS:
+            shutil.rmtree(plugin)
+    _configure(home, port, catalog)
+    log = folder / "log"
+    with log.open("wb") as sink:
+        config = f"-Dconfig={home}/etc/config.properties"
+        process = subprocess.Popen(
+            [java, *_JVM.split(), "-cp", f"{home}/lib/*", config, "io.trino.server.TrinoServer"],
+            cwd=home, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink,
+        )  # fmt: skip
+    try:
+        _wait(process, port, log)
+        yield Trino(f"http://127.0.0.1:{port}")
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def _java() -> str | None:
+    """Return a Java that is new enough."""
+    for release in Path("/usr/lib/jvm").glob("*/release"):
+        told = re.search(r'JAVA_VERSION="(\d+)', release.read_text(encoding="utf-8"))
+        if told and int(told[1]) >= JAVA:
+            return str(release.parent / "bin" / "java")
+    return None
+
+
+def _configure(home: Path, port: int, catalog: dict[str, str]) -> None:
+    config = {
+        "node.environment": "test",
+        "coordinator": "true",
+        "node-scheduler.include-coordinator": "true",
+        "http-server.http.port": port,
+        "discovery.uri": f"http://127.0.0.1:{port}",
+        "query.max-memory-per-node": "300MB",
+        "memory.heap-headroom-per-node": "200MB",
+    }
+    files: dict[str, Mapping[str, Any]] = {"config": config, "catalog/lent": catalog}
+    for name, said in files.items():
+        path = home / "etc" / f"{name}.properties"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{key}={value}\n" for key, value in said.items()))
+
+
+def _fetch(maven: str) -> None:
+    """Copy the distribution (0.8 GB) to the cache, whole or not at all."""
+    ARCHIVE.parent.mkdir(parents=True, exist_ok=True)
+    partial = ARCHIVE.with_name(f"{ARCHIVE.name}.{uuid4().hex}")
+    artifact = f"-Dartifact=io.trino:trino-server:{VERSION}:tar.gz"
+    try:
+        command = [maven, "-q", "-B", "dependency:copy", artifact, f"-DoutputDirectory={partial}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+        if done.returncode != 0:
+            unavailable(f"Trino could not be fetched from Maven Central:\n{done.stdout[-2000:]}")
+        (partial / ARCHIVE.name).replace(ARCHIVE)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _wait(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
+    until = time.monotonic() + 180
+    while time.monotonic() < until:
+        assert process.poll() is None, log.read_text()[-3000:]
+        with suppress(httpx.HTTPError):
+            if httpx.get(f"http://127.0.0.1:{port}/v1/info").json()["starting"] is False:
+                return
+        time.sleep(0.5)
+    raise AssertionError(log.read_text()[-3000:])
