@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import signal
+import subprocess
+import sys
+import time
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from client.provider import SCHEMA, SHARE
 from deltaic_ops.local.resources import DATA_BUCKET
+from deltaic_ops.profile import client_profile
 from pull.test_folders import files
+from served import served
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from cli.conftest import Deltaic
     from client.provider import Provider
 
@@ -58,3 +65,73 @@ def test_a_model_wants_a_version_and_names_are_told(deltaic: Deltaic, folders: P
     assert "say which version" in deltaic(f"pull {folders.url('churn')} got").stderr
     assert "shows no skill of the name" in deltaic(f"pull {folders.url('both')} got --kind skill").stderr
     assert "does not say what a table becomes" in deltaic(f"pull {folders.url('none')} got").stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["dir", "url"])
+def test_a_folder_is_watched_by_a_client_that_gets_its_own_tokens(
+    provider: Provider, tmp_path: Path, mode: str
+) -> None:
+    s3, issued = provider.client("s3"), provider.admin.clients.create(provider.readers["reader"].account)
+    name, got, profile = f"watched-{mode}", tmp_path / "got", tmp_path / "client.share"
+    endpoint, told = provider.endpoint, (issued.client.id, issued.secret)
+    profile.write_text(client_profile(endpoint, f"{endpoint}/oauth/token", *told, "deltaic.read"))
+    provider.admin.volumes.create(SHARE, SCHEMA, name, f"s3://{DATA_BUCKET}/{name}", access_modes=[mode])
+
+    def put(**objects: bytes) -> None:
+        for key, content in objects.items():
+            s3.put_object(Bucket=DATA_BUCKET, Key=f"{name}/{key}", Body=content)
+
+    put(one=b"1", two=b"2")
+    program = Path(sys.executable).with_name("deltaic")
+    line: list[Any] = [program, "pull", f"{profile}#{SHARE}.{SCHEMA}.{name}", got, "--watch", "--every", "1"]
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            for wanted in ({"one": b"1", "two": b"2"}, {"one": b"other", "two": b"2", "three": b"3"}):
+                put(**wanted)
+                until = time.monotonic() + 60
+                while not got.exists() or files(got) != wanted:
+                    assert time.monotonic() < until
+                    assert running.poll() is None
+                    time.sleep(0.5)
+            time.sleep(3)  # rounds in which nothing is new are not told
+        finally:
+            running.send_signal(signal.SIGINT)
+        said = running.communicate(timeout=60)[1]
+    assert "Traceback" not in said
+    assert 2 <= len(said.splitlines()) <= 3, said
+
+
+class _Tokens(BaseHTTPRequestHandler):
+    """Gives tokens as it is told to, and knows a volume without files."""
+
+    answers: ClassVar[list[int]] = []
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self._answer(self.answers.pop(0), {"access_token": "t", "expires_in": 3600})
+
+    def do_GET(self) -> None:
+        self._answer(200, {"items": [], "name": "v", "storageLocation": "s3://b/v", "accessModes": ["url"]})
+
+    def _answer(self, status: int, said: dict[str, Any]) -> None:
+        body = json.dumps(said).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.mark.parametrize(
+    ("answers", "code"),
+    [pytest.param([503, 429, 200], 0, id="busy"), pytest.param([401], 1, id="refused")],
+)
+def test_a_token_endpoint_that_is_busy_is_asked_again(
+    deltaic: Deltaic, tmp_path: Path, answers: list[int], code: int
+) -> None:
+    handler = type("Tokens", (_Tokens,), {"answers": answers})
+    with served(handler) as where:
+        (tmp_path / "client.share").write_text(client_profile(where, f"{where}/token", "id", "secret", ""))
+        done = deltaic("pull client.share#s.d.v got --kind volume")
+    assert (done.exit_code, answers) == (code, []), done.output
+    assert ("gives no token (401)" in done.stderr) == bool(code)

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -69,7 +68,7 @@ def pull(  # noqa: PLR0913, PLR0917 -- what is pulled, where to, and how
         once: Callable[[], bool]
         if found is not None:
             reader = found.reader(server, urls)
-            once = partial(_folder, out, reader, shared, target, include or [])
+            once = _folder(out, reader, shared, target, include or [])
         else:
             once = _table(out, server, shared, asked, target, _format(target, format_), column or [], follow)
         whole = once()
@@ -118,14 +117,28 @@ def _table(  # noqa: PLR0913, PLR0917 -- what is pulled, where to, and how
     return once
 
 
-def _folder(out: Operator, reader: FolderReader, shared: Shared, target: str, include: Sequence[str]) -> bool:
-    """Pull a folder of objects; returns whether every one of them could be named here."""
-    with _shown(out) as tally:
-        done = FolderPull(reader, Path(target), include, tally).run()
-    _tell(out, shared, target, done, f"{shared}: {done.files:,} files, {done.fetched:,} of them fetched")
-    if done.unnamed:
-        out.note(f"{done.unnamed:,} were left, whose names no file here may have: {', '.join(map(repr, done.names))}")
-    return not done.unnamed
+def _folder(
+    out: Operator, reader: FolderReader, shared: Shared, target: str, include: Sequence[str]
+) -> Callable[[], bool]:
+    """Return what pulls a folder of objects, and tells whether every one of them could be named here.
+
+    What comes of it is said the first time, and when something has come.
+    """
+    before: PulledFolder | None = None
+
+    def once() -> bool:
+        nonlocal before
+        with _shown(out) as tally:
+            done = FolderPull(reader, Path(target), include, tally).run()
+        if before is None or done.fetched or (done.files, done.names) != (before.files, before.names):
+            _tell(out, shared, target, done, f"{shared}: {done.files:,} files, {done.fetched:,} of them fetched")
+            if done.unnamed:
+                names = ", ".join(map(repr, done.names))
+                out.note(f"{done.unnamed:,} were left, whose names no file here may have: {names}")
+        before = done
+        return not done.unnamed
+
+    return once
 
 
 def _asked(version: int | None, timestamp: str, limit: int | None) -> dict[str, Any]:

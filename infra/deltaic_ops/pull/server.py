@@ -35,6 +35,8 @@ _REFUSALS: Final[Mapping[int, type[DeltaicError]]] = {
     405: NotFound,
     501: NotFound,
 }
+_PASSING: Final = frozenset({429, 500, 502, 503, 504})
+"""Of a token endpoint, which is asked again in the middle of a long pull."""
 _MOST_BYTES: Final = 1 << 20
 """Of a profile file, or of a refusal's text."""
 _T = TypeVar("_T")
@@ -153,8 +155,12 @@ class SharingServer:
         try:
             self._credentials.add_auth_header(self._http)
         except (OSError, RuntimeError, ValueError) as error:  # what it raises of an exchange, a key file, an answer
-            status = getattr(getattr(error, "response", None), "status_code", type(error).__name__)
-            raise Unauthenticated(f"the token endpoint of this profile gives no token ({status})") from None
+            status = getattr(getattr(error, "response", None), "status_code", None)
+            message = f"the token endpoint of this profile gives no token ({status or type(error).__name__})"
+            # A file that cannot be read has a number, a connection that breaks has none.
+            broken = isinstance(error, OSError) and not isinstance(error, ValueError) and error.errno is None
+            passes = broken if status is None else status in _PASSING
+            raise (Unavailable if passes else Unauthenticated)(message) from None
 
     def _refusal(self, answer: httpx.Response) -> DeltaicError:
         text = bytearray()
