@@ -41,10 +41,10 @@ def cloudformation(path: Path = TEMPLATE, parameters: Mapping[str, str] | None =
 
     Raises samtranslator's InvalidDocumentException for what SAM refuses.
     """
-    return translated(_packaged(read(path)), parameters or {})
+    return translated(packaged(read(path)), parameters or {})
 
 
-def _packaged(document: dict[str, Any]) -> dict[str, Any]:
+def packaged(document: dict[str, Any]) -> dict[str, Any]:
     """Return the document as `sam package` leaves it: code lies in S3, and only there does the transform take it."""
     for logical_id, resource in document["Resources"].items():
         for key in ("CodeUri", "ContentUri"):

@@ -78,7 +78,7 @@ def run(
     return answers, {used for request in own for used in uses(request)}
 
 
-def uses(request: Request) -> Iterator[Used]:
+def uses(request: Request) -> Iterator[Used]:  # noqa: PLR0912 -- a service each
     """Yield what IAM would ask about for a request (Service Authorization Reference)."""
     if request.service == "dynamodb":
         yield from _dynamodb(request.headers["x-amz-target"].rpartition(".")[2], json.loads(request.body))
@@ -92,8 +92,11 @@ def uses(request: Request) -> Iterator[Used]:
         yield Used(f"kms:{request.headers['x-amz-target'].rpartition('.')[2]}", f"arn:aws:kms:{ACCOUNT}:{name}")
     elif request.service == "AWSGlue":
         asked = json.loads(request.body)
-        for place in ("catalog", f"database/{asked['DatabaseName']}", f"table/{asked['DatabaseName']}/{asked['Name']}"):
-            yield Used("glue:GetTable", f"arn:aws:glue:{ACCOUNT}:{place}")
+        action, database = request.headers["x-amz-target"].rpartition(".")[2], asked["DatabaseName"]
+        for place in ("catalog", f"database/{database}", f"table/{database}/{asked.get('Name', '*')}"):
+            yield Used(f"glue:{action}", f"arn:aws:glue:{ACCOUNT}:{place}")
+    elif request.target.startswith("/2015-03-31/functions/"):
+        yield Used("lambda:InvokeFunction", unquote(request.target.split("/")[3]))
     elif request.service == "AWSEvents":
         for entry in json.loads(request.body)["Entries"]:
             yield Used("events:PutEvents", f"arn:aws:events:{ACCOUNT}:event-bus/{entry['EventBusName']}")

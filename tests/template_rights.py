@@ -39,6 +39,7 @@ CHANGED = {
     "StreamingConcurrency": "100",
     "DeletionProtection": "disabled",
     "AccessLog": "disabled",
+    "Follow": "enabled",
     "Checkpoints": "enabled",
     "Notices": "14",
     "NoticesBus": "own",

@@ -160,6 +160,19 @@ def test_the_pipelines_rooms_are_few_and_import_downward() -> None:
     assert len(edges) < 60
 
 
+def test_the_console_stands_between_its_command_and_the_rooms_that_it_shows() -> None:
+    operators = ROOT / "infra" / "deltaic_ops"
+    room = operators / "console"
+    shown = {name for path in room.rglob("*.py") for name in imported_modules(path)}
+    assert [name for name in sorted(shown) if name.startswith("deltaic_ops.cli")] == []
+    users = {
+        path.relative_to(operators).as_posix()
+        for path in operators.rglob("*.py")
+        if room not in path.parents and any(one.startswith("deltaic_ops.console") for one in imported_modules(path))
+    }
+    assert users == {"cli/console.py"}
+
+
 def test_a_name_of_a_module_or_a_class_stands_for_one_thing() -> None:
     paths = list(LAYER.glob("deltaic/**/*.py"))
     modules = [path.stem for path in paths if path.stem != "__init__"]

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 from cloudformation import transformed
+from deltaic.sharing.iceberg_clients.background_making import UNDER_WAY_SECONDS
 from deltaic_ops.deploy.template import load_template
 from template_rights import BUCKETS, CHANGED, LOG_OBJECTS, OBJECTS, configured, granted, keys, published
 
 ON = {**BUCKETS, "Iceberg": "enabled"}
-FUNCTIONS = ("ListIceberg", "LoadIcebergTable", "SignIcebergRequest")
+FUNCTIONS = ("ListIceberg", "LoadIcebergTable", "MakeIcebergMetadata", "SignIcebergRequest")
 OBJECTS_MADE = "arn:aws:s3:::${IcebergBucket}/*"
 SIGNING = {("sts:AssumeRole", "${SigningRole.Arn}"), ("sts:TagSession", "${SigningRole.Arn}")}
 
@@ -24,7 +25,8 @@ def test_while_it_is_off_nothing_of_it_is_made(made: dict[str, dict[str, Any]]) 
     more = sorted(made[name]["Type"] for name in made.keys() - off.keys() if not name.startswith("ApiDeployment"))
     # A function has a permission for each of its routes, and none shares a version with a stack that lacks it.
     assert [kind for kind in more if kind not in {"AWS::Lambda::Permission", "AWS::Lambda::Version"}] == [
-        *["AWS::IAM::Role"] * 3, *["AWS::Lambda::Alias"] * 3, *["AWS::Lambda::Function"] * 3, "AWS::S3::Bucket",
+        *["AWS::IAM::Role"] * 4, *["AWS::Lambda::Alias"] * 4, "AWS::Lambda::EventInvokeConfig",
+        *["AWS::Lambda::Function"] * 4, "AWS::S3::Bucket",
     ]  # fmt: skip
     assert "IcebergBucket" not in json.dumps(off)
     assert [one.path for one in load_template().routes if one.path.startswith("/iceberg")] == []
@@ -37,14 +39,29 @@ def test_the_list_reads_the_catalog_alone(made: dict[str, dict[str, Any]]) -> No
     assert bound["dynamodb:BatchGetItem"] == ["recipient/*", "shares", "share/*"]
 
 
-def test_what_loads_reads_logs_and_what_it_has_made(made: dict[str, dict[str, Any]]) -> None:
-    grants = granted(made, "LoadIcebergTable")
+@pytest.mark.parametrize("function", ["LoadIcebergTable", "MakeIcebergMetadata"])
+def test_what_makes_metadata_reads_logs_and_what_it_has_made(made: dict[str, dict[str, Any]], function: str) -> None:
+    grants = granted(made, function)
     assert {grant for grant in grants if grant[0].startswith(("s3:", "sts:"))} == {
         *(("s3:ListBucket", f"arn:aws:s3:::{bucket}") for bucket in ("lake", "raw", "${IcebergBucket}")),
         *(("s3:GetObject", objects) for objects in (*LOG_OBJECTS, OBJECTS_MADE)),
         ("s3:PutObject", OBJECTS_MADE),
         *SIGNING,
     }
+
+
+def test_the_one_that_is_waited_for_may_invoke_the_other_alone_which_is_tried_once(
+    made: dict[str, dict[str, Any]],
+) -> None:
+    invoked = [(one, *grant) for one in FUNCTIONS for grant in granted(made, one) if grant[0].startswith("lambda:")]
+    template = load_template(parameters=ON)
+    maker = template.functions["MakeIcebergMetadata"]
+    assert invoked == [("LoadIcebergTable", "lambda:InvokeFunction", maker.arn)]
+    assert template.functions["LoadIcebergTable"].environment["ICEBERG_MAKER"] == maker.arn
+    assert maker.timeout == UNDER_WAY_SECONDS
+    [how] = [one["Properties"] for one in made.values() if one["Type"] == "AWS::Lambda::EventInvokeConfig"]
+    assert (how["Qualifier"], how["MaximumRetryAttempts"]) == (maker.arn.rpartition(":")[2], 0)
+    assert how["MaximumEventAgeInSeconds"] < UNDER_WAY_SECONDS
 
 
 def test_what_signs_reads_no_table_and_writes_nothing(made: dict[str, dict[str, Any]]) -> None:

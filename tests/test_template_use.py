@@ -36,6 +36,7 @@ PARAMETERS = {
     "Checkpoints": "enabled",
     "ClientCredentials": "enabled",
     "CorsOrigins": "*",
+    "Follow": "enabled",
     "Iceberg": "enabled",
     "Notices": "14",
 }
@@ -129,17 +130,21 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         ]
         answers = ask("GetQuery", *results)
         assert {answer["statusCode"] for answer in answers} == {200}, answers
+        made = ask("MakeIcebergMetadata", *(making(uncounted, name) for name in TABLES), making(recipient_id))
+        assert [answer.get("listedFiles") for answer in made] == [FILES] * (len(TABLES) + 1)
+        forget(client_of("s3", aws), template.buckets[0])
+        variables["ICEBERG_FILES_AT_ONCE"] = str(FILES)
         loading = [iceberg_event("load_iceberg_table", uncounted, name) for name in TABLES]
         of_glue = {"share": "other", "namespace": "s", "table": "of_glue"}
         loading.append(event("load_iceberg_table", uncounted, of_glue))
-        *loaded, unknown, refused_one = ask(
-            "LoadIcebergTable", *loading, iceberg_event("load_iceberg_table", recipient_id)
-        )
+        others = [iceberg_event("load_iceberg_table", *one) for one in ((recipient_id,), (uncounted, "large"))]
+        *loaded, unknown, of_limited, not_yet = ask("LoadIcebergTable", *loading, *others)
+        assert not_yet["statusCode"] == 503
         signing = signatures(aws, uncounted, [json.loads(answer["body"]) for answer in loaded])
-        *signed, refused_too = ask("SignIcebergRequest", *signing, iceberg_event("sign_iceberg_request", recipient_id))
+        *signed, refused_one = ask("SignIcebergRequest", *signing, iceberg_event("sign_iceberg_request", recipient_id))
         assert {answer["statusCode"] for answer in (*loaded, *signed)} == {200}, (loaded, signed)
-        # A recipient whose bytes are counted is not served, when it has been counted.
-        assert {answer["statusCode"] for answer in (unknown, refused_one, refused_too)} == {406}
+        # Glue knows no such table; a recipient whose bytes are counted is served as others are.
+        assert [answer["statusCode"] for answer in (unknown, of_limited, refused_one)] == [406, 200, 403]
         arn = "arn:aws:execute-api:us-east-1:123456789012:a1b2c3d4e5/delta-sharing/GET/shares"
         with running() as issuer:
             federate(aws, issuer)
@@ -152,11 +157,16 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         assert (round_["written"], round_["failed"]) == (3, 0)
         endings, looked = ask("SendNotices", {"tell": "endings"}, {"tell": "versions"})
         assert endings["told"] > 0
-        assert (looked["unchanged"], looked["failed"]) == (3, 0)
+        assert (looked["unchanged"], looked["failed"]) == (4, 0)
+        # The volumes of the same folders would open to all what a grant of some rows does not.
+        assert ask("FollowTables", have_followed(catalog_of(aws))) == [
+            {"follows": 4, "failed": 0, "added": 5, "refused": 1}
+        ]
         yield Seen(template, used)
 
 
 TABLES = ("home", "keyed", "roled")
+FILES = 11
 KINDS = {"Volume": "volume", "Skill": "skill", "Model": "model"}
 VENDORS = {f"Create{kind}Credentials" for kind in ("Table", *KINDS)}
 
@@ -183,16 +193,18 @@ def lend(aws: Mapping[str, str], proxy: Proxy) -> tuple[tuple[str, str], str, st
     storages = {"keyed": {**at, "access_keys": keys}, "roled": {**at, "role_arn": ROLE}}
     entries = [Entry(share, schema) for share in ("lent", "other", "third") for schema in ("s", "t")]
     options = {"checkpoint": True, "history": True, "access_modes": ["url", "dir"], "iceberg": "signed"}
-    for name in TABLES:
-        bucket, storage = (DATA_BUCKET, "") if name == "home" else (ELSEWHERE, name)
+    for name in (*TABLES, "large"):
+        bucket, storage = (ELSEWHERE, name) if name in storages else (DATA_BUCKET, "")
         log = TableLog(
             s3, bucket, f"rights/{name}", pa.schema([column("id", pa.int64())]),
             configuration={"delta.enableChangeDataFeed": "true"}, timed=False,
         )  # fmt: skip
         log.create()
-        for number in range(11):
+        for number in range(FILES + (name == "large")):
             log.commit(log.add([{"id": number}]))
-        entries.append(Entry("lent", "s", name, log.location, {**options, "storage": storage}))
+        entries.append(
+            Entry("lent", "s", name, log.location, {**options, "storage": storage, "checkpoint": name in TABLES})
+        )
     of_glue: dict[str, Any] = {"format": "iceberg", "iceberg": "signed", "metadata_location": "glue://sales/orders"}
     own = {**of_glue, "access_modes": ["dir"], "history": True}
     entries.append(Entry("other", "s", "of_glue", f"s3://{DATA_BUCKET}/orders", own))
@@ -212,6 +224,19 @@ def lend(aws: Mapping[str, str], proxy: Proxy) -> tuple[tuple[str, str], str, st
     return (reader.id, filled["uncounted"].id), reader.token, link.secret
 
 
+def have_followed(admin: CatalogAdmin) -> dict[str, Any]:
+    """Let schemas follow the folders of the three places, one of them in a share that is held in part, and Glue.
+
+    Return a schedule's event.
+    """
+    admin.grants.update("reader", "third", partition_filter="current_recipient('team') = 'a'")
+    admin.follows.enter("third", "s", f"s3://{DATA_BUCKET}/rights")
+    admin.follows.enter("third", "t", "glue:sales")
+    for schema, storage in (("s", "keyed"), ("t", "roled")):
+        admin.follows.enter("other", schema, f"s3://{ELSEWHERE}/rights", storage=storage)
+    return {}
+
+
 def federate(aws: Mapping[str, str], issuer: Issuer) -> None:
     """Let the issuer's `alice` be the recipient."""
     admin = catalog_of(aws)
@@ -229,6 +254,19 @@ def token_requests(admin: CatalogAdmin) -> list[dict[str, Any]]:
     asked["body"] = urlencode(form)
     named["pathParameters"] = {"document": "jwks.json"}
     return [asked, named]
+
+
+def making(recipient_id: str, table: str = "home") -> dict[str, Any]:
+    """Return what the function is told that makes metadata in the background."""
+    name = {"share": "lent", "schema": "s", "table": table}
+    who = {"recipient_id": recipient_id, "token_id": "t", "recipient": "r", "source_ip": "127.0.0.1"}
+    return {"table": name, **who, "version": FILES, "note": f"made/b/{table}"}
+
+
+def forget(s3: Any, bucket: str) -> None:
+    """Empty a bucket."""
+    keys = [{"Key": one["Key"]} for one in s3.list_objects_v2(Bucket=bucket)["Contents"]]
+    s3.delete_objects(Bucket=bucket, Delete={"Objects": keys})
 
 
 def iceberg_event(name: str, recipient_id: str, table: str = "home", **changed: Any) -> dict[str, Any]:

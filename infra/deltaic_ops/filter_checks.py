@@ -11,6 +11,8 @@ from deltaic.partition_filters import parse
 from deltaic.partition_filters.properties import value_of
 from msgspec.structs import replace
 
+from deltaic_ops.checks.lint import warned
+from deltaic_ops.checks.survey import survey
 from deltaic_ops.shared_schema import (
     SchemaReader,
     SharedSchema,
@@ -45,8 +47,8 @@ def fitted(
 ) -> tuple[Table, list[str]]:
     """Return a table entry as it may be stored, its hidden columns spelled as the table spells them; and warnings.
 
-    Warnings are of who sees no rows by a new filter, and of what readers of a folder newly shared by `dir`, or of newly
-    shared history, do not see.
+    Warnings are of who sees no rows by a new filter, and of what those run into with whom it is shared: of a table that
+    is shared newly or moves all that `deltaic lint` finds, or else what concerns a way that is new.
     Raises InvalidParameter unless its filter, its hidden columns and the filters of grants of its share fit the table,
     and what the reader raises where there is no table that can be read. What is as it was `before` is not looked at
     again; an `unchecked` table is read only where something narrows it.
@@ -71,7 +73,8 @@ def fitted(
     if not (looked_at or with_history):
         return wanted, []
     try:
-        schema = schemas().read(wanted.location, wanted.storage)
+        whole = survey(schemas(), wanted.location, wanted.storage, wanted) if moved and not unchecked else None
+        schema = whole.schema if whole else schemas().read(wanted.location, wanted.storage)
     except NotFound:  # its storage, told by its name
         raise
     except DeltaicError as refusal:
@@ -83,8 +86,11 @@ def fitted(
         check_filter(rows, schema)
     _check_held(grants, wanted, schema)
     stored = replace(wanted, hidden_columns=check_hidden(hidden, schema)) if hidden else wanted
-    told = [*(missed_by_folder(schema) if by_folder else []), *(missed_by_history(schema) if with_history else [])]
-    told += missed_by_iceberg(schema) if by_iceberg else []
+    if whole:
+        told = warned(whole, wanted)
+    else:
+        told = [*(missed_by_folder(schema) if by_folder else []), *(missed_by_history(schema) if with_history else [])]
+        told += missed_by_iceberg(schema) if by_iceberg else []
     return stored, [*told, *(_unseen(admin, stored) if rows else [])]
 
 
@@ -143,7 +149,8 @@ def check_grant(text: str, tables: Iterable[Table], schemas: SchemaReader) -> No
             ) from broken
 
     with ThreadPoolExecutor(READERS) as pool:
-        list(pool.map(check, list(tables)))
+        # One that is not listed is compared when it comes back (deltaic.sharing.following).
+        list(pool.map(check, [table for table in tables if not table.unlisted]))
 
 
 def lacked(recipient: Recipient, table: Table, grant: Grant) -> list[str]:

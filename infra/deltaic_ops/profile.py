@@ -11,7 +11,7 @@ from delta_sharing_conformance import profile as profile_file
 from deltaic.catalog.items import Token
 from deltaic.catalog.token_admin import IssuedToken
 from deltaic.errors import InvalidParameter, Unavailable
-from deltaic.sharing.activation import profile
+from deltaic.sharing.activation import iceberg_field, profile
 
 _ROOM_BYTES = 8192
 """More than any profile: an endpoint is a URL, and a secret has some fifty letters."""
@@ -45,7 +45,15 @@ class ProfilePlace:
             raise Unavailable(f"'{self.path}' could not be written ({error.strerror}){otherwise}") from error
 
 
-def client_profile(endpoint: str, token_endpoint: str, client_id: str, client_secret: str, scope: str = "") -> str:
+def client_profile(  # noqa: PLR0913 -- its fields
+    endpoint: str,
+    token_endpoint: str,
+    client_id: str,
+    client_secret: str,
+    scope: str = "",
+    *,
+    serves_iceberg: bool = False,
+) -> str:
     """Return a profile of version 2 for a client that gets its tokens by id and secret; it holds the secret."""
     fields = {
         "shareCredentialsVersion": 2,
@@ -55,6 +63,7 @@ def client_profile(endpoint: str, token_endpoint: str, client_id: str, client_se
         "clientId": client_id,
         "clientSecret": client_secret,
         **({"scope": scope} if scope else {}),
+        **iceberg_field(endpoint, serves_iceberg=serves_iceberg),
     }
     return json.dumps(fields, indent=2) + "\n"
 
@@ -69,9 +78,10 @@ def private_key_profile(endpoint: str, auth: Mapping[str, object]) -> str:
 def read_profile(path: Path) -> tuple[str, str]:
     """Return a profile's endpoint, without a slash at its end, and its token; raises InvalidParameter."""
     try:
-        return profile_file.read_profile(path)
+        found = profile_file.read_profile(path)
     except profile_file.ProfileError as error:
         raise InvalidParameter(str(error)) from None
+    return found.endpoint, found.token
 
 
 def unusable(token: Token) -> str:

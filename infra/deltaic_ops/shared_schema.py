@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deltaic.catalog.items import Storage, Table
@@ -27,6 +28,7 @@ from deltaic.storage.sessions import SigningSessions
 from msgspec.structs import replace
 
 if TYPE_CHECKING:
+    from deltaic.delta.snapshot import Snapshot
     from deltaic.storage.objects import ObjectTableStore
 
 _Read = TypeVar("_Read")
@@ -47,7 +49,12 @@ class SharedSchema:
     @property
     def columns(self) -> list[str]:
         """The names of its columns."""
-        return [field["name"] for field in _fields(self.metadata)]
+        return [*self.types]
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The types of its columns by their names, as SQL writes them."""
+        return {field["name"]: _type_text(field["type"]) for field in _fields(self.metadata)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,29 +73,33 @@ class SchemaReader:
 
     def read(self, location: str, storage: str = "") -> SharedSchema:
         """Return the schema of the table in this folder; raises NotFound for the storage, or why it cannot be read."""
+        return self.look(location, storage, lambda latest: SharedSchema(latest.metadata, latest.protocol))
 
-        def schema(store: "ObjectTableStore") -> SharedSchema:
+    def look(self, location: str, storage: str, of: "Callable[[Snapshot], _Read]") -> _Read:
+        """Return what is taken of the table's latest version; raises as `read` does."""
+
+        def latest(store: "ObjectTableStore") -> _Read:
             from deltaic.delta.log import DeltaLog
 
-            snapshot = DeltaLog(store).snapshot()
-            return SharedSchema(snapshot.metadata, snapshot.protocol)
+            return of(DeltaLog(store).snapshot())
 
-        return self._reading(location, storage, schema)
+        return self.in_store(location, storage, latest)
 
     def check_iceberg(self, table: Table) -> None:
-        """Raise why the metadata of an Iceberg table cannot be read; where Glue names it, it is there."""
+        """Raise why the metadata of an Iceberg table cannot be read, or is not named."""
 
         def document(store: "ObjectTableStore") -> None:
-            from deltaic.sharing.iceberg_clients.own_metadata import GLUE, own_metadata
+            from deltaic.sharing.iceberg_clients.own_metadata import own_metadata
+            from deltaic.storage.glue_catalog import metadata_location
             from deltaic.storage.locations import TableLocations
 
-            if not table.metadata_location.startswith(GLUE):
-                places = TableLocations.parse(table.location, table.auxiliary_locations)
-                own_metadata(store, places, table.metadata_location, lambda *_: "")
+            places = TableLocations.parse(table.location, table.auxiliary_locations)
+            own_metadata(store, places, table.metadata_location, partial(metadata_location, self.home))
 
-        self._reading(table.location, table.storage, document)
+        self.in_store(table.location, table.storage, document)
 
-    def _reading(self, location: str, storage: str, read: "Callable[[ObjectTableStore], _Read]") -> _Read:
+    def in_store(self, location: str, storage: str, read: "Callable[[ObjectTableStore], _Read]") -> _Read:
+        """Return what is read in the folder of a table; raises as `read` does."""
         # What reads logs takes longer to load than most commands to run, and most have nothing to check.
         from deltaic.storage.locations import Location, TableLocations
         from deltaic.storage.objects import ObjectTableStore
@@ -183,6 +194,11 @@ def check_hidden(columns: Sequence[str], schema: SharedSchema) -> tuple[str, ...
     return tuple(by_name[name.lower()] for name in columns)
 
 
+def unread_in_folders(schema: SharedSchema) -> frozenset[str]:
+    """Return the features for which none of those readers reads the table."""
+    return supported_features(schema.protocol) & _UNREAD_IN_FOLDERS
+
+
 def missed_by_folder(schema: SharedSchema) -> Iterator[str]:
     """Yield what recipients who read the table's folder by themselves have to know (deltalake 1.6, polars 2.1)."""
     if COLUMN_MAPPING in live_features(schema.protocol, schema.metadata):
@@ -190,7 +206,7 @@ def missed_by_folder(schema: SharedSchema) -> Iterator[str]:
             "its columns are mapped: to_pyarrow_table and to_pandas of deltalake give nulls for them, without a word, "
             "and polars refuses the table; QueryBuilder of deltalake reads it"
         )
-    if unread := supported_features(schema.protocol) & _UNREAD_IN_FOLDERS:
+    if unread := unread_in_folders(schema):
         yield f"neither deltalake nor polars reads a table with {', '.join(sorted(unread))}: share it by URLs too"
     odd = set(schema.metadata.partition_columns)
     odd -= {field["name"] for field in _fields(schema.metadata) if str(field["type"]).startswith(_PLAIN_IN_PATHS)}
@@ -235,6 +251,19 @@ def _fields(metadata: Metadata) -> list[dict[str, Any]]:
         return [{**field, "name": str(field["name"])} for field in json.loads(metadata.schema_string)["fields"]]
     except (ValueError, TypeError, KeyError) as broken:
         raise TableUnreadable("the table's log has a schema that cannot be read: repair the table first") from broken
+
+
+def _type_text(kind: Any) -> str:
+    match kind:
+        case {"type": "array", "elementType": element}:
+            return f"array<{_type_text(element)}>"
+        case {"type": "map", "keyType": key, "valueType": value}:
+            return f"map<{_type_text(key)}, {_type_text(value)}>"
+        case {"type": "struct", "fields": [*fields]}:
+            named = [f"{one['name']}: {_type_text(one['type'])}" for one in fields]
+            return f"struct<{', '.join(named)}>"
+        case _:
+            return str(kind)
 
 
 def _names(expression: str) -> set[str]:

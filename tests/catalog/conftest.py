@@ -62,7 +62,7 @@ class Catalog:
         return QueryStore(self.catalog_table, self.dynamo, clock, **options)
 
     def items(self) -> list[dict[str, Any]]:
-        """Return everything that both tables hold: only a test may scan."""
+        """Return everything that both tables hold."""
         return [*self._scan(self.catalog_table), *self._scan(self.tokens_table)]
 
     def clear(self) -> None:

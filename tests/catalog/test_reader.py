@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltaic.catalog import keys
+from deltaic.catalog.writes import update
 from deltaic.errors import NotFound, TableUnreadable
 
 if TYPE_CHECKING:
@@ -40,6 +43,17 @@ def test_listings_hold_what_is_granted_in_the_order_of_the_keys(catalog: Catalog
     everything = reader.list_all_tables(alice, "mine", None, 501)
     assert [f"{table.schema_name}.{table.name}" for table in everything] == ["a.T1", "a.t2", "B.T1", "B.t2"]
     assert {(table.share, table.location) for table in everything} == {("Mine", LOCATION)}
+
+
+@pytest.mark.parametrize(("reason", "listed"), [("", ["T1", "t2"]), ("its log has a gap", ["T1"])])
+def test_a_table_without_a_reason_not_to_be_listed_is_listed(
+    catalog: Catalog, alice: str, reason: str, listed: list[str]
+) -> None:
+    place = keys.table("mine", "a", "t2")
+    catalog.dynamo.transact([update(catalog.catalog_table, place, assign={"unlisted": reason})])
+    assert [table.name for table in catalog.reader.list_tables(alice, "mine", "a", None, 501)] == listed
+    with nullcontext() if "t2" in listed else pytest.raises(NotFound):
+        assert catalog.reader.get_table(alice, "mine", "a", "t2").table.name == "t2"
 
 
 def test_a_stranger_sees_an_empty_server(catalog: Catalog, alice: str) -> None:

@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
+from deltaic.catalog import keys
 from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.records import DELETING, Excerpt
 from deltaic.catalog.storages import AccessKeys
+from deltaic.catalog.writes import update
 from deltaic.errors import AlreadyExists, Conflict, InvalidParameter, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from catalog.conftest import Catalog
+    from deltaic.catalog.items import Named, Recipient
 
 LOCATION = "s3://bucket/some/table"
 
@@ -223,7 +227,7 @@ def test_force_takes_the_children_and_the_grants_along(catalog: Catalog) -> None
     catalog.admin.schemas.create("s", "other")
     catalog.admin.tables.create("s", "other", "u", LOCATION, storage="m")
     catalog.admin.shares.delete("S", force=True)
-    assert catalog.admin.grants.of_recipient("alice") == []
+    assert [*catalog.admin.grants.of_recipient("alice")] == []
     catalog.admin.recipients.delete("alice")
     catalog.admin.storages.delete("m")
     assert catalog.items() == []
@@ -235,7 +239,7 @@ def test_a_share_made_anew_is_another_share(catalog: Catalog) -> None:
     again = catalog.admin.shares.create("s")
     assert again.id != first.id
     assert list(catalog.admin.schemas.list("s")) == []
-    assert catalog.admin.grants.of_share("s") == []
+    assert [*catalog.admin.grants.of_share("s")] == []
 
 
 def test_a_deletion_that_was_interrupted_is_hidden_and_finished_by_repeating_it(catalog: Catalog) -> None:
@@ -249,7 +253,7 @@ def test_a_deletion_that_was_interrupted_is_hidden_and_finished_by_repeating_it(
     with pytest.raises(NotFound):
         catalog.admin.schemas.create("s", "e")
     catalog.admin.shares.delete("s", force=True)
-    assert catalog.admin.grants.of_recipient("alice") == []
+    assert [*catalog.admin.grants.of_recipient("alice")] == []
     catalog.admin.shares.create("s")
 
 
@@ -297,3 +301,39 @@ def mark(catalog: Catalog, pk: str, sk: str) -> None:
         ExpressionAttributeNames={"#state": "state"},
         ExpressionAttributeValues={":deleting": {"S": "deleting"}},
     )
+
+
+def test_an_excerpt_of_a_listing_begins_behind_a_name_has_its_letters_and_ends(catalog: Catalog) -> None:
+    names = ["Alpha", "alpine", "beta", "ALPS", "gamma", "al", "\U0001f600"]
+    for name in names:
+        catalog.admin.shares.create(name)
+        catalog.admin.recipients.create(name)
+        catalog.admin.grants.create(name, "alpha")
+    catalog.admin.schemas.create("beta", "one")
+    catalog.admin.schemas.create("beta", "two")
+    catalog.admin.tables.create("beta", "one", "first", LOCATION)
+    catalog.admin.tables.create("beta", "one", "second", LOCATION)
+
+    for listed in (catalog.admin.shares.list, catalog.admin.recipients.list):
+
+        def shown(excerpt: Excerpt, listed: Callable[[Excerpt], Iterable[Named | Recipient]] = listed) -> list[str]:
+            return [each.name for each in listed(excerpt)]
+
+        assert shown(Excerpt(most=3)) == ["al", "Alpha", "alpine"]
+        assert shown(Excerpt(after="ALPINE", most=2)) == ["ALPS", "beta"]
+        assert shown(Excerpt(begins="aLp")) == ["Alpha", "alpine", "ALPS"]
+        assert shown(Excerpt(after="alpha", begins="alp", most=1)) == ["alpine"]
+        assert shown(Excerpt(after="gamma")) == ["\U0001f600"]
+        assert shown(Excerpt(begins="x" * 2000)) == []
+    assert [one.name for one in catalog.admin.schemas.list("beta", Excerpt(after="one"))] == ["two"]
+    assert [one.name for one in catalog.admin.tables.list("beta", "one", Excerpt(most=1))] == ["first"]
+    assert [one.share for one in catalog.admin.grants.of_recipient("beta", Excerpt(begins="al"))] == ["Alpha"]
+    held = [*catalog.admin.grants.of_share("alpha")]
+    assert [*catalog.admin.grants.of_share("alpha", Excerpt(after=held[2].recipient_id, most=2))] == held[3:5]
+
+
+def test_an_excerpt_passes_over_what_is_being_deleted_and_is_full_all_the_same(catalog: Catalog) -> None:
+    for name in ("a", "b", "c", "d"):
+        catalog.admin.shares.create(name)
+    catalog.dynamo.transact([update(catalog.catalog_table, keys.share("b"), assign={"state": DELETING})])
+    assert [share.name for share in catalog.admin.shares.list(Excerpt(most=2))] == ["a", "c"]

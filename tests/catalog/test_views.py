@@ -83,6 +83,7 @@ def test_a_view_is_a_table_with_a_hidden_policy_and_what_it_is_made_of(catalog: 
         ({"sql": " "}, InvalidParameter, "a view has SQL"),
         ({"key": [""]}, InvalidParameter, "key column is empty"),
         ({"max_staleness": -1}, InvalidParameter, "is -1"),
+        ({"max_staleness": 10**14}, InvalidParameter, "ten years"),
         ({"name": "a.b"}, InvalidParameter, "a.b"),
     ],
     ids=lambda value: str(value)[:40] if isinstance(value, dict) else "",

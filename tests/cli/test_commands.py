@@ -29,11 +29,12 @@ def test_shares(deltaic: Deltaic) -> None:
     assert made["name"] == "Vaccine_Share"
     assert made["displayName"] == "Vaccines"
     assert made["properties"] == {"owner": "lab", "note": "a=b"}
-    assert deltaic.json("share show vaccine_share") == made
+    assert deltaic.json("share show vaccine_share").items() >= made.items()
     assert deltaic.json("share list") == [made]
     listed = deltaic.done("share list")
     assert "Trial [bold]results[/bold]" in listed
-    assert made["id"] in listed
+    assert made["id"] not in listed
+    assert made["id"] in deltaic.done("share list --ids")
     changed = deltaic.json("share update vaccine_share --comment x --property owner=me --remove-property note")
     assert changed == {**made, "comment": "x", "properties": {"owner": "me"}}
     assert deltaic.json("share update vaccine_share --comment ''")["comment"] == ""
@@ -72,7 +73,7 @@ def test_tables(filled: Deltaic) -> None:
     }
     assert made | expected == made
     assert made["shareId"] == filled.json("share show vaccine_share")["id"]
-    assert filled.json("table show vaccine_share.acme.doses") == made
+    assert filled.json("table show vaccine_share.acme.doses").items() >= made.items()
     for name in ("vaccine_share", "vaccine_share.acme"):
         assert [table["name"] for table in filled.json(f"table list {name}")] == ["Doses", "patients"]
     listed = filled.done("table list vaccine_share").splitlines()
@@ -128,7 +129,7 @@ def test_storages(deltaic: Deltaic, secrets_manager: Any) -> None:
 
 def test_recipients(deltaic: Deltaic) -> None:
     made = deltaic.json("recipient create Alice --comment reader --property country=de")
-    assert deltaic.json("recipient show alice") == made
+    assert deltaic.json("recipient show alice").items() >= made.items()
     assert deltaic.json("recipient list") == [made]
     changed = deltaic.json("recipient update alice --property country=fr")
     assert changed == {**made, "properties": {"country": "fr"}}

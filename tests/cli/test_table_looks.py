@@ -87,7 +87,8 @@ def test_a_table_that_is_there_is_shared(looking: Deltaic, lake: str) -> None:
 
 def test_what_readers_of_the_folder_miss_is_told_when_it_is_shared_by_its_folder(looking: Deltaic, lake: str) -> None:
     by_url = looking.json(f"{NEW} {lake}/mapped --history")
-    assert "warnings" not in by_url
+    [by_format, *_] = by_url["warnings"]
+    assert by_format.startswith("columnMapping: in delta format alone: clients that know parquet format alone")
     by_folder = "table update vaccine_share.acme.new --access-mode url --access-mode dir"
     mapped, widened, odd = looking.json(by_folder)["warnings"]
     assert mapped.startswith("its columns are mapped: to_pyarrow_table and to_pandas of deltalake give nulls")
@@ -160,3 +161,56 @@ def test_the_doctor_names_every_table_whose_log_cannot_be_read(looking: Deltaic,
     # The fixtures' own tables: one is there, and one is not.
     assert found["reads the log of vaccine_share.acme.patients"]["verdict"] == "failed"
     assert found["reads the logs of shared tables"]["said"] == f"1 of {len(BROKEN) + 2}"
+
+
+def test_a_look_tells_who_can_read_the_latest_version(looking: Deltaic, admin: CatalogAdmin, lake: str) -> None:
+    told = looking.json("table show vaccine_share.acme.there --look")["latest"]
+    assert (told["version"], told["files"], told["bytes"], told["checkpoint"]) == (0, 0, 0, None)
+    assert (told["formats"], told["features"]) == (["parquet", "delta"], [])
+    assert told["committedAt"].startswith("20")
+    admin.tables.create("vaccine_share", "acme", "mapped", f"{lake}/mapped")
+    told = looking.json("table show vaccine_share.acme.mapped --look")["latest"]
+    assert (told["formats"], told["features"]) == (["delta"], ["columnMapping"])
+    assert told["partitionedBy"] == ["p", "x"]
+    assert {"p", "x"} <= {*told["columns"]}
+    assert told["columns"]["p"] == "string"
+    reads = {one["clients"].partition(":")[0]: (one["reads"], one["remark"]) for one in told["clients"]}
+    assert reads["delta format"] == (True, "")
+    assert reads["parquet format"] == (False, "columnMapping: a view, or a copy without, serves them")
+    assert reads["the folder by credentials"] == (
+        False,
+        "it is shared by URLs alone: --access-mode url --access-mode dir --history",
+    )
+    admin.tables.update("vaccine_share", "acme", "mapped", history=True, access_modes=["dir"])
+    by_folder = looking.json("table show vaccine_share.acme.mapped --look")["latest"]["clients"]
+    assert [one["reads"] for one in by_folder] == [False, False, False, False]
+    assert f"neither deltalake nor polars reads a table with {WIDENING}" in by_folder[2]["remark"]
+    admin.tables.update("vaccine_share", "acme", "there", history=True, access_modes=["url", "dir"])
+    by_both = looking.json("table show vaccine_share.acme.there --look")["latest"]["clients"]
+    assert [one["reads"] for one in by_both] == [True, True, True, False]
+    assert "partitionedBy" in looking.done("table show vaccine_share.acme.mapped --look")
+    admin.tables.create("vaccine_share", "acme", "gap", f"{lake}/gap")
+    assert "table files missing" in looking("table show vaccine_share.acme.gap --look").stderr
+    assert "latest" not in looking.json("table show vaccine_share.acme.gap")
+
+
+def test_what_a_recipient_would_get_is_counted_where_its_log_can_be_read(
+    looking: Deltaic, admin: CatalogAdmin, lake: str
+) -> None:
+    admin.tables.create("vaccine_share", "acme", "gap", f"{lake}/gap")
+    told = looking.json("access alice vaccine_share.acme.there --count")
+    assert (told["version"], told["files"], told["rows"], told["notCounted"]) == (0, 0, 0, "")
+    seen = {one["table"]: one for one in looking.json("recipient show alice --count")["tables"]}
+    assert seen["vaccine_share.acme.there"]["rows"] == 0
+    assert "table files missing" in seen["vaccine_share.acme.gap"]["notCounted"]
+    admin.tables.update("vaccine_share", "acme", "there", history=True, start_version=9)
+    late = looking.json("access alice vaccine_share.acme.there --count")
+    assert (late["files"], late["notCounted"]) == (None, "You can only query table data since version 9.")
+    admin.tables.update("vaccine_share", "acme", "there", start_version=0)
+    shown = looking.done("recipient show alice --count")
+    assert "0 rows in 0 files of version 0" in shown
+    looking.done("recipient update alice --ends 2020-01-01")
+    ended = looking.json("recipient show alice --count")["tables"][0]
+    assert ended["notCounted"] == "'alice' has ended at 2020-01-01 00:00 UTC"
+    looking.done("recipient update alice --ends never")
+    assert "rows" not in looking.json("access alice vaccine_share.acme.there")

@@ -27,6 +27,11 @@ TYPES = {"STRING": pa.string(), "BIGINT": pa.int64(), "INT": pa.int32(), "DATE":
 TIME = pa.timestamp("us", "UTC")
 
 
+def nothing(_share: str) -> list[str]:
+    """Return what an empty catalog has in a share."""
+    return []
+
+
 def row(kind: str, recipient: str | None, day: int = 22, **more: Any) -> dict[str, Any]:
     told = {"kind": kind, "recipient": recipient, "recipient_id": "id-1", "share": "s", "schema": "d", "table": "t"}
     return {**told, "day": date(2026, 11, day), "time": datetime(2026, 11, day, 9, tzinfo=UTC), "status": 200, **more}
@@ -55,7 +60,7 @@ def written(folder: Path, rows: list[dict[str, Any]]) -> str:
 
 
 def test_the_report_sums_requests_and_fetches_of_the_last_days(location: str) -> None:
-    found = report(location, 7, HERE, list, TODAY)
+    found = report(location, 7, HERE, nothing, TODAY)
     told = [(use.recipient, use.table, use.requests, use.refused, use.fetches, use.bytes_sent) for use in found.uses]
     assert told == [
         (HOSTILE, "s.d.t", 0, 0, 1, 70_000),
@@ -105,7 +110,7 @@ class Tags(HTMLParser):
 
 
 def test_the_page_shows_hostile_names_as_text_and_fetches_nothing(location: str) -> None:
-    text = page(report(location, 7, HERE, list, TODAY), TODAY)
+    text = page(report(location, 7, HERE, nothing, TODAY), TODAY)
     found = Tags()
     found.feed(text)
     assert HOSTILE in found.texts
@@ -115,7 +120,7 @@ def test_the_page_shows_hostile_names_as_text_and_fetches_nothing(location: str)
 
 
 def test_on_a_narrow_screen_names_stay_whole_and_tables_and_plots_are_moved_aside(location: str) -> None:
-    text = page(report(location, 7, HERE, list, TODAY), TODAY)
+    text = page(report(location, 7, HERE, nothing, TODAY), TODAY)
     narrow = text.partition("@media (max-width: 48rem) {")[2].partition("\n}\n")[0]
     assert '<meta name="viewport" content="width=device-width">' in text
     assert "td, th { white-space: nowrap }" in narrow
@@ -124,13 +129,13 @@ def test_on_a_narrow_screen_names_stay_whole_and_tables_and_plots_are_moved_asid
 
 
 def test_a_page_without_usage_is_a_page(location: str) -> None:
-    text = page(report(location, 7, HERE, list, date(2027, 6, 1)), date(2027, 6, 1))
+    text = page(report(location, 7, HERE, nothing, date(2027, 6, 1)), date(2027, 6, 1))
     assert "Nothing was fetched" in text
 
 
 def test_a_table_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="deltaic usage collect"):
-        report(str(tmp_path / "none"), 7, HERE, list, TODAY)
+        report(str(tmp_path / "none"), 7, HERE, nothing, TODAY)
 
 
 ESCAPES = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\u202e\n"

@@ -18,6 +18,7 @@ from deltaic_ops.checks.findings import Finding
 from deltaic_ops.checks.verify import table, verify
 from deltaic_ops.cli import app
 from deltaic_ops.local.access_logs import FOLDER, REQUESTS
+from deltaic_ops.local.resources import DATA_BUCKET
 from served import served
 from typer.testing import CliRunner, Result
 
@@ -71,6 +72,48 @@ def test_a_profile_does_as_well(provider: Provider, deltaic: Callable[..., Resul
     answer = deltaic(SHARE, "--profile", str(provider.profile))
     assert answer.exit_code == 0, answer.output
     assert "checks hold" in answer.output
+
+
+def test_what_is_shared_beside_delta_tables_is_read_too(provider: Provider, deltaic: Callable[..., Result]) -> None:
+    s3, admin = provider.client("s3"), provider.admin
+    for key in ("files/a.txt", "skills/read/SKILL.md", "model/1/model.pkl"):
+        s3.put_object(Bucket=DATA_BUCKET, Key=key, Body=b"text")
+    where = (SHARE, "Tables")
+    admin.volumes.create(*where, "files", f"s3://{DATA_BUCKET}/files")
+    admin.volumes.create(*where, "folder", f"s3://{DATA_BUCKET}/files/", access_modes=["dir"])
+    admin.skills.create(*where, "read", f"s3://{DATA_BUCKET}/skills/read", facts={"description": "d"})
+    admin.models.create(*where, "churn")
+    admin.models.add_version(*where, "churn", 1, f"s3://{DATA_BUCKET}/model/1")
+    own: dict[str, Any] = {"format": "iceberg", "iceberg": "signed", "access_modes": ["dir"], "history": True}
+    admin.tables.create(*where, "visits", f"s3://{DATA_BUCKET}/visits", **own)
+    document = json.dumps({"format-version": 2, "location": f"s3://{DATA_BUCKET}/visits"})
+    s3.put_object(Bucket=DATA_BUCKET, Key="visits/metadata/version-hint.text", Body=b"1")
+    s3.put_object(Bucket=DATA_BUCKET, Key="visits/metadata/v1.metadata.json", Body=document.encode())
+
+    def found() -> dict[str, tuple[bool, str]]:
+        said = json.loads(deltaic("--as", "reader", "--json").stdout)
+        return {one["check"]: (one["holds"], one["said"]) for one in said}
+
+    try:
+        told = found()
+        assert [check for check, (holds, _) in told.items() if not holds] == []
+        for name in ("the volume {}.files", "the skill {}.read", "the model {}.churn 1"):
+            full = name.format(f"{SHARE}.Tables")
+            assert told[f"gives a byte of {full} by its URL"] == (True, "206, 1 bytes")
+            assert told[f"keeps that file from who has no signature ({full})"] == (True, "403")
+        assert told[f"gives credentials for the volume {SHARE}.Tables.folder"] == (True, "200")
+        assert told[f"gives the metadata of {SHARE}.Tables.visits to Iceberg clients"] == (True, "200")
+        s3.delete_object(Bucket=DATA_BUCKET, Key="visits/metadata/v1.metadata.json")
+        admin.volumes.update(*where, "files", location="s3://no-such-bucket-anywhere/files")
+        failed = {check: said for check, (holds, said) in found().items() if not holds}
+        assert failed.pop(f"gives the metadata of {SHARE}.Tables.visits to Iceberg clients") == "406"
+        assert failed == {f"lists the files of the volume {SHARE}.Tables.files": "400, none"}
+    finally:
+        for name in ("files", "folder"):
+            admin.volumes.delete(*where, name)
+        admin.skills.delete(*where, "read")
+        admin.models.delete(*where, "churn", force=True)
+        admin.tables.delete(*where, "visits")
 
 
 def test_a_share_that_cannot_be_read_is_named(deltaic: Callable[..., Result]) -> None:
@@ -131,6 +174,8 @@ def wrong(defect: str) -> Iterator[str]:
             return 200, json.dumps({"items": [] if defect == "hides" else [{"name": "s"}]}).encode(), {}
         if place.endswith("all-tables"):
             return 200, json.dumps({"items": [{"name": "t", "schema": "x", "share": "s"}]}).encode(), {}
+        if place.endswith(("all-volumes", "all-skills", "all-models")):
+            return 404, b"{}", {}
         if place.endswith("version"):
             return 200, b"", {} if defect == "versionless" else {"Delta-Table-Version": "3"}
         url = f"{where}/file?signature=abcdefgh"

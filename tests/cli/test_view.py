@@ -175,6 +175,15 @@ def test_columns_are_compared_with_the_logs_of_the_tables_that_can_be_read(
     assert filled.json(f"view update {VIEW} --sql {KNOWN}")["sql"] == "SELECT x FROM source"
 
 
+def test_a_view_is_at_most_ten_years_old(filled: Deltaic) -> None:
+    assert filled.json(f"{CREATE} --max-staleness 3653d")["maxStaleness"] == 315_619_200
+    for line in (f"view update {VIEW}", f"view create {VIEW}_2 {FROM} --sql {SQL}"):
+        refused = filled(f"{line} --max-staleness 999999w")
+        assert (refused.exit_code, "0 seconds (none) to ten years (3653 days)" in refused.stderr) == (1, True)
+    assert [one["maxStaleness"] for one in filled.json("view list")] == [315_619_200]
+    assert filled.json(f"view show {VIEW}")["due"] == "never refreshed"
+
+
 WRONG = [
     "view refresh",
     f"view refresh {VIEW} --due",

@@ -12,6 +12,7 @@ from base64 import urlsafe_b64decode
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import pyarrow as pa
@@ -21,7 +22,15 @@ from contract.logs import Action, TableLog, bitmap, column, z85
 from contract.recipient import CAPABILITIES, Line, Recipient, Reply, Table, data_url, download
 from contract.server import Server
 from contract.tables import CDF_ON, DV_ON, DV_PROTOCOL
+from deltaic.catalog.reader import CatalogReader
 from deltaic.delta.deletion_vectors import decode_z85
+from deltaic.sharing.caller import TableName
+from deltaic.storage.aws_credentials import Credentials
+from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.sessions import SigningSessions
+from deltaic_ops.rights.access import Asked, access_of
+from deltaic_ops.shared_schema import SchemaReader
+from filled_server import dynamo_of
 
 SHARE: Final = "narrowed_share"
 PARQUET: Final = "responseformat=parquet"
@@ -237,6 +246,25 @@ def test_who_sees_what(place: Place, capabilities: str, who: str, name: str, exp
     reply = place.table(name, who, capabilities).query()
     assert ids_of(reply) == expected
     assert told(reply)[0] == len(reply.only("file"))
+
+
+@pytest.mark.parametrize("who", ["eva", "leo", "nina", "granted"])
+@pytest.mark.parametrize("name", ["orders", "hidden", "listed"])
+def test_the_operator_counts_what_is_answered(place: Place, who: str, name: str) -> None:
+    known, admin = place.server.environment, place.server.admin
+    keys = Credentials(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"])
+    region, endpoint = known["AWS_REGION"], known["AWS_ENDPOINT_URL"]
+    sessions = SigningSessions(region=region, endpoint=endpoint, client=place.server.client)
+    home = StorageConfig(region=region, endpoint=endpoint, path_style=True)
+    schemas = SchemaReader(home, lambda: keys, sessions, admin.storages.get)
+    reader = CatalogReader(known["CATALOG_TABLE"], dynamo_of(known))
+    person = admin.recipients.get(f"narrowed_{who}")
+    asked = Asked(person, TableName(SHARE, "d", name), datetime.now(UTC))
+    found = access_of(admin, reader, asked, lambda: schemas).counted
+    reply = place.table(name, who).query()
+    assert found is not None
+    assert (found.version, (found.files, found.bytes)) == (reply.version, told(reply))
+    assert found.rows == len(ids_of(reply))
 
 
 @formats

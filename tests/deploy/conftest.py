@@ -48,6 +48,7 @@ def deploy_with(
             "Checkpoints": "enabled",
             "ClientCredentials": "enabled",
             "CorsOrigins": "*",
+            "Follow": "enabled",
             "Iceberg": "enabled",
             "Notices": "14",
             "DataBuckets": f"arn:aws:s3:::{lake}",

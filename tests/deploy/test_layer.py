@@ -139,7 +139,7 @@ outside = {
 }
 assert not outside, outside
 """
-    template = load_template(parameters={"Checkpoints": "enabled", "Notices": "14"})
+    template = load_template(parameters={"Checkpoints": "enabled", "Follow": "enabled", "Notices": "14"})
     functions = [str(function.code / "app.py") for function in template.functions.values()]
     run = subprocess.run(
         [sys.executable, "-I", "-S", "-B", "-c", program, str(built / "DeltaicLayer" / "python"), *functions],

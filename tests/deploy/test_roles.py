@@ -178,6 +178,9 @@ MAY: dict[str, set[str]] = {
     "LoadIcebergTable": COUNTED
     | {"read storage keys", "read a log", "list the lake", "read the token key", "sign for alice"}
     | {"read metadata", "write metadata"},
+    "MakeIcebergMetadata": COUNTED
+    | {"read storage keys", "read a log", "list the lake", "sign for alice"}
+    | {"read metadata", "write metadata"},
     "SignIcebergRequest": COUNTED | {"read storage keys", "read the token key", "sign for alice", "read metadata"},
     "GetTable": COUNTED,
     **dict.fromkeys(
@@ -190,6 +193,8 @@ MAY: dict[str, set[str]] = {
         [f"List{kind}Files" for kind in ("Volume", "Skill", "Model")],
         COUNTED | {"read storage keys", "read the token key", "sign for alice"},
     ),
+    "FollowTables": SHARED
+    | {"read an entry", "list entries", "update an entry", "read storage keys", "read a log", "list the lake"},
     "CheckpointTables": SHARED
     | {"read an entry", "list entries", "update an entry", "read storage keys", "read a log", "list the lake"}
     | {"write a checkpoint", "write the hint"},

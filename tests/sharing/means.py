@@ -59,6 +59,8 @@ def sharing(**changed: Any) -> Sharing:
         memory=Memory(1 << 28),
         queries=lambda: QueryStore("unused"),
         iceberg_bucket=lambda: OwnBucket("unused", STORAGE),
+        make_iceberg=lambda _: None,
+        iceberg_files_at_once=400_000,
     )
     return replace(made, **changed)
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from botocore.exceptions import BotoCoreError, ClientError
 from deltaic.aws_codes import DENIED
 
 Verdict = Literal["ok", "warning", "failed", "not asked"]
@@ -52,6 +51,8 @@ def ask(check: str, remedy: str, look: Callable[[], Finding | Iterable[Finding]]
     What the caller may not ask, or the service does not serve, was not asked; anything else that AWS answers is a
     failure with the given remedy.
     """
+    from botocore.exceptions import BotoCoreError, ClientError  # a look at a table wants none of it
+
     try:
         found = look()
         yield from [found] if isinstance(found, Finding) else list(found)

@@ -18,19 +18,19 @@ import httpx
 from delta_sharing_conformance.client import BOTH, Reply, SharingClient, segments
 from delta_sharing_conformance.files import files_of
 from delta_sharing_conformance.shared import items
-from delta_sharing_conformance.untrusted_http import AnswerRefused
 
 from deltaic_ops.checks.findings import Finding, judge, ok
+from deltaic_ops.checks.verify_assets import assets, iceberg_table, is_delta
+from deltaic_ops.checks.verify_file import message, signed_file
 from deltaic_ops.local.variables import THIS_MACHINE
 
 AGENT = "deltaic-verify"
 TIMEOUT_SECONDS = 60.0
-_FIRST_BYTE = "bytes=0-0"
 _URL = re.compile(r"https?://\S+|\?\S+")
 ROWS = 10
 """Of a table, by the published client."""
 TABLES = 3
-"""Of each share, unless more are asked for."""
+"""Of each share, and so many of each other kind, unless more are asked for."""
 
 
 def verify(
@@ -114,12 +114,16 @@ def _share(client: SharingClient, share: str, most: int, *, with_client: bool) -
     )
     for item in tables[:most]:
         parts = (share, str(item["schema"]), str(item["name"]))
+        if not is_delta(client, segments(*parts)):
+            yield iceberg_table(client, *parts)
+            continue
         holds = True
         for finding in table(client, segments(*parts), ".".join(parts)):
             holds = holds and finding.holds
             yield finding
         if holds and with_client:
             yield _read(client, ".".join(parts))
+    yield from assets(client, share, most)
 
 
 def table(client: SharingClient, path: str, name: str) -> Iterator[Finding]:
@@ -128,7 +132,7 @@ def table(client: SharingClient, path: str, name: str) -> Iterator[Finding]:
     yield judge(
         f"tells the version of {name}",
         f"{version.status}, version {version.headers.get('delta-table-version') or 'none'}",
-        f"that its location is right, and the log of the function get-table-version: {_message(version)}",
+        f"that its location is right, and the log of the function get-table-version: {message(version)}",
         holds=version.status == httpx.codes.OK and version.version is not None,
     )
     answer = _query(client, path, limitHint=1)
@@ -136,40 +140,11 @@ def table(client: SharingClient, path: str, name: str) -> Iterator[Finding]:
     yield judge(
         f"queries {name}",
         f"{answer.status}, {len(urls)} files",
-        f"the log of the function query-table: {_message(answer)}",
+        f"the log of the function query-table: {message(answer)}",
         holds=answer.status == httpx.codes.OK and answer.kinds[:2] == ["protocol", "metaData"],
     )
     if urls:
-        try:
-            yield from _file(client, urls[0], name)
-        except AnswerRefused as refusal:
-            remedy = "what the server signs: the URL of a file in its object store"
-            yield Finding(f"gives a URL of {name} that can be fetched", "failed", f"{refusal}", remedy)
-
-
-def _file(client: SharingClient, url: str, name: str) -> Iterator[Finding]:
-    """Check that the signed URL gives the file, and that nothing else does."""
-    byte = client.fetch(url, _FIRST_BYTE)
-    yield judge(
-        f"gives a byte of {name} by its URL",
-        f"{byte.status_code}, {len(byte.content)} bytes",
-        "the signing role: s3:GetObject on the bucket, kms:Decrypt on its key (DataKeys)",
-        holds=byte.status_code == httpx.codes.PARTIAL_CONTENT and len(byte.content) == 1,
-    )
-    bare = client.fetch(urlsplit(url)._replace(query="").geturl(), _FIRST_BYTE)
-    yield judge(
-        f"keeps that file from who has no signature ({name})",
-        f"{bare.status_code}",
-        "the bucket's policy and its public access block: anybody can read it",
-        holds=bare.status_code == httpx.codes.FORBIDDEN,
-    )
-    forged = client.fetch(f"{url[:-4]}0000", _FIRST_BYTE)
-    yield judge(
-        f"keeps that file from who changes a signature ({name})",
-        f"{forged.status_code}",
-        "the object store: it does not check signatures",
-        holds=forged.status_code == httpx.codes.FORBIDDEN,
-    )
+        yield from signed_file(client, urls[0], name)
 
 
 def _read(client: SharingClient, name: str) -> Finding:
@@ -200,7 +175,3 @@ def _urls(answer: Reply) -> Iterator[str]:
     for file in files_of(answer.lines or []):
         if file.url and (file.expiration or now + 1) > now:
             yield file.url
-
-
-def _message(answer: Reply) -> str:
-    return str(answer.json.get("message", ""))[:200] if isinstance(answer.json, dict) else ""

@@ -34,6 +34,7 @@ NOUNS = {
     "model": _Noun("model", "app", "Models: folders of files by version, such as MLflow's."),
     "storage": _Noun("storage", "app", "Storages: S3-compatible stores and roles other than AWS S3 with the stack's."),
     "recipient": _Noun("recipient", "app", "Recipients: who may read."),
+    "access": _Noun("rights", "access", "Say whether a recipient may read a table, and by which rule."),
     "grant": _Noun("grant", "app", "Grants: which recipient holds which share."),
     "token": _Noun("token", "app", "Bearer tokens and the profile files that carry them."),
     "expiring": _Noun("expiring", "expiring", "List what ends soon."),
@@ -42,8 +43,14 @@ NOUNS = {
     "verify": _Noun("verify", "verify", "Play a recipient against the endpoint, and say what holds."),
     "pull": _Noun("pull", "pull", "Bring what is shared with a recipient onto this disk."),
     "conformance": _Noun("conformance", "app", "Check any Delta Sharing server against the protocol."),
+    "lint": _Noun("lint", "lint", "Say what recipients of a Delta table would run into, before it is shared."),
     "doctor": _Noun("doctor", "doctor", "Look for what is wrong with a stack, and say what to do."),
+    "console": _Noun("console", "console", "Open a page of this machine about all of this, with your own rights."),
     "template": _Noun("template", "template", "Write what `sam deploy` deploys into a folder."),
+    "export": _Noun("declared", "export", "Write the catalog as YAML files, to be kept beside code."),
+    "drift": _Noun("declared", "drift", "Say how the catalog differs from such files."),
+    "plan": _Noun("applying", "plan", "Say what would make the catalog what such files say."),
+    "apply": _Noun("applying", "apply", "Make the catalog what such files say."),
     "backup": _Noun("backup", "backup", "Write the catalog into a file."),
     "restore": _Noun("backup", "restore", "Write such a file into an empty stack."),
     "remove": _Noun("remove", "remove", "Remove a stack, and say what stays."),
@@ -163,6 +170,8 @@ class Deltaic(TyperGroup):
         except DeltaicError as refusal:
             ctx.obj.refuse(refusal)
             raise typer.Exit(1) from None
+        except BrokenPipeError:  # whoever reads has read enough, which click ends without a word
+            raise
         except OSError as error:
             ctx.obj.refuse(_machine_refused(error))
             raise typer.Exit(1) from None

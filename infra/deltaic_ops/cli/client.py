@@ -36,7 +36,8 @@ def client(  # noqa: PLR0913, PLR0917 -- what a client and its profile need
         issued = out.admin.clients.create(out.admin.recipients.get(name), comment=comment)
         if place is not None:
             made = issued.client
-            text = client_profile(server, f"{server}/oauth/token", made.id, issued.secret, scope)
+            told = (f"{server}/oauth/token", made.id, issued.secret, scope)
+            text = client_profile(server, *told, serves_iceberg=out.connection.serves_iceberg)
             place.write(text, _unusable(issued))
     try:
         _show(out, issued, profile_file)
@@ -57,14 +58,14 @@ def clients(
     deltaic recipient clients alice
     """
     out = operator(ctx, as_json)
-    recipients = out.admin.recipients.list() if name is None else [out.admin.recipients.get(name)]
     columns = [
         ("RECIPIENT", lambda one: one.recipient),
         ("ID", lambda one: one.id),
         ("MADE", lambda one: one.created_at),
         ("COMMENT", lambda one: one.comment),
     ]
-    listed = (one for person in recipients for one in out.admin.clients.list(person.id))
+    some = out.admin.clients
+    listed = some.of_all() if name is None else some.list(out.admin.recipients.get(name).id)
     out.rows(listed, columns, "there is no client: deltaic recipient client <recipient>")
 
 

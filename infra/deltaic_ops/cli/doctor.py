@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from deltaic_ops.checks.doctor.examination import Examined, examine
-from deltaic_ops.cli.operator import VERDICTS, AsJson, operator
+from deltaic_ops.cli.operator import AsJson, Operator, operator
 from deltaic_ops.cli.words import table_name
 
 
@@ -18,7 +18,8 @@ def doctor(
     r"""Look for what is wrong with a stack: one line for each finding, and what to do.
 
     Looked at are the clock, the stack, both tables, the key of page tokens, roles, quotas, the deployed code, buckets,
-    the log of each shared table with your credentials, filters beside the columns of their tables, and of each share
+    the log of each shared table with your credentials, and whether volumes, skills, models and Iceberg tables are where
+    their entries say; filters beside the columns of their tables, and of each share
     one table, which is read through the endpoint with a token that ends with the command. Nothing else is changed.
     What this caller may not ask is told. The exit code is 1 when anything failed.
 
@@ -29,11 +30,17 @@ def doctor(
     """
     out = operator(ctx, as_json)
     only = table_name(table) if table else None
-    where, schemas = out.connection, out.schemas
-    examined = Examined(
+    found = out.findings(examine(examined(out, endpoint), only))
+    out.end(found)
+
+
+def examined(out: Operator, endpoint: str) -> Examined:
+    """Return what the command's connection leads to."""
+    where = out.connection
+    return Examined(
         client=where.client,
         admin=out.admin,
-        read=lambda table: schemas.read(table.location, table.storage),
+        schemas=out.schemas,
         stack=where.stack,
         region=where.region,
         catalog_table=where.catalog_table,
@@ -41,8 +48,3 @@ def doctor(
         endpoint=(endpoint or where.sharing_endpoint).rstrip("/"),
         deployed=not where.tables_are_told,
     )
-    found = out.findings(examine(examined, only))
-    counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in VERDICTS}
-    out.note(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
-    if counts["failed"]:
-        raise typer.Exit(1)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
-from deltaic.catalog.endings import endings
+from deltaic.catalog.endings import endings_of_all
 
 from deltaic_ops.cli.operator import AsJson, operator
 from deltaic_ops.cli.words import duration
@@ -29,7 +29,7 @@ def expiring(
     """
     out = operator(ctx, as_json)
     now = datetime.now(UTC)
-    found = endings(out.admin, now, now + within)
+    found = endings_of_all(out.admin, now, now + within)
     if as_json:
         out.json(
             [

@@ -114,7 +114,6 @@ def policies(
     deltaic recipient policies alice
     """
     out = operator(ctx, as_json)
-    recipients = out.admin.recipients.list() if name is None else [out.admin.recipients.get(name)]
     columns = [
         ("RECIPIENT", lambda policy: policy.recipient),
         ("ID", lambda policy: policy.id),
@@ -125,7 +124,8 @@ def policies(
         ("MADE", lambda policy: policy.created_at),
         ("COMMENT", lambda policy: policy.comment),
     ]
-    listed = (policy for person in recipients for policy in out.admin.federation.list(person.id))
+    some = out.admin.federation
+    listed = some.of_all() if name is None else some.list(out.admin.recipients.get(name).id)
     out.rows(listed, columns, "there is no policy: deltaic recipient federate <recipient>")
 
 

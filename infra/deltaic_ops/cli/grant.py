@@ -149,9 +149,5 @@ def _warnings(out: Operator, grant: Grant) -> list[str]:
 
 def _grants(admin: CatalogAdmin, recipient: str | None, share: str | None) -> Iterator[Grant]:
     if share is not None:
-        yield from admin.grants.of_share(share)
-    elif recipient is not None:
-        yield from admin.grants.of_recipient(recipient)
-    else:
-        for known in admin.recipients.list():
-            yield from admin.grants.of_recipient(known.name)
+        return admin.grants.of_share(share)
+    return admin.grants.of_all() if recipient is None else admin.grants.of_recipient(recipient)

@@ -73,7 +73,6 @@ def invites(
     deltaic recipient invites alice
     """
     out = operator(ctx, as_json)
-    recipients = out.admin.recipients.list() if name is None else [out.admin.recipients.get(name)]
     columns = [
         ("RECIPIENT", lambda invitation: invitation.recipient),
         ("ID", lambda invitation: invitation.id),
@@ -83,7 +82,8 @@ def invites(
         ("TOKEN", lambda invitation: invitation.token_id),
         ("NOTE", lambda invitation: invitation.comment),
     ]
-    listed = (invitation for person in recipients for invitation in out.admin.invitations.list(person.id))
+    some = out.admin.invitations
+    listed = some.of_all() if name is None else some.list(out.admin.recipients.get(name).id)
     out.rows(listed, columns, "there is no invitation: deltaic recipient invite <recipient>")
 
 

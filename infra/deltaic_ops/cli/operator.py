@@ -3,9 +3,9 @@
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, fields
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.items import Item, Recipient, Token, View
+from deltaic.catalog.reader import CatalogReader
 from deltaic.errors import DeltaicError, InvalidParameter, NotFound
 from deltaic.partition_filters.properties import value_of
 from deltaic.protocol import json_bodies
@@ -24,38 +25,27 @@ from rich.table import Table
 from rich.text import Text
 
 from deltaic_ops.cli.connection import Connection, Wishes, connection
+from deltaic_ops.cli.listing import PAGE, Column, cell, console, pages, print_array, print_table, shown_value
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from _typeshed import DataclassInstance
 
     from deltaic_ops.checks.findings import Finding
     from deltaic_ops.shared_schema import SchemaReader
 
-__all__ = ["VERDICTS", "AsJson", "Operator", "Wishes", "Yes", "operator"]
+__all__ = ["VERDICTS", "AsJson", "Column", "Ids", "Operator", "Wishes", "Yes", "operator"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for scripts.")]
+Ids = Annotated[bool, typer.Option("--ids", help="Show ids too, by which logs name things.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 _Item = TypeVar("_Item", bound=Item)
-
-Column = tuple[str, Callable[[Any], object]]
-"""A heading, and what stands below it for an item."""
 
 _MISSING = re.compile(r"(share|schema|table|view|volume|skill|model|recipient|storage) '(.+)' not found")
 _PERIODS = {"schema": 1, "table": 2, "view": 2, "volume": 2, "skill": 2, "model": 2}
 """What of a name tells the parents, by what is named."""
 _WORDS = {"schema_name": "schema"}
-_STYLES = {
-    "live": "green",
-    "open": "green",
-    "expired": "dim",
-    "revoked": "red",
-    "SUCCESS": "green",
-    "FAILED": "red",
-    "CANCELLED": "yellow",
-}
 VERDICTS = {"ok": "green", "warning": "yellow", "failed": "bold red", "not asked": "dim"}
 """Of findings, each with its style."""
-_WIDE = 1000  # where nobody looks, nothing is folded: a line is a row for grep
 
 
 class Operator:
@@ -76,6 +66,11 @@ class Operator:
         """The name of the stack that is meant."""
         return self._wishes.stack_name
 
+    @property
+    def stack_is_named(self) -> bool:
+        """Whether an option or a variable names it."""
+        return self._wishes.stack is not None
+
     @cached_property
     def connection(self) -> Connection:
         """The AWS that is meant."""
@@ -88,6 +83,11 @@ class Operator:
         return CatalogAdmin(
             where.catalog_table, where.tokens_table, where.dynamo(), lambda: where.client("secretsmanager")
         )
+
+    @property
+    def reader(self) -> CatalogReader:
+        """The catalog as endpoints read it for recipients."""
+        return CatalogReader(self.connection.catalog_table, self.connection.dynamo())
 
     @cached_property
     def schemas(self) -> "SchemaReader":
@@ -107,24 +107,29 @@ class Operator:
         self._open.close()
 
     def rows(self, items: Iterable[_Item], columns: Sequence[Column], nothing: str) -> None:
-        """Answer with a list: a table for people, an array for scripts."""
-        listed = list(items)
+        """Answer with a list as it comes: pages of a table for people, an array for scripts."""
         if self.as_json:
-            self.json([wire(item) for item in listed])
+            print_array(wire(item) for item in items)
             return
+        shown = 0
+        for page in pages(items):
+            self.table(page, columns, headed=not shown or console().is_terminal)
+            shown += len(page)
+        if not shown:
+            self.note(nothing)
+
+    def some(self, listed: Sequence[object], columns: Sequence[Column], nothing: str, *, more: bool) -> None:
+        """Show people the first of a list, or that there is none."""
         if listed:
             self.table(listed, columns)
         else:
             self.note(nothing)
+        if more:
+            self.note(f"these are the first {PAGE}: --all shows all")
 
-    def table(self, listed: Iterable[object], columns: Sequence[Column]) -> None:
+    def table(self, listed: Iterable[object], columns: Sequence[Column], *, headed: bool = True) -> None:
         """Show people a table."""
-        table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-        for heading, _ in columns:
-            table.add_column(heading, overflow="fold")
-        for item in listed:
-            table.add_row(*[_cell(one_line(_shown(value(item)))) for _, value in columns])
-        _console().print(table)
+        print_table(listed, columns, headed=headed)
 
     def show(self, item: Item, done: str = "", warnings: Sequence[str] = ()) -> None:
         """Answer with one thing, and to people also say what was done; warnings stand in the object, if any."""
@@ -135,7 +140,7 @@ class Operator:
             self.note(done)
         self.facts(wire(item))
         for line in warnings:
-            _console(stderr=True).print(Text.assemble(("warning: ", "bold yellow"), one_line(line)), soft_wrap=True)
+            console(stderr=True).print(Text.assemble(("warning: ", "bold yellow"), one_line(line)), soft_wrap=True)
 
     def facts(self, told: Mapping[str, object]) -> None:
         """Show people what there is to say of one thing, a line for each heading."""
@@ -144,13 +149,23 @@ class Operator:
         grid.add_column(overflow="fold")
         for name, value in told.items():
             if value not in ("", [], (), {}, None):
-                grid.add_row(name, _cell(visible(_shown(value))))
-        _console().print(grid)
+                grid.add_row(name, cell(visible(shown_value(value))))
+        console().print(grid)
 
     def note(self, text: str) -> None:
         """Say something to people; scripts do not hear it."""
         if not self.as_json:
-            _console(stderr=True).print(Text(text, style="dim"), soft_wrap=True)
+            console(stderr=True).print(Text(text, style="dim"), soft_wrap=True)
+
+    @contextmanager
+    def waiting(self, text: str) -> Iterator[Callable[[str], object]]:
+        """Show people at a terminal that something is under way; the value it gives is told how far it is."""
+        terminal = console(stderr=True)
+        if self.as_json or not terminal.is_terminal:
+            yield str
+            return
+        with terminal.status(text) as status:
+            yield lambda more: status.update(Text.assemble(text, " ", (one_line(more), "dim")))
 
     def confirm(self, question: str, *, yes: bool) -> None:
         """Ask before what cannot be undone; raises InvalidParameter where nobody can answer and `yes` is not said."""
@@ -173,6 +188,13 @@ class Operator:
             self.json([as_json(finding) for finding in shown])
         return shown
 
+    def end(self, found: Sequence["Finding"]) -> None:
+        """Count findings by their verdicts, and end the command with 1 where one failed."""
+        counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in VERDICTS}
+        self.note(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
+        if counts["failed"]:
+            raise typer.Exit(1)
+
     def json(self, value: object) -> None:
         """Answer a script."""
         typer.echo(json.dumps(value, indent=2))
@@ -185,7 +207,7 @@ class Operator:
         if self.as_json:
             typer.echo(json_bodies.error(refusal).decode(), err=True)
             return
-        _console(stderr=True).print(
+        console(stderr=True).print(
             Text.assemble(("refused: ", "bold red"), one_line(refusal.message).strip()), soft_wrap=True
         )
 
@@ -197,7 +219,7 @@ class Operator:
             there: Iterable[Item]
             match kind:
                 case "schema":
-                    there = admin.schemas.list(*above)
+                    there = admin.schemas.list(above[0])
                 case "table" | "volume" | "skill" | "model":
                     there = getattr(admin, f"{kind}s").list(*above)
                 case "view":
@@ -249,6 +271,11 @@ def wire(item: Item) -> dict[str, Any]:
     return fields
 
 
+def told_fields(read: "DataclassInstance") -> dict[str, Any]:
+    """Return what was read of something as scripts see it, named and told as `wire` does."""
+    return {camel_case(field.name): _told(getattr(read, field.name)) for field in fields(read)}
+
+
 def told_properties(recipient: Recipient) -> dict[str, Any]:
     """Return a recipient's properties, lists as lists."""
     return {name: _told(value_of(text)) for name, text in recipient.properties.items()}
@@ -258,30 +285,3 @@ def _told(value: object) -> object:
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%dT%H:%M:%SZ}"
     return list(value) if isinstance(value, tuple) else value
-
-
-def _cell(shown: str) -> Text:
-    return Text(shown, style=_STYLES.get(shown, ""))
-
-
-def _shown(value: object) -> str:
-    match value:
-        case bool():
-            return "yes" if value else "no"
-        case datetime():
-            return f"{value:%Y-%m-%d %H:%M}"
-        case list() | tuple():
-            return ", ".join(map(str, value))
-        case dict():
-            return ", ".join(f"{name}={_listed(content)}" for name, content in value.items())
-        case _:
-            return str(value)
-
-
-def _listed(content: object) -> str:
-    return f"[{', '.join(map(str, content))}]" if isinstance(content, list | tuple) else str(content)
-
-
-def _console(*, stderr: bool = False) -> "Console":
-    found = text_console(stderr=stderr)
-    return found if found.is_terminal else text_console(stderr=stderr, width=_WIDE)

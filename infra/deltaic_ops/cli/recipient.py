@@ -10,8 +10,9 @@ from deltaic_ops.cli.cut_off import cut_off, restore
 from deltaic_ops.cli.federation import federate, policies, unfederate
 from deltaic_ops.cli.invite import invite, invites
 from deltaic_ops.cli.limits import Address, BytesPerDay, Ends, RemoveAddress, RequestsPerMinute, told_end
-from deltaic_ops.cli.operator import AsJson, Yes, operator, told_properties
+from deltaic_ops.cli.operator import AsJson, Ids, Yes, operator, told_properties
 from deltaic_ops.cli.refreshing import ask_for_rows, requests_of
+from deltaic_ops.cli.rights import show_recipient
 from deltaic_ops.cli.words import properties
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -44,11 +45,12 @@ def create(
 
 
 @app.command("list")
-def list_(ctx: typer.Context, as_json: AsJson = False) -> None:
+def list_(ctx: typer.Context, ids: Ids = False, as_json: AsJson = False) -> None:
     r"""List all recipients.
 
     \b
     deltaic recipient list
+    deltaic recipient list --ids
     """
     out = operator(ctx, as_json)
     columns = [
@@ -57,20 +59,9 @@ def list_(ctx: typer.Context, as_json: AsJson = False) -> None:
         ("PROPERTIES", told_properties),
         ("STATE", _state),
         ("MADE", lambda recipient: recipient.created_at),
-        ("ID", lambda recipient: recipient.id),
+        *([("ID", lambda recipient: recipient.id)] if ids else []),
     ]
     out.rows(out.admin.recipients.list(), columns, "there is no recipient yet: deltaic recipient create <recipient>")
-
-
-@app.command()
-def show(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
-    r"""Show one recipient. See also: deltaic grant list --recipient, deltaic token list.
-
-    \b
-    deltaic recipient show alice
-    """
-    out = operator(ctx, as_json)
-    out.show(out.admin.recipients.get(name))
 
 
 @app.command()
@@ -138,6 +129,7 @@ def _state(recipient: Recipient) -> str:
     return "cut off" if recipient.cut_off_at is not None else told_end(recipient.ends_at)
 
 
+app.command("show")(show_recipient)
 app.command("cut-off")(cut_off)
 app.command()(restore)
 app.command()(invite)

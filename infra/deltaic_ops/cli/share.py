@@ -4,7 +4,9 @@ from typing import Annotated
 
 import typer
 
-from deltaic_ops.cli.operator import AsJson, operator
+from deltaic_ops.cli.follow import follow
+from deltaic_ops.cli.holders import show_share
+from deltaic_ops.cli.operator import AsJson, Ids, operator
 from deltaic_ops.cli.words import pairs
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -39,7 +41,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what a share holds
 
 
 @app.command("list")
-def list_(ctx: typer.Context, as_json: AsJson = False) -> None:
+def list_(ctx: typer.Context, ids: Ids = False, as_json: AsJson = False) -> None:
     r"""List all shares.
 
     \b
@@ -52,20 +54,13 @@ def list_(ctx: typer.Context, as_json: AsJson = False) -> None:
         ("DISPLAY NAME", lambda share: share.display_name),
         ("COMMENT", lambda share: share.comment),
         ("MADE", lambda share: share.created_at),
-        ("ID", lambda share: share.id),
+        *([("ID", lambda share: share.id)] if ids else []),
     ]
     out.rows(out.admin.shares.list(), columns, "there is no share yet: deltaic share create <share>")
 
 
-@app.command()
-def show(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
-    r"""Show one share.
-
-    \b
-    deltaic share show vaccine_share
-    """
-    out = operator(ctx, as_json)
-    out.show(out.admin.shares.get(name))
+app.command("show")(show_share)
+app.command("follow")(follow)
 
 
 @app.command()

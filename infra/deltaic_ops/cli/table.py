@@ -6,6 +6,7 @@ import typer
 from deltaic.catalog.items import Table, TableFormat
 from deltaic.catalog.tables import Fit
 
+from deltaic_ops.cli.holders import show_table
 from deltaic_ops.cli.operator import AsJson, Operator, operator
 from deltaic_ops.cli.words import names_of, share_or_schema, table_name, text_of
 
@@ -130,24 +131,13 @@ def list_(
         ("ROWS", lambda table: table.partition_filter or "all"),
         ("HIDDEN", lambda table: table.hidden_columns),
         ("ICEBERG", lambda table: f"{table.iceberg or 'no'}{', its own' if table.format == 'iceberg' else ''}"),
+        ("LISTED", lambda table: f"no: {table.unlisted}" if table.unlisted else "yes"),
         ("CHECKPOINTS", lambda table: "yes" if table.checkpoint else "no"),
     ]
     out.rows(out.admin.tables.list(share, schema), columns, f"'{name}' has no table yet")
 
 
-@app.command()
-def show(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
-    r"""Show one table's entry; of one that is open to Iceberg clients also why they cannot read it, if so.
-
-    \b
-    deltaic table show vaccine_share.acme_vaccine_data.vaccine_patients
-    """
-    from deltaic_ops.filter_checks import unread_by_iceberg
-
-    share, schema, table = table_name(name)
-    out = operator(ctx, as_json)
-    found = out.admin.tables.get(share, schema, table)
-    out.show(found, warnings=unread_by_iceberg(lambda: out.schemas, found))
+app.command("show")(show_table)
 
 
 @app.command()

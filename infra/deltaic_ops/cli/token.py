@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -109,12 +109,16 @@ def rotate(  # noqa: PLR0913, PLR0917 -- what a token and its profile need
 def list_(
     ctx: typer.Context,
     recipient: Annotated[str | None, typer.Argument(metavar="[RECIPIENT]")] = None,
+    ends_within: Annotated[
+        timedelta | None, typer.Option(parser=duration, metavar="30d", help="Live ones alone that end so soon.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    r"""List the tokens of a recipient, or of all; dead ones too, for ninety days after their end.
+    r"""List the tokens of a recipient, or of all in no order; dead ones too, for ninety days after their end.
 
     \b
     deltaic token list alice
+    deltaic token list --ends-within 30d
     """
     out = operator(ctx, as_json)
     columns = [
@@ -125,7 +129,12 @@ def list_(
         ("EXPIRES", lambda token: token.expires_at),
         ("COMMENT", lambda token: token.comment),
     ]
-    out.rows(_tokens(out, recipient), columns, "there is no token: deltaic token create <recipient>")
+    tokens = _tokens(out, recipient)
+    if ends_within is not None:
+        now = datetime.now(UTC)
+        tokens = (one for one in tokens if one.state(now) == "live" and one.expires_at <= now + ends_within)
+    nothing = "there is no token: deltaic token create <recipient>" if ends_within is None else "none ends in that time"
+    out.rows(tokens, columns, nothing)
 
 
 @app.command()
@@ -160,9 +169,9 @@ def _refuse_profile(profile: Path | None) -> None:
 
 
 def _tokens(out: Operator, recipient: str | None) -> Iterator[Token]:
-    recipients = out.admin.recipients.list() if recipient is None else [out.admin.recipients.get(recipient)]
-    for person in recipients:
-        yield from out.admin.tokens.list(person.id)
+    if recipient is None:
+        return out.admin.tokens.of_all()
+    return iter(out.admin.tokens.list(out.admin.recipients.get(recipient).id))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from deltaic_ops.cli.operator import AsJson, Operator, operator, wire
 from deltaic_ops.local.access_logs import FETCHES, FOLDER, REQUESTS
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.usage_page import page
-from deltaic_ops.usage_report import Use
+from deltaic_ops.usage_report import Names, Use, names_in
 from deltaic_ops.usage_report import report as read
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -61,7 +61,7 @@ def report(  # noqa: PLR0913, PLR0917 -- which days and whose use, and the ways 
     """
     out = operator(ctx, as_json)
     today = datetime.now(UTC).date()
-    usage = read(source, days, out.connection.environment, lambda: _names(out), today, checks=checks)
+    usage = read(source, days, out.connection.environment, _names(out), today, checks=checks)
     if html is not None:
         html.write_text(page(usage, today), encoding="utf-8")
         out.note(f"{html} is written")
@@ -75,22 +75,17 @@ def report(  # noqa: PLR0913, PLR0917 -- which days and whose use, and the ways 
     _show(out, usage.uses)
 
 
-def _names(out: Operator) -> list[str]:
-    """Return what the catalog has; nothing where it may not be asked, which is said."""
-    try:
-        shares = [share.name for share in out.admin.shares.list()]
-        schemas = [f"{share}.{schema.name}" for share in shares for schema in out.admin.schemas.list(share)]
-        tables = (table for share in shares for table in out.admin.tables.list(share))
-        folders = (folder for share in shares for folder in out.admin.folders(share))
-        return [
-            *shares,
-            *schemas,
-            *(f"{table.share}.{table.schema_name}.{table.name}" for table in tables),
-            *(f"{folder.share}.{folder.schema_name}.{folder.name_in_schema}" for folder in folders),
-        ]
-    except DeltaicError as refusal:
-        out.note(f"what refused requests named is not told, as the catalog cannot be asked: {refusal.message}")
-        return []
+def _names(out: Operator) -> Names:
+    """Return what tells the names in a share; none where the catalog may not be asked, which is said."""
+
+    def names(share: str) -> list[str]:
+        try:
+            return names_in(out.admin, share)
+        except DeltaicError as refusal:
+            out.note(f"what refused requests named is not told, as the catalog cannot be asked: {refusal.message}")
+            return []
+
+    return names
 
 
 def _show(out: Operator, uses: list[Use]) -> None:

@@ -8,17 +8,18 @@ from uuid import uuid4
 import typer
 from deltaic.catalog.items import Table, View
 from deltaic.catalog.views import named
-from deltaic.errors import DeltaicError, InvalidParameter
+from deltaic.errors import InvalidParameter
 from deltaic.partition_filters.properties import value_of
 from deltaic.storage.locations import Location
 from deltaic_pipeline.datasets.schedule import check_schedule
-from deltaic_pipeline.view_refresh.catalog import due, holders_by_audience, source_of
-from deltaic_pipeline.view_refresh.sql import SOURCE, ViewSql, read_sql, refuse_unknown_columns
+from deltaic_pipeline.view_refresh.catalog import due, holders_by_audience
+from deltaic_pipeline.view_refresh.sql import ViewSql
 
 from deltaic_ops.cli.jobs import JOB, job_line
 from deltaic_ops.cli.operator import AsJson, Column, Operator, operator, wire
 from deltaic_ops.cli.refreshing import ask_for_rows, drop_schedule, keep_schedule
 from deltaic_ops.cli.words import duration, table_name, text_of
+from deltaic_ops.view_checks import checked_sql
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -26,7 +27,7 @@ Name = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA.VIEW")]
 _SQL = "One SELECT over `source` and other shared tables; current_recipient('p') is a property of who reads. Or @FILE."
 _KEY = "A column that, with the others given, names a row of what one recipient sees. Can be repeated."
 _REFRESH = "When it is refreshed by the stack's jobs, in UTC: cron(0 * * * ? *), rate(1 hour)."
-_STALENESS = "From this age on it is due whatever its schedule says; 0 for never."
+_STALENESS = "From this age on it is due whatever its schedule says; at most ten years, 0 for never."
 
 
 @app.command()
@@ -60,7 +61,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what a view holds
     out = operator(ctx, as_json)
     text, when = text_of(sql), _schedule(refresh)
     base = out.admin.views.source(source)
-    read = _checked(out, text, base)
+    read = checked_sql(out.admin, lambda: out.schemas, text, base)
     identifier = id_ or str(uuid4())
     made = out.admin.views.create(
         share,
@@ -93,7 +94,6 @@ def list_(
     deltaic view list sales
     """
     out = operator(ctx, as_json)
-    shares = [share] if share else [each.name for each in out.admin.shares.list()]
     columns: list[Column] = [
         ("NAME", named),
         ("FROM", lambda view: view.source),
@@ -104,7 +104,7 @@ def list_(
         ("SCHEDULE", lambda view: view.refresh),
         ("DUE", lambda view: due(out.admin, view)),
     ]
-    views = (view for each in shares for view in out.admin.views.list(each))
+    views = out.admin.views.list(share) if share else out.admin.views.of_all()
     out.rows(views, columns, "there is no view yet: deltaic view create")
 
 
@@ -174,7 +174,8 @@ def update(  # noqa: PLR0913, PLR0917 -- what a view holds
     text = None if sql is None else text_of(sql)
     when = None if refresh is None else _schedule(refresh)
     before = out.admin.views.get(*place)
-    read = None if text is None else _checked(out, text, out.admin.views.source(before.source))
+    source = out.admin.views.source
+    read = None if text is None else checked_sql(out.admin, lambda: out.schemas, text, source(before.source))
     changed = out.admin.views.update(
         *place,
         sql=text,
@@ -232,22 +233,6 @@ def _schedule(text: str) -> str:
         return check_schedule(text)
     except ValueError as wrong:
         raise InvalidParameter(f"--refresh: {wrong}") from None
-
-
-def _checked(out: Operator, sql: str, source: Table) -> ViewSql:
-    """Return what a SQL says; raises InvalidParameter, and NotFound for a table that is not shared."""
-    full_name = f"{source.share}.{source.schema_name}.{source.name}"
-    read = read_sql(sql, full_name)
-    tables = {SOURCE: source}
-    for name in read.tables:
-        source_of(out.admin, name)
-        tables[name.lower()] = out.admin.views.source(name)
-    try:
-        columns = {name: out.schemas.read(table.location, table.storage).columns for name, table in tables.items()}
-    except DeltaicError:  # the jobs may read what we cannot
-        return read
-    refuse_unknown_columns(sql, full_name, columns)
-    return read
 
 
 def _promises(read: ViewSql) -> list[str]:

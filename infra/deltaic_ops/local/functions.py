@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
@@ -119,6 +120,15 @@ class Functions:
         """Run the handler in this thread, which gets an event loop of its own; raises what the handler raises."""
         with _event_loop():
             return self._handler(logical_id)(event, context)
+
+    def start(self, arn: str, event: dict[str, Any]) -> bool:
+        """Run a function, by what routes invoke of it, in a thread for which nobody waits; False where it is none."""
+        for logical_id, function in self._functions.items():
+            if function.arn == arn:
+                context = LocalContext(function, str(uuid.uuid4()))
+                threading.Thread(target=self.call, args=(logical_id, event, context), daemon=True).start()
+                return True
+        return False
 
     def load_all(self) -> None:
         """Let them begin as Lambda's do after a snapshot: with all that a first request loads and connects.

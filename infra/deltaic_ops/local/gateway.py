@@ -5,13 +5,15 @@ answers, all stand in the template. A request goes: stage, route, authorizer, fu
 """
 
 import gzip
+import json
 import logging
 import socket
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from typing import Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from deltaic.platform_limits import BUFFERED_SECONDS
 
@@ -46,6 +48,9 @@ OWN_STATUS = {
     "UNAUTHORIZED": 401,
 }
 """What API Gateway answers where the template gives no status."""
+
+INVOCATIONS = "/2015-03-31/functions/"
+"""Where functions invoke each other: the beginning of Lambda's own path."""
 
 BAD_GATEWAY = 502
 SERVER_ERROR = 500
@@ -102,6 +107,9 @@ class Gateway:
         raw_path, query = _path_and_query(exchange.target)
         stage = f"/{self._template.prefix}"
         path = raw_path.removeprefix(stage)
+        if raw_path.startswith(INVOCATIONS):
+            self._invoke(exchange, raw_path)
+            return
         match = self._routes.match(exchange.method, path) if raw_path.startswith(f"{stage}/") else None
         if match is None:
             raise Refused("MISSING_AUTHENTICATION_TOKEN")
@@ -134,6 +142,18 @@ class Gateway:
             context.stream.end()
         if not exchange.begun:
             raise MalformedAnswer("the function of a streamed route did not stream")
+
+    def _invoke(self, exchange: Exchange, path: str) -> None:
+        """Take what a function has another one do, which sends it here as to AWS (Lambda's API, "Invoke").
+
+        Whoever signs is a program: no page of another site can make a browser send that.
+        """
+        signed = (exchange.header("authorization") or "").startswith("AWS4-HMAC-SHA256 ")
+        if not signed or exchange.header("x-amz-invocation-type") != "Event":
+            raise Refused("ACCESS_DENIED")
+        arn = unquote(path.removeprefix(INVOCATIONS).partition("/")[0])
+        found = self._functions.start(arn, json.loads(exchange.body()))
+        exchange.respond(HTTPStatus.ACCEPTED if found else HTTPStatus.NOT_FOUND, [], b"")
 
     def _waited_for(self, function: Function, call: Callable[[], Any]) -> Any:
         """Return what a buffered function answers, if it does while AWS would wait for it."""

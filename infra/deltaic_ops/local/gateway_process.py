@@ -8,6 +8,7 @@ comes in, prints another one then, and ends when its standard input does. What i
 import argparse
 import json
 import logging
+import os
 import socket
 import sys
 from contextlib import ExitStack, suppress
@@ -45,6 +46,7 @@ def main() -> int:
         cast("dict[str, object]", sys.modules).setdefault(name, None)  # what stands for "there is none"
     sys.stdout, answers = sys.stderr, sys.stdout  # functions log to standard output; it must not mix with ours
     with socket.socket(fileno=options.listener) as listener, ExitStack() as parts:
+        os.environ["AWS_ENDPOINT_URL_LAMBDA"] = f"http://127.0.0.1:{listener.getsockname()[1]}"  # the gateway's own
         try:
             template = load_template(options.template, dict(pair.split("=", 1) for pair in options.parameter))
             functions = Functions(template.functions, template.environment)

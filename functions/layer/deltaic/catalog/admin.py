@@ -1,12 +1,15 @@
 """The administration of the whole catalog: one admin for each kind of entry, handed the others that it needs."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from deltaic.catalog.asset_items import Folder, Skill, Volume
+from deltaic.catalog import keys
+from deltaic.catalog.asset_items import Folder, Model, Skill, Volume
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.federation import Federation
 from deltaic.catalog.folder_admin import FolderAdmin
+from deltaic.catalog.follows import FollowAdmin
 from deltaic.catalog.grants import GrantAdmin
 from deltaic.catalog.invitations import Invitations
 from deltaic.catalog.items import Recipient
@@ -22,6 +25,7 @@ from deltaic.catalog.token_admin import TokenAdmin
 from deltaic.catalog.view_partitions import ViewPartitions
 from deltaic.catalog.view_requests import ViewRequests
 from deltaic.catalog.views import ViewAdmin
+from deltaic.errors import NotFound
 
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
@@ -43,7 +47,7 @@ class CatalogAdmin:
         secrets: "Callable[[], SecretsManagerClient]" = connect_secrets,
     ) -> None:
         dynamo = dynamo or Dynamo()
-        records = Records(catalog_table, dynamo)
+        self._records = records = Records(catalog_table, dynamo)
         self.storages = StorageAdmin(records, secrets)
         partitions, requests = ViewPartitions(records), ViewRequests(records)
         self.tables = TableAdmin(records, partitions)
@@ -51,7 +55,8 @@ class CatalogAdmin:
         self.volumes = FolderAdmin(records, Volume)
         self.skills = FolderAdmin(records, Skill)
         self.models = ModelAdmin(records)
-        self.schemas = SchemaAdmin(records, [self.tables, self.volumes, self.skills, self.models])
+        self.follows = FollowAdmin(records)
+        self.schemas = SchemaAdmin(records, [self.follows, self.tables, self.volumes, self.skills, self.models])
         self.grants = GrantAdmin(records, requests)
         self.shares = ShareAdmin(records, self.schemas, self.grants)
         self.tokens = TokenAdmin(catalog_table, tokens_table, dynamo)
@@ -67,6 +72,41 @@ class CatalogAdmin:
         yield from self.skills.list(share)
         for model in self.models.list(share):
             yield from self.models.versions(model.share, model.schema_name, model.name)
+
+    def unfinished(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield kind and path of what somebody began to delete and did not finish: it is neither there nor free."""
+        for share in self._records.all(keys.shares()):
+            name = share["name"]
+            if "state" in share:
+                yield "share", (name,)
+                continue
+            for schema in self._records.all(keys.schemas(name)):
+                if "state" in schema:
+                    yield "schema", (name, schema["name"])
+            for kind, stretch in (("view", keys.views(name)), ("model", keys.all_assets(Model.kind, name))):
+                for item in self._records.all(stretch):
+                    if "state" in item:
+                        yield kind, (name, item["schema_name"], item["name"])
+        for recipient in self._records.all(keys.recipients()):
+            if "state" in recipient:
+                yield "recipient", (recipient["name"],)
+
+    def finish_deletions(self) -> None:
+        """Delete what is `unfinished`."""
+        for kind, path in list(self.unfinished()):
+            with suppress(NotFound):  # it went with what held it, or somebody else finished it
+                match kind:
+                    case "share":
+                        self.shares.delete(*path, force=True, begun=True)
+                    case "schema":
+                        self.schemas.delete(*path, force=True, begun=True)
+                    case "model":
+                        self.models.delete(*path, force=True, begun=True)
+                    case "view":
+                        self._records.existing(keys.view(*path), "", begun=True)
+                        self.tables.delete(*path)
+                    case _:
+                        self.recipients.delete(*path, begun=True)
 
     def cut_off(self, name: str) -> Recipient:
         """Answer nothing to a recipient from its next request on, and revoke its tokens; raises NotFound.

@@ -10,7 +10,7 @@ from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.filter_rules import Entry, overlapping
 from deltaic.catalog.items import Schema, now
 from deltaic.catalog.keys import Key
-from deltaic.catalog.records import Checks, Records, checked_id
+from deltaic.catalog.records import EVERY, Checks, Excerpt, Records, checked_id
 from deltaic.catalog.tables import checked_access_modes, checked_location
 from deltaic.catalog.writes import ABSENT, Write, Writes
 from deltaic.errors import AlreadyExists, NotFound
@@ -30,6 +30,13 @@ class FolderSettings(TypedDict, total=False):
     comment: str | None
 
 
+class FolderChanges(FolderSettings, total=False):
+    """What of a folder's entry an update changes."""
+
+    location: str | None
+    facts: Facts
+
+
 class AssetEntries(Generic[_Asset]):
     """Gets, lists and deletes the assets of one kind. A schema counts all that it holds, a storage what lies in it."""
 
@@ -43,15 +50,18 @@ class AssetEntries(Generic[_Asset]):
             self._records.present(self._key(share, schema, name), self._missing(share, schema, name))
         )
 
-    def list(self, share: str, schema: str | None = None) -> Iterator[_Asset]:
-        """Yield the entries of a schema, or of the whole share, in the order of their names; raises NotFound."""
+    def list(self, share: str, schema: str | None = None, excerpt: Excerpt = EVERY) -> Iterator[_Asset]:
+        """Yield the entries of a schema, or of the whole share, in the order of their names; raises NotFound.
+
+        An `excerpt` is one of a schema's.
+        """
         if schema is None:
             self._records.share(share)
             stretch = keys.all_assets(self._item.kind, share)
         else:
             self._records.schema(share, schema)
             stretch = keys.assets(self._item.kind, share, schema)
-        return (self._item.read(item) for item in self._records.all(stretch))
+        return map(self._item.read, self._records.all(stretch, excerpt))
 
     def _named(self, share: str, schema: str, name: str, asset_id: str | None) -> dict[str, Any]:
         """Return what every new entry has; raises NotFound for the schema, InvalidParameter for the name."""
@@ -112,6 +122,11 @@ def enter(  # noqa: PLR0913, PLR0917 -- a transaction and what to say of it
 def uses(records: Records, storage: str, count: int) -> Writes:
     """Return the write that counts, in its storage, what lies there; none for AWS S3 itself."""
     return [records.update(keys.storage(storage), add={"tables": count})] if storage else []
+
+
+def moves(records: Records, left: str, entered: str) -> Writes:
+    """Return the writes that count a folder in another storage than before; none where it stays."""
+    return [] if left == entered else [*uses(records, entered, 1), *uses(records, left, -1)]
 
 
 def done(records: Records, writes: Writes) -> bool:

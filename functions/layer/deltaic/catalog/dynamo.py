@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from deltaic.catalog.attributes import unmarshal_item
 from deltaic.catalog.aws_errors import Contended, refused, withheld
-from deltaic.catalog.keys import Key, KeyRange
+from deltaic.catalog.keys import Key, KeyPrefix, KeyRange
 from deltaic.errors import Conflict, TooManyRequests, Unavailable
 from deltaic.settings import settings
 
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 BATCH_KEYS: Final = 100  # BatchGetItem takes no more
+FIRST_PAGE: Final = 200
+"""So many items the first request for a list without a limit reads; later ones read 1 MB, thousands of them."""
+
+SCANNED: Final = 2000
+"""So many items one request of a scan looks at: 1 MB of them takes DynamoDB Local longer than the client waits."""
+
 _READ_ATTEMPTS: Final = 8
 _WRITE_ATTEMPTS: Final = 16  # sixteen writers of one item are done by then, since each round has a winner
 _FIRST_PAUSE_SECONDS: Final = 0.02
@@ -137,9 +143,17 @@ class Dynamo:
         return items, [Key(**unmarshal_item(key)) for key in unprocessed]
 
     def query(
-        self, table: str, stretch: KeyRange, *, limit: int | None = None, consistent: bool = True
+        self,
+        table: str,
+        stretch: KeyRange,
+        *,
+        limit: int | None = None,
+        at_once: int | None = None,
+        consistent: bool = True,
     ) -> Iterator[Attributes]:
         """Yield the items of a stretch in the byte order of their sort keys, at most `limit` of them.
+
+        Each request reads `at_once` of them at most, and is made when its first item is taken.
 
         DynamoDB ends a page at 1 MB or at the limit, and may name a next page that turns out to be empty: both are
         followed or ignored here, so whoever asks for one more than he needs knows whether there is more.
@@ -148,8 +162,10 @@ class Dynamo:
         position: dict[str, Any] = {}
         while limit is None or limit > 0:
             arguments: dict[str, Any] = dict(position)
-            if limit is not None:
-                arguments["Limit"] = limit
+            # Whoever shows a list has its beginning at once.
+            sizes = [most for most in (limit, at_once) if most is not None] or ([] if position else [FIRST_PAGE])
+            if sizes:
+                arguments["Limit"] = min(sizes)
             answer = self._call(
                 lambda arguments=arguments: client.query(  # type: ignore[misc]
                     TableName=table,
@@ -168,6 +184,31 @@ class Dynamo:
                 yield unmarshal_item(item)
             if limit is not None:
                 limit -= len(items)
+            if "LastEvaluatedKey" not in answer:
+                return
+            position = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+
+    def scan(self, table: str, prefix: KeyPrefix) -> Iterator[Attributes]:
+        """Yield the items of a kind in no order, page by page; DynamoDB reads the whole table for that.
+
+        It is for operators: no function may do so. A list of each of thousands of recipients is as many requests.
+        """
+        client = self.client
+        position: dict[str, Any] = {}
+        wanted = f"begins_with(pk, :pk) AND begins_with(sk, :sk){prefix.has and f' AND attribute_exists({prefix.has})'}"
+        while True:
+            answer = self._call(
+                lambda position=position: client.scan(  # type: ignore[misc]
+                    TableName=table,
+                    FilterExpression=wanted,
+                    ExpressionAttributeValues={":pk": {"S": prefix.pk}, ":sk": {"S": prefix.sk}},
+                    ConsistentRead=True,
+                    Limit=SCANNED,
+                    **position,
+                ),
+            )
+            for item in _required(answer, "Items"):
+                yield unmarshal_item(item)
             if "LastEvaluatedKey" not in answer:
                 return
             position = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}

@@ -1,7 +1,7 @@
 """Federation: whose JWTs are which recipient's. What one policy says is said of one recipient, whoever races for it."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from typing import Final, Literal
 
@@ -78,6 +78,10 @@ class Federation:
         """Return the recipient's policies, the newest first."""
         found = [Policy.read(item) for item in self._dynamo.query(self._table, keys.policy_entries(recipient_id))]
         return sorted(found, key=lambda policy: (policy.created_at, policy.id), reverse=True)
+
+    def of_all(self) -> Iterator[Policy]:
+        """Yield the policies of all recipients, those of one together (`Dynamo.scan`)."""
+        return map(Policy.read, self._dynamo.scan(self._table, keys.POLICY_ENTRIES))
 
     def remove(self, recipient: Recipient, policy_id: str) -> Policy:
         """Remove a policy, and with it end the JWTs that it lets in; raises NotFound."""

@@ -4,7 +4,16 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, Unpack
 
 from deltaic.catalog import keys
-from deltaic.catalog.asset_entries import CHECKED, AssetEntries, Facts, FolderSettings, done, uses
+from deltaic.catalog.asset_entries import (
+    CHECKED,
+    AssetEntries,
+    Facts,
+    FolderChanges,
+    FolderSettings,
+    done,
+    moves,
+    uses,
+)
 from deltaic.catalog.asset_items import Folder, Skill
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes
@@ -15,13 +24,6 @@ from deltaic.errors import InvalidParameter, NotFound
 from deltaic.storage.locations import Location
 
 _Folder = TypeVar("_Folder", bound=Folder)
-
-
-class FolderChanges(FolderSettings, total=False):
-    """What of a folder's entry an update changes."""
-
-    location: str | None
-    facts: Facts
 
 
 class FolderAdmin(AssetEntries[_Folder]):
@@ -58,8 +60,7 @@ class FolderAdmin(AssetEntries[_Folder]):
             return assign
 
         def moved(before: Attributes, after: Mapping[str, Any]) -> Writes:
-            left, entered = before["storage"], after.get("storage", before["storage"])
-            return [] if left == entered else [*uses(self._records, entered, 1), *uses(self._records, left, -1)]
+            return moves(self._records, before["storage"], after.get("storage", before["storage"]))
 
         key, missing = self._key(share, schema, name), self._missing(share, schema, name)
         try:

@@ -1,6 +1,6 @@
 """The grants of the catalog: who holds which share; each lies the same with recipient and share, or with neither."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -9,7 +9,7 @@ from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.filter_rules import check_folders, checked_filter
 from deltaic.catalog.items import Grant, Table, now
-from deltaic.catalog.records import Records
+from deltaic.catalog.records import EVERY, Excerpt, Records
 from deltaic.catalog.restrictions import end
 from deltaic.catalog.view_requests import ViewRequests
 from deltaic.catalog.writes import ABSENT, Writes
@@ -98,17 +98,21 @@ class GrantAdmin:
             raise NotFound(_missing(recipient, share))
         return grant
 
-    def of_recipient(self, recipient: str) -> list[Grant]:
-        """Return the grants of a recipient, in the order of the shares' names; raises NotFound."""
-        return self._in(keys.grants(self._records.recipient(recipient).id))
+    def of_recipient(self, recipient: str, excerpt: Excerpt = EVERY) -> Iterator[Grant]:
+        """Yield the grants of a recipient, in the order of the shares' names; raises NotFound."""
+        return self._in(keys.grants(self._records.recipient(recipient).id), excerpt)
 
-    def of_share(self, share: str) -> list[Grant]:
-        """Return the grants of a share; raises NotFound."""
-        return self._in(keys.grantees(self._records.share(share).name))
+    def of_share(self, share: str, excerpt: Excerpt = EVERY) -> Iterator[Grant]:
+        """Yield the grants of a share, by the recipients' ids, which an excerpt goes by too; raises NotFound."""
+        return self._in(keys.grantees(self._records.share(share).name), excerpt)
+
+    def of_all(self, *, with_an_end: bool = False) -> Iterator[Grant]:
+        """Yield the grants of all recipients, or those that have an end, those of one together (`Dynamo.scan`)."""
+        return map(Grant.read, self._records.everywhere(keys.ENDING_GRANTS if with_an_end else keys.GRANTS))
 
     def remove_all(self, stretch: keys.KeyRange) -> None:
         """Delete both sides of every grant of a stretch, for a share or a recipient to which no more can be made."""
-        for grant in self._in(stretch):
+        for grant in tuple(self._in(stretch)):
             self._remove(grant)
 
     def _check_folders(self, share: str, rows: str) -> None:
@@ -118,8 +122,8 @@ class GrantAdmin:
                 self._records, [Table.read(item) for item in self._records.all(keys.all_tables(share))], share
             )
 
-    def _in(self, stretch: keys.KeyRange) -> list[Grant]:
-        return [Grant.read(item) for item in self._records.all(stretch)]
+    def _in(self, stretch: keys.KeyRange, excerpt: Excerpt = EVERY) -> Iterator[Grant]:
+        return map(Grant.read, self._records.all(stretch, excerpt))
 
     def _remove(self, grant: Grant) -> bool:
         """Delete both sides of a grant; False if they were gone."""

@@ -7,7 +7,7 @@ list. The token and the mark that the link is used are written together or not a
 import re
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -99,6 +99,10 @@ class Invitations:
         """Return the recipient's invitations, ended ones included until the table forgets them, the newest first."""
         found = [Invitation.read(item) for item in self._dynamo.query(self._table, keys.invitations(recipient_id))]
         return sorted(found, key=lambda invitation: (invitation.created_at, invitation.id), reverse=True)
+
+    def of_all(self) -> Iterator[Invitation]:
+        """Yield the invitations of all recipients, those of one together (`Dynamo.scan`)."""
+        return map(Invitation.read, self._dynamo.scan(self._table, keys.INVITATIONS))
 
     def cancel(self, recipient: Recipient, invitation_id: str) -> Invitation:
         """End an open link at once; raises NotFound, and Conflict for one that has been used."""

@@ -115,6 +115,12 @@ class Table(Named, frozen=True, kw_only=True):
     metadata_location: str = ""
     """Of an Iceberg table the metadata file, or where it is named (`glue://database/table`); empty: by its hint."""
 
+    followed: bool = False
+    """Whether it was entered by what its schema follows (deltaic.catalog.follows), by which it may leave listings."""
+
+    unlisted: str = ""
+    """Why recipients do not see it, though it is entered; empty: they do."""
+
     created_at: datetime
 
     @property

@@ -29,6 +29,23 @@ class KeyRange(NamedTuple):
     high: str
 
 
+class KeyPrefix(NamedTuple):
+    """The items of a kind wherever they lie: by what both parts of their keys begin with."""
+
+    pk: str
+    sk: str
+    has: str = ""
+    """An attribute that they must have."""
+
+
+TOKEN_ENTRIES: Final = KeyPrefix("recipient/", "token/")
+INVITATIONS: Final = KeyPrefix("recipient/", "invitation/")
+OAUTH_CLIENT_ENTRIES: Final = KeyPrefix("recipient/", "client/")
+POLICY_ENTRIES: Final = KeyPrefix("recipient/", "policy/")
+GRANTS: Final = KeyPrefix("recipient/", "grant/")
+ENDING_GRANTS: Final = KeyPrefix("recipient/", "grant/", "ends_at")
+
+
 def segment(name: str) -> str:
     """Return a name as it stands in keys: lower-cased, and at most `SEGMENT_BYTES` bytes of UTF-8.
 
@@ -69,6 +86,11 @@ def asset(kind: str, share_name: str, schema_name: str, name: str) -> Key:
 def model_version(share_name: str, model_id: str, version: int) -> Key:
     """Where a version of a model lies."""
     return Key(f"share/{segment(share_name)}/{segment(model_id)}", f"version/{version:019d}")
+
+
+def follow(share_name: str, schema_name: str) -> Key:
+    """Where it lies what a schema follows."""
+    return Key(f"share/{segment(share_name)}", f"follow/{segment(schema_name)}")
 
 
 def view(share_name: str, schema_name: str, name: str) -> Key:
@@ -215,6 +237,11 @@ def all_assets(kind: str, share_name: str, after: str | None = None) -> KeyRange
 def model_versions(share_name: str, model_id: str, after: str | None = None) -> KeyRange:
     """The versions of a model, by their numbers."""
     return _range(f"share/{segment(share_name)}/{segment(model_id)}", "version/", after)
+
+
+def follows(share_name: str) -> KeyRange:
+    """What the schemas of a share follow."""
+    return _range(f"share/{segment(share_name)}", "follow/", None)
 
 
 def views(share_name: str) -> KeyRange:

@@ -19,6 +19,8 @@ from deltaic.errors import Conflict, InvalidParameter
 from deltaic.storage.locations import Location
 
 _RACES: Final = 50
+CATALOG: Final = "the catalog"
+"""In the place of a location: the catalog itself, for whoever changes all of it."""
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -47,7 +49,7 @@ class Leases:
         if not holder or ttl <= timedelta(0):
             raise InvalidParameter("a lease needs the name of its holder and a time to live")
         for _ in range(_RACES):
-            item = self._dynamo.get(self._table, _key(location))
+            item = self._dynamo.get(self._table, self.key(location))
             now = self._now()
             if item is not None and "holder" in item and item["expires"] > now and item["holder"] != holder:
                 raise _held(location, item)
@@ -57,7 +59,7 @@ class Leases:
                 self._dynamo.transact([
                     update(
                         self._table,
-                        _key(location),
+                        self.key(location),
                         assign={"holder": holder, "expires": now + _milliseconds(ttl), "location": location},
                         add={"fence": 0 if own else 1},
                         expect={name: attributes.get(name, ABSENT) for name in ("holder", "expires", "fence")},
@@ -76,7 +78,7 @@ class Leases:
         """
         assign = {"expires": self._now() + _milliseconds(ttl)}
         try:
-            self._dynamo.transact([update(self._table, _key(location), assign=assign, expect={"holder": holder})])
+            self._dynamo.transact([update(self._table, self.key(location), assign=assign, expect={"holder": holder})])
         except ConditionFailed as failed:
             raise _held(location, failed.item or {}) from None
 
@@ -84,7 +86,7 @@ class Leases:
         """Give the lease back; nothing happens if somebody else has it."""
         assign = {"holder": None, "expires": None}
         try:
-            self._dynamo.transact([update(self._table, _key(location), assign=assign, expect={"holder": holder})])
+            self._dynamo.transact([update(self._table, self.key(location), assign=assign, expect={"holder": holder})])
         except ConditionFailed:
             return
 
@@ -99,17 +101,18 @@ class Leases:
             return None
         return Lease(item["location"], item["holder"], _moment(item["expires"]), item["fence"])
 
+    @staticmethod
+    def key(location: str) -> keys.Key:
+        """Return where the lease of a location lies."""
+        # s3, s3a and s3n name the same place, with or without a slash at the end; keys are case-sensitive there.
+        return keys.lease(location if location == CATALOG else Location.parse(location).uri)
+
     def _current(self, location: str) -> Attributes | None:
-        item = self._dynamo.get(self._table, _key(location))
+        item = self._dynamo.get(self._table, self.key(location))
         return item if item is not None and "holder" in item and item["expires"] > self._now() else None
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
-
-
-def _key(location: str) -> keys.Key:
-    # s3, s3a and s3n name the same place, with or without a slash at the end; keys are case-sensitive there.
-    return keys.lease(Location.parse(location).uri)
 
 
 def _milliseconds(ttl: timedelta) -> int:

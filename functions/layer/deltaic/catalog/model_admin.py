@@ -1,17 +1,28 @@
 """The entries of models and of their versions. Their files are never touched."""
 
-from collections.abc import Iterator
-from typing import Final, Unpack
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Unpack
 from uuid import uuid4
 
 from deltaic.catalog import keys
-from deltaic.catalog.asset_entries import CHECKED, AssetEntries, Facts, FolderSettings, done, enter, uses
+from deltaic.catalog.asset_entries import (
+    CHECKED,
+    AssetEntries,
+    Facts,
+    FolderChanges,
+    FolderSettings,
+    done,
+    enter,
+    moves,
+    uses,
+)
 from deltaic.catalog.asset_items import Model, ModelVersion
 from deltaic.catalog.aws_errors import ConditionFailed
+from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.filter_rules import check_folders
 from deltaic.catalog.items import now
 from deltaic.catalog.records import DELETING, Records, checked
-from deltaic.catalog.writes import ABSENT
+from deltaic.catalog.writes import ABSENT, Writes
 from deltaic.errors import Conflict, InvalidParameter, NotFound
 from deltaic.protocol import names
 
@@ -36,14 +47,16 @@ class ModelAdmin(AssetEntries[Model]):
             self._records.change(self._key(share, schema, name), self._missing(share, schema, name), lambda _: assign)
         )
 
-    def delete(self, share: str, schema: str, name: str, *, force: bool = False) -> Model:
+    def delete(self, share: str, schema: str, name: str, *, force: bool = False, begun: bool = False) -> Model:
         """Delete a model, with versions only by force, and them with it; raises NotFound, Conflict.
+
+        `begun` as for shares.
 
         From the first step of a forced deletion on no version can be added. What was interrupted is finished by doing
         it again.
         """
         key, missing = self._key(share, schema, name), self._missing(share, schema, name)
-        found = Model.read(self._records.existing(key, missing))
+        found = Model.read(self._records.existing(key, missing, begun=begun))
         try:
             if force:
                 self._records.transact([self._records.update(key, assign={"state": DELETING}, expect={"id": found.id})])
@@ -102,6 +115,28 @@ class ModelAdmin(AssetEntries[Model]):
     def versions(self, share: str, schema: str, name: str) -> Iterator[ModelVersion]:
         """Yield the versions of a model, by their numbers; raises NotFound."""
         return self._versions(self.get(share, schema, name))
+
+    def update_version(
+        self, share: str, schema: str, name: str, version: int, **changes: Unpack[FolderChanges]
+    ) -> ModelVersion:
+        """Change what is given of a version and keep the rest, the id above all; raises NotFound, InvalidParameter."""
+        there = self.version(share, schema, name, version)
+        assign = {**checked(CHECKED, changes), **changes.get("facts", {})}
+
+        def change(before: Attributes) -> Mapping[str, Any]:
+            after = ModelVersion.read({**before, **assign})
+            if (after.location, after.storage) != (before["location"], before["storage"]):
+                check_folders(self._records, [after])
+            return assign
+
+        def moved(before: Attributes, after: Mapping[str, Any]) -> Writes:
+            return moves(self._records, before["storage"], after.get("storage", before["storage"]))
+
+        key = keys.model_version(there.share, self.get(share, schema, name).id, version)
+        try:
+            return ModelVersion.read(self._records.change(key, f"'{there.title}' not found", change, also=moved))
+        except ConditionFailed:
+            raise NotFound(f"storage '{changes.get('storage')}' not found") from None
 
     def remove_version(self, share: str, schema: str, name: str, version: int) -> ModelVersion:
         """Remove a version's entry, not the files; raises NotFound."""

@@ -6,7 +6,7 @@ its recipient's list, so that whoever races for the last one, one gets it.
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from hmac import compare_digest
@@ -95,6 +95,10 @@ class OAuthClients:
         """Return the recipient's clients, the newest first."""
         found = [OAuthClient.read(item) for item in self._entries(recipient_id)]
         return sorted(found, key=lambda client: (client.created_at, client.id), reverse=True)
+
+    def of_all(self) -> Iterator[OAuthClient]:
+        """Yield the clients of all recipients, those of one together (`Dynamo.scan`)."""
+        return map(OAuthClient.read, self._dynamo.scan(self._table, keys.OAUTH_CLIENT_ENTRIES))
 
     def revoke(self, recipient: Recipient, client_id: str) -> OAuthClient:
         """End a client and the tokens that it was given; raises NotFound."""

@@ -33,6 +33,11 @@ class GrantedTable(NamedTuple):
     """The recipient's; by them filters and views tell whose rows are whose."""
     restrictions: Restrictions
 
+    @property
+    def listed(self) -> Table:
+        """The table as the recipient's listings have it."""
+        return _listed_table(self.table, bool(self.grant.partition_filter), self.restrictions)
+
 
 class CatalogReader:
     """The catalog as the endpoints read it: GetItem, BatchGetItem and Query on one table, nothing else.
@@ -100,12 +105,12 @@ class CatalogReader:
         """Return the tables of a schema, by `Table.key`; raises NotFound for the share or for the schema."""
         unknown = f"schema '{schema}' not found"
         held = self._granted(recipient_id, share, keys.schema(share, schema), f"share '{share}' not found", unknown)
-        return [held.listed(Table.read(item)) for item in self._listed(keys.tables(share, schema, after), limit)]
+        return [held.listed(table) for table in self._tables(keys.tables(share, schema, after), limit)]
 
     def list_all_tables(self, recipient_id: str, share: str, after: str | None, limit: int) -> list[Table]:
         """Return the tables of a share, by `Table.key_in_share`; raises NotFound."""
         held = self._granted(recipient_id, share, keys.share(share), f"share '{share}' not found")
-        return [held.listed(Table.read(item)) for item in self._listed(keys.all_tables(share, after), limit)]
+        return [held.listed(table) for table in self._tables(keys.all_tables(share, after), limit)]
 
     def get_table(self, recipient_id: str, share: str, schema: str, table: str) -> GrantedTable:
         """Return one table with all that its rows depend on, as of now, in one request.
@@ -117,12 +122,13 @@ class CatalogReader:
             "please contact your share provider for further information."
         )
         held = self._granted(recipient_id, share, keys.table(share, schema, table), unknown)
+        if held.wanted.get("unlisted"):
+            raise NotFound(unknown)
         return GrantedTable(Table.read(held.wanted), Grant.read(held.grant), held.properties, held.restrictions)
 
     def get_listed_table(self, recipient_id: str, share: str, schema: str, table: str) -> Table:
         """Return one table as the listings have it; raises NotFound as `get_table` does."""
-        found = self.get_table(recipient_id, share, schema, table)
-        return _listed_table(found.table, bool(found.grant.partition_filter), found.restrictions)
+        return self.get_table(recipient_id, share, schema, table).listed
 
     def list_assets(  # noqa: PLR0913, PLR0917 -- whose, which kind, where, and which page
         self, recipient_id: str, kind: type[_Asset], share: str, schema: str | None, after: str | None, limit: int
@@ -217,6 +223,16 @@ class CatalogReader:
     def _has_ended(self, grant: Mapping[str, Any]) -> bool:
         ends = grant.get("ends_at")
         return ends is not None and Grant.read(grant).has_ended(datetime.fromtimestamp(self._clock(), UTC))
+
+    def _tables(self, stretch: keys.KeyRange, limit: int) -> list[Table]:
+        tables: list[Table] = []
+        while (missing := limit - len(tables)) > 0:
+            found = list(self._listed(stretch, missing))
+            tables += [Table.read(item) for item in found if not item.get("unlisted")]
+            if len(found) < missing:
+                break
+            stretch = stretch._replace(low=f"{found[-1]['sk']}\0")
+        return tables
 
     def _listed(self, stretch: keys.KeyRange, limit: int) -> Iterator[dict[str, Any]]:
         return self._dynamo.query(self._table, stretch, limit=limit, consistent=False)

@@ -12,7 +12,7 @@ from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.grants import GrantAdmin
 from deltaic.catalog.items import Recipient, now
-from deltaic.catalog.records import DELETING, Change, Records, merged_properties
+from deltaic.catalog.records import DELETING, EVERY, Change, Excerpt, Records, merged_properties
 from deltaic.catalog.view_requests import ViewRequests
 from deltaic.catalog.writes import Writes
 from deltaic.errors import AlreadyExists
@@ -67,9 +67,9 @@ class RecipientAdmin:
         """Return a recipient; raises NotFound."""
         return self._records.recipient(name)
 
-    def list(self) -> Iterator[Recipient]:
-        """Yield all recipients, in the order of their names."""
-        return (Recipient.read(item) for item in self._records.all(keys.recipients()) if "state" not in item)
+    def list(self, excerpt: Excerpt = EVERY) -> Iterator[Recipient]:
+        """Yield the recipients, or an excerpt, in the order of their names."""
+        return map(Recipient.read, self._records.all(keys.recipients(), excerpt, with_those_in_deletion=False))
 
     def update(
         self,
@@ -115,14 +115,16 @@ class RecipientAdmin:
         missing = f"recipient '{name}' not found"
         return Recipient.read(self._records.change(keys.recipient(name), missing, change, also=both))
 
-    def delete(self, name: str) -> Recipient:
+    def delete(self, name: str, *, begun: bool = False) -> Recipient:
         """Delete a recipient, its grants and all that it gets in by; raises NotFound.
+
+        `begun` as for shares.
 
         From the first step on nothing of these can be made for it. What was interrupted is finished by doing it
         again.
         """
         key = keys.recipient(name)
-        recipient = Recipient.read(self._records.existing(key, f"recipient '{name}' not found"))
+        recipient = Recipient.read(self._records.existing(key, f"recipient '{name}' not found", begun=begun))
         same = {"id": recipient.id}
         mark = {"state": DELETING}
         try:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from deltaic.catalog import keys
@@ -17,6 +18,28 @@ from deltaic.protocol import names
 _RACES: Final = 50
 DELETING: Final = "deleting"
 """The `state` of an entry whose deletion has begun: nothing can be made below it any more."""
+
+
+class Excerpt(NamedTuple):
+    """Which entries of a listing are wanted; by default all."""
+
+    after: str | None = None
+    """Those that come strictly after this name."""
+    begins: str = ""
+    """Those whose names begin so, in any case."""
+    most: int | None = None
+    """So many at most; no more are read than it takes to find them."""
+
+    def of(self, stretch: keys.KeyRange) -> keys.KeyRange:
+        """Return what of a whole listing, such as `keys.shares()`, is wanted."""
+        first = f"{stretch.low}{keys.segment(self.begins)}"
+        low = first if self.after is None else max(first, f"{stretch.low}{keys.segment(self.after)}\0")
+        return keys.KeyRange(stretch.pk, low, f"{first}{_HIGHEST}" if self.begins else stretch.high)
+
+
+EVERY: Final = Excerpt()
+
+_HIGHEST: Final = "\U0010ffff"
 
 Change = Callable[[Attributes], Mapping[str, Any]]
 """From the attributes as they stand to those that change; None removes one."""
@@ -49,10 +72,13 @@ class Records:
         """Return a recipient; raises NotFound."""
         return Recipient.read(self.present(keys.recipient(name), f"recipient '{name}' not found"))
 
-    def existing(self, key: Key, missing: str) -> Attributes:
-        """Return an entry, one whose deletion has begun included; raises NotFound with the message `missing`."""
+    def existing(self, key: Key, missing: str, *, begun: bool = False) -> Attributes:
+        """Return an entry, one whose deletion has begun included, or only such a one if `begun`.
+
+        Raises NotFound with the message `missing`.
+        """
         item = self._dynamo.get(self.table, key)
-        if item is None:
+        if item is None or (begun and "state" not in item):
             raise NotFound(missing)
         return item
 
@@ -63,9 +89,16 @@ class Records:
             raise NotFound(f"{missing}: its deletion was begun and not finished, so delete it again")
         return item
 
-    def all(self, stretch: keys.KeyRange) -> Iterator[Attributes]:
-        """Yield the entries of a stretch, in the order of their keys."""
-        return self._dynamo.query(self.table, stretch)
+    def all(
+        self, stretch: keys.KeyRange, excerpt: Excerpt = EVERY, *, with_those_in_deletion: bool = True
+    ) -> Iterator[Attributes]:
+        """Yield the entries of a whole listing, or an excerpt, in the order of their keys."""
+        found = self._dynamo.query(self.table, excerpt.of(stretch), at_once=excerpt.most)
+        return islice((item for item in found if with_those_in_deletion or "state" not in item), excerpt.most)
+
+    def everywhere(self, prefix: keys.KeyPrefix) -> Iterator[Attributes]:
+        """Yield the entries of a kind in no order; the whole table is read for that (`Dynamo.scan`)."""
+        return self._dynamo.scan(self.table, prefix)
 
     def several(self, wanted: Iterable[Key]) -> dict[Key, Attributes]:
         """Return those of the entries that exist."""

@@ -59,16 +59,21 @@ def of_record(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if name in names}
 
 
+def checked_addresses(networks: Iterable[str]) -> list[str]:
+    """Return networks once each in their one spelling, MOST_ADDRESSES at most; raises InvalidParameter."""
+    kept = list(dict.fromkeys(map(_network, networks)))
+    if len(kept) > MOST_ADDRESSES:
+        raise InvalidParameter(f"{len(kept)} addresses are too many: {MOST_ADDRESSES} at most; join networks")
+    return kept
+
+
 def _addresses(before: Iterable[str], add: Sequence[str], remove: Sequence[str]) -> list[str]:
     kept = list(before)
     for network in map(_network, remove):
         if network not in kept:
             raise InvalidParameter(f"{network} is not in the list (there is: {', '.join(kept) or 'none'})")
         kept.remove(network)
-    kept = list(dict.fromkeys([*kept, *map(_network, add)]))
-    if len(kept) > MOST_ADDRESSES:
-        raise InvalidParameter(f"{len(kept)} addresses are too many: {MOST_ADDRESSES} at most; join networks")
-    return kept
+    return checked_addresses([*kept, *add])
 
 
 def _network(text: str) -> str:

@@ -1,12 +1,13 @@
 """The schema of the two DynamoDB tables: the one truth that `template.yaml` mirrors and tests create from.
 
 Both tables have a string partition key `pk` and a string sort key `sk`, no index, on-demand billing. Everything is
-found by key or by key prefix:
+found by key or by key prefix; only operators' lists of what all recipients hold scan for it:
 
     Catalog   pk                    sk                              item
               shares                share/<share>                   a share, with the count of its schemas
               share/<share>         schema/<schema>                 a schema, with the count of its tables
               share/<share>         table/<schema>/<table>          a table
+              share/<share>         follow/<schema>                 what a schema follows, and how the last look went
               share/<share>         grant/<recipient id>            a grant, seen from the share
               recipients            recipient/<recipient>           a recipient
               recipient/<id>        recipient                       that the recipient exists, and its name

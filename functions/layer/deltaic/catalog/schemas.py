@@ -6,7 +6,7 @@ from typing import Protocol
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.items import Schema, now
-from deltaic.catalog.records import DELETING, Records
+from deltaic.catalog.records import DELETING, EVERY, Excerpt, Records
 from deltaic.catalog.writes import ABSENT
 from deltaic.errors import AlreadyExists, Conflict, NotFound
 from deltaic.protocol import names
@@ -52,10 +52,10 @@ class SchemaAdmin:
         """Return a schema; raises NotFound."""
         return self._records.schema(share, name)
 
-    def list(self, share: str) -> Iterator[Schema]:
-        """Yield the schemas of a share, in the order of their names; raises NotFound."""
+    def list(self, share: str, excerpt: Excerpt = EVERY) -> Iterator[Schema]:
+        """Yield the schemas of a share, or an excerpt, in the order of their names; raises NotFound."""
         self._records.share(share)
-        return (Schema.read(item) for item in self._records.all(keys.schemas(share)))
+        return map(Schema.read, self._records.all(keys.schemas(share), excerpt))
 
     def update(self, share: str, name: str, *, comment: str | None = None) -> Schema:
         """Change the provider's note; raises NotFound, InvalidParameter."""
@@ -63,15 +63,17 @@ class SchemaAdmin:
         missing = f"schema '{share}.{name}' not found"
         return Schema.read(self._records.change(keys.schema(share, name), missing, lambda _: assign))
 
-    def delete(self, share: str, name: str, *, force: bool = False) -> Schema:
+    def delete(self, share: str, name: str, *, force: bool = False, begun: bool = False) -> Schema:
         """Delete a schema; one that holds anything only by force, and all of it. Raises NotFound, Conflict.
+
+        `begun` as for shares.
 
         From the first step of a forced deletion on nothing can be made in it. What was interrupted is finished by
         doing it again.
         """
         key = keys.schema(share, name)
         missing = f"schema '{share}.{name}' not found"
-        schema = Schema.read(self._records.existing(key, missing))
+        schema = Schema.read(self._records.existing(key, missing, begun=begun))
         same = {"share_id": schema.share_id, "created_at": schema.created_at}
         try:
             if force:

@@ -9,7 +9,7 @@ from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.grants import GrantAdmin
 from deltaic.catalog.items import Share, now
-from deltaic.catalog.records import DELETING, Checks, Records, checked, checked_id, merged_properties
+from deltaic.catalog.records import DELETING, EVERY, Checks, Excerpt, Records, checked, checked_id, merged_properties
 from deltaic.catalog.schemas import SchemaAdmin
 from deltaic.errors import AlreadyExists, Conflict, NotFound
 from deltaic.protocol import names
@@ -54,9 +54,9 @@ class ShareAdmin:
         """Return a share; raises NotFound."""
         return self._records.share(name)
 
-    def list(self) -> Iterator[Share]:
-        """Yield all shares, in the order of their names."""
-        return (Share.read(item) for item in self._records.all(keys.shares()) if "state" not in item)
+    def list(self, excerpt: Excerpt = EVERY) -> Iterator[Share]:
+        """Yield the shares, or an excerpt, in the order of their names."""
+        return map(Share.read, self._records.all(keys.shares(), excerpt, with_those_in_deletion=False))
 
     def update(
         self,
@@ -75,15 +75,17 @@ class ShareAdmin:
 
         return Share.read(self._records.change(keys.share(name), f"share '{name}' not found", change))
 
-    def delete(self, name: str, *, force: bool = False) -> Share:
+    def delete(self, name: str, *, force: bool = False, begun: bool = False) -> Share:
         """Delete a share and its grants; one with schemas only by force, and them with it. Raises NotFound, Conflict.
+
+        `begun`: only one whose deletion has begun, and no other that has its name by now.
 
         From the first step on nothing can be made in it and it cannot be granted. What was interrupted is finished by
         doing it again.
         """
         key = keys.share(name)
         missing = f"share '{name}' not found"
-        share = Share.read(self._records.existing(key, missing))
+        share = Share.read(self._records.existing(key, missing, begun=begun))
         same = {"id": share.id}
         empty = {**same, "schemas": 0}
         try:

@@ -62,10 +62,8 @@ class StorageAdmin:
         self, name: str, *, access_keys: AccessKeys | None = None, **settings: Unpack[StorageSettings]
     ) -> Storage:
         """Make a storage; its access keys go to Secrets Manager. Raises AlreadyExists, InvalidParameter."""
-        if not _NAME.fullmatch(name):
-            raise InvalidParameter(f"'{name}' cannot name a storage: use up to 100 letters, digits and _ + = . @ -")
         storage = Storage(
-            name=name,
+            name=check_storage_name(name),
             **checked(_CHECKED, settings),
             secret="" if access_keys is None else self._secret(name),
             created_at=now(),
@@ -149,28 +147,38 @@ class StorageAdmin:
             raise refused(error) from error
 
 
-def _checked_endpoint(endpoint: str) -> str:
+def check_storage_name(name: str) -> str:
+    """Return a name that a storage may have, else raise InvalidParameter."""
+    if not _NAME.fullmatch(name):
+        raise InvalidParameter(f"'{name}' cannot name a storage: use up to 100 letters, digits and _ + = . @ -")
+    return name
+
+
+def checked_endpoint(endpoint: str) -> str:
+    """Return the address of a store without a slash at its end; raises InvalidParameter."""
     if endpoint and "@" in web_address(endpoint).netloc:
         raise InvalidParameter("an endpoint must not hold credentials: give access keys instead")
     return endpoint.rstrip("/")
 
 
-def _checked_region(region: str) -> str:
+def checked_region(region: str) -> str:
+    """Return what may be a region, else raise InvalidParameter."""
     if not _REGION.fullmatch(region):
         raise InvalidParameter(f"'{region}' is not a region: write, for example, us-east-1")
     return region
 
 
-def _checked_role(role_arn: str) -> str:
+def checked_role(role_arn: str) -> str:
+    """Return the ARN of a role, or "" for none, else raise InvalidParameter."""
     if role_arn and not _ROLE.fullmatch(role_arn):
         raise InvalidParameter(f"'{role_arn}' is not a role: write arn:aws:iam::<account>:role/<name>")
     return role_arn
 
 
 _CHECKED: Final[Checks] = {
-    "endpoint": _checked_endpoint,
-    "public_endpoint": _checked_endpoint,
-    "region": _checked_region,
+    "endpoint": checked_endpoint,
+    "public_endpoint": checked_endpoint,
+    "region": checked_region,
     "path_style": bool,
-    "role_arn": _checked_role,
+    "role_arn": checked_role,
 }

@@ -27,13 +27,13 @@ class TablePlaces:
         self._dynamo = dynamo or Dynamo()
 
     def entries(self) -> Iterator[tuple[TablePlace, Table]]:
-        """Yield every Delta table of every share that is not going; several may lie in one place."""
+        """Yield every Delta table that is listed, of every share that is not going; several may lie in one place."""
         for share in self._dynamo.query(self._table, keys.shares()):
             if share.get("state") == DELETING:
                 continue
             for item in self._dynamo.query(self._table, keys.all_tables(Share.read(share).name)):
                 table = Table.read(item)
-                if table.format != "delta":
+                if table.format != "delta" or table.unlisted:
                     continue
                 yield TablePlace(Location.parse(table.location).uri, table.storage), table
 

@@ -1,7 +1,8 @@
 """The table entries of the catalog: where a shared table lies and what may be done with it."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypedDict, Unpack, cast
 from uuid import uuid4
 
@@ -15,10 +16,11 @@ from deltaic.catalog.filter_rules import (
     check_iceberg,
     checked_columns,
     checked_filter,
+    entries_of,
     opened,
 )
 from deltaic.catalog.items import AccessMode, IcebergAccess, Table, TableFormat, now
-from deltaic.catalog.records import Checks, Records, checked, checked_id
+from deltaic.catalog.records import EVERY, Checks, Excerpt, Records, checked, checked_id
 from deltaic.catalog.view_partitions import ViewPartitions
 from deltaic.catalog.writes import ABSENT, Write, Writes
 from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
@@ -41,6 +43,8 @@ _WHOLE: Final = {
     "iceberg": "",
     "format": "delta",
     "metadata_location": "",
+    "followed": False,
+    "unlisted": "",
 }
 """What an entry of a whole table does not store: the role of jobs may name none of it."""
 
@@ -63,6 +67,7 @@ class TableSettings(TypedDict, total=False):
     iceberg: str | None
     format: str | None
     metadata_location: str | None
+    followed: bool | None
 
 
 class TableChanges(TableSettings, total=False):
@@ -120,10 +125,9 @@ class TableAdmin:
         """Write an entry that is complete, and other items in the same transaction; raises as `create` does."""
         check_folders(self._records, [table])
         share, schema, name, storage = table.share, table.schema_name, table.name, table.storage
-        stored = {name: value for name, value in table.attributes().items() if _WHOLE.get(name, ABSENT) != value}
         try:
             self._records.transact([
-                self._records.put_new(keys.table(share, schema, name), stored),
+                self._records.put_new(keys.table(share, schema, name), to_item(table)),
                 self._records.update(
                     keys.schema(share, schema), add={"tables": 1}, expect={"share_id": table.share_id, "state": ABSENT}
                 ),
@@ -142,15 +146,18 @@ class TableAdmin:
         """Return a table entry; raises NotFound."""
         return Table.read(self._records.present(keys.table(share, schema, name), _missing(share, schema, name)))
 
-    def list(self, share: str, schema: str | None = None) -> Iterator[Table]:
-        """Yield the tables of a schema, or of the whole share, in the order of their names; raises NotFound."""
+    def list(self, share: str, schema: str | None = None, excerpt: Excerpt = EVERY) -> Iterator[Table]:
+        """Yield the tables of a schema, or of the whole share, in the order of their names; raises NotFound.
+
+        An `excerpt` is one of a schema's.
+        """
         if schema is None:
             self._records.share(share)
             stretch = keys.all_tables(share)
         else:
             self._records.schema(share, schema)
             stretch = keys.tables(share, schema)
-        return (Table.read(item) for item in self._records.all(stretch))
+        return map(Table.read, self._records.all(stretch, excerpt))
 
     def update(
         self, share: str, schema: str, name: str, *, fit: Fit = _as_it_is, **changes: Unpack[TableChanges]
@@ -187,9 +194,35 @@ class TableAdmin:
             raise NotFound(f"storage '{changes.get('storage')}' not found") from None
         return Table.read(item)
 
-    def opened(self) -> Iterator[tuple[Entry, Table]]:
-        """Yield what shares a folder whole with the tables that it opens though not all of them is shared."""
-        return opened(self._records)
+    def some(self, share: str, schema: str, wanted: Iterable[str]) -> dict[str, Table]:
+        """Return those of the tables of a schema that there are, by the keys of their names."""
+        found = self._records.several(keys.table(share, schema, name) for name in wanted)
+        return {table.key: table for table in map(Table.read, found.values())}
+
+    def list_or_not(self, table: Table, unlisted: str) -> None:
+        """Take a followed table out of what recipients see, for a reason, or (for none) bring it back.
+
+        Nothing happens to one that was changed meanwhile: who looks again sees what became of it.
+        """
+        key, same = keys.table(table.share, table.schema_name, table.name), {"id": table.id, "followed": True}
+        place = {"location": table.location, "storage": table.storage}
+        with suppress(ConditionFailed):
+            self._records.transact([
+                self._records.update(
+                    key, assign={"unlisted": unlisted or None}, add={"revision": 1}, expect={**same, **place}
+                )
+            ])  # fmt: skip
+
+    def restricted(self) -> Iterator[Table]:
+        """Yield every table of which not all is shared, the views among them."""
+        return (one for one in entries_of(self._records) if isinstance(one, Table) and one.is_restricted)
+
+    def opened(self, entered: Sequence[Table] | None = None) -> Iterator[tuple[Entry, Table]]:
+        """Yield what shares a folder whole with the tables that it opens though not all of them is shared.
+
+        Of the whole catalog, or only what one of the entries opens, or is opened by, if they were `entered`.
+        """
+        return opened(self._records, entered)
 
     def delete(self, share: str, schema: str, name: str) -> Table:
         """Delete a table entry, not the table, and what else there is of a view; raises NotFound."""
@@ -228,6 +261,11 @@ class TableAdmin:
         return [self._records.update(keys.storage(storage), add={"tables": count})] if storage else []
 
 
+def to_item(table: Table) -> dict[str, Any]:
+    """Return how an entry is stored."""
+    return {name: value for name, value in table.attributes().items() if _WHOLE.get(name, ABSENT) != value}
+
+
 def checked_location(uri: str) -> str:
     """Return an S3 URI without a slash at its end; raises InvalidParameter."""
     place = Location.parse(uri)
@@ -257,7 +295,8 @@ def _checked_format(text: str) -> TableFormat:
     return cast("TableFormat", text)
 
 
-def _checked_metadata(place: str) -> str:
+def checked_metadata(place: str) -> str:
+    """Return where an Iceberg table's metadata is named, or "" for nowhere, else raise InvalidParameter."""
     known = not place or re.fullmatch(r"s3[an]?://[^/]+/.+\.metadata\.json|glue://[^/]+/[^/]+", place)
     if not known:
         raise InvalidParameter(
@@ -289,5 +328,6 @@ _CHECKED: Final[Checks] = {
     "hidden_columns": checked_columns,
     "iceberg": _checked_iceberg,
     "format": _checked_format,
-    "metadata_location": _checked_metadata,
+    "metadata_location": checked_metadata,
+    "followed": bool,
 }

@@ -1,6 +1,7 @@
 """The views of the catalog: a table entry, what its rows are made of, and the partitions that there are."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Final, TypedDict, Unpack
 from uuid import uuid4
 
@@ -16,6 +17,9 @@ from deltaic.errors import Conflict, InvalidParameter, NotFound
 from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 from deltaic.protocol import names
 from deltaic.storage.locations import Location
+
+LONGEST_STALENESS: Final = timedelta(days=3653)
+"""Ten years."""
 
 
 class ViewSettings(TypedDict, total=False):
@@ -109,6 +113,12 @@ class ViewAdmin:
         """Yield the views of a share, in the order of their names; raises NotFound."""
         self._records.share(share)
         return (View.read(item) for item in self._records.all(keys.views(share)) if "state" not in item)
+
+    def of_all(self) -> Iterator[View]:
+        """Yield the views of all shares, share by share: few have any, and most of the catalog is tables."""
+        for share in self._records.all(keys.shares()):
+            found = self._records.all(keys.views(share["name"]))
+            yield from (View.read(item) for item in found if "state" not in item)
 
     def update(
         self,
@@ -231,23 +241,28 @@ def _checked_properties(properties: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(set(properties)))
 
 
-def _checked_key(key: Sequence[str]) -> tuple[str, ...]:
+def checked_key(key: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of a view's key, each once; raises InvalidParameter for one without a name."""
     if not all(key):
         raise InvalidParameter("the name of a key column is empty")
     return tuple(dict.fromkeys(key))
 
 
-def _checked_staleness(seconds: int) -> int:
-    if seconds < 0:
-        raise InvalidParameter(f"the maximal staleness is 0 seconds (none) or more, and is {seconds}")
+def checked_staleness(seconds: int) -> int:
+    """Return how many seconds old a view may be; raises InvalidParameter for less than 0 or more than ten years."""
+    if not 0 <= seconds <= LONGEST_STALENESS.total_seconds():
+        raise InvalidParameter(
+            f"a view's maximal staleness is 0 seconds (none) to ten years ({LONGEST_STALENESS.days} days), "
+            f"and is {seconds} seconds"
+        )
     return seconds
 
 
 _CHECKED: Final[Checks] = {
     "sql": _checked_sql,
-    "key": _checked_key,
+    "key": checked_key,
     "refresh": str,
-    "max_staleness": _checked_staleness,
+    "max_staleness": checked_staleness,
 }
 
 

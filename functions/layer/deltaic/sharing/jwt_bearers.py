@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from deltaic.catalog.items import OAuthClient, Policy
 from deltaic.catalog.oauth_clients import ClientStore
 from deltaic.catalog.policies import Policies
 from deltaic.identity import claims, jose
@@ -72,7 +73,7 @@ class JwtBearers:
             raise Refused("policies of several recipients mean it: remove all but one recipient's")
         jose.check_signature(jwt, self._keys.key(issuer, jwt))
         first = min(meaning, key=lambda policy: policy.id)
-        return Bearer(first.recipient_id, first.recipient, f"jwt-{first.id}")
+        return Bearer(first.recipient_id, first.recipient, logged_id(first))
 
     def _own_bearer(self, jwt: jose.Jwt, own: OwnClients) -> Bearer:
         """Return the bearer of a JWT of ours, whose key signs nothing else; its client must still be there."""
@@ -81,4 +82,9 @@ class JwtBearers:
         client = own.clients.get(str(jwt.claims.get("client_id")))
         if client is None:
             raise Refused("its client is revoked")
-        return Bearer(client.recipient_id, client.recipient, f"jwt-{client.id[4:16]}")
+        return Bearer(client.recipient_id, client.recipient, logged_id(client))
+
+
+def logged_id(key: Policy | OAuthClient) -> str:
+    """Return by what logs name who came by a policy or a client: a token of theirs has no id of ours."""
+    return f"jwt-{key.id if isinstance(key, Policy) else key.id[4:16]}"

@@ -22,6 +22,7 @@ _ALL = {
     "Checkpoints": "enabled",
     "ClientCredentials": "enabled",
     "CorsOrigins": "*",
+    "Follow": "enabled",
     "Notices": "1",
     "SparkJobs": "enabled",
 }

@@ -12,12 +12,14 @@ from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.items import Table
 from deltaic.errors import DeltaicError, NotFound
 
-from deltaic_ops.checks.doctor import account, code, cut_offs, durability, places, reading, roles, views
+from deltaic_ops.checks.doctor import account, code, cut_offs, durability, follows, places, reading, roles, views
+from deltaic_ops.checks.doctor.assets import assets, folders_of
 from deltaic_ops.checks.doctor.filters import filters, folders
 from deltaic_ops.checks.findings import NO_ENDPOINT, Finding, judge, not_asked
 from deltaic_ops.checks.verify import AGENT, TIMEOUT_SECONDS
 from deltaic_ops.deploy.deployed_stack import DeployedStack, read_stack
 from deltaic_ops.local.variables import THIS_MACHINE
+from deltaic_ops.shared_schema import SchemaReader, SharedSchema
 
 AT_REST = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE")
 DEPLOY = "name the stack (--stack), the account and the region, or deploy it (sam deploy)"
@@ -29,8 +31,8 @@ class Examined:
 
     client: Callable[[str], Any]
     admin: CatalogAdmin
-    read: reading.Read
-    """Reads the columns of a shared table."""
+    schemas: SchemaReader
+    """Reads the columns of a shared table, and what lies in a folder."""
 
     stack: str
     region: str
@@ -102,9 +104,18 @@ def _stack(what: Examined, stack: DeployedStack) -> Iterator[Finding]:
 
 
 def _catalog(what: Examined, stack: DeployedStack | None, only: tuple[str, str, str] | None) -> Iterator[Finding]:
-    shared = {share.name: list(what.admin.tables.list(share.name)) for share in what.admin.shares.list()}
+    entered = {share.name: list(what.admin.tables.list(share.name)) for share in what.admin.shares.list()}
+    yield from follows.followed(
+        (follow for share in entered for follow in what.admin.follows.list(share)),
+        (table for tables in entered.values() for table in tables),
+        stack.parameters if stack else None,
+    )
+    every = {share: [table for table in tables if not table.unlisted] for share, tables in entered.items()}
+    beside = [folder for share in every for folder in folders_of(what.admin, share)]
+    shared = {share: [table for table in tables if table.format == "delta"] for share, tables in every.items()}
+    iceberg = [table for tables in every.values() for table in tables if table.format == "iceberg"]
     chosen = [what.admin.tables.get(*only)] if only else [tables[0] for tables in shared.values() if tables]
-    buckets = places.buckets_of(table for tables in shared.values() for table in tables)
+    buckets = places.buckets_of([*(table for tables in every.values() for table in tables), *beside])
     if stack:
         role = stack.outputs.get("SigningRoleArn", "")
         yield from cut_offs.denied(what.client("iam"), role, what.admin.storages.list(), what.admin.recipients.list())
@@ -117,13 +128,18 @@ def _catalog(what: Examined, stack: DeployedStack | None, only: tuple[str, str, 
             yield from places.pages(what.client("s3"), bucket, what.endpoint)
     known = [view for share in shared for view in what.admin.views.list(share)]
     yield from views.fresh(known)
+
+    def read(table: Table) -> SharedSchema:
+        return what.schemas.read(table.location, table.storage)
+
     unmade = {view.table_id for view in known if view.refreshed_at is None}
-    heads = reading.heads([one for tables in shared.values() for one in tables if one.id not in unmade], what.read)
+    heads = reading.heads([one for tables in shared.values() for one in tables if one.id not in unmade], read)
     yield from reading.logs(heads)
+    yield from assets(beside, iceberg, what.schemas)
     yield from folders(what.admin.tables.opened())
     recipients = {recipient.id: recipient for recipient in what.admin.recipients.list()}
     for share, tables in shared.items():
-        yield from filters(tables, what.admin.grants.of_share(share), recipients, heads)
+        yield from filters(tables, [*what.admin.grants.of_share(share)], recipients, heads)
     if not chosen:
         yield not_asked("reads a shared table", "no share has a table")
     elif not what.endpoint:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from deltaic.catalog.asset_items import Folder
 from deltaic.catalog.items import Table
 from deltaic.storage.locations import Location
 
@@ -14,13 +15,13 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 
-def buckets_of(tables: Iterable[Table]) -> dict[str, str]:
-    """Return the buckets of tables that no storage holds, each with the name of one such table."""
+def buckets_of(shared: Iterable[Table | Folder]) -> dict[str, str]:
+    """Return the buckets of what no storage holds, each with the name of one that lies there."""
     return {
-        Location.parse(uri).bucket: f"{table.share}.{table.schema_name}.{table.name}"
-        for table in tables
-        if not table.storage
-        for uri in (table.location, *table.auxiliary_locations)
+        Location.parse(uri).bucket: f"{one.share}.{one.schema_name}.{one.name}"
+        for one in shared
+        if not one.storage
+        for uri in (one.location, *(one.auxiliary_locations if isinstance(one, Table) else ()))
     }
 
 

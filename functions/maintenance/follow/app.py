@@ -1,0 +1,55 @@
+"""Looks at what schemas follow, and enters their new tables; invoked by a schedule."""
+
+import random
+from collections import Counter
+from typing import Any
+
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.follows import Follow
+from deltaic.errors import DeltaicError, Unavailable
+from deltaic.http.connection import dynamo
+from deltaic.http.observability import facts_of, logger, stack_of
+from deltaic.settings import settings
+from deltaic.sharing.context import storage_config
+from deltaic.sharing.following import FollowMeans, look
+from deltaic.storage.aws_client import control_client
+from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.sessions import SigningSessions
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, int]:  # noqa: ARG001 -- a schedule says nothing
+    """Look at every source and return what came of its tables, in counts; raises Unavailable if one could not be."""
+    config = settings()
+    admin = CatalogAdmin(config.catalog_table, config.tokens_table, dynamo())
+    sessions = SigningSessions(region=config.region, endpoint=config.endpoint_url)
+    home = StorageConfig(region=config.region, endpoint=config.endpoint_url, path_style=bool(config.endpoint_url))
+
+    def means(follow: Follow) -> FollowMeans:
+        storage = storage_config(admin.storages.get(follow.storage)) if follow.storage else home
+        return FollowMeans(
+            storage,
+            sessions.reader(storage),
+            lambda: control_client("glue", config.region, config.endpoint_url),
+            lambda: context.get_remaining_time_in_millis() / 1000,
+        )
+
+    follows = [follow for share in admin.shares.list() for follow in admin.follows.list(share.name)]
+    random.shuffle(follows)  # so that none is left for ever where the time ends before them
+    came: Counter[str] = Counter(follows=len(follows), failed=0)
+    for follow in follows:
+        facts = {"follows": follow.title, "source": follow.source}
+        try:
+            for outcome in look(admin, follow, means(follow)):
+                came[outcome.did] += 1
+                line = {**facts, "table": outcome.name, "did": outcome.did, "why": outcome.why}
+                (logger().warning if outcome.why else logger().info)("follow", extra=line)
+        except DeltaicError as failure:
+            came["failed"] += 1
+            logger().error("follow", extra={**facts, **facts_of(failure)})
+        except Exception as failure:  # noqa: BLE001 -- the other sources are not to blame
+            came["failed"] += 1
+            logger().error("follow", extra={**facts, **facts_of(failure), "stack": stack_of(failure)})
+    logger().info("followed", extra=came)
+    if came["failed"]:
+        raise Unavailable(f"{came['failed']} sources could not be looked at: the log names them")
+    return dict(came)

@@ -1,0 +1,78 @@
+"""Whether what is shared beside Delta tables is there, as its entry says: folders, skills, Iceberg tables."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.asset_items import Folder, Skill
+from deltaic.catalog.items import Table
+from deltaic.errors import DeltaicError, TableRefused, TooManyRequests, Unavailable
+from msgspec.structs import asdict
+
+from deltaic_ops.checks.findings import Finding, not_asked, ok
+from deltaic_ops.filter_checks import READERS, full_name
+from deltaic_ops.folder_contents import is_empty, skill_facts
+from deltaic_ops.shared_schema import SchemaReader
+
+Look = Callable[[str, str], Finding | None]
+"""Looks at one, given the check's name and a remedy; None where all is well. Raises why it cannot be read."""
+
+
+def folders_of(admin: CatalogAdmin, share: str) -> Iterator[Folder]:
+    """Yield all volumes, skills and versions of models of a share."""
+    yield from admin.volumes.list(share)
+    yield from admin.skills.list(share)
+    for model in admin.models.list(share):
+        yield from admin.models.versions(share, model.schema_name, model.name)
+
+
+def assets(folders: Sequence[Folder], iceberg: Sequence[Table], schemas: SchemaReader) -> Iterator[Finding]:
+    """Yield a finding for each that is not as its entry says, then one line for all others."""
+    looks: list[tuple[str, str, Look]] = [
+        (f"finds the {one.kind} {one.title}", _update(one), partial(_folder, one, schemas)) for one in folders
+    ]
+    for table in iceberg:
+        name = full_name(table)
+        remedy = f"deltaic table update {name} --location ..., or deltaic table delete {name}"
+        looks.append((f"finds the metadata of {name}", remedy, partial(_metadata, table, schemas)))
+    with ThreadPoolExecutor(READERS) as pool:
+        found = list(pool.map(lambda one: _looked(*one), looks))
+    yield from (one for one in found if one)
+    if good := found.count(None):
+        yield ok("finds what is shared beside Delta tables", f"{good} of {len(found)}")
+
+
+def _looked(check: str, remedy: str, look: Look) -> Finding | None:
+    try:
+        return look(check, remedy)
+    except TableRefused as refusal:
+        return not_asked(check, refusal.message)
+    except (TooManyRequests, Unavailable) as passing:
+        return Finding(check, "warning", passing.message, "whether its storage answers; then again: deltaic doctor")
+    except DeltaicError as wrong:
+        return Finding(check, "failed", wrong.message, remedy)
+
+
+def _folder(entry: Folder, schemas: SchemaReader, check: str, remedy: str) -> Finding | None:
+    if is_empty(schemas, entry.location, entry.storage):
+        return Finding(check, "warning", f"nothing lies at {entry.location}", remedy)
+    if isinstance(entry, Skill):
+        facts, _ = skill_facts(schemas, entry.name, entry.location, entry.storage)
+        known = asdict(entry)
+        if changed := [name for name, said in facts.items() if known[name] != said]:
+            said = f"SKILL.md has another {', '.join(changed)} than recipients are told"
+            return Finding(check, "warning", said, f"deltaic skill refresh {entry.title}")
+    return None
+
+
+def _metadata(table: Table, schemas: SchemaReader, _check: str, _remedy: str) -> Finding | None:
+    schemas.check_iceberg(table)
+    return None
+
+
+def _update(entry: Folder) -> str:
+    if entry.kind == "model":
+        name, _, version = entry.title.rpartition(" ")
+        return f"put its files there, or deltaic model version remove {name} {version}"
+    return f"deltaic {entry.kind} update {entry.title} --location ..., or deltaic {entry.kind} delete {entry.title}"

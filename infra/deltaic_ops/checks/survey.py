@@ -1,0 +1,78 @@
+"""What a Delta table is like for those with whom it is shared, by its log and by some of its files' footers."""
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from deltaic.catalog.items import Table
+from deltaic.errors import DeltaicError
+
+from deltaic_ops.rights.table_look import TableLook, look_of
+from deltaic_ops.shared_schema import SchemaReader, SharedSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from deltaic.delta.snapshot import Snapshot
+    from deltaic.iceberg.data_footers import DataFile
+    from deltaic.storage.objects import ObjectTableStore
+
+_FILES = 10_000
+"""Of so many at most some are looked into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What was found."""
+
+    latest: TableLook
+    schema: SharedSchema
+    without_statistics: int
+    """Files."""
+
+    odd_paths: int
+    """Files at a path with a space or a letter beyond ASCII."""
+
+    in_views: tuple[str, ...]
+    """Columns that some files keep as views of strings or bytes."""
+
+    unread: str = ""
+    """Why a data file cannot be read; empty: those that were looked into can be."""
+
+
+def survey(schemas: SchemaReader, location: str, storage: str = "", table: Table | None = None) -> Survey:
+    """Read a table with the operator's credentials; raises why it cannot be read. `table` is how it is shared."""
+    return schemas.in_store(location, storage, lambda store: _surveyed(store, table))
+
+
+def _surveyed(store: "ObjectTableStore", table: Table | None) -> Survey:
+    from deltaic.delta.log import DeltaLog
+    from deltaic.iceberg.data_footers import columns_in_views
+
+    snapshot, untold, odd = DeltaLog(store).snapshot(), 0, 0
+    for batch in snapshot.files():
+        untold += batch["stats"].null_count
+        odd += sum(map(_is_odd, batch["path"].to_pylist()))
+    in_views, unread = [], ""
+    try:
+        in_views = columns_in_views(store, list(islice(_own_files(snapshot), _FILES)))
+    except DeltaicError as refusal:
+        unread = f"{refusal.message} ({refusal.detail})" if refusal.detail else refusal.message
+    schema = SharedSchema(snapshot.metadata, snapshot.protocol)
+    return Survey(look_of(snapshot, table), schema, untold, odd, tuple(in_views), unread)
+
+
+def _own_files(snapshot: "Snapshot") -> "Iterator[DataFile]":
+    """Yield the files that lie in the table's own folder."""
+    from deltaic.iceberg.data_footers import DataFile
+
+    for batch in snapshot.files():
+        for path, size in zip(batch["path"].to_pylist(), batch["size"].to_pylist(), strict=True):
+            if ":/" not in path:
+                yield DataFile(path, size)
+
+
+def _is_odd(path: str) -> bool:
+    place = unquote(path)
+    return " " in place or not place.isascii()

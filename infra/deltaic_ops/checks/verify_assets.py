@@ -1,0 +1,93 @@
+"""Checks what a recipient has beside Delta tables: files of volumes, skills and models, and Iceberg metadata."""
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+from delta_sharing_conformance.client import Reply, SharingClient, segments
+from delta_sharing_conformance.shared import items
+
+from deltaic_ops.checks.findings import Finding, judge
+from deltaic_ops.checks.verify_file import message, signed_file
+
+KINDS = ("volume", "skill", "model")
+_BY_CREDENTIALS = "UNSUPPORTED_OPERATION"
+"""What a folder answers that is shared by credentials only."""
+
+
+def assets(client: SharingClient, share: str, most: int) -> Iterator[Finding]:
+    """Check so many assets of each kind; of a server that knows none, nothing."""
+    for kind in KINDS:
+        listing = client.get(f"{segments(share)}/all-{kind}s")
+        if listing.status == httpx.codes.NOT_FOUND:
+            continue
+        listed = items(listing)
+        yield judge(
+            f"lists the {kind}s of {share}",
+            f"{listing.status}, {len(listed)} {kind}s",
+            f"the log of the function list-{kind}s",
+            holds=listing.status == httpx.codes.OK,
+        )
+        for item in listed[:most]:
+            parts = (share, str(item["schema"]), str(item["name"]))
+            path = f"{segments(*parts[:2])}/{kind}s/{quote(parts[2], safe='')}"
+            name = f"the {kind} {'.'.join(parts)}"
+            if kind == "model":
+                versions = client.get(f"{path}/versions").json["items"]
+                for number in [one["version"] for one in versions[-1:]]:
+                    yield from _folder(client, kind, f"{path}/versions/{number}", f"{name} {number}")
+            else:
+                yield from _folder(client, kind, path, name)
+
+
+def _folder(client: SharingClient, kind: str, path: str, name: str) -> Iterator[Finding]:
+    """Check that files are listed, and that only a signed URL gives one; or that credentials are given."""
+    listing = client.get(f"{path}/files", maxResults=10)
+    if _code(listing) == _BY_CREDENTIALS:
+        asset = "model-version" if kind == "model" else kind
+        keys = client.ask("POST", f"{path}/temporary-{asset}-credentials", body={})
+        yield judge(
+            f"gives credentials for {name}",
+            f"{keys.status}",
+            f"the log of the function create-{kind}-credentials: {message(keys)}",
+            holds=keys.status == httpx.codes.OK,
+        )
+        return
+    files = [str(one["name"]) for one in items(listing) if one.get("size")]
+    yield judge(
+        f"lists the files of {name}",
+        f"{listing.status}, {'files' if files else 'none'}",
+        f"that its location is right, and the log of the function list-{kind}-files: {message(listing)}",
+        holds=listing.status == httpx.codes.OK,
+    )
+    if files:
+        signed = client.ask("POST", f"{path}/files", body={"paths": files[:1]})
+        for one in items(signed):
+            yield from signed_file(client, str(one["url"]), name)
+
+
+def is_delta(client: SharingClient, path: str) -> bool:
+    """Tell whether a Delta Sharing client may read a table; where the server does not say, it may."""
+    told = client.get(path)
+    formats: Any = told.json.get("format", "delta") if isinstance(told.json, dict) else "delta"
+    return "delta" in str(formats).split(",")
+
+
+def iceberg_table(client: SharingClient, share: str, schema: str, table: str) -> Finding:
+    """Check that an Iceberg client is told a table's metadata."""
+    names = (quote(one, safe="") for one in (share, schema, table))
+    path = "/iceberg/v1/shares/{}/namespaces/{}/tables/{}".format(*names)
+    loaded = client.get(path)
+    told = loaded.json.get("metadata-location") if isinstance(loaded.json, dict) else None
+    reason = loaded.json.get("error", {}).get("message", "") if isinstance(loaded.json, dict) else ""
+    return judge(
+        f"gives the metadata of {share}.{schema}.{table} to Iceberg clients",
+        f"{loaded.status}",
+        f"that its metadata is where its entry says, and the log of the function load-iceberg-table: {reason[:200]}",
+        holds=loaded.status == httpx.codes.OK and bool(told),
+    )
+
+
+def _code(answer: Reply) -> str:
+    return str(answer.json.get("errorCode", "")) if isinstance(answer.json, dict) else ""

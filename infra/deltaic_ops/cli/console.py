@@ -1,0 +1,125 @@
+"""The command `deltaic console`: pages about what is shared with whom, for the operator's own browser."""
+
+import os
+import signal
+import sys
+import tempfile
+import threading
+import webbrowser
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from deltaic.errors import NotFound, Unavailable
+
+from deltaic_ops.cli.doctor import examined
+from deltaic_ops.cli.operator import Operator, operator
+from deltaic_ops.cli.usage import HERE
+
+if TYPE_CHECKING:
+    from deltaic_ops.checks.findings import Finding
+    from deltaic_ops.console.provider import Provider
+
+
+def console(  # noqa: PLR0913, PLR0917 -- what the pages are told
+    ctx: typer.Context,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
+    usage: Annotated[
+        str, typer.Option("--usage", envvar="DELTAIC_USAGE", metavar="S3_URL", help="Location of the usage table.")
+    ] = HERE,
+    runs: Annotated[
+        str, typer.Option("--runs", envvar="DELTAIC_RUNS", metavar="S3_URL", help="The table of runs of datasets.")
+    ] = "",
+    endpoint: Annotated[
+        str, typer.Option(envvar="DELTAIC_ENDPOINT", metavar="URL", help="Where recipients are answered.")
+    ] = "",
+    open_: Annotated[bool, typer.Option("--open/--no-open", help="Open it in the browser of this machine.")] = True,
+) -> None:
+    r"""Open a page of this machine with your own rights: shares, tables, recipients, usage, and what can be done.
+
+    Nothing of it is public: it listens on 127.0.0.1, and lets in whoever has the link that is shown, which opens once.
+    Ctrl-C ends it.
+
+    \b
+    deltaic console
+    deltaic --stack deltaic-prod console --no-open
+    """
+    from deltaic_ops.console.server import console as served
+
+    out = operator(ctx, as_json=False)
+    about = _provider(out, endpoint, usage, runs, _typed(ctx))
+    stop = threading.Event()
+    links: list[str] = []
+
+    def told(link: str) -> None:
+        links.append(link)
+        out.note("to open it once more:" if len(links) > 1 else "open this link, which lets in one browser:")
+        typer.echo(link)
+
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, lambda *_: stop.set())
+    try:
+        with served(about, port, told), _opened(links) if open_ and _has_screen() else nullcontext():
+            stop.wait()
+    except OSError as taken:
+        raise Unavailable(f"port {port} cannot be opened ({taken.strerror}): name another with --port") from None
+
+
+@contextmanager
+def _opened(links: list[str]) -> Iterator[None]:
+    """Open the link in a browser by a file of this user's own: other users see the arguments of processes."""
+    with tempfile.TemporaryDirectory(prefix="deltaic-console-") as folder:
+        page = Path(folder) / "console.html"
+        page.write_text(f'<!doctype html><meta http-equiv="refresh" content="0;url={links[0]}">', encoding="utf-8")
+        webbrowser.open(page.as_uri())
+        yield
+
+
+def _has_screen() -> bool:
+    """Whether a browser would have a window of its own, and not this terminal."""
+    return sys.platform in {"darwin", "win32"} or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
+
+
+def _typed(ctx: typer.Context) -> list[str]:
+    """Return the global options as they were typed."""
+    above = ctx.find_root()
+    return [
+        word
+        for option in above.command.params
+        if option.name and (source := above.get_parameter_source(option.name)) and source.name == "COMMANDLINE"
+        for word in (option.opts[0], str(above.params[option.name]))
+    ]
+
+
+def _provider(out: Operator, endpoint: str, usage: str, runs: str, options: Sequence[str]) -> "Provider":
+    """Return what the pages are about: what this command is connected to."""
+    from deltaic_ops.console.provider import Provider
+
+    where = out.connection
+    try:
+        server = out.sharing_endpoint(endpoint)
+    except NotFound:
+        server = ""
+    environment = dict(where.environment)
+    if out.stack_is_named:
+        environment["DELTAIC_STACK"] = out.stack
+
+    def examine() -> "Iterable[Finding]":
+        from deltaic_ops.checks.doctor.examination import examine
+
+        return examine(examined(out, server))
+
+    return Provider(
+        title=f"{where.catalog_table} in {where.region}",
+        admin=out.admin,
+        reader=out.reader,
+        schemas=lambda: out.schemas,
+        endpoint=server,
+        usage=usage,
+        runs=runs,
+        options=options,
+        environment=environment,
+        examine=examine,
+    )

@@ -1,0 +1,118 @@
+"""The pages of what needs somebody's care: views that are not fresh, what ends soon, what the doctor finds."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import Any, Final
+
+from deltaic.catalog.endings import endings_of_all
+from deltaic.catalog.items import Share, View
+from deltaic.errors import DeltaicError, NotFound
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from deltaic_ops.console.desk import Desk, Handler, is_soon_done, listed
+from deltaic_ops.console.works import Say, Work
+
+_SHARES: Final = 100
+"""Whose views a page looks for."""
+
+_READERS: Final = 8
+_VIEWS: Final = 100
+"""Of a share."""
+
+_SOON: Final = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """A view, and whether it is as fresh as it shall be."""
+
+    view: View
+    behind: str
+    """Why not; empty if it is."""
+
+
+def views(desk: Desk, request: Request) -> Response:
+    """Show how fresh the views of some shares are."""
+    admin, now = desk.provider.admin, datetime.now(UTC)
+    shares = listed(request, admin.shares.list, lambda share: share.name, _SHARES)
+
+    def read(share: Share) -> Sequence[Freshness]:
+        try:
+            return [Freshness(view, _behind(view, now)) for view in islice(admin.views.list(share.name), _VIEWS)]
+        except NotFound:  # deleted meanwhile
+            return []
+
+    with ThreadPoolExecutor(_READERS) as pool:
+        found = [one for some in pool.map(read, shares.entries) for one in some]
+    return desk.page(request, "views.html", shares=shares, views=found)
+
+
+def ends(desk: Desk, request: Request) -> Response:
+    """Show what ends soon, once it was asked for: every recipient is looked at."""
+    return _looked_up(desk, request, "ends", "ends.html", days=_SOON.days)
+
+
+def look_for_ends(desk: Desk, request: Request) -> Response:
+    """Look for what ends soon."""
+    del request
+
+    def look(_: object) -> Any:
+        now = datetime.now(UTC)
+        return endings_of_all(desk.provider.admin, now, now + _SOON)
+
+    desk.works.begun("ends", "Looking for what ends soon", look, older=0)
+    return RedirectResponse("/ends", 303)
+
+
+def findings(desk: Desk, request: Request) -> Response:
+    """Show what the doctor found, once it was asked for."""
+    return _looked_up(desk, request, "findings", "findings.html")
+
+
+def look_for_findings(desk: Desk, request: Request) -> Response:
+    """Let the doctor look."""
+    del request
+
+    def look(say: Say) -> Any:
+        found = []
+        for finding in desk.provider.examine():
+            say(f"{finding.verdict}: {finding.check}")
+            found.append(finding)
+        return found
+
+    desk.works.begun("findings", "The doctor looks", look, older=0)
+    return RedirectResponse("/findings", 303)
+
+
+def _looked_up(desk: Desk, request: Request, key: str, template: str, **shown: Any) -> Response:
+    """Show the result of a work that a form begins, if it was begun."""
+    work: Work | None = desk.works.known(key)
+    if work is not None and not is_soon_done(work):
+        return desk.waiting(request, work)
+    found, trouble = None, ""
+    if work is not None:
+        try:
+            found = work.future.result()
+        except DeltaicError as refusal:
+            trouble = refusal.message
+    at = None if work is None else datetime.fromtimestamp(work.began, UTC)
+    return desk.page(request, template, found=found, trouble=trouble, at=at, **shown)
+
+
+def _behind(view: View, now: datetime) -> str:
+    """Return why a view has to be refreshed, as far as its entry tells."""
+    from deltaic_pipeline.view_refresh.catalog import stale
+
+    if view.requested_at is not None:
+        return f"asked for since {view.requested_at:%Y-%m-%d %H:%M}"
+    if view.refreshed_at is None:
+        return "never refreshed"
+    return f"older than {timedelta(seconds=view.max_staleness)}" if stale(view, now) else ""
+
+
+ROUTES: Final[dict[str, Handler]] = {"/views": views, "/ends": ends, "/findings": findings}
+FORMS: Final[dict[str, Handler]] = {"/ends": look_for_ends, "/findings": look_for_findings}

@@ -1,0 +1,140 @@
+"""Rows of a table as a chosen recipient gets them: from the endpoint that answers it, by a token of some minutes."""
+
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from deltaic.catalog.items import Recipient, Table
+from deltaic.catalog.records import Excerpt
+from deltaic.errors import DeltaicError, InvalidParameter
+from deltaic.sharing.caller import TableName
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from deltaic_ops.console.desk import Desk, Handler, is_soon_done, link
+from deltaic_ops.console.provider import Provider
+from deltaic_ops.console.tables import table_of
+from deltaic_ops.console.works import Say
+from deltaic_ops.filter_checks import full_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROWS: Final = 50
+_HOLDERS: Final = 20
+"""That are offered to choose from."""
+
+_LONGEST: Final = 200
+"""Characters of a cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The first rows that somebody gets."""
+
+    version: int
+    columns: list[str]
+    rows: list[tuple[str | None, ...]]
+
+
+def preview(desk: Desk, request: Request) -> Response:
+    """Show who may be chosen; of who was chosen the rule that decides, and the rows once they were asked for."""
+    table, name = table_of(desk, request), request.query_params.get("recipient", "")
+    admin = desk.provider.admin
+    if not name:
+        grants = list(admin.grants.of_share(table.share, Excerpt(most=_HOLDERS)))
+        return desk.page(request, "preview.html", name=full_name(table), holders=grants, person=None)
+    person = admin.recipients.get(name)
+    work = desk.works.known(_key(table, person))
+    if work is not None and not is_soon_done(work):
+        return desk.waiting(request, work)
+    rows, trouble = None, ""
+    if work is not None:
+        try:
+            rows = work.future.result()
+        except DeltaicError as refusal:
+            trouble = refusal.message
+    return desk.page(
+        request,
+        "preview.html",
+        name=full_name(table),
+        person=person,
+        holders=[],
+        access=_access(desk.provider, table, person),
+        rows=rows,
+        at=None if work is None else datetime.fromtimestamp(work.began, UTC),
+        trouble=trouble,
+    )
+
+
+def ask(desk: Desk, request: Request) -> Response:
+    """Read the rows, which the page then shows."""
+    form = request.state.form
+    table, person = table_of(desk, request), desk.provider.admin.recipients.get(form.get("recipient", ""))
+
+    def read(say: Say) -> Rows:
+        return rows_of(desk.provider, table, person, say)
+
+    desk.works.begun(_key(table, person), f"Reading {full_name(table)} as {person.name}", read, older=0)
+    return RedirectResponse(link("/preview", table=full_name(table), recipient=person.name), 303)
+
+
+def rows_of(provider: Provider, table: Table, person: Recipient, say: Say) -> Rows:
+    """Return the first rows; raises what the endpoint refuses this recipient, InvalidParameter where none is known."""
+    if not provider.endpoint:
+        raise InvalidParameter("nothing tells where the server is: start the console with --endpoint")
+    from delta_sharing.protocol import DeltaSharingProfile
+
+    from deltaic_ops.pull.fetching import Urls
+    from deltaic_ops.pull.reading import READABLE, TableRows
+    from deltaic_ops.pull.server import Shared, SharingServer
+    from deltaic_ops.pull.snapshot import Snapshot
+    from deltaic_ops.pull.tally import Tally
+
+    shared = Shared(Path(), table.share, table.schema_name, table.name)
+    with (
+        provider.admin.tokens.for_checks(person) as bearer,
+        closing(SharingServer(DeltaSharingProfile(1, provider.endpoint, bearer))) as server,
+        closing(Urls(server.endpoint)) as urls,
+    ):
+        say("asking for the files")
+        snapshot = Snapshot(server, shared, {"limitHint": ROWS}, READABLE)
+        rows = TableRows(snapshot)
+        tally = Tally(lambda so_far: say(f"{so_far.files} of {so_far.files_expected} files, {so_far.bytes:,} bytes"))
+        with closing(rows.batches(urls, tally, ROWS)) as batches:
+            columns = [[text for batch in each for text in batch] for each in zip(*map(_texts, batches), strict=True)]
+    return Rows(snapshot.version, rows.schema.names, list(zip(*columns, strict=True)))
+
+
+def _access(provider: Provider, table: Table, person: Recipient) -> Any:
+    """Return what a request would come to."""
+    from deltaic_ops.rights.access import Asked, access_of
+
+    name = TableName(table.share, table.schema_name, table.name)
+    return access_of(provider.admin, provider.reader, Asked(person, name, datetime.now(UTC)))
+
+
+def _texts(batch: "pa.RecordBatch") -> list[list[str | None]]:
+    return [[_text(value) for value in column] for column in batch.columns]
+
+
+def _text(value: Any) -> str | None:
+    """Return a cell as text: bytes in hex, and what Python has no value for as Arrow writes it."""
+    if not value.is_valid:
+        return None
+    try:
+        plain = value.as_py()
+    except (ValueError, OverflowError):
+        plain = value
+    text = plain.hex() if isinstance(plain, bytes) else str(plain)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _key(table: Table, person: Recipient) -> tuple[str, str, str]:
+    return "preview", table.id, person.id
+
+
+ROUTES: Final[dict[str, Handler]] = {"/preview": preview}
+FORMS: Final[dict[str, Handler]] = {"/preview": ask}

@@ -1,0 +1,299 @@
+"""Carries out the steps of a plan as the commands of single things do, with their checks."""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.catalog_lock import LockLost
+from deltaic.catalog.folder_admin import FolderAdmin
+from deltaic.catalog.items import Table, View
+from deltaic.catalog.restrictions import NEVER
+from deltaic.errors import DeltaicError, TooManyRequests, Unavailable
+
+from deltaic_ops.declared.entries import Difference
+from deltaic_ops.declared.model import texts_of
+from deltaic_ops.declared.plan import ends_following
+from deltaic_ops.declared.steps import Step
+from deltaic_ops.filter_checks import check_grant, fitted
+from deltaic_ops.folder_contents import is_empty, skill_facts
+from deltaic_ops.shared_schema import SchemaReader
+from deltaic_ops.view_checks import checked_sql
+
+_STOPPING = (LockLost, TooManyRequests, Unavailable)
+"""What another order of steps does not help against."""
+
+_Fields = Mapping[str, Any]
+
+
+class Refused(Exception):
+    """A step was refused by something that no other step takes away."""
+
+    def __init__(self, step: Step, refusal: DeltaicError) -> None:
+        super().__init__(refusal.message)
+        self.step = step
+        self.refusal = refusal
+
+
+@dataclass
+class Applying:
+    """What steps are carried out with."""
+
+    admin: CatalogAdmin
+    schemas: Callable[[], SchemaReader]
+    """What reads shared tables and folders with the operator's credentials; made when it is asked for."""
+
+    unchecked: bool = False
+    """Whether tables and folders that nothing narrows are shared unseen."""
+
+    warnings: list[str] = field(default_factory=list)
+    views: list[View] = field(default_factory=list)
+    """Those that were made or changed."""
+
+    gone: list[View] = field(default_factory=list)
+    """Those that were deleted, whose schedules go too."""
+
+    def carry_out(self, steps: Iterable[Step]) -> Iterator[Step]:
+        """Make the steps, in an order in which none forbids another, and yield each that is made; raises Refused.
+
+        What changes an entry is made before any later phase is begun, or rights would be given to what shall be
+        narrower. What is new may wait for the end: a grant may still have a filter that it does not fit.
+        """
+        waiting: list[Step] = []
+        for _, some in groupby(steps, lambda step: step.phase):
+            for refused in (yield from self._made(list(some))):
+                if refused.step.action != "create":
+                    raise refused
+                waiting.append(refused.step)
+        for refused in (yield from self._made(waiting)):
+            raise refused
+
+    def _made(self, steps: list[Step]) -> Generator[Step, None, list[Refused]]:
+        """Make steps that may need each other, until all are made or none can be; return those that cannot."""
+        while steps:
+            refusals: list[Refused] = []
+            for step in steps:
+                try:
+                    self._make(step)
+                except _STOPPING as refusal:
+                    raise Refused(step, refusal) from refusal
+                except DeltaicError as refusal:
+                    refusals.append(Refused(step, refusal))
+                else:
+                    yield step
+            if len(refusals) == len(steps):
+                return refusals
+            steps = [refused.step for refused in refusals]
+        return []
+
+    def _make(self, step: Step) -> None:
+        one, path = step.difference, step.difference.path
+        if step.action == "delete":
+            self._delete(one.kind, path)
+            return
+        fields = dict(one.in_files or {})
+        getattr(self, f"_{step.action}_{one.kind}")(path, fields, one.in_catalog or {})
+
+    def _delete(self, kind: str, path: tuple[str, ...]) -> None:
+        admin = self.admin
+        match kind:
+            case "grant":
+                admin.grants.revoke(*path)
+            case "version":
+                admin.models.remove_version(*_version(path))
+            case "view":
+                view = admin.views.get(*path)
+                admin.views.delete(*path)
+                self.gone.append(view)
+            case "share" | "schema" | "model":
+                views = self._views_in(kind, path)
+                getattr(admin, f"{kind}s").delete(*path, force=True)
+                self.gone += views
+            case _:
+                getattr(admin, f"{kind}s").delete(*path)
+
+    def _views_in(self, kind: str, path: tuple[str, ...]) -> list[View]:
+        if kind == "model":
+            return []
+        within = [name.lower() for name in path[1:]]
+        return [view for view in self.admin.views.list(path[0]) if not within or view.schema_name.lower() in within]
+
+    def _create_storage(self, path: tuple[str, ...], fields: _Fields, _: _Fields) -> None:
+        self.admin.storages.create(*path, **fields)
+
+    def _update_storage(self, path: tuple[str, ...], fields: _Fields, _: _Fields) -> None:
+        self.admin.storages.update(*path, **fields)
+
+    def _create_share(self, path: tuple[str, ...], fields: _Fields, _: _Fields) -> None:
+        self.admin.shares.create(*path, **fields)
+
+    def _update_share(self, path: tuple[str, ...], fields: dict[str, Any], before: _Fields) -> None:
+        self.admin.shares.update(*path, **_properties(fields, before))
+
+    def _create_schema(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
+        follow = fields.pop("follow")
+        self.admin.schemas.create(*path, **fields)
+        self._follow(path, follow)
+
+    def _update_schema(self, path: tuple[str, ...], fields: dict[str, Any], before: _Fields) -> None:
+        one = Difference("schema", path, dict(fields), before)
+        follow = fields.pop("follow", None)
+        self.admin.schemas.update(*path, **fields)
+        if ends_following(one):
+            self.admin.follows.end(*path)
+            share, schema = path
+            for table in list(self.admin.tables.list(share, schema)):
+                if table.followed:
+                    self.admin.tables.delete(table.share, table.schema_name, table.name)
+        self._follow(path, follow)
+
+    def _follow(self, path: tuple[str, ...], follow: _Fields | None) -> None:
+        if follow:
+            self.admin.follows.enter(*path, **follow)
+
+    def _create_table(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
+        self.admin.tables.create(*_three(path), fields.pop("location"), fit=self._fit, **fields)
+
+    def _update_table(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
+        self.admin.tables.update(*path, fit=self._fit, followed=False, **fields)
+
+    def _fit(self, wanted: Table, before: Table | None) -> Table:
+        stored, told = fitted(self.admin, self.schemas, wanted, before, unchecked=self.unchecked)
+        self.warnings += told
+        return stored
+
+    def _create_view(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
+        read = checked_sql(self.admin, self.schemas, fields["sql"], self.admin.views.source(fields["source"]))
+        location = fields.pop("location")
+        self.views.append(
+            self.admin.views.create(*_three(path), location, properties=sorted(read.properties), **fields)
+        )
+
+    def _update_view(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
+        views, history = self.admin.views, fields.pop("history", None)
+        if "sql" in fields:
+            read = checked_sql(self.admin, self.schemas, fields["sql"], views.source(views.get(*path).source))
+            fields["properties"] = sorted(read.properties)
+        if history is False:  # before what else changes, and what is wider after it
+            self.admin.tables.update(*path, history=False)
+        self.views.append(views.update(*path, **fields))
+        if history:
+            self.admin.tables.update(*path, history=True)
+
+    def _create_volume(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
+        self._create_folder(self.admin.volumes, path, fields)
+
+    def _update_volume(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
+        self._update_folder(self.admin.volumes, path, fields)
+
+    def _create_skill(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
+        facts, told = skill_facts(self.schemas(), path[-1], fields["location"], fields["storage"])
+        self.warnings += told
+        self._create_folder(self.admin.skills, path, {**fields, "facts": facts})
+
+    def _update_skill(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
+        if place := _new_place(self.admin.skills, path, fields):
+            fields["facts"], told = skill_facts(self.schemas(), path[-1], *place)
+            self.warnings += told
+        self._update_folder(self.admin.skills, path, fields)
+
+    def _create_folder(self, admin: FolderAdmin[Any], path: tuple[str, ...], fields: dict[str, Any]) -> None:
+        location = fields.pop("location")
+        self._look(location, fields["storage"])
+        admin.create(*_three(path), location, **fields)
+
+    def _update_folder(self, admin: FolderAdmin[Any], path: tuple[str, ...], fields: dict[str, Any]) -> None:
+        if place := _new_place(admin, path, fields):
+            self._look(*place)
+        admin.update(*path, **fields)
+
+    def _look(self, location: str, storage: str) -> None:
+        if not self.unchecked and is_empty(self.schemas(), location, storage):
+            self.warnings.append(f"nothing lies in {location} yet")
+
+    def _create_model(self, path: tuple[str, ...], fields: _Fields, _: _Fields) -> None:
+        self.admin.models.create(*path, **fields)
+
+    def _update_model(self, path: tuple[str, ...], fields: _Fields, _: _Fields) -> None:
+        self.admin.models.update(*path, **fields)
+
+    def _create_version(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
+        location, facts = fields.pop("location"), {name: fields.pop(name) for name in ("run_id", "source")}
+        self._look(location, fields["storage"])
+        self.admin.models.add_version(*_version(path), location, facts=facts, **fields)
+
+    def _update_version(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
+        facts: dict[str, Any] = {name: fields.pop(name) for name in ("run_id", "source") if name in fields}
+        if fields.keys() & {"location", "storage"}:
+            before = self.admin.models.version(*_version(path))
+            self._look(fields.get("location", before.location), fields.get("storage", before.storage))
+        self.admin.models.update_version(*_version(path), facts=facts, **fields)
+
+    def _create_recipient(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
+        properties, comment = texts_of(fields.pop("properties")), fields.pop("comment")
+        limits = _limits({name: value for name, value in fields.items() if value}, {})
+        made = self.admin.recipients.create(*path, comment=comment, properties=properties)
+        if limits:
+            self.admin.recipients.update(made.name, **limits)
+
+    def _update_recipient(self, path: tuple[str, ...], fields: dict[str, Any], before: _Fields) -> None:
+        if "properties" in fields:
+            fields["properties"] = texts_of(fields["properties"])
+        self.admin.recipients.update(*path, **_limits(_properties(fields, before), before))
+
+    def _create_grant(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
+        self._check_grant(path, fields)
+        ends_at = None if fields["ends_at"] is None else _moment(fields["ends_at"])
+        self.admin.grants.create(*path, partition_filter=fields["partition_filter"], ends_at=ends_at)
+
+    def _update_grant(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
+        self._check_grant(path, fields)
+        self.admin.grants.update(*path, **_limits(fields, {}))
+
+    def _check_grant(self, path: tuple[str, ...], fields: _Fields) -> None:
+        if rows := fields.get("partition_filter"):
+            check_grant(rows, self.admin.tables.list(path[1]), self.schemas())
+
+
+def _three(path: tuple[str, ...]) -> tuple[str, str, str]:
+    share, schema, name = path
+    return share, schema, name
+
+
+def _version(path: tuple[str, ...]) -> tuple[str, str, str, int]:
+    share, schema, model, version = path
+    return share, schema, model, int(version)
+
+
+def _new_place(admin: FolderAdmin[Any], path: tuple[str, ...], fields: _Fields) -> tuple[str, str] | None:
+    """Return location and storage that a folder is to have; None where both stay."""
+    if not fields.keys() & {"location", "storage"}:
+        return None
+    before = admin.get(*path)
+    return fields.get("location", before.location), fields.get("storage", before.storage)
+
+
+def _properties(fields: dict[str, Any], before: _Fields) -> dict[str, Any]:
+    """Return changes with properties as an update takes them: those to add, and those to remove."""
+    if "properties" not in fields:
+        return fields
+    wanted = fields.pop("properties")
+    gone = tuple(name for name in before["properties"] if name not in wanted)
+    return {**fields, "add_properties": wanted, "remove_properties": gone}
+
+
+def _limits(fields: dict[str, Any], before: _Fields) -> dict[str, Any]:
+    """Return changes with addresses and ends as an update takes them."""
+    if "addresses" in fields:
+        wanted, there = fields.pop("addresses"), before.get("addresses", ())
+        fields["add_addresses"] = [one for one in wanted if one not in there]
+        fields["remove_addresses"] = [one for one in there if one not in wanted]
+    if "ends_at" in fields:
+        fields["ends_at"] = _moment(fields["ends_at"])
+    return fields
+
+
+def _moment(text: str | None) -> datetime:
+    return NEVER if text is None else datetime.fromisoformat(text)

@@ -1,0 +1,136 @@
+"""The steps from a catalog to what files say, in an order in which rights are taken before any are given."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from deltaic.catalog.follows import GLUE
+from deltaic.storage.locations import Location
+
+from deltaic_ops.declared.entries import Difference, Key, entries
+from deltaic_ops.declared.model import Declaration
+from deltaic_ops.declared.widening import widens
+
+Action = Literal["delete", "create", "update"]
+
+_KINDS = (
+    "storage", "share", "schema", "table", "view", "volume", "skill", "model", "version", "recipient", "grant",
+)  # fmt: skip
+"""Each behind what it needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change of the catalog."""
+
+    difference: Difference
+    widens: bool
+    """Whether anybody sees more after it."""
+
+    also: int = 0
+    """How many entries go with what is deleted."""
+
+    is_pause: bool = False
+    """Whether a grant is only taken until all that it shows is settled."""
+
+    @property
+    def action(self) -> Action:
+        """What is done."""
+        if self.difference.in_files is None:
+            return "delete"
+        return "create" if self.difference.in_catalog is None else "update"
+
+    @property
+    def phase(self) -> int:
+        """Steps of one phase are made in any order, and all of them before the next: rights are taken before given."""
+        kind = self.difference.kind
+        if self.action == "delete":
+            return 6 if kind == "storage" else 0
+        if kind in {"storage", "share", "schema"} and not self.widens:
+            return 1
+        if self.action == "update" and not self.widens:
+            return 2
+        return {"recipient": 4, "grant": 5}.get(kind, 3)
+
+
+def steps(found: Iterable[Difference], files: Declaration, catalog: Declaration) -> list[Step]:
+    """Return the steps of differences in their order; what goes with something else has none of its own."""
+    held = frozenset(
+        share.lower() for side in (files, catalog) for person in side.recipients.values() for share in person.grants
+    )
+    return sorted(_paused(list(_changes(found, held, files)), files, catalog), key=_place)
+
+
+def comes_back(one: Difference, files: Declaration) -> str:
+    """Return what is said of a table that was shared in part and leaves, and that a followed source may bring whole."""
+    before = one.in_catalog or {}
+    if one.kind != "table" or one.in_files is not None or not (before["partition_filter"] or before["hidden_columns"]):
+        return ""
+    place = Location.parse(before["location"])
+    for share, held in files.shares.items():
+        for schema, some in held.schemas.items():
+            source = some.follow.source if some.follow else ""
+            if source.startswith(GLUE) or (source and Location.parse(source).contains(place)):
+                back = f"may bring table {one.name} back whole: exclude it there"
+                return f"{share}.{schema} follows {source}, which {back}"
+    return ""
+
+
+def _paused(made: list[Step], files: Declaration, catalog: Declaration) -> list[Step]:
+    """Return steps of which those that change the rows of one recipient in two ways are made while it holds no grant.
+
+    A filter that moves from the table to the grant, or a filter and the property that it asks for: in between, either
+    order shows rows that neither side shows.
+    """
+    changes = [step.difference for step in made if step.widens and step.action == "update"]
+    wide = {one.path[0].lower() for one in changes if one.kind in {"table", "view", "schema"}}
+    people = {one.path[0].lower() for one in changes if one.kind == "recipient"}
+    grants = {step.difference.key: step for step in made if step.difference.kind == "grant"}
+    after = {one.key: one for one in entries(files) if one.kind == "grant"}
+    pauses = []
+    for one in entries(catalog):
+        own = grants.get(one.key)
+        if one.kind != "grant" or one.key not in after or one.path[1].lower() not in wide:
+            continue
+        if one.path[0].lower() in people or (own and own.widens):
+            pauses.append(Step(Difference("grant", one.path, None, one.fields), widens=False, is_pause=True))
+            pauses.append(Step(Difference("grant", one.path, after[one.key].fields, None), widens=True, is_pause=True))
+            made = [step for step in made if step is not own]
+    return [*made, *pauses]
+
+
+def _place(step: Step) -> tuple[int, int, bool]:
+    order = _KINDS.index(step.difference.kind)
+    return step.phase, -order if step.action == "delete" else order, step.action == "create"
+
+
+def _changes(found: Iterable[Difference], held: frozenset[str], files: Declaration) -> Iterator[Step]:
+    changed = {one.key: one for one in found}
+    gone = {key for key, one in changed.items() if one.in_files is None}
+    with_it: dict[Key, int] = dict.fromkeys(gone, 0)
+    for key in gone:
+        if top := _goes_with(key, gone):
+            with_it[top] += 1
+    for key, one in changed.items():
+        if key in gone and _goes_with(key, gone):
+            continue
+        if one.kind == "schema" and one.in_catalog is None and one.in_files and one.in_files["follow"]:
+            # The schema itself shows nothing.
+            follow = {"follow": one.in_files["follow"]}
+            yield Step(Difference("schema", one.path, {**one.in_files, "follow": None}, None), widens=False)
+            entered = Difference("schema", one.path, follow, {"follow": None})
+            yield Step(entered, widens(entered, held))
+            continue
+        yield Step(one, widens(one, held) or bool(comes_back(one, files)), with_it.get(key, 0))
+
+
+def _goes_with(key: Key, gone: set[Key]) -> Key | None:
+    """Return the highest entry that takes this one with it when it is deleted."""
+    kind, path = key
+    if kind == "grant":
+        above: list[Key] = [("recipient", path[:1]), ("share", path[1:])]
+    elif kind in {"storage", "recipient"}:
+        above = []
+    else:
+        above = [("share", path[:1]), ("schema", path[:2]), ("model", path[:3])]
+    return next((one for one in above if one in gone and one != key), None)

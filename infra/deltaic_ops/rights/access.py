@@ -1,0 +1,160 @@
+"""Whether a recipient may read a table now, and the rule that says so."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.items import Grant, Recipient, Restrictions
+from deltaic.catalog.reader import CatalogReader, GrantedTable
+from deltaic.errors import DeltaicError, NotFound, PermissionDenied, TooManyRequests, Unauthenticated, Unavailable
+from deltaic.sharing.admission import check_admitted
+from deltaic.sharing.caller import TableName
+from deltaic.sharing.rights import Rights
+from deltaic.sharing.row_filters import restricted_rights
+from msgspec.structs import replace
+
+from deltaic_ops.filter_checks import full_name
+from deltaic_ops.rights.counting import Counted, counted
+from deltaic_ops.shared_schema import SchemaReader
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a request of a recipient for a table comes to."""
+
+    recipient: str
+    table: str
+    allowed: bool
+    rule: str
+    """What decides, in words."""
+
+    row_filters: tuple[str, ...] = ()
+    """The SQL of those that keep rows back: the table's, the grant's, the view's."""
+
+    lacked_properties: tuple[str, ...] = ()
+    """Properties of the recipient that a filter asks for and that it has not."""
+
+    hidden_columns: tuple[str, ...] = ()
+    access_modes: tuple[str, ...] = ()
+    first_version: int | None = None
+    """Of the history that is shared; None: the latest version alone."""
+
+    ends_at: datetime | None = None
+    """When the grant or the recipient ends, whichever is first."""
+
+    counted: Counted | None = None
+    """What is there to read, if that was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that is judged."""
+
+    person: Recipient
+    name: TableName
+    now: datetime
+    address: str = ""
+    """From where; empty: from where the recipient is answered."""
+
+
+def access_of(
+    admin: CatalogAdmin, reader: CatalogReader, asked: Asked, schemas: Callable[[], SchemaReader] | None = None
+) -> Access:
+    """Return what a request comes to, counted where logs can be read by `schemas`.
+
+    Whether the recipient has a key is another matter, and so are its limits and the table's log. Raises TooManyRequests
+    and Unavailable where the catalog cannot be asked.
+    """
+    person, name = asked.person, asked.name
+    try:
+        granted = reader.admitting(_admission(asked)).get_table(person.id, name.share, name.schema, name.table)
+        rights, first = restricted_rights(reader, granted)
+    except (TooManyRequests, Unavailable):  # trouble on the way decides nothing
+        raise
+    except DeltaicError as refusal:
+        return Access(person.name, str(name), allowed=False, rule=_why_not(admin, asked, refusal))
+    table = granted.table
+    return Access(
+        person.name,
+        full_name(table),
+        allowed=True,
+        rule=f"a grant of the share '{granted.grant.share}', {_told(rights)}",
+        row_filters=tuple(one.text for one in rights.filters),
+        lacked_properties=lacked(rights),
+        hidden_columns=table.hidden_columns,
+        access_modes=granted.listed.access_modes,
+        first_version=first if table.history else None,
+        ends_at=_end(granted),
+        counted=counted(schemas(), table, rights, first) if schemas else None,
+    )
+
+
+def lacked(rights: Rights) -> tuple[str, ...]:
+    """Return the properties that filters ask for and the recipient has not."""
+    wanted: set[str] = set().union(*(one.properties for one in rights.filters))
+    return tuple(sorted(wanted - rights.properties.keys()))
+
+
+def _admission(asked: Asked) -> Callable[[Restrictions], None]:
+    def admit(restrictions: Restrictions) -> None:
+        anywhere = restrictions if asked.address else replace(restrictions, addresses=())
+        check_admitted(anywhere, asked.address, asked.now)
+
+    return admit
+
+
+def _told(rights: Rights) -> str:
+    if lacking := lacked(rights):
+        return f"of rows by a filter that asks for properties which the recipient has not ({', '.join(lacking)})"
+    return "of the rows that a filter keeps" if rights.filters else "of all rows"
+
+
+def _end(granted: GrantedTable) -> datetime | None:
+    return min((end for end in (granted.grant.ends_at, granted.restrictions.ends_at) if end), default=None)
+
+
+def why_ended(person: Recipient) -> str:
+    """Return since when nothing is answered to a recipient that is cut off or has ended."""
+    if person.cut_off_at is not None:
+        return f"'{person.name}' is cut off since {person.cut_off_at:%Y-%m-%d %H:%M} UTC"
+    return f"'{person.name}' has ended at {person.ends_at:%Y-%m-%d %H:%M} UTC"
+
+
+def _why_not(admin: CatalogAdmin, asked: Asked, refusal: DeltaicError) -> str:
+    person = asked.person
+    match refusal:
+        case Unauthenticated():
+            return why_ended(person)
+        case PermissionDenied():
+            return f"'{person.name}' is answered at {', '.join(person.addresses)}, and {asked.address} is none of them"
+        case NotFound():
+            return _absence(admin, asked)
+        case _:
+            return refusal.message
+
+
+def _absence(admin: CatalogAdmin, asked: Asked) -> str:
+    """Return what of a table is missing: to recipients all of it looks alike."""
+    person, name = asked.person, asked.name
+    try:
+        share = admin.shares.get(name.share).name
+        held = _grant(admin, person, share)
+        if held is None:
+            return f"'{person.name}' has no grant of the share '{share}'"
+        if held.has_ended(asked.now):
+            return f"the grant of the share '{share}' has ended at {held.ends_at:%Y-%m-%d %H:%M} UTC"
+        admin.schemas.get(name.share, name.schema)
+        table = admin.tables.get(name.share, name.schema, name.table)
+    except NotFound as absent:
+        return absent.message
+    if table.unlisted:
+        return f"'{full_name(table)}' has left the listings: {table.unlisted}"
+    return "the catalog has changed meanwhile: ask again"
+
+
+def _grant(admin: CatalogAdmin, person: Recipient, share: str) -> Grant | None:
+    with suppress(NotFound):
+        return admin.grants.get(person.name, share)
+    return None

@@ -1,0 +1,110 @@
+"""What a recipient sees, as its own listings have it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.asset_items import Asset, Model, Skill, Volume
+from deltaic.catalog.items import Grant, Recipient, Share, Table
+from deltaic.catalog.reader import CatalogReader, GrantedTable
+from deltaic.errors import NotFound, TableUnreadable, UnsupportedOperation
+from deltaic.sharing.rights import Rights
+from deltaic.sharing.row_filters import restricted_rights
+
+from deltaic_ops.filter_checks import full_name
+from deltaic_ops.rights.access import lacked
+
+_PAGE = 200
+"""So many are asked for at a time."""
+
+_Item = TypeVar("_Item", Share, Table, Asset)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenTable:
+    """A table, and the grant by which it is seen."""
+
+    table: Table
+    """Its `access_modes` are those that this recipient has."""
+
+    grant: Grant
+    rights: Rights
+    first_version: int
+    """From which on versions are there for this recipient, where history is shared."""
+
+    refused: str = ""
+    """Why it cannot be read now; empty if it can."""
+
+    refreshed_at: datetime | None = None
+    """Of a view; None: it is no view, or was never refreshed."""
+
+    @property
+    def name(self) -> str:
+        """As people write it: share.schema.table."""
+        return full_name(self.table)
+
+    @property
+    def row_filters(self) -> tuple[str, ...]:
+        """The SQL of those that keep rows back; a view's rows are those of its recipient."""
+        return tuple(one.text for one in self.rights.filters)
+
+    @property
+    def lacked_properties(self) -> tuple[str, ...]:
+        """Properties that a filter asks for and that the recipient has not."""
+        return lacked(self.rights)
+
+
+def seen(admin: CatalogAdmin, reader: CatalogReader, person: Recipient) -> Iterator[SeenTable | Asset]:
+    """Yield what is in the shares that a recipient holds now, share by share: tables, volumes, skills and models.
+
+    Nothing is asked for before it is wanted. Of a recipient that is cut off or has ended: what it would see otherwise.
+    """
+    for share in _all(lambda after: reader.list_shares(person.id, after, _PAGE), lambda one: one.key):
+        with suppress(NotFound):  # revoked since
+            grant = admin.grants.get(person.name, share.name)
+            for table in _tables(reader, person.id, share.name):
+                yield _seen(admin, reader, GrantedTable(table, grant, person.properties, person))
+            for kind in (Volume, Skill, Model):
+                yield from _assets(reader, kind, person.id, share.name)
+
+
+def _seen(admin: CatalogAdmin, reader: CatalogReader, granted: GrantedTable) -> SeenTable:
+    table, refreshed_at = granted.table, _refreshed_at(admin, granted.table)
+    try:
+        rights, first = restricted_rights(reader, granted)
+    except (UnsupportedOperation, TableUnreadable) as refusal:
+        return SeenTable(table, granted.grant, Rights(), table.start_version, refusal.message, refreshed_at)
+    return SeenTable(table, granted.grant, rights, first, refreshed_at=refreshed_at)
+
+
+def _refreshed_at(admin: CatalogAdmin, table: Table) -> datetime | None:
+    if table.view_properties is None:
+        return None
+    try:
+        return admin.views.get(table.share, table.schema_name, table.name).refreshed_at
+    except NotFound:  # taken away since
+        return None
+
+
+def _tables(reader: CatalogReader, recipient_id: str, share: str) -> Iterator[Table]:
+    return _all(
+        lambda after: reader.list_all_tables(recipient_id, share, after, _PAGE), lambda table: table.key_in_share
+    )
+
+
+def _assets(reader: CatalogReader, kind: type[Asset], recipient_id: str, share: str) -> Iterator[Asset]:
+    return _all(
+        lambda after: reader.list_assets(recipient_id, kind, share, None, after, _PAGE), lambda one: one.key_in_share
+    )
+
+
+def _all(page: Callable[[str | None], list[_Item]], key: Callable[[_Item], str]) -> Iterator[_Item]:
+    after: str | None = None
+    while found := page(after):
+        yield from found
+        if len(found) < _PAGE:
+            return
+        after = key(found[-1])

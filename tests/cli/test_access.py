@@ -1,0 +1,197 @@
+"""What a recipient sees is told by the code that answers it, and each rule that says no has words of its own."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from deltaic.catalog.reader import Admit, CatalogReader, GrantedTable
+from deltaic.errors import TooManyRequests
+from deltaic.sharing.caller import TableName
+from deltaic_ops.rights.access import Asked, access_of
+
+if TYPE_CHECKING:
+    from cli.conftest import Deltaic
+    from deltaic.catalog.admin import CatalogAdmin
+
+ORDERS = "sales.europe.orders"
+
+
+@pytest.fixture
+def shared(deltaic: Deltaic) -> Deltaic:
+    for line in (
+        "share create sales",
+        "schema create sales.europe",
+        "table create sales.europe.orders --location s3://deltaic-lake/orders --history --start-version 3 --unchecked",
+        "recipient create alice --property country=PL",
+        "recipient create bob",
+        "grant create alice sales",
+    ):
+        deltaic.done(line)
+    return deltaic
+
+
+def rule(deltaic: Deltaic, line: str) -> str:
+    """Return why not."""
+    result = deltaic(f"access {line} --json")
+    told = json.loads(result.stdout)
+    assert (result.exit_code, told["allowed"]) == (1, False)
+    return str(told["rule"])
+
+
+def test_who_holds_a_grant_reads_and_is_told_what(shared: Deltaic) -> None:
+    told = shared.json(f"access alice {ORDERS.upper()}")
+    assert told == {
+        "recipient": "alice",
+        "table": ORDERS,
+        "allowed": True,
+        "rule": "a grant of the share 'sales', of all rows",
+        "rowFilters": [],
+        "lackedProperties": [],
+        "hiddenColumns": [],
+        "accessModes": ["url"],
+        "firstVersion": 3,
+        "endsAt": None,
+    }
+    assert "yes" in shared.done(f"access alice {ORDERS}")
+
+
+def test_filters_and_ends_are_told_and_properties_that_are_lacking(shared: Deltaic, admin: CatalogAdmin) -> None:
+    end = datetime.now(UTC) + timedelta(days=3)
+    rows = "country = current_recipient('country') AND site IN current_recipient('sites')"
+    admin.shares.create("trial")
+    admin.schemas.create("trial", "a")
+    admin.tables.create("trial", "a", "t", "s3://deltaic-lake/t", partition_filter=rows)
+    shared.done(f"grant create alice trial --ends {end:%Y-%m-%d}")
+    told = shared.json("access alice trial.a.t")
+    assert (told["rowFilters"], told["lackedProperties"]) == ([rows], ["sites"])
+    assert "which the recipient has not (sites)" in told["rule"]
+    assert (told["accessModes"], told["endsAt"]) == (["url"], f"{end:%Y-%m-%d}T00:00:00Z")
+    assert "; it lacks sites" in shared.done("recipient show alice")
+
+
+def test_each_rule_that_says_no_says_which_it_is(shared: Deltaic) -> None:
+    assert rule(shared, f"bob {ORDERS}") == "'bob' has no grant of the share 'sales'"
+    assert rule(shared, "alice sales.europe.visits") == "table 'sales.europe.visits' not found"
+    assert rule(shared, "alice sales.asia.orders") == "schema 'sales.asia' not found"
+    assert rule(shared, "alice nothing.europe.orders") == "share 'nothing' not found"
+    shared.done("recipient update alice --address 203.0.113.0/24")
+    assert "203.0.113.0/24, and 198.51.100.1 is none of them" in rule(shared, f"alice {ORDERS} --from 198.51.100.1")
+    assert shared.json(f"access alice {ORDERS}")["allowed"]
+    assert shared.json(f"access alice {ORDERS} --from 203.0.113.9")["allowed"]
+    shared.done("grant update alice sales --ends 2020-01-01")
+    assert rule(shared, f"alice {ORDERS}") == "the grant of the share 'sales' has ended at 2020-01-01 00:00 UTC"
+    shared.done("recipient update alice --ends 2020-02-01")
+    assert rule(shared, f"alice {ORDERS}") == "'alice' has ended at 2020-02-01 00:00 UTC"
+    shared.done("recipient cut-off alice --yes")
+    assert rule(shared, f"alice {ORDERS}").startswith("'alice' is cut off since 20")
+    assert "nobody" in shared(f"access nobody {ORDERS}").output
+
+
+def test_a_recipient_is_shown_with_all_that_it_sees(shared: Deltaic, admin: CatalogAdmin) -> None:
+    shared.done("token create alice --expires 30d")
+    shared.done("recipient invite alice --endpoint https://shares.example.org")
+    shared.done("share create other")
+    shared.done("schema create other.a")
+    shared.done("table create other.a.hidden --location s3://deltaic-lake/h --unchecked")
+    told = shared.json("recipient show alice")
+    keys = {kind: [one["recipient"] for one in some] for kind, some in told["keys"].items()}
+    assert (told["name"], keys) == ("alice", {"tokens": ["alice"], "links": ["alice"], "clients": [], "policies": []})
+    assert told["keys"]["tokens"][0]["state"] == "live"
+    assert [one["kind"] for one in told["endsSoon"]] == ["link", "token"]
+    shown = shared.done("recipient show alice")
+    assert told["keys"]["links"][0]["id"] in shown
+    assert f"token {told['keys']['tokens'][0]['id']} 20" in shown
+    assert told["tables"] == [
+        {
+            "table": ORDERS,
+            "accessModes": ["url"],
+            "rowFilters": [],
+            "ownRows": False,
+            "refreshedAt": None,
+            "hiddenColumns": [],
+            "lackedProperties": [],
+            "refused": "",
+            "firstVersion": 3,
+            "iceberg": "",
+            "endsAt": None,
+        }
+    ]
+    assert (told["assets"], told["more"]) == ([], False)
+    admin.volumes.create("sales", "europe", "scans", "s3://deltaic-lake/scans", access_modes=["url"])
+    shared.done("model create sales.europe.churn")
+    assert shared.json("recipient show alice")["assets"] == [
+        {"kind": "volume", "name": "sales.europe.scans", "accessModes": ["url"]},
+        {"kind": "model", "name": "sales.europe.churn", "accessModes": []},
+    ]
+    assert "sales.europe.churn" in shared.done("recipient show alice")
+    for number in range(100):
+        admin.tables.create("sales", "europe", f"n{number:02}", f"s3://deltaic-lake/n{number}")
+    assert len(shared.json("recipient show alice")["tables"]) == 100
+    assert "these are the first 100" in shared("recipient show alice").stderr
+    assert len(shared.json("recipient show alice --all")["tables"]) == 101
+    assert "it sees no table" in shared("recipient show bob").stderr
+
+
+def test_who_holds_a_share_is_shown_with_it_and_with_its_tables(shared: Deltaic) -> None:
+    shared.done("grant create bob sales --ends 2020-01-01")
+    alice = {"recipient": "alice", "partitionFilter": "", "endsAt": None}
+    told = shared.json("share show sales")
+    assert (told["recipients"], told["more"]) == ([alice], False)
+    assert "all that are shared" in shared.done("share show sales")
+    told = shared.json(f"table show {ORDERS}")
+    assert (told["recipients"], told["more"]) == ([{**alice, "rowFilters": []}], False)
+    assert "alice      all" in shared.done(f"table show {ORDERS}")
+    shared.done("grant update bob sales --ends never")
+    assert {one["recipient"] for one in shared.json("share show sales")["recipients"]} == {"alice", "bob"}
+    shared.done("share create alone")
+    assert "nobody holds it" in shared("share show alone").stderr
+
+
+def test_a_table_is_shown_with_its_own_filter_beside_each_recipients(shared: Deltaic, admin: CatalogAdmin) -> None:
+    rows = "region IN current_recipient('regions')"
+    admin.tables.create("sales", "europe", "visits", "s3://deltaic-lake/visits", partition_filter=rows)
+    admin.grants.create("bob", "sales", partition_filter="team = 'north'")
+    told = {one["recipient"]: one["rowFilters"] for one in shared.json("table show sales.europe.visits")["recipients"]}
+    assert told == {"alice": [rows], "bob": [rows, "team = 'north'"]}
+    assert f"({rows}) and (team = 'north')" in shared.done("table show sales.europe.visits")
+
+
+def test_a_view_is_shown_with_its_freshness(shared: Deltaic, admin: CatalogAdmin) -> None:
+    sql = "SELECT id FROM source WHERE country = current_recipient('country')"
+    place = ("sales", "europe", "mine")
+    view = admin.views.create(*place, "s3://deltaic-lake/mine", source=ORDERS, sql=sql, properties=["country"])
+    [mine] = [one for one in shared.json("recipient show alice")["tables"] if one["table"] == "sales.europe.mine"]
+    assert (mine["ownRows"], mine["refreshedAt"]) == (True, None)
+    assert "not there yet" in mine["refused"]
+    assert "not there yet" in shared.done("recipient show alice")
+    assert "not there yet" in rule(shared, "alice sales.europe.mine")
+    admin.views.record(view, {"version": 0}, wanted_still=False)
+    [mine] = [one for one in shared.json("recipient show alice")["tables"] if one["table"] == "sales.europe.mine"]
+    assert mine["refreshedAt"] is not None
+    assert "not there yet" in mine["refused"]  # whoever came since has no rows, however fresh the others' are
+
+
+def test_a_table_that_has_left_the_listings_says_why(shared: Deltaic, admin: CatalogAdmin) -> None:
+    followed = admin.tables.update("sales", "europe", "orders", followed=True)
+    admin.tables.list_or_not(followed, "its log has a gap")
+    assert rule(shared, f"alice {ORDERS}") == f"'{ORDERS}' has left the listings: its log has a gap"
+    assert shared.json("recipient show alice")["tables"] == []
+
+
+class Throttled(CatalogReader):
+    """A catalog that cannot be asked now."""
+
+    def admitting(self, admit: Admit) -> Throttled:  # noqa: ARG002 -- nobody is let in
+        return self
+
+    def get_table(self, *_: str) -> GrantedTable:
+        raise TooManyRequests("the catalog is throttled")
+
+
+def test_trouble_on_the_way_is_no_rule(shared: Deltaic, admin: CatalogAdmin) -> None:
+    asked = Asked(admin.recipients.get("alice"), TableName("sales", "europe", "orders"), datetime.now(UTC))
+    with pytest.raises(TooManyRequests):
+        access_of(admin, Throttled(shared.variables["CATALOG_TABLE"]), asked)

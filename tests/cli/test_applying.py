@@ -1,0 +1,317 @@
+"""`plan` and `apply`: what people read before the catalog is made what files say, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from deltaic.catalog.catalog_lock import locked
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.errors import NotFound
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from cli.conftest import Deltaic
+    from deltaic.catalog.admin import CatalogAdmin
+
+LAKE = "s3://deltaic-lake"
+UNSEEN = "--unchecked"
+ALL_LOSE = (
+    "loses 1 table: sales.europe.stock; sees 2 columns fewer of sales.europe.orders; "
+    "sees earlier versions of sales.europe.returns"
+)
+WIDER = "recipients come to see more (--allow-wider where nobody is asked)"
+
+
+@pytest.fixture
+def files(deltaic: Deltaic, admin: CatalogAdmin, tmp_path: Path) -> Path:
+    """Return the files of a catalog with a share that three recipients hold."""
+    admin.shares.create("sales")
+    admin.schemas.create("sales", "europe")
+    for name in ("orders", "returns", "stock"):
+        admin.tables.create("sales", "europe", name, f"{LAKE}/{name}")
+    for person in ("alice", "bob", "carol"):
+        admin.recipients.create(person)
+        admin.grants.create(person, "sales")
+    deltaic.done("export declared")
+    return tmp_path / "declared"
+
+
+def change(file: Path, *way: str, to: Any = None) -> None:
+    """Set a value of a file; None takes it away."""
+    whole = yaml.safe_load(file.read_text())
+    held = whole
+    for part in way[:-1]:
+        if held.get(part) is None:
+            held[part] = {}
+        held = held[part]
+    held.pop(way[-1], None)
+    if to is not None:
+        held[way[-1]] = to
+    file.write_text(yaml.safe_dump(whole))
+
+
+@pytest.mark.usefixtures("files")
+def test_what_was_exported_needs_nothing(deltaic: Deltaic) -> None:
+    assert deltaic.json("plan declared") == {"steps": [], "means": [], "remarks": [], "deleted": 0}
+    assert "nothing to do" in deltaic.done("plan declared")
+    assert deltaic.json("apply declared") == {"done": [], "left": [], "warnings": []}
+
+
+def test_a_plan_says_what_it_means_for_people(deltaic: Deltaic, files: Path) -> None:
+    share = files / "shares" / "sales.yaml"
+    europe = ("shares", "sales", "schemas", "europe", "tables")
+    change(share, *europe, "stock")
+    change(share, *europe, "orders", "hidden_columns", to=["team", "site"])
+    change(share, *europe, "returns", "history", to=True)
+    change(share, "shares", "partners", "schemas", "own", "tables", "daily", "location", to=f"{LAKE}/daily")
+    people = files / "recipients.yaml"
+    change(people, "recipients", "alice", "grants", "partners", to={})
+    change(people, "recipients", "bob", "grants", "sales")
+    change(people, "recipients", "dora", to={"properties": {"country": "PL"}, "addresses": ["203.0.113.7"]})
+    told = deltaic.done("plan declared")
+    assert told.splitlines() == [
+        "- grant bob sales",
+        "- table sales.europe.stock",
+        "+ share partners",
+        "+ schema partners.own",
+        "~ table sales.europe.orders",
+        '    hidden_columns: [] becomes ["team", "site"]',
+        "~ table sales.europe.returns",
+        "    history: false becomes true",
+        "+ table partners.own.daily",
+        f'    location: "{LAKE}/daily"',
+        "+ recipient dora",
+        '    properties: {"country": "PL"}',
+        '    addresses: ["203.0.113.7/32"]',
+        "+ grant alice partners",
+        f"alice gains 1 table: partners.own.daily; {ALL_LOSE}",
+        "bob loses 3 tables: sales.europe.orders, sales.europe.returns, sales.europe.stock",
+        f"carol {ALL_LOSE}",
+        "dora is new, and reads nothing before it has a token",
+        f"5 to make; 2 to change; 2 to delete (--prune); {WIDER}",
+    ]
+    found = deltaic.json("plan declared")
+    assert [(one["action"], one["name"]) for one in found["steps"] if one["widens"]] == [
+        ("update", "sales.europe.returns"), ("create", "partners.own.daily"), ("create", "alice partners"),
+    ]  # fmt: skip
+    assert deltaic.json("plan declared --out plan.json") == found
+
+
+def test_what_is_deleted_or_wider_must_be_allowed(deltaic: Deltaic, files: Path, admin: CatalogAdmin) -> None:
+    share = files / "shares" / "sales.yaml"
+    change(share, "shares", "sales", "schemas", "europe", "tables", "stock")
+    change(share, "shares", "sales", "schemas", "europe", "tables", "returns", "location", to=f"{LAKE}/all")
+    before = deltaic.json("export")
+    for options, said in (
+        ("", "the catalog has what the files have not (table sales.europe.stock): say --prune"),
+        ("--prune", "recipients come to see more by table sales.europe.returns: say --allow-wider"),
+    ):
+        refused = deltaic(f"apply declared {UNSEEN} {options}")
+        assert (refused.exit_code, said in refused.stderr) == (1, True), refused.output
+        assert deltaic.json("export") == before
+    told = deltaic.done(f"apply declared {UNSEEN} --prune --allow-wider")
+    assert "1/2 deleted table sales.europe.stock" in told
+    assert "2/2 changed table sales.europe.returns" in told
+    assert deltaic.json("drift declared") == []
+    assert admin.tables.get("sales", "europe", "returns").location == f"{LAKE}/all"
+
+
+@pytest.mark.usefixtures("files")
+def test_an_empty_catalog_becomes_what_was_exported(deltaic: Deltaic) -> None:
+    deltaic.done("share delete sales --force")
+    for person in ("alice", "bob", "carol"):
+        deltaic.done(f"recipient delete {person} --yes")
+    made = deltaic.json(f"apply declared {UNSEEN} --allow-wider")
+    assert [one["kind"] for one in made["done"]] == [
+        "share",
+        "schema",
+        *["table"] * 3,
+        *["recipient"] * 3,
+        *["grant"] * 3,
+    ]
+    assert made["left"] == []
+    assert deltaic.json("drift declared") == []
+
+
+def test_a_share_goes_with_all_that_is_in_it(deltaic: Deltaic, files: Path) -> None:
+    (files / "shares" / "sales.yaml").unlink()
+    for person in ("alice", "bob", "carol"):
+        change(files / "recipients.yaml", "recipients", person, "grants")
+    assert "- share sales, with 7 entries in it" in deltaic.done("plan declared")
+    assert [one["name"] for one in deltaic.json("apply declared --prune")["done"]] == ["sales"]
+    assert deltaic.json("share list") == []
+
+
+def test_a_plan_is_carried_out_as_it_was_seen_or_not_at_all(deltaic: Deltaic, files: Path, admin: CatalogAdmin) -> None:
+    change(files / "recipients.yaml", "recipients", "dora", to={})
+    change(files / "shares" / "sales.yaml", "shares", "sales", "comment", to="all of it")
+    deltaic.done("plan declared --out plan.json")
+    admin.grants.revoke("bob", "sales")
+    refused = deltaic("apply plan.json")
+    assert (refused.exit_code, "has moved since the plan was made (grant bob sales)" in refused.stderr) == (1, True)
+    admin.grants.create("bob", "sales")
+    # What of it was done already is no move.
+    admin.recipients.create("dora")
+    assert [one["name"] for one in deltaic.json("apply plan.json")["done"]] == ["sales"]
+    assert deltaic.json("apply plan.json")["done"] == []
+    (files / "other.json").write_text("{}")
+    assert "holds no plan" in deltaic("apply declared/other.json").stderr
+    assert "is kept in a file named *.json" in deltaic("plan declared --out plan.txt").output
+
+
+def test_what_is_refused_on_the_way_is_told_with_what_is_done(deltaic: Deltaic, files: Path) -> None:
+    share = files / "shares" / "sales.yaml"
+    change(share, "shares", "sales", "schemas", "europe", "tables", "new", to={"location": "s3://no-such-lake/t"})
+    change(share, "shares", "sales", "comment", to="c")
+    refused = deltaic("apply declared --allow-wider --json")
+    assert refused.exit_code == 1
+    told = json.loads(refused.stdout)
+    assert ([one["name"] for one in told["done"]], [one["name"] for one in told["left"]]) == (
+        ["sales"], ["sales.europe.new"],
+    )  # fmt: skip
+    assert "table sales.europe.new: s3://no-such-lake/t cannot be read" in json.loads(refused.stderr)["message"]
+    assert "then apply again to go on" in refused.stderr
+
+
+def test_while_another_applies_files_nobody_does(deltaic: Deltaic, files: Path, dynamodb: Any) -> None:
+    change(files / "shares" / "sales.yaml", "shares", "sales", "comment", to="c")
+    with locked(Dynamo(lambda: dynamodb), deltaic.variables["CATALOG_TABLE"], "ann@host (1)"):
+        refused = deltaic("apply declared")
+        assert (refused.exit_code, "the catalog is being written by ann@host (1)" in refused.stderr) == (1, True)
+        assert deltaic.json("plan declared")["steps"]
+    deltaic.done("apply declared")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "recipients: {a: {grants: {saels: }}}\nshares: {sales: }",
+            "f.yaml:1: recipients.a.grants.saels: names no share",
+        ),
+        ("recipients: {a: {grants: {saels: }}}\nshares: {sales: }", "did you mean sales?"),
+        (
+            "storages: {minio: }\nshares: {s: {schemas: {a: {tables: {t: {location: s3://abc,\n storage: minoi}}}}}}",
+            "f.yaml:3: shares.s.schemas.a.tables.t.storage: names no storage of these files: did you mean minio?",
+        ),
+        ("shares:\n  s:\n    schemas: {a: , A: }", "has 'a' and 'A', which are one name"),
+        ("shares:\n  a b: ", "f.yaml:2: shares.a b: the share name 'a b' holds a space"),
+        ("recipients:\n  a:\n    addresses:\n    - 1.2.3", "f.yaml:3: recipients.a.addresses: '1.2.3' is no network"),
+        (
+            "recipients: {a: {properties: {k: " + "v" * 1001 + "}}}",
+            "f.yaml:1: recipients.a: the value of property 'k' has 1001 characters",
+        ),
+    ],
+)
+def test_what_the_catalog_would_refuse_is_told_with_its_line(
+    nowhere: Deltaic, tmp_path: Path, text: str, said: str
+) -> None:
+    (tmp_path / "f.yaml").write_text(text)
+    result = nowhere(f"plan {tmp_path}/f.yaml")
+    assert (result.exit_code, said in result.output.replace("\n", " ")) == (1, True), result.output
+
+
+def test_a_view_keeps_its_place(deltaic: Deltaic, files: Path, admin: CatalogAdmin) -> None:
+    admin.views.create(
+        "sales",
+        "europe",
+        "own",
+        f"{LAKE}/own",
+        source="sales.europe.orders",
+        sql="SELECT id FROM source",
+        properties=[],
+    )
+    share = files / "shares" / "sales.yaml"
+    view = {"location": f"{LAKE}/elsewhere", "source": "Sales.europe.Orders", "sql": "SELECT id FROM source\n"}
+    change(share, "shares", "sales", "schemas", "europe", "views", "own", to=view)
+    refused = deltaic("plan declared")
+    assert f"view sales.europe.own: its location is set once, and is {LAKE}/own" in refused.stderr
+    change(share, "shares", "sales", "schemas", "europe", "views", "own", "location", to=f"{LAKE}/own/")
+    assert deltaic.json("plan declared")["steps"] == []
+    change(
+        share, "shares", "sales", "schemas", "europe", "views", "own", "sql", to="SELECT id, id + 1 AS x FROM source"
+    )
+    change(share, "shares", "sales", "schemas", "europe", "views", "own", "history", to=True)
+    each = "3 recipients (alice, bob, carol): each sees earlier versions of sales.europe.own; sees what another SQL"
+    assert each in deltaic.done("plan declared")
+    # Whatever else is refused, it is told whose rows are lacked by now.
+    change(share, "shares", "sales", "schemas", "europe", "tables", "new", to={"location": "s3://no-such-lake/t"})
+    refused = deltaic("apply declared --allow-wider")
+    assert (refused.exit_code, "lacks rows of 'sales.europe.own'" in refused.stderr) == (1, True), refused.output
+    change(share, "shares", "sales", "schemas", "europe", "tables", "new")
+    assert deltaic.json("drift declared") == []
+    assert admin.views.get("sales", "europe", "own").requested_at is not None
+
+
+def test_a_version_is_changed_in_place(deltaic: Deltaic, files: Path, admin: CatalogAdmin) -> None:
+    admin.models.create("sales", "europe", "churn")
+    before = admin.models.add_version("sales", "europe", "churn", 3, f"{LAKE}/churn/3")
+    deltaic.done("export again")
+    share = Path(files.parent, "again", "shares", "sales.yaml")
+    version = ("shares", "sales", "schemas", "europe", "models", "churn", "versions", "3")
+    change(share, *version, "comment", to="the third")
+    change(share, *version, "run_id", to="r")
+    deltaic.done("apply again --allow-wider")
+    after = admin.models.version("sales", "europe", "churn", 3)
+    assert (after.id, after.comment, after.run_id) == (before.id, "the third", "r")
+    change(share, *version, "location", to="s3://no-such-lake/churn")
+    refused = deltaic("apply again --allow-wider")
+    assert (refused.exit_code, "no-such-lake" in refused.stderr) == (1, True), refused.output
+    assert admin.models.version("sales", "europe", "churn", 3) == after
+
+
+def test_a_view_whose_sql_is_refused_shows_no_history(deltaic: Deltaic, files: Path, admin: CatalogAdmin) -> None:
+    place = ("sales", "europe", "own")
+    source = "sales.europe.orders"
+    admin.views.create(*place, f"{LAKE}/own", source=source, sql="SELECT id FROM source", properties=[])
+    share = files / "shares" / "sales.yaml"
+    view = {"location": f"{LAKE}/own", "source": source, "sql": "SELECT id FROM nowhere.a.b", "history": True}
+    change(share, "shares", "sales", "schemas", "europe", "views", "own", to=view)
+    assert deltaic("apply declared --allow-wider").exit_code == 1
+    assert not admin.tables.get(*place).history
+
+
+def test_a_followed_table_is_narrowed_by_its_file(deltaic: Deltaic, files: Path, admin: CatalogAdmin) -> None:
+    admin.follows.enter("sales", "europe", f"{LAKE}/")
+    admin.tables.create("sales", "europe", "brought", f"{LAKE}/brought", followed=True)
+    deltaic.done("export again")
+    share = Path(files.parent, "again", "shares", "sales.yaml")
+    europe = ("shares", "sales", "schemas", "europe")
+    held = yaml.safe_load(share.read_text())["shares"]["sales"]["schemas"]["europe"]
+    assert (held["follow"], "brought" in held["tables"]) == ({"source": LAKE}, False)
+    change(
+        share,
+        *europe,
+        "tables",
+        "brought",
+        to={"location": f"{LAKE}/brought", "history": True},
+    )
+    [step] = deltaic.json("plan again")["steps"]
+    assert (step["action"], step["after"]) == ("update", {"history": True})
+    deltaic.done(f"apply again --allow-wider {UNSEEN}")
+    assert not admin.tables.get("sales", "europe", "brought").followed
+    assert deltaic.json("drift again") == []
+    change(share, *europe, "follow")
+    assert "the catalog has what the files have not (schema sales.europe)" in deltaic("apply again").stderr
+    deltaic.done("apply again --prune")
+    assert list(admin.follows.list("sales")) == []
+
+
+def test_a_share_made_anew_is_not_what_was_being_deleted(deltaic: Deltaic, admin: CatalogAdmin) -> None:
+    deltaic.done("share create s")
+    with pytest.raises(NotFound):
+        admin.shares.delete("s", force=True, begun=True)
+    assert admin.shares.get("s").name == "s"
+
+
+def test_what_no_file_can_say_is_told(deltaic: Deltaic, files: Path, tmp_path: Path) -> None:
+    (tmp_path / "UPPER.YAML").write_text("shares:\nstorages:\nrecipients:\n  dora:\n")
+    told = deltaic.json(f"plan {files} UPPER.YAML")
+    assert [step["name"] for step in told["steps"]] == ["dora"]
+    files.joinpath("MORE.YML").write_text("recipients: {eve: }\n")
+    assert [step["name"] for step in deltaic.json("plan declared")["steps"]] == ["eve"]

@@ -1,0 +1,182 @@
+"""The catalog is written down as files, and whatever differs from them later is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from deltaic_ops.declared.entries import differences, entries
+from deltaic_ops.declared.files import read, text_of, write
+from deltaic_ops.declared.model import Declaration
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+if TYPE_CHECKING:
+    from cli.conftest import Deltaic
+    from deltaic.catalog.admin import CatalogAdmin
+
+LAKE = "s3://deltaic-lake"
+SQL = "SELECT id FROM source WHERE country = current_recipient('country')"
+
+
+@pytest.fixture
+def whole(deltaic: Deltaic, admin: CatalogAdmin) -> Deltaic:
+    """Return the command over a catalog with one of everything."""
+    admin.storages.create("minio", endpoint="http://minio:9000", path_style=True)
+    admin.shares.create("Sales", display_name="All sales", properties={"owner": "lab"})
+    admin.shares.create("empty:share")
+    admin.schemas.create("sales", "europe", comment="ours")
+    admin.schemas.create("sales", "asia")
+    place = ("sales", "europe")
+    admin.tables.create(*place, "orders", f"{LAKE}/orders", history=True, start_version=3, iceberg="signed")
+    admin.tables.create(*place, "mine", f"{LAKE}/mine", storage="minio", hidden_columns=["team"])
+    admin.views.create(
+        *place, "own", f"{LAKE}/own", source="sales.europe.orders", sql=SQL, properties=["country"], key=["id"]
+    )
+    admin.volumes.create(*place, "scans", f"{LAKE}/scans", access_modes=["url"])
+    admin.skills.create(*place, "read-forms", f"{LAKE}/read-forms", facts={"description": "Reads forms."})
+    admin.models.create(*place, "churn", comment="who leaves")
+    admin.models.add_version(*place, "churn", 3, f"{LAKE}/churn/3", facts={"run_id": "r"})
+    admin.recipients.create("alice", properties={"country": "PL", "teams": '["a","b"]', "plain": "12"})
+    admin.recipients.create("bob")
+    deltaic.done("recipient update alice --address 203.0.113.0/24 --bytes-per-day 5GB --ends 2031-02-01")
+    admin.grants.create("alice", "sales")
+    deltaic.done("grant update alice sales --ends 2030-01-01")
+    return deltaic
+
+
+def test_what_is_exported_does_not_differ(whole: Deltaic, tmp_path: Path) -> None:
+    whole.done("export declared")
+    files = {str(path.relative_to(tmp_path / "declared")) for path in (tmp_path / "declared").rglob("*.yaml")}
+    assert files == {"storages.yaml", "recipients.yaml", "shares/Sales.yaml", "shares/empty%3Ashare.yaml"}
+    assert whole.json("drift declared") == []
+    sales = yaml.safe_load((tmp_path / "declared" / "shares" / "Sales.yaml").read_text())["shares"]["Sales"]
+    assert sales["schemas"]["europe"]["tables"]["orders"] == {
+        "location": f"{LAKE}/orders", "history": True, "start_version": 3, "iceberg": "signed",
+    }  # fmt: skip
+    assert {*sales["schemas"]["europe"]} == {"comment", "tables", "views", "volumes", "skills", "models"}
+    alice = yaml.safe_load((tmp_path / "declared" / "recipients.yaml").read_text())["recipients"]["alice"]
+    assert alice["properties"] == {"country": "PL", "teams": ["a", "b"], "plain": "12"}
+    told = whole.done("export")
+    assert yaml.safe_load(told) == whole.json("export")
+    schema = json.loads(whole.done("export --schema"))
+    assert list(Draft202012Validator(schema).iter_errors(whole.json("export"))) == []
+    assert "is there and not empty" in whole("export declared").output
+
+
+def test_what_differs_is_told_and_ends_with_2(whole: Deltaic, admin: CatalogAdmin) -> None:
+    whole.done("export declared")
+    admin.tables.update("sales", "europe", "orders", start_version=5)
+    admin.tables.create("sales", "asia", "new", f"{LAKE}/new")
+    admin.recipients.delete("bob")
+    admin.grants.revoke("alice", "sales")
+    admin.models.add_version("sales", "europe", "churn", 4, f"{LAKE}/churn/4")
+    result = whole("drift declared --json")
+    assert result.exit_code == 2
+    found = {(one["kind"], one["name"]): (one["inFiles"], one["inCatalog"]) for one in json.loads(result.stdout)}
+    assert found.pop(("table", "Sales.europe.orders")) == ({"start_version": 3}, {"start_version": 5})
+    assert {key: (mine is None, theirs is None) for key, (mine, theirs) in found.items()} == {
+        ("recipient", "bob"): (False, True),
+        ("grant", "alice Sales"): (False, True),
+        ("table", "Sales.asia.new"): (True, False),
+        ("version", "Sales.europe.churn 4"): (True, False),
+    }
+    told = whole("drift declared").output
+    assert "~ table Sales.europe.orders" in told
+    assert "start_version: 3 in the files, 5 in the catalog" in told
+    assert "+ table Sales.asia.new: in the catalog, and not in the files" in told
+    assert "- recipient bob: in the files, and not in the catalog" in told
+
+
+def test_a_slash_counts_in_texts_and_not_at_the_end_of_a_folder(tmp_path: Path) -> None:
+    def declared(location: str, comment: str) -> Declaration:
+        tables = {"t": {"location": location}}
+        return Declaration.model_validate({"shares": {"s": {"comment": comment, "schemas": {"a": {"tables": tables}}}}})
+
+    assert differences(declared(f"{LAKE}/t/", "a"), declared(f"{LAKE}/t", "a")) == []
+    [found] = differences(declared(f"{LAKE}/t", "a/"), declared(f"{LAKE}/t", "a"))
+    assert (found.kind, found.in_files, found.in_catalog) == ("share", {"comment": "a/"}, {"comment": "a"})
+    (tmp_path / "f.yaml").write_text(text_of(declared(f"{LAKE}/t/", "")))
+    assert read([tmp_path]) == declared(f"{LAKE}/t", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("shares:\n  s:\n    schemas:\n      a:\n        tabels: {}\n", "f.yaml:5: shares.s.schemas.a.tabels: "),
+        ("shares:\n  s:\n    schemas:\n      a:\n        tabels: {}\n", "did you mean tables?"),
+        ("shares:\n  s:\n    schemas: {a: {tables: {t: {history: true}}}}\n", "tables.t.location: is required"),
+        (
+            "recipients:\n  a:\n    requests_per_minute: many\n",
+            "f.yaml:3: recipients.a.requests_per_minute: is a whole",
+        ),
+        ("", "f.yaml:1: the file is empty: `deltaic export --schema` prints its fields"),
+        ("shares: [\n", "f.yaml:2: not YAML"),
+        ("shares:\n  s: {}\n  s: {}\n", "f.yaml:3"),
+    ],
+)
+def test_mistakes_are_told_with_their_lines(nowhere: Deltaic, tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "f.yaml").write_text(text)
+    result = nowhere(f"drift {tmp_path}/f.yaml")
+    assert (result.exit_code, said in result.output.replace("\n", " ")) == (1, True), result.output
+
+
+def test_a_share_stands_in_one_file(nowhere: Deltaic, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("shares:\n  sales:\n")
+    (tmp_path / "b.yaml").write_text("shares:\n  other:\n  Sales:\n")
+    result = nowhere(f"drift {tmp_path}")
+    assert "b.yaml:3: shares.Sales: is declared at" in result.output
+    assert "a.yaml:2 already" in result.output
+    (tmp_path / "none").mkdir()
+    assert "no .yaml file lies in" in nowhere(f"drift {tmp_path}/none").output
+    assert "there is no file" in nowhere(f"drift {tmp_path}/c.yaml").output
+
+
+PLAIN = st.characters(codec="utf-8", categories=["L", "N", "P", "S", "Mn"], exclude_characters="./")
+NAMES = st.text(PLAIN, min_size=1, max_size=8).map(str.lower)
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Cn", "Co"]), max_size=12)
+TABLES = st.fixed_dictionaries(
+    {"location": st.just(f"{LAKE}/t")},
+    optional={"history": st.booleans(), "checkpoint": st.booleans(), "start_version": st.integers(0, 9)},
+)
+SCHEMAS = st.fixed_dictionaries({}, optional={"comment": TEXT, "tables": st.dictionaries(NAMES, TABLES, max_size=2)})
+SHARES = st.fixed_dictionaries({}, optional={"comment": TEXT, "schemas": st.dictionaries(NAMES, SCHEMAS, max_size=2)})
+PROPERTIES = st.dictionaries(NAMES, TEXT | st.lists(TEXT, max_size=2), max_size=2)
+RECIPIENTS = st.fixed_dictionaries(
+    {}, optional={"properties": PROPERTIES, "grants": st.dictionaries(NAMES, st.just({}), max_size=2)}
+)
+
+
+def granted(told: dict[str, Any]) -> dict[str, Any]:
+    """Leave out grants of shares that there are not."""
+    for person in told.get("recipients", {}).values():
+        person["grants"] = {share: {} for share in person.get("grants", {}) if share in told.get("shares", {})}
+    return told
+
+
+DECLARED = st.fixed_dictionaries(
+    {},
+    optional={
+        "shares": st.dictionaries(NAMES, SHARES, max_size=2),
+        "recipients": st.dictionaries(NAMES, RECIPIENTS, max_size=2),
+    },
+).map(lambda told: Declaration.model_validate(granted(told)))
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(one=DECLARED, other=DECLARED)
+def test_files_say_what_was_written_and_differences_name_every_entry(
+    tmp_path_factory: pytest.TempPathFactory, one: Declaration, other: Declaration
+) -> None:
+    assert Declaration.model_validate(yaml.safe_load(text_of(one))) == one
+    folder = tmp_path_factory.mktemp("declared")
+    if write(one, folder):
+        assert read([folder]) == one
+    assert differences(one, one) == []
+    mine, theirs = ({each.key: dict(each.fields) for each in entries(side)} for side in (one, other))
+    found: dict[Any, Any] = {each.key: each for each in differences(one, other)}
+    assert found.keys() == {key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key)}

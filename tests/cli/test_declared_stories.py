@@ -1,0 +1,314 @@
+"""Files against a plain model of what recipients see: applied, changed by hand, killed at any write, two at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+from delta_tables.handmade import lines, metadata, protocol
+from deltaic.catalog import schema
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.asset_items import Model, Skill, Volume
+from deltaic.catalog.catalog_lock import locked
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.reader import CatalogReader
+from deltaic.errors import DeltaicError
+from deltaic.storage.aws_credentials import Credentials
+from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.sessions import SigningSessions
+from deltaic_ops.declared.applying import Applying
+from deltaic_ops.declared.catalog import declaration_of
+from deltaic_ops.declared.entries import differences
+from deltaic_ops.declared.model import Declaration
+from deltaic_ops.declared.plan import plan
+from deltaic_ops.shared_schema import SchemaReader
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+from laws import tries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import boto3
+    from deltaic_ops.local.embedded import EmbeddedAws
+
+BUCKET = "declared-lake"
+LAKE = f"s3://{BUCKET}"
+ROWS = ["", "", "p = 'EU'", "p = current_recipient('region')"]
+SQL = ["SELECT x, p FROM source", "SELECT x FROM source WHERE p = current_recipient('region')"]
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class Dying:
+    """A client of DynamoDB that dies before or after one of its transactions."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.left: int | None = None
+        """Transactions until it dies; None: it lives."""
+        self.after = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def transact_write_items(self, **arguments: Any) -> Any:
+        dies = self.left == 0
+        if self.left is not None:
+            self.left = None if dies else self.left - 1
+        if dies and not self.after:
+            raise Killed
+        answer = self._client.transact_write_items(**arguments)
+        if dies:
+            raise Killed
+        return answer
+
+
+class Place:
+    """A catalog, a lake, and an operator who may read it."""
+
+    def __init__(self, client: Any, schemas: Callable[[CatalogAdmin], SchemaReader]) -> None:
+        self.client: Any = Dying(client)
+        unique = uuid4().hex
+        self.tables = (f"catalog-{unique}", f"tokens-{unique}")
+        schema.create(client, *self.tables)
+        self.dynamo = Dynamo(lambda: self.client)
+        self.admin = self.admin_of(self.dynamo)
+        self.reader = CatalogReader(self.tables[0], self.dynamo)
+        self._schemas = schemas
+        self.now = 1_800_000_000.0
+
+    def admin_of(self, dynamo: Dynamo) -> CatalogAdmin:
+        return CatalogAdmin(*self.tables, dynamo)
+
+    def apply(self, declared: Declaration, seen: Callable[[], object] = lambda: None) -> None:
+        """Make the catalog what files say, and look at it between any two steps."""
+        with locked(self.dynamo, self.tables[0], uuid4().hex, lambda: self.now) as held:
+            admin = self.admin_of(held)
+            schemas = self._schemas(admin)
+            applying = Applying(admin, lambda: schemas)
+            admin.finish_deletions()
+            for _ in applying.carry_out(plan(declared, declaration_of(admin, beside=declared)).steps):
+                held.prolong()
+                seen()
+
+    def seen(self) -> dict[str, set[tuple[str, str]]]:
+        """Return what each recipient is listed, by its kind and name."""
+        return {person.name: set(self._seen(person.id)) for person in self.admin.recipients.list()}
+
+    def _seen(self, recipient: str) -> Iterator[tuple[str, str]]:
+        for share in self.reader.list_shares(recipient, None, 99):
+            for table in self.reader.list_all_tables(recipient, share.name, None, 99):
+                yield "table", f"{table.share}.{table.schema_name}.{table.name}".lower()
+            for kind in (Volume, Skill, Model):
+                for asset in self.reader.list_assets(recipient, kind, share.name, None, None, 99):
+                    yield kind.kind, f"{asset.share}.{asset.schema_name}.{asset.name}".lower()
+
+    def clear(self) -> None:
+        self.client.left = None
+        for person in list(self.admin.recipients.list()):
+            self.admin.recipients.delete(person.name)
+        for share in list(self.admin.shares.list()):
+            self.admin.shares.delete(share.name, force=True)
+
+
+@pytest.fixture(scope="module")
+def place(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Place:
+    s3 = aws_session.client("s3", endpoint_url=embedded_aws.endpoint)
+    s3.create_bucket(Bucket=BUCKET)
+    log = lines([protocol(), metadata(partitions=("p",))])
+    for name in ("one", "two", "three", "three/inner"):
+        s3.put_object(Bucket=BUCKET, Key=f"{name}/_delta_log/{0:020d}.json", Body=log)
+    s3.put_object(Bucket=BUCKET, Key="volume/a.txt", Body=b"x")
+    s3.put_object(
+        Bucket=BUCKET, Key="skills/read-forms/SKILL.md", Body=b"---\nname: read-forms\ndescription: Reads.\n---\n"
+    )
+    known, endpoint, region = embedded_aws.environment, embedded_aws.endpoint, "us-east-1"
+    keys = Credentials(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"])
+
+    def client(service: Any) -> Any:
+        return aws_session.client(service, endpoint_url=endpoint)
+
+    def schemas(admin: CatalogAdmin) -> SchemaReader:
+        home = StorageConfig(region=region, endpoint=endpoint, path_style=True)
+        sessions = SigningSessions(region=region, endpoint=endpoint, client=client)
+        return SchemaReader(home, lambda: keys, sessions, admin.storages.get)
+
+    return Place(client("dynamodb"), schemas)
+
+
+@st.composite
+def tables(draw: Any) -> dict[str, Any]:
+    rows, hidden = draw(st.sampled_from(ROWS)), draw(st.sampled_from([[], [], ["P"]]))
+    modes = ["url"] if rows or hidden else draw(st.sampled_from([["url"], ["url", "dir"]]))
+    return {
+        "location": f"{LAKE}/{draw(st.sampled_from(['one', 'two']))}",
+        "partition_filter": rows,
+        "hidden_columns": hidden,
+        "access_modes": modes,
+        "history": draw(st.booleans()),
+        "start_version": draw(st.integers(0, 2)),
+        "iceberg": draw(st.sampled_from(["", "signed"])),
+    }
+
+
+def some_of(draw: Any, *names: str) -> list[str]:
+    return [name for name in names if draw(st.booleans())]
+
+
+@st.composite
+def declarations(draw: Any) -> Declaration:
+    """Return files that can be applied: what narrows a share fits all that is in it."""
+    told: dict[str, Any] = {"shares": {}, "recipients": {}}
+    with_views = set()
+    for share in some_of(draw, "s", "S.2", "third"):
+        held = {}
+        for name in some_of(draw, "a", "B"):
+            some = draw(st.dictionaries(st.sampled_from(["t", "U"]), tables(), max_size=2))
+            views = {}
+            for table in some:
+                if draw(st.booleans()):
+                    views[f"v-{table}"] = {
+                        "location": f"{LAKE}/views/{share}-{name}-{table}",
+                        "source": f"{share}.{name}.{table}",
+                        "sql": draw(st.sampled_from(SQL)),
+                        "history": draw(st.booleans()),
+                        "max_staleness": draw(st.integers(0, 1)),
+                    }
+                    with_views.add(share)
+            versions = st.fixed_dictionaries(
+                {"location": st.just(f"{LAKE}/volume")}, optional={"run_id": st.sampled_from(["r", "q"])}
+            )
+            volume = st.fixed_dictionaries(
+                {"location": st.just(f"{LAKE}/volume")}, optional={"comment": st.sampled_from(["x", "y"])}
+            )
+            skill = {"read-forms": {"location": f"{LAKE}/skills/read-forms"}}
+            follow = st.fixed_dictionaries(
+                {"source": st.sampled_from([f"{LAKE}/followed/", "glue:lake"])},
+                optional={"exclude": st.just(["TMP_*"]), "history": st.booleans()},
+            )
+            held[name] = {
+                "follow": draw(st.none() | follow),
+                "tables": some,
+                "views": views,
+                "volumes": draw(st.dictionaries(st.just("files"), volume)),
+                "skills": draw(st.sampled_from([{}, skill])),
+                "models": draw(
+                    st.dictionaries(
+                        st.just("churn"),
+                        st.fixed_dictionaries({"versions": st.dictionaries(st.sampled_from([1, 2]), versions)}),
+                    )
+                ),
+            }
+        told["shares"][share] = {"schemas": held, "comment": draw(st.sampled_from(["", "ours"]))}
+    for person in some_of(draw, "alice", "Bob"):
+        grants = {
+            share: {"partition_filter": "" if share in with_views else draw(st.sampled_from(ROWS))}
+            for share in some_of(draw, *told["shares"])
+        }
+        told["recipients"][person] = {
+            "grants": grants,
+            "properties": draw(st.sampled_from([{}, {"region": "EU"}, {"region": ["EU", "US"], "x": "1"}])),
+            "addresses": draw(st.lists(st.sampled_from(["203.0.113.7", "10.0.0.0/8", "::1"]), max_size=2)),
+            "bytes_per_day": draw(st.integers(0, 2)),
+            "ends_at": draw(st.sampled_from([None, "2031-01-01", "2032-01-01T10:00:00+02:00"])),
+        }
+    return Declaration.model_validate(told)
+
+
+def listed(declared: Declaration) -> dict[str, set[tuple[str, str]]]:
+    """Return what each recipient must be listed, read off the files alone: by a filtered grant tables alone."""
+    kinds = {"tables": "table", "views": "table", "volumes": "volume", "skills": "skill", "models": "model"}
+    return {
+        name: {
+            (kind, f"{share}.{schema}.{one}".lower())
+            for share, grant in person.grants.items()
+            for schema, held in declared.shares[share].schemas.items()
+            for group, kind in kinds.items()
+            if kind == "table" or not grant.partition_filter
+            for one in getattr(held, group)
+        }
+        for name, person in declared.recipients.items()
+    }
+
+
+class FilesMachine(RuleBasedStateMachine):
+    """An operator with files, another with commands, and a process that may die."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__()
+        self.place = place
+
+    def teardown(self) -> None:
+        self.place.clear()
+
+    @rule(declared=declarations())
+    def applied(self, declared: Declaration) -> None:
+        before, after = self.place.seen(), listed(declared)
+
+        def look() -> None:
+            for person, seen in self.place.seen().items():
+                assert seen <= before.get(person, set()) | after.get(person, set())
+
+        self.place.apply(declared, look)
+        self._is(declared)
+
+    @rule(declared=declarations(), kills=st.lists(st.tuples(st.integers(0, 30), st.booleans()), min_size=1, max_size=3))
+    def applied_and_killed(self, declared: Declaration, kills: list[tuple[int, bool]]) -> None:
+        for left, after in kills:
+            self.place.client.left, self.place.client.after = left, after
+            try:
+                self.place.apply(declared)
+            except Killed:
+                self.place.now += 3600  # its lock is free by then
+            finally:
+                self.place.client.left = None
+        self.place.apply(declared)
+        self._is(declared)
+
+    @rule(chosen=st.integers(0, 99))
+    def changed_by_hand(self, chosen: int) -> None:
+        admin = self.place.admin
+        acts: list[Callable[[], object]] = [lambda: admin.shares.create("by-hand")]
+        for share in admin.shares.list():
+            acts.append(lambda share=share: admin.shares.update(share.name, comment="by hand"))  # type: ignore[misc]
+            for table in admin.tables.list(share.name):
+                name = (table.share, table.schema_name, table.name)
+                acts.append(lambda name=name: admin.tables.delete(*name))  # type: ignore[misc]
+        for person in admin.recipients.list():
+            acts += [lambda person=person: admin.recipients.delete(person.name)]  # type: ignore[misc]
+            for grant in admin.grants.of_recipient(person.name):
+                acts.append(lambda grant=grant: admin.grants.revoke(grant.recipient, grant.share))  # type: ignore[misc]
+        try:
+            acts[chosen % len(acts)]()
+        except DeltaicError:
+            return
+
+    def _is(self, declared: Declaration) -> None:
+        exported = declaration_of(self.place.admin, beside=declared)
+        assert differences(declared, exported) == []
+        assert differences(exported, declared) == []
+        assert plan(exported, declaration_of(self.place.admin)).steps == []
+        assert self.place.seen() == listed(declared)
+
+
+@pytest.mark.slow
+def test_the_catalog_is_what_the_files_say_whatever_happened(place: Place) -> None:
+    class OverThisPlace(FilesMachine):
+        def __init__(self) -> None:
+            super().__init__(place)
+
+    run_state_machine_as_test(
+        OverThisPlace,
+        settings=settings(
+            max_examples=tries(8),
+            stateful_step_count=6,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            phases=[Phase.generate],
+        ),
+    )

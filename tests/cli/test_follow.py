@@ -1,0 +1,319 @@
+"""A schema has the Delta tables of a folder or of a Glue database: they come, break, come back and are excluded."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+from delta_tables.handmade import lines, metadata, protocol
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.reader import CatalogReader
+from deltaic.errors import NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import boto3
+    from cli.conftest import Deltaic
+    from deltaic.catalog.admin import CatalogAdmin
+    from deltaic_ops.local.embedded import EmbeddedAws
+
+GOOD = [protocol(), metadata(partitions=())]
+PARTED = [protocol(), metadata(partitions=("p",))]
+
+
+class Lake:
+    """A folder in a bucket, and tables in it."""
+
+    def __init__(self, s3: Any, name: str) -> None:
+        self.s3 = s3
+        self.bucket = name
+        self.folder = f"s3://{name}/sales"
+
+    def commit(self, table: str, actions: Any = GOOD, version: int = 0, folder: str = "sales") -> None:
+        key = f"{folder}/{table}/_delta_log/{version:020d}.json"
+        body = actions if isinstance(actions, bytes) else lines(actions)
+        self.s3.put_object(Bucket=self.bucket, Key=key, Body=body)
+
+    def remove(self, table: str, version: int = 0) -> None:
+        self.s3.delete_object(Bucket=self.bucket, Key=f"sales/{table}/_delta_log/{version:020d}.json")
+
+
+@pytest.fixture
+def lake(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Lake:
+    """Return a bucket with two tables and things that are none."""
+    made = Lake(aws_session.client("s3", endpoint_url=embedded_aws.endpoint), f"follow-{uuid4().hex}")
+    made.s3.create_bucket(Bucket=made.bucket)
+    made.commit("orders")
+    made.commit("Net Returns.v2")
+    made.s3.put_object(Bucket=made.bucket, Key="sales/notes/readme.txt", Body=b"no table")
+    made.s3.put_object(Bucket=made.bucket, Key="sales/top.csv", Body=b"no folder")
+    made.commit("deeper/down")
+    return made
+
+
+@pytest.fixture
+def seen(deltaic: Deltaic, admin: CatalogAdmin, dynamodb: Any) -> Callable[[], list[str]]:
+    """Return what tells which tables of the share a recipient sees: in both listings, and by their names."""
+    admin.shares.create("sales")
+    alice = admin.recipients.create("alice")
+    admin.grants.create("alice", "sales")
+    reader = CatalogReader(deltaic.variables["CATALOG_TABLE"], Dynamo(lambda: dynamodb))
+
+    def look() -> list[str]:
+        # A page at a time, so that what is not listed lies between pages too.
+        tables: list[Any] = []
+        while page := reader.list_all_tables(alice.id, "sales", tables[-1].key_in_share if tables else None, 1):
+            tables += page
+        schemas = reader.list_schemas(alice.id, "sales", None, 100)
+        inner = [one for each in schemas for one in reader.list_tables(alice.id, "sales", each.name, None, 2)]
+        assert {one.name for one in inner} <= {one.name for one in tables}
+        for schema in schemas:
+            for entry in admin.tables.list("sales", schema.name):
+                if entry.name not in {one.name for one in tables}:
+                    with pytest.raises(NotFound, match="does not exist"):
+                        reader.get_table(alice.id, "sales", schema.name, entry.name)
+        return [one.name for one in tables]
+
+    return look
+
+
+def did(outcomes: Any) -> dict[str, str]:
+    return {one["table"]: one["did"] for one in outcomes}
+
+
+def test_tables_of_a_folder_are_shared_as_they_come(
+    deltaic: Deltaic, lake: Lake, seen: Callable[[], list[str]], admin: CatalogAdmin
+) -> None:
+    done = deltaic.done(f"share follow sales --folder {lake.folder}/")
+    assert f"sales.sales follows {lake.folder}" in done
+    assert seen() == []
+    tried = deltaic.json("share follow sales --dry-run")
+    assert did(tried) == {"orders": "added", "net_returns_v2": "added"}
+    assert (seen(), admin.follows.get("sales", "sales").looked_at) == ([], None)
+    assert deltaic.json("share follow sales --now") == tried
+    assert seen() == ["net_returns_v2", "orders"]
+    entry = deltaic.json("table show sales.sales.net_returns_v2")
+    assert (entry["location"], entry["followed"]) == (f"{lake.folder}/Net Returns.v2", True)
+    assert "nothing has changed" in deltaic.done("share follow sales --now")
+    lake.commit("more")
+    shown = deltaic.done("share follow sales --now")
+    assert "added" in shown
+    assert seen() == ["more", "net_returns_v2", "orders"]
+    [told] = deltaic.json("share show sales")["follows"]
+    assert (told["source"], told["came"]["shared"], told["came"]["added"]) == (lake.folder, 3, 1)
+    assert lake.folder in deltaic.done("share show sales")
+
+
+def test_a_table_that_broke_leaves_and_comes_back_as_the_same(
+    deltaic: Deltaic, lake: Lake, seen: Callable[[], list[str]], admin: CatalogAdmin
+) -> None:
+    deltaic.done(f"share follow sales --folder {lake.folder} --schema s --now")
+    before = admin.tables.get("sales", "s", "orders")
+    admin.tables.update("sales", "s", "orders", history=True)
+    lake.commit("orders", b"{broken", 1)
+    lake.remove("Net Returns.v2")
+    told = deltaic.json("share follow sales --now")
+    assert did(told) == {"orders": "hidden", "net_returns_v2": "hidden"}
+    assert seen() == []
+    assert "no: " in deltaic.done("table list sales")
+    found = {one["check"]: one for one in json.loads(deltaic("doctor --json").stdout)}
+    assert "recipients do not see it: " in found["lists sales.s.orders"]["said"]
+    assert "no Delta log" in found["lists sales.s.net_returns_v2"]["said"]
+    assert not [check for check in found if check.startswith("reads the log of")]
+    assert deltaic.json("share follow sales --now") == []
+    lake.remove("orders", 1)
+    lake.commit("Net Returns.v2")
+    assert did(deltaic.json("share follow sales --now")) == {"orders": "back", "net_returns_v2": "back"}
+    after = admin.tables.get("sales", "s", "orders")
+    assert (after.id, after.history, after.unlisted) == (before.id, True, "")
+    assert seen() == ["net_returns_v2", "orders"]
+
+
+def test_names_that_are_excluded_are_not_entered_and_those_that_were_are_hidden(
+    deltaic: Deltaic, lake: Lake, seen: Callable[[], list[str]]
+) -> None:
+    deltaic.done(f"share follow sales --folder {lake.folder} --exclude 'NET_*' --now")
+    assert seen() == ["orders"]
+    deltaic.done("share follow sales --exclude 'ord*'")
+    told = deltaic.json("share follow sales --now")
+    assert did(told) == {"orders": "hidden", "net_returns_v2": "added"}
+    assert seen() == ["net_returns_v2"]
+    assert did(deltaic.json("share follow sales --no-exclude --now")) == {"orders": "back"}
+
+
+@pytest.mark.usefixtures("seen")
+def test_tables_of_the_provider_are_not_touched(deltaic: Deltaic, lake: Lake, admin: CatalogAdmin) -> None:
+    admin.schemas.create("sales", "sales")
+    lake.commit("mine", folder="elsewhere")
+    admin.tables.create("sales", "sales", "orders", f"s3://{lake.bucket}/elsewhere/mine")
+    admin.tables.create("sales", "sales", "net_returns_v2", f"{lake.folder}/Net Returns.v2/", history=True)
+    mine = list(admin.tables.list("sales"))
+    [told] = deltaic.json(f"share follow sales --folder {lake.folder} --now")
+    assert (told["table"], told["did"]) == ("orders", "refused")
+    assert told["why"] == f"its name is taken by the table in s3://{lake.bucket}/elsewhere/mine"
+    lake.remove("Net Returns.v2")
+    assert did(deltaic.json("share follow sales --now")) == {"orders": "refused"}
+    assert list(admin.tables.list("sales")) == mine
+    found = {one["check"]: one for one in json.loads(deltaic("doctor --json").stdout)}
+    assert "its name is taken" in found["shares sales.sales.orders"]["said"]
+
+
+def test_two_folders_of_one_name_and_a_broken_one_are_told(
+    deltaic: Deltaic, lake: Lake, seen: Callable[[], list[str]]
+) -> None:
+    lake.commit("ORDERS")
+    lake.commit("new", b"{broken")
+    lake.commit("x" * 300)
+    told = deltaic.json(f"share follow sales --folder {lake.folder} --now")
+    assert sorted(one["did"] for one in told) == ["added", "added", "refused", "refused", "refused"]
+    assert seen() == ["net_returns_v2", "orders"]
+    assert [one["location"] for one in told if one["did"] == "added" and one["table"] == "orders"] == [
+        f"{lake.folder}/ORDERS"
+    ]
+
+
+@pytest.mark.usefixtures("seen")
+def test_a_table_that_no_filter_of_a_grant_fits_is_refused_and_so_is_its_return(
+    deltaic: Deltaic, lake: Lake, admin: CatalogAdmin
+) -> None:
+    lake.commit("parted", PARTED)
+    admin.grants.update("alice", "sales", partition_filter="p = 'a'")
+    told = {one["table"]: one for one in deltaic.json(f"share follow sales --folder {lake.folder} --now")}
+    assert {name: one["did"] for name, one in told.items()} == {
+        "orders": "refused", "net_returns_v2": "refused", "parted": "added",
+    }  # fmt: skip
+    assert "the filter of a grant of 'sales' does not fit it" in told["orders"]["why"]
+    lake.remove("parted")
+    deltaic.done("share follow sales --now")
+    lake.commit("parted", GOOD)
+    again = {one["table"]: one for one in deltaic.json("share follow sales --now")}
+    assert (again["parted"]["did"], "does not fit" in again["parted"]["why"]) == ("hidden", True)
+
+
+def test_what_is_shared_in_part_elsewhere_does_not_come_whole_by_itself(
+    deltaic: Deltaic, lake: Lake, seen: Callable[[], list[str]], admin: CatalogAdmin
+) -> None:
+    lake.commit("parted", PARTED)
+    lake.commit("by_recipient")
+    admin.shares.create("narrow")
+    admin.schemas.create("narrow", "s")
+    admin.tables.create("narrow", "s", "t", f"{lake.folder}/parted", partition_filter="p = 'a'")
+    admin.tables.create("narrow", "s", "source", f"{lake.folder}/orders")
+    place = f"{lake.folder}/by_recipient"
+    admin.views.create("narrow", "s", "v", place, source="narrow.s.source", sql="SELECT 1", properties=[])
+    told = {one["table"]: one for one in deltaic.json(f"share follow sales --folder {lake.folder} --now")}
+    assert [told[name]["did"] for name in ("parted", "by_recipient")] == ["refused", "refused"]
+    assert "not all of it is shared as 'narrow.s.v'" in told["by_recipient"]["why"]
+    assert seen() == ["net_returns_v2", "orders"]
+    # A filter of the operator's own on a table that came by itself does not keep that from coming back.
+    admin.tables.update("sales", "sales", "orders", partition_filter="p = 'a'")
+    lake.remove("orders")
+    deltaic.done("share follow sales --now")
+    lake.commit("orders", PARTED)
+    assert did(deltaic.json("share follow sales --now"))["orders"] == "back"
+
+
+def test_to_follow_no_more_leaves_what_recipients_see(
+    deltaic: Deltaic, lake: Lake, seen: Callable[[], list[str]], admin: CatalogAdmin
+) -> None:
+    deltaic.done(f"share follow sales --folder {lake.folder} --now")
+    lake.remove("orders")
+    deltaic.done("share follow sales --now")
+    assert "follows" in deltaic.done("share follow sales --off")
+    [left] = admin.tables.list("sales")
+    assert (left.name, left.followed) == ("net_returns_v2", False)
+    assert seen() == ["net_returns_v2"]
+    assert deltaic("share follow sales --off").exit_code == 1
+    deltaic.done("table delete sales.sales.net_returns_v2")
+    deltaic.done("schema delete sales.sales")
+
+
+def test_a_schema_goes_with_what_it_follows_by_force_alone(
+    deltaic: Deltaic, seen: Callable[[], list[str]], admin: CatalogAdmin
+) -> None:
+    admin.storages.create("other", region="eu-west-1")
+    admin.schemas.create("sales", "s")
+    admin.follows.enter("sales", "s", "s3://elsewhere/x", storage="other")
+    assert "1 table(s) or other entries" in deltaic("schema delete sales.s").stderr
+    deltaic.done("schema delete sales.s --force")
+    assert seen() == []
+    assert list(admin.follows.list("sales")) == []
+    admin.storages.delete("other")
+
+
+@pytest.fixture
+def glue(aws_session: boto3.Session, embedded_aws: EmbeddedAws, lake: Lake) -> Any:
+    """Return Glue, with a database that has tables of Spark's, Athena's and of others."""
+    client = aws_session.client("glue", endpoint_url=embedded_aws.endpoint)
+    client.create_database(DatabaseInput={"Name": lake.bucket})
+
+    def enter(name: str, parameters: dict[str, str], location: str, path: str = "") -> None:
+        stored: dict[str, Any] = {"Location": location}
+        if path:
+            stored["SerdeInfo"] = {"Parameters": {"path": path}}
+        table = {"Name": name, "Parameters": parameters, "StorageDescriptor": stored}
+        client.create_table(DatabaseName=lake.bucket, TableInput=table)
+
+    place = f"{lake.folder}/orders"
+    enter("of_spark", {"spark.sql.sources.provider": "delta"}, "s3://spark/x-__PLACEHOLDER__", place)
+    enter("of_athena", {"table_type": "DELTA"}, f"{lake.folder}/Net Returns.v2/")
+    enter("of_hive", {"classification": "parquet"}, place)
+    enter("of_nobody", {"table_type": "DELTA"}, f"{lake.folder}/notes")
+    return client
+
+
+def test_tables_of_a_database_are_shared_until_it_drops_them(
+    deltaic: Deltaic, lake: Lake, glue: Any, seen: Callable[[], list[str]]
+) -> None:
+    told = {
+        one["table"]: one for one in deltaic.json(f"share follow sales --database glue:{lake.bucket} --schema g --now")
+    }
+    assert {name: one["did"] for name, one in told.items()} == {
+        "of_spark": "added", "of_athena": "added", "of_nobody": "refused",
+    }  # fmt: skip
+    assert "no Delta log" in told["of_nobody"]["why"]
+    assert seen() == ["of_athena", "of_spark"]
+    glue.delete_table(DatabaseName=lake.bucket, Name="of_spark")
+    told = {one["table"]: one for one in deltaic.json("share follow sales --now")}
+    assert told["of_spark"]["why"] == f"the database '{lake.bucket}' of AWS Glue has it no more"
+    assert seen() == ["of_athena"]
+
+
+REFUSED = [
+    pytest.param("sales", "give --folder or --database", id="nothing"),
+    pytest.param("sales --folder s3://a/b --database glue:c", "not both", id="two sources"),
+    pytest.param("sales --database sales", "write glue:NAME", id="a database of whom"),
+    pytest.param("sales --off --now", "give --folder or --database", id="off and now"),
+    pytest.param("sales --now", "no schema of 'sales' follows anything", id="follows nothing"),
+    pytest.param("sale --now", "did you mean sales?", id="no such share"),
+    pytest.param("sales --folder nowhere", "is not a table location", id="no location"),
+    pytest.param("sales --folder s3://no-such-lake/x", "the bucket of this folder is not there", id="no bucket"),
+    pytest.param("sales --folder {folder}/orders", "is a table itself", id="a table"),
+    pytest.param("sales --folder {folder}/orders/_delta_log", "is the log of a table", id="a log"),
+    pytest.param("sales --database glue:a/b", "names no database of AWS Glue", id="no database"),
+    pytest.param("sales --folder {folder} --storage nowhere", "storage 'nowhere' not found", id="no storage"),
+    pytest.param("sales --folder {folder} --exclude ''", "1 to 255 characters", id="empty pattern"),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), REFUSED)
+def test_what_cannot_be_followed_is_refused(
+    deltaic: Deltaic, lake: Lake, seen: Callable[[], list[str]], line: str, said: str
+) -> None:
+    answer = deltaic(f"share follow {line.format(folder=lake.folder)}")
+    assert answer.exit_code > 0
+    assert said in answer.stderr
+    assert seen() == []
+    assert deltaic.json("schema list sales") == []
+
+
+def test_a_schema_follows_one_source(deltaic: Deltaic, lake: Lake, seen: Callable[[], list[str]]) -> None:
+    deltaic.done(f"share follow sales --folder {lake.folder} --schema s")
+    answer = deltaic(f"share follow sales --folder s3://{lake.bucket}/elsewhere --schema s")
+    assert f"sales.s follows {lake.folder} already: end that first" in answer.stderr
+    deltaic.done(f"share follow sales --folder s3://{lake.bucket}/elsewhere")
+    assert "say --schema, one of elsewhere, s" in deltaic("share follow sales --now").stderr
+    assert seen() == []

@@ -1,0 +1,89 @@
+"""When a key or a table was used last is told by the usage table: by whatever kind of key, and checks aside."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cli.conftest import Deltaic
+    from deltaic.catalog.admin import CatalogAdmin
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+SCHEMA = pa.schema([
+    ("time", pa.timestamp("us", "UTC")),
+    ("day", pa.date32()),
+    ("kind", pa.string()),
+    ("status", pa.int32()),
+    ("recipient_id", pa.string()),
+    ("token_id", pa.string()),
+    ("table_id", pa.string()),
+])  # fmt: skip
+
+
+def used(days_ago: float, recipient: str, token: str | None, table: str, **more: Any) -> dict[str, Any]:
+    moment = NOW - timedelta(days_ago)
+    told = {"recipient_id": recipient, "token_id": token, "table_id": table, "kind": "request", "status": 200}
+    return {**told, "time": moment, "day": moment.date(), **more}
+
+
+def told(days_ago: float) -> str:
+    return f"{NOW - timedelta(days_ago):%Y-%m-%dT%H:%M:%SZ}"
+
+
+@pytest.fixture
+def usage(filled: Deltaic, admin: CatalogAdmin, tmp_path: Path) -> str:
+    """Return the place of a table in which each key of alice's, and somebody else, has used the table."""
+    alice, table = admin.recipients.get("alice").id, admin.tables.get("vaccine_share", "acme", "patients").id
+    token = filled.json("token create alice")["id"]
+    policy = admin.federation.create(
+        admin.recipients.get("alice"), "https://login.example.org", audience="a", claim="sub", subject="s"
+    )
+    client = admin.clients.create(admin.recipients.get("alice")).client
+    rows = [
+        used(9, alice, token, table),
+        used(3, alice, token, table, kind="fetch"),
+        used(2, alice, token, table, status=403),
+        used(1, alice, "check-0a1b2c3d4e5f", table),
+        used(5, alice, f"jwt-{policy.id}", table),
+        used(7, alice, f"jwt-{client.id[4:16]}", "another"),
+        used(4, "somebody", "t", table),
+        used(2.5, alice, None, "another", kind="fetch"),
+        used(40, alice, "long ago", table),
+    ]
+    deltalake.write_deltalake(str(tmp_path / "usage"), pa.Table.from_pylist(rows, SCHEMA), partition_by=["day"])
+    return str(tmp_path / "usage")
+
+
+def test_the_last_use_of_each_key_is_told(filled: Deltaic, usage: str) -> None:
+    shown = filled.json(f"recipient show alice --usage {usage}")
+    [token], [policy], [client] = (shown["keys"][kind] for kind in ("tokens", "policies", "clients"))
+    assert [one["lastUsedAt"] for one in (token, policy, client)] == [told(3), told(5), told(7)]
+    assert shown["lastUsedAt"] == told(2.5), "a fetch that several requests may have caused"
+    assert f"{NOW - timedelta(3):%Y-%m-%d %H:%M}" in filled.done(f"recipient show alice --usage {usage}")
+    filled.done("token create alice")
+    assert {one["lastUsedAt"] for one in filled.json(f"recipient show alice --usage {usage}")["keys"]["tokens"]} == {
+        told(3),
+        None,
+    }
+
+
+def test_the_last_read_of_a_table_is_told_by_recipient(filled: Deltaic, usage: str, admin: CatalogAdmin) -> None:
+    admin.recipients.create("bob")
+    admin.grants.create("bob", "vaccine_share")
+    shown = filled.json(f"table show vaccine_share.acme.patients --usage {usage}")
+    assert shown["lastReadAt"] == told(3)
+    assert {one["recipient"]: one["lastReadAt"] for one in shown["recipients"]} == {"alice": told(3), "bob": None}
+    assert "last read" in filled.done(f"table show vaccine_share.acme.patients --usage {usage}")
+
+
+def test_without_a_usage_table_nothing_is_told_of_last_uses(filled: Deltaic, tmp_path: Path) -> None:
+    assert "lastUsedAt" not in filled.json("recipient show alice")
+    missing = filled(f"recipient show alice --usage {tmp_path}/none")
+    assert (missing.exit_code, "deltaic usage collect" in missing.stderr) == (0, True)

@@ -1,0 +1,148 @@
+"""What recipients of a table would run into is found by its log, before anything is shared."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from delta_tables.handmade import add, lines, metadata, protocol, stats
+
+if TYPE_CHECKING:
+    import boto3
+    from cli.conftest import Deltaic
+    from deltaic.catalog.admin import CatalogAdmin
+    from deltaic_ops.local.embedded import EmbeddedAws
+
+BUCKET = "linted-lake"
+FEED = {"delta.enableChangeDataFeed": "true"}
+MAPPED = {**FEED, "delta.columnMapping.mode": "name"}
+WITH_MAPPING: dict[str, Any] = {
+    "protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["columnMapping"]}
+}
+FINE = [protocol(), metadata(FEED), add("f.parquet", size=100, stats=stats())]
+LOGS: dict[str, list[list[Any]]] = {
+    "fine": [FINE],
+    "mapped": [[WITH_MAPPING, metadata(MAPPED)]],
+    "untold": [[protocol(), metadata(FEED), add("f.parquet", stats=None), add("g.parquet", stats=stats())]],
+    "small": [[protocol(), metadata(FEED), *(add(f"{number}.parquet", stats=stats()) for number in range(101))]],
+    "long": [FINE, *([] for _ in range(101))],
+    "hasty": [[protocol(), metadata({**FEED, "delta.deletedFileRetentionDuration": "interval 2 hours"})]],
+    "wrong": [[protocol(), metadata({**FEED, "delta.deletedFileRetentionDuration": "soon"})]],
+    "unfed": [[protocol(), metadata()]],
+    "odd": [[*FINE[:2], add("p=a%20b/f.parquet", stats=stats()), add("p=%C3%A9/f.parquet", stats=stats())]],
+    "viewed": [[*FINE[:2], add("views.parquet", stats=stats())]],
+    "lost": [[*FINE[:2], add("gone.parquet", stats=stats())]],
+}
+
+
+def parquet(kind: pa.DataType) -> bytes:
+    """Return a small file with a column of a type."""
+    file = io.BytesIO()
+    pq.write_table(pa.table({"p": pa.array(["a"], kind), "x": [1]}), file)
+    return file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def lake(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> str:
+    """Return a bucket with a log of each kind."""
+    s3 = aws_session.client("s3", endpoint_url=embedded_aws.endpoint)
+    s3.create_bucket(Bucket=BUCKET)
+    for name, commits in LOGS.items():
+        for version, actions in enumerate(commits):
+            s3.put_object(Bucket=BUCKET, Key=f"{name}/_delta_log/{version:020d}.json", Body=lines(actions))
+            for path in (unquote(action["add"]["path"]) for action in actions if "add" in action):
+                if path != "gone.parquet":
+                    kind = pa.string_view() if path == "views.parquet" else pa.string()
+                    s3.put_object(Bucket=BUCKET, Key=f"{name}/{path}", Body=parquet(kind))
+    return f"s3://{BUCKET}"
+
+
+def warned(deltaic: Deltaic, target: str) -> dict[str, str]:
+    """Return what was said by the checks that warn."""
+    found = deltaic.json(f"lint {target}")
+    assert {one["verdict"] for one in found} <= {"ok", "warning"}
+    assert all(one["remedy"] for one in found if one["verdict"] == "warning" and one["check"] not in REMEDY_SAID)
+    return {one["check"]: one["said"] for one in found if one["verdict"] == "warning"}
+
+
+REMEDY_SAID = {"folder", "folder alone", "Iceberg", "history"}
+"""Their sentences, which `table create` warns with too, hold the remedy."""
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("fine", {}),
+        ("mapped", {"formats": "columnMapping: in delta format alone"}),
+        ("untold", {"statistics": "1 of 2 files have none"}),
+        ("small", {"file sizes": "1 bytes on average"}),
+        ("long", {"checkpoint": "102 commits, and none"}),
+        ("hasty", {"removed files": "VACUUM keeps them for 2 hours"}),
+        ("unfed", {"history": "it records no change data"}),
+        ("odd", {"paths": "2 files lie at one with a space"}),
+        ("viewed", {"string views": "files keep as Arrow's views: p"}),
+    ],
+)
+def test_a_table_is_warned_of_by_what_recipients_run_into(
+    deltaic: Deltaic, lake: str, name: str, expected: dict[str, str]
+) -> None:
+    found = warned(deltaic, f"{lake}/{name}")
+    # Text may stand in paths with letters beyond ASCII: that of this column is told of each table.
+    others = {check: said for check, said in found.items() if check not in {"folder", "Iceberg"} or check in expected}
+    assert others.keys() == expected.keys()
+    assert all(others[check].startswith(said) for check, said in expected.items())
+
+
+def test_what_cannot_be_read_fails_and_ends_with_1(deltaic: Deltaic, lake: str) -> None:
+    for place, said in (("nothing", "no Delta log"), ("wrong", "is no interval"), ("lost", "is gone (gone.parquet)")):
+        result = deltaic(f"lint {lake}/{place}")
+        assert (result.exit_code, said in result.output) == (1, True), result.output
+    assert deltaic(f"lint {lake}/fine --storage unknown").exit_code == 1
+
+
+def test_which_clients_can_read_it_stands_below(deltaic: Deltaic, lake: str) -> None:
+    shown = deltaic.done(f"lint {lake}/mapped").splitlines()
+    clients = shown[next(place for place, line in enumerate(shown) if line.startswith("CLIENTS")) + 1 :][:4]
+    assert [line.partition(":")[0] for line in clients] == [
+        "delta format",
+        "parquet format",
+        "the folder by credentials",
+        "Iceberg",
+    ]
+    assert [" no " in line or line.endswith(" no") for line in clients[:2]] == [False, True]
+
+
+def test_what_is_shared_in_part_keeps_the_folder_around_it_from_being_shared_whole(
+    filled: Deltaic, admin: CatalogAdmin, lake: str
+) -> None:
+    assert "folder alone" not in warned(filled, f"{lake}/fine")
+    admin.tables.create("vaccine_share", "acme", "part", f"{lake}/fine/part", hidden_columns=["p"])
+    assert warned(filled, f"{lake}/fine")["folder alone"] == (
+        f"its folder cannot be shared: not all of 'vaccine_share.acme.part' is, which lies in {lake}/fine/part"
+    )
+    admin.tables.create("vaccine_share", "acme", "whole", f"{lake}/long", history=True, access_modes=["dir"])
+    filled.done(f"table create vaccine_share.acme.below --location {lake}/long/below --unchecked")
+    assert "folder alone" not in warned(filled, "vaccine_share.acme.whole")
+
+
+def test_what_is_shared_anew_is_warned_of_what_lint_finds_of_the_ways_it_is_shared(filled: Deltaic, lake: str) -> None:
+    new = "table create vaccine_share.acme"
+    assert "warnings" not in filled.json(f"{new}.fine --location {lake}/fine --history")
+    [few] = filled.json(f"{new}.untold --location {lake}/untold")["warnings"]
+    assert few.startswith("1 of 2 files have none: predicates leave out no such file")
+    [lost] = filled.json(f"{new}.lost --location {lake}/lost")["warnings"]
+    assert "is gone (gone.parquet): nobody can read them" in lost
+    assert "warnings" not in filled.json(f"{new}.viewed --location {lake}/viewed")
+    by_folder = filled.json(f"{new}.folder --location {lake}/viewed --history --access-mode dir")["warnings"]
+    assert any(text.startswith("files keep as Arrow's views: p") for text in by_folder)
+    assert "warnings" not in filled.json(f"{new}.unseen --location {lake}/lost --unchecked")
+
+
+def test_a_shared_table_is_looked_at_by_its_name(filled: Deltaic, admin: CatalogAdmin, lake: str) -> None:
+    admin.tables.create("vaccine_share", "acme", "long", f"{lake}/long")
+    assert "checkpoint" in warned(filled, "vaccine_share.acme.long")
+    assert "did you mean" in filled("lint vaccine_share.acme.lon").output

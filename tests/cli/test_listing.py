@@ -1,0 +1,73 @@
+"""A list is shown as it comes, by pages for people and as one array for scripts; none is waited for whole."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from deltaic.catalog.items import Share, now
+from deltaic.errors import Unavailable
+from deltaic_ops.cli.listing import PAGE, print_array
+from deltaic_ops.cli.operator import Operator, Wishes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cli.conftest import Deltaic
+    from deltaic.catalog.admin import CatalogAdmin
+
+COLUMNS = [("NAME", lambda one: one.name), ("COMMENT", lambda one: one.comment)]
+
+
+def shares(count: int, taken: list[int]) -> Iterator[Share]:
+    """Yield so many, and write down which were taken; then nobody answers any more."""
+    for number in range(count):
+        taken.append(number)
+        yield Share(name=f"s{number:04}", id="i", comment="wide \N{FULLWIDTH LATIN SMALL LETTER A}", created_at=now())
+    raise Unavailable("the catalog does not answer any more")
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_what_was_read_is_shown_before_more_is_asked_for(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
+    out, taken = Operator(Wishes()), list[int]()
+    out.as_json = as_json
+
+    def looking() -> Iterator[Share]:
+        for one in shares(2 * PAGE, taken):
+            if len(taken) == PAGE + 1:
+                assert f"s{PAGE - 1:04}" in capsys.readouterr().out, "the first page is there"
+            yield one
+
+    with pytest.raises(Unavailable):
+        out.rows(looking(), COLUMNS, "nothing")
+    rest = capsys.readouterr().out
+    assert f"s{2 * PAGE - 1:04}" in rest
+    assert not rest.rstrip().endswith("]"), "what was broken off is no array"
+    assert "NAME" not in rest, "for grep the heading stands once"
+
+
+@pytest.mark.parametrize("count", [0, 1, PAGE, PAGE + 1])
+def test_an_array_is_json_of_any_length(capsys: pytest.CaptureFixture[str], count: int) -> None:
+    items = [{"n": number, "text": "a\nb"} for number in range(count)]
+    print_array(iter(items))
+    shown = capsys.readouterr().out
+    assert json.loads(shown) == items
+    assert shown == json.dumps(items, indent=2) + "\n"
+
+
+def test_who_has_read_enough_ends_the_command_without_a_word(deltaic: Deltaic, admin: CatalogAdmin) -> None:
+    for number in range(3):
+        admin.shares.create(f"s{number}", comment="x" * 60_000)  # more than a pipe holds
+    command = [sys.executable, "-c", "from deltaic_ops.cli import main; main()", "share", "list"]
+    with subprocess.Popen(
+        command, env=deltaic.variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith("NAME")
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 1

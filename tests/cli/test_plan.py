@@ -1,0 +1,189 @@
+"""Plans of files by themselves: in which order, what widens rights, and what people are told of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from cli.test_declared_stories import declarations
+from deltaic.errors import InvalidParameter
+from deltaic_ops.declared.entries import differences
+from deltaic_ops.declared.model import Declaration
+from deltaic_ops.declared.plan import Plan, plan
+from hypothesis import HealthCheck, given, settings
+from laws import tries
+
+T = {"location": "s3://lake/t"}
+
+
+def declared(table: dict[str, Any] | None = None, grant: dict[str, Any] | None = None, **more: Any) -> Declaration:
+    """Return files with a table of a share that alice holds, or of which some is left out."""
+    schema = {"tables": {} if table is None else {"t": T | table}, **more.pop("schema", {})}
+    alice = {"grants": {} if grant is None else {"s": grant}, **more.pop("alice", {})}
+    whole = {"shares": {"s": {"schemas": {"a": schema}}}, "recipients": {"alice": alice}, **more}
+    return Declaration.model_validate(whole)
+
+
+def told(before: Declaration, after: Declaration) -> list[str]:
+    return [change for one in plan(after, before).means for change in one.changes]
+
+
+def order(made: Plan) -> list[tuple[str, str]]:
+    return [(step.action, f"{step.difference.kind} {step.difference.name}") for step in made.steps]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (declared({"history": True, "start_version": 9}, {}), declared({"history": True}, {}),
+         "sees versions of s.a.t from 0 on"),
+        (declared({}, {"ends_at": "2037-01-01"}), declared({}, {}), "holds s without an end"),
+        (declared({}, {"ends_at": "2037-01-01"}), declared({}, {"ends_at": "2038-01-01"}),
+         "holds s until 2038-01-01 00:00 UTC"),
+        (declared({}, {}), declared({"auxiliary_locations": ["s3://other/secret"]}, {}),
+         "reads s.a.t from another place"),
+        (declared({"iceberg": "signed"}, {}),
+         declared({"iceberg": "vended", "access_modes": ["url", "dir"], "history": True}, {}),
+         "may read s.a.t by Iceberg clients (vended)"),
+        (declared({"storage": "m"}, {}, storages={"m": {}}),
+         declared({"storage": "m"}, {}, storages={"m": {"endpoint": "https://other.test"}}),
+         "reads s.a.t from another place"),
+        (declared({}, {}, schema={"follow": {"source": "s3://lake/", "exclude": ["hr_*"]}}),
+         declared({}, {}, schema={"follow": {"source": "s3://lake/"}}), "sees other tables of what s.a follows"),
+        (declared({"partition_filter": "p = 1"}, {}), declared({}, {}), "sees more rows of s.a.t"),
+        (declared({}, {}), declared({"partition_filter": "p = 1"}, {}), "sees fewer rows of s.a.t"),
+        (declared({"hidden_columns": ["P"]}, {}), declared({"hidden_columns": ["q"]}, {}),
+         "sees 1 column more of s.a.t"),
+    ],
+)  # fmt: skip
+def test_what_changes_for_people_is_told(before: Declaration, after: Declaration, said: str) -> None:
+    assert said in told(before, after)
+    assert plan(after, before).widened or said.startswith("sees fewer")
+
+
+def test_a_filter_that_moves_shows_the_same_rows_and_nothing_between() -> None:
+    before = declared({"partition_filter": "p = 1"}, {"partition_filter": "q = 2"})
+    after = declared({"partition_filter": "q = 2"}, {"partition_filter": "p = 1"})
+    made = plan(after, before)
+    assert [(step.action, step.difference.kind, step.is_pause) for step in made.steps] == [
+        ("delete", "grant", True), ("update", "table", False), ("create", "grant", True),
+    ]  # fmt: skip
+    assert (made.means, made.deleted) == ([], 0)
+
+
+def test_a_filter_and_the_property_that_it_asks_for_change_while_nobody_reads() -> None:
+    before = declared({"partition_filter": "p = 'EU'"}, {}, alice={"properties": {"region": "US"}})
+    asks = {"partition_filter": "p = current_recipient('region')"}
+    after = declared(asks, {}, alice={"properties": {"region": "EU"}})
+    assert order(plan(after, before)) == [
+        ("delete", "grant alice s"), ("update", "table s.a.t"),
+        ("update", "recipient alice"), ("create", "grant alice s"),
+    ]  # fmt: skip
+
+
+def test_what_narrows_comes_before_what_widens() -> None:
+    before = declared({"storage": "m"}, {}, storages={"m": {}}, schema={"follow": None})
+    after = declared(
+        {"storage": "m", "hidden_columns": ["p"]},
+        {"partition_filter": "p = 1"},
+        storages={"m": {"endpoint": "https://other.test"}},
+        schema={"follow": {"source": "s3://lake/"}, "comment": "c"},
+    )
+    assert order(plan(after, before)) == [
+        ("update", "table s.a.t"), ("update", "grant alice s"), ("update", "storage m"), ("update", "schema s.a"),
+    ]  # fmt: skip
+    new = plan(declared(None, {}, schema={"follow": {"source": "s3://lake/"}}), Declaration())
+    assert [name for _, name in order(new)] == [
+        "share s",
+        "schema s.a",
+        "schema s.a",
+        "recipient alice",
+        "grant alice s",
+    ]
+
+
+def test_a_storage_goes_when_nothing_lies_in_it_any_more() -> None:
+    before = declared({"storage": "m"}, storages={"m": {}})
+    assert order(plan(declared({}), before)) == [("update", "table s.a.t"), ("delete", "storage m")]
+
+
+def test_each_that_is_deleted_goes_though_others_have_its_name() -> None:
+    before = Declaration.model_validate({"storages": {"x": {}}, "shares": {"x": {}}, "recipients": {"x": {}}})
+    assert sorted(order(plan(Declaration(), before))) == [
+        ("delete", "recipient x"), ("delete", "share x"), ("delete", "storage x"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("source", ["s3://lake/", "glue:lake"])
+def test_a_table_that_a_source_may_bring_back_whole_widens_when_it_leaves(source: str) -> None:
+    follow = {"follow": {"source": source}}
+    before = declared({"hidden_columns": ["p"]}, {}, schema=follow)
+    made = plan(declared(None, {}, schema=follow), before)
+    assert made.widened == ["table s.a.t"]
+    assert made.remarks == [
+        f"s.a follows {source.rstrip('/')}, which may bring table s.a.t back whole: exclude it there"
+    ]
+    assert plan(declared(None, {}, schema=follow), declared({}, {}, schema=follow)).widened == []
+
+
+def test_a_view_reads_what_stands_in_the_files_or_comes_by_itself() -> None:
+    view = {"views": {"v": {"location": "s3://lake/v", "source": "s.a.other", "sql": "SELECT 1"}}}
+    with pytest.raises(InvalidParameter, match=r"view s\.a\.v: its source s\.a\.other is no table of these files"):
+        plan(declared({}, schema=view), Declaration())
+    followed = declared({}, schema=view | {"follow": {"source": "s3://lake/"}})
+    assert ("create", "view s.a.v") in order(plan(followed, Declaration()))
+    assert order(plan(declared({}, schema=view), declared({}, schema=view))) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (declared(alice={"ends_at": "9999-12-31T00:00:00Z"}), declared()),
+        (declared({"hidden_columns": ["P", "p"]}), declared({"hidden_columns": ["p"]})),
+        (declared(alice={"properties": {"k": '[ "ż",  "b" ]'}}), declared(alice={"properties": {"k": ["ż", "b"]}})),
+        (declared(alice={"addresses": ["::1", "10.0.0.1"]}), declared(alice={"addresses": ["10.0.0.1/32", "::1/128"]})),
+        (declared({"partition_filter": "p = 1\n"}), declared({"partition_filter": "p = 1"})),
+        (declared({"access_modes": ["dir", "url"]}), declared({"access_modes": ["url", "dir"]})),
+    ],
+)
+def test_two_spellings_of_one_thing_do_not_differ(one: Declaration, other: Declaration) -> None:
+    assert differences(one, other) == []
+
+
+def test_the_source_of_a_version_is_a_text() -> None:
+    def version(source: str) -> Declaration:
+        versions = {1: {"location": "s3://lake/m", "source": source}}
+        return declared(schema={"models": {"m": {"versions": versions}}})
+
+    assert len(differences(version("runs:/ABC"), version("runs:/abc"))) == 1
+
+
+@pytest.mark.parametrize(
+    "alice",
+    [
+        {"ends_at": 20270201},
+        {"ends_at": "20270201"},
+        {"ends_at": "0001-01-01T00:00:00+14:00"},
+        {"ends_at": "9999-12-31T23:59:59-12:00"},
+        {"requests_per_minute": True},
+        {"properties": {"k": ["ż" * 1000]}},
+    ],
+)
+def test_what_means_something_else_is_refused(alice: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"Value error|valid integer"):
+        declared(alice=alice)
+    assert declared(alice={"properties": {"k": ["ż" * 900]}}).recipients["alice"].properties
+
+
+@settings(max_examples=tries(60), deadline=None, suppress_health_check=list(HealthCheck))
+@given(before=declarations(), after=declarations())
+def test_who_comes_to_see_more_is_told_after_all_that_narrows(before: Declaration, after: Declaration) -> None:
+    try:
+        made = plan(after, before)
+    except InvalidParameter:  # another source under a view's name
+        return
+    wider = [number for number, step in enumerate(made.steps) if step.widens and step.action != "delete"]
+    narrower = [number for number, step in enumerate(made.steps) if step.action != "create" and not step.widens]
+    assert not wider or max(narrower, default=-1) < min(wider)
+    if wider:
+        assert made.means

@@ -1,0 +1,139 @@
+"""What can be done: a plan in words and its command before it, the command itself, and secrets that are shown once."""
+
+import html
+import re
+import shlex
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from console.conftest import HOSTILE, Visitor
+from deltaic.catalog.tokens import TokenStore
+from deltaic.errors import DeltaicError
+from filled_server import FilledServer, dynamo_of
+
+pytestmark = pytest.mark.slow
+
+ORDERS = "sales.europe.orders"
+_HIDDEN = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)">')
+
+
+def planned(console: Visitor, action: str, **told: str) -> tuple[str, dict[str, str]]:
+    """Return the command of a plan, and the form that carries it out."""
+    page = console.get("/action", action=action, planned="yes", **told)
+    command = html.unescape(page.partition('<pre tabindex="0">')[2].partition("</pre>")[0])
+    form = page.partition("What will happen")[2]
+    return command, {name: html.unescape(value) for name, value in _HIDDEN.findall(form)}
+
+
+def done(console: Visitor, action: str, **told: str) -> str:
+    """Carry out a plan, and return what came of it."""
+    return console.post("/action", **planned(console, action, **told)[1])
+
+
+@pytest.fixture
+def erin(server: FilledServer) -> Iterator[str]:
+    """Return a recipient with a token, for one test."""
+    name = "erin-o'neil"
+    server.admin.tokens.create(server.admin.recipients.create(name))
+    yield name
+    server.admin.recipients.delete(name)
+
+
+def tokens_of(server: FilledServer, name: str) -> list[tuple[str, str]]:
+    found = server.admin.tokens.list(server.admin.recipients.get(name).id)
+    return [(token.id, token.state()) for token in found]
+
+
+def test_a_plan_says_what_will_happen_and_does_nothing(console: Visitor, server: FilledServer, erin: str) -> None:
+    before = tokens_of(server, erin)
+    page = console.get("/action", action="rotate", recipient=erin)
+    assert 'name="overlap" value="1d"' in page
+    command, form = planned(console, "rotate", recipient=erin, overlap="0", expires="30d")
+    options = ["--link", "--overlap=0", "--expires=30d", f"--endpoint={server.endpoint}"]
+    assert shlex.split(command) == ["deltaic", "token", "rotate", *options, "--", erin]
+    assert form["recipient"] == erin
+    page = console.get("/action", action="rotate", planned="yes", recipient=erin, overlap="0", expires="30d")
+    assert f"revoked at once: {before[0][0]}" in page
+    assert tokens_of(server, erin) == before
+    assert server.admin.invitations.list(server.admin.recipients.get(erin).id) == []
+
+
+def test_an_invitations_link_is_shown_once_and_works(console: Visitor, server: FilledServer, erin: str) -> None:
+    _, form = planned(console, "invite", recipient=erin, expires="1h", token_expires="2d", note=HOSTILE)
+    page = console.post("/action", **form)
+    assert HOSTILE not in page
+    links = re.findall(rf"{re.escape(server.endpoint)}/activate/[\w-]+", page)
+    assert len(links) == 1
+    assert httpx.get(links[0]).status_code == 200
+    assert links[0] not in console.get("/recipient", recipient=erin)
+    assert "done already" in console.post("/action", 409, **form)
+    assert len(server.admin.invitations.list(server.admin.recipients.get(erin).id)) == 1
+    assert "shown already" in console.get("/outcome", 404, plan=form["plan"])
+
+
+def test_a_token_is_revoked(console: Visitor, server: FilledServer, erin: str) -> None:
+    [(token, _)] = tokens_of(server, erin)
+    assert f"id={token}" in console.get("/recipient", recipient=erin)
+    assert "Done." in done(console, "revoke-token", recipient=erin, id=token)
+    assert tokens_of(server, erin) == [(token, "revoked")]
+
+
+def test_who_is_cut_off_is_refused_and_restored(console: Visitor, server: FilledServer) -> None:
+    made = server.admin.recipients.create("frank")
+    issued = server.admin.tokens.create(made)
+    assert "Done." in done(console, "cut-off", recipient="frank")
+    assert server.admin.recipients.get("frank").cut_off_at is not None
+    with pytest.raises(DeltaicError):
+        TokenStore(server.environment["TOKENS_TABLE"], dynamo_of(server.environment)).authenticate(issued.secret)
+    assert "action=restore" in console.get("/recipient", recipient="frank")
+    assert "Done." in done(console, "restore", recipient="frank")
+    assert server.admin.recipients.get("frank").cut_off_at is None
+
+
+def test_grants_are_made_changed_and_revoked(console: Visitor, server: FilledServer, erin: str) -> None:
+    page = console.get("/action", action="grant", planned="yes", recipient=erin, share="SALES", filter="", ends="")
+    assert "europe.orders" in page
+    assert "Done." in done(console, "grant", recipient=erin, share="sales", filter="region = 'US'", ends="2099-01-01")
+    assert server.admin.grants.get(erin, "sales").partition_filter == "region = 'US'"
+    assert "Rows now: region = &#39;US&#39;" in console.get(
+        "/action", action="change-grant", planned="yes", recipient=erin, share="sales"
+    )
+    assert "Done." in done(console, "change-grant", recipient=erin, share="sales", ends="never")
+    changed = server.admin.grants.get(erin, "sales")
+    assert (changed.partition_filter, changed.ends_at) == ("", None)
+    refused = done(console, "change-grant", recipient=erin, share="sales", filter="note = 'x'")
+    assert "Not done." in refused
+    assert "does not fit sales.europe.orders" in refused
+    assert "Done." in done(console, "revoke-grant", recipient=erin, share="sales")
+    assert list(server.admin.grants.of_recipient(erin)) == []
+
+
+def test_rows_of_a_table_are_narrowed_and_shared_again(console: Visitor, server: FilledServer) -> None:
+    page = console.get("/action", action="filter", planned="yes", table=ORDERS, filter="region = 'EU'")
+    assert "alice" in page
+    assert "Done." in done(console, "filter", table=ORDERS, filter="region = 'EU'")
+    assert server.admin.tables.get("sales", "europe", "orders").partition_filter == "region = 'EU'"
+    assert "Done." in done(console, "filter", table=ORDERS, filter="")
+    assert server.admin.tables.get("sales", "europe", "orders").partition_filter == ""
+
+
+@pytest.mark.parametrize(
+    ("told", "status"),
+    [
+        pytest.param({"action": "remove-everything"}, 404, id="no-such-action"),
+        pytest.param({"action": "cut-off", "recipient": "nobody"}, 404, id="nobody"),
+        pytest.param({"action": "rotate", "recipient": "alice", "overlap": "--json", "expires": "1d"}, 400, id="life"),
+        pytest.param({"action": "filter", "table": ORDERS, "filter": "@/etc/passwd"}, 400, id="a-file"),
+        pytest.param({"action": "filter", "table": ORDERS, "filter": "region ="}, 400, id="half-a-filter"),
+        pytest.param({"action": "grant", "recipient": "alice", "share": "sales", "ends": "soon"}, 400, id="no-date"),
+    ],
+)
+def test_what_cannot_be_done_is_told_before_it(console: Visitor, told: dict[str, str], status: int) -> None:
+    assert 'role="alert"' in console.get("/action", status, planned="yes", **told)
+
+
+def test_a_name_that_looks_like_an_option_is_a_name(console: Visitor, server: FilledServer) -> None:
+    server.admin.recipients.create("--json")
+    assert "Done." in done(console, "grant", recipient="--json", share="hostile")
+    assert [grant.share for grant in server.admin.grants.of_recipient("--json")] == ["hostile"]

@@ -1,0 +1,136 @@
+"""The page on Terraform and CDK, read by their own tools: each block has its form, and what it says of us is so."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from cloudformation import packaged
+from deltaic.catalog import schema
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.dynamo import Dynamo
+from deltaic_ops.deploy.intrinsics import read
+from deltaic_ops.deploy.template import ROOT, TEMPLATE
+from deltaic_ops.local.embedded import EmbeddedAws
+
+PAGE = (ROOT / "docs" / "terraform-and-cdk.md").read_text(encoding="utf-8")
+BIN = Path(sys.executable).parent
+CDK = "aws-cdk-lib==2.275.0"
+SCHEMA = ["uv", "tool", "run", "check-jsonschema@0.38.0", "--builtin-schema", "vendor.github-workflows"]
+SHARES = "shares:\n  from_files:\n    comment: by Terraform\n    schemas:\n      s:\n"
+RECIPIENTS = "recipients:\n  alice:\n    grants:\n      from_files:\n"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def block(language: str, word: str) -> str:
+    [found] = [one for one in blocks(language) if word in one]
+    return found
+
+
+def had(tool: str) -> None:
+    if shutil.which(tool) is None and "CI" not in os.environ:
+        pytest.skip(f"there is no {tool} here")
+
+
+def run(*command: str, folder: Path, **more: str) -> str:
+    known = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "CHECKPOINT_DISABLE": "1", **more}
+    done = subprocess.run(command, cwd=folder, env=known, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("text", blocks("hcl"))
+def test_terraform_reads_a_block_and_would_write_it_so(text: str, tmp_path: Path) -> None:
+    had("terraform")
+    (tmp_path / "main.tf").write_text(text)
+    assert run("terraform", "fmt", "-diff", folder=tmp_path) == ""
+
+
+def test_the_parameters_of_the_stack_are_the_templates() -> None:
+    said = block("hcl", "aws_cloudformation_stack").partition("parameters = {")[2].partition("}")[0]
+    told = set(re.findall(r"^ +(\w+) +=", said, re.MULTILINE))
+    assert told
+    assert told <= read(TEMPLATE)["Parameters"].keys()
+
+
+@pytest.mark.slow
+def test_terraform_applies_files_with_no_more_rights_than_the_page_gives(
+    tmp_path: Path, embedded_aws: EmbeddedAws, aws_session: boto3.Session
+) -> None:
+    had("terraform")
+    for name, text in (("files", "shares/from_files.yaml"), ("rights", "")):
+        (tmp_path / name / Path(text).parent).mkdir(parents=True)
+    rights = tmp_path / "rights"
+    (rights / "rights.tf").write_text(block("hcl", "rights = {") + 'output "rights" { value = local.rights }\n')
+    run("terraform", "init", folder=rights)
+    run("terraform", "apply", "-auto-approve", folder=rights)
+    policy = run("terraform", "output", "-json", "rights", folder=rights)
+    at = embedded_aws.endpoint
+    iam, dynamodb = aws_session.client("iam", endpoint_url=at), aws_session.client("dynamodb", endpoint_url=at)
+    catalog, tokens = "deltaic-prod-catalog", "deltaic-prod-tokens"
+    schema.create(dynamodb, catalog, tokens)
+    anybody = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}
+    role = iam.create_role(
+        RoleName="deltaic-prod-shares",
+        AssumeRolePolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [anybody]}),
+    )["Role"]["Arn"]
+    iam.put_role_policy(RoleName="deltaic-prod-shares", PolicyName="rights", PolicyDocument=policy)
+    session = aws_session.client("sts", endpoint_url=at).assume_role(RoleArn=role, RoleSessionName="pipeline")[
+        "Credentials"
+    ]
+    held = {
+        **embedded_aws.environment,
+        "CATALOG_TABLE": catalog,
+        "TOKENS_TABLE": tokens,
+        "AWS_ACCESS_KEY_ID": session["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": session["SecretAccessKey"],
+        "AWS_SESSION_TOKEN": session["SessionToken"],
+    }
+    files = tmp_path / "files"
+    (files / "main.tf").write_text(block("hcl", "terraform_data"))
+    (files / "shares" / "from_files.yaml").write_text(SHARES)
+    (files / "shares" / "recipients.yaml").write_text(RECIPIENTS)
+    run("terraform", "init", folder=files)
+    run("terraform", "validate", folder=files)
+    run("terraform", "apply", "-auto-approve", folder=files, **held)
+    admin = CatalogAdmin(catalog, tokens, Dynamo(lambda: dynamodb))
+    assert [one.comment for one in admin.shares.list()] == ["by Terraform"]
+    assert [one.share for one in admin.grants.of_share("from_files")] == ["from_files"]
+    assert "0 added, 0 changed" in run("terraform", "apply", "-auto-approve", folder=files, **held)
+    (files / "shares" / "recipients.yaml").write_text("recipients: {}\n")
+    run("terraform", "apply", "-auto-approve", folder=files, **held)
+    assert list(admin.recipients.list()) == []
+    run("deltaic", "drift", "shares", folder=files, **held)
+
+
+@pytest.mark.slow
+def test_cdk_makes_the_template_of_the_packaged_one(tmp_path: Path) -> None:
+    had("node")
+    (tmp_path / "packaged.yaml").write_text(json.dumps(packaged(read(TEMPLATE))))
+    (tmp_path / "app.py").write_text(block("python", "CfnInclude"))
+    run("uv", "run", "--no-sync", "--project", str(ROOT), "--with", CDK, "python", "app.py", folder=tmp_path,
+        CDK_OUTDIR=str(tmp_path / "out"), JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION="1",
+        JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION="1")  # fmt: skip
+    made: Mapping[str, Any] = json.loads((tmp_path / "out" / "deltaic-prod.template.json").read_text())
+    functions = {one for one, said in made["Resources"].items() if said["Type"] == "AWS::Lambda::Function"}
+    assert {"QueryTable", "FollowTables"} <= functions
+    told = {name: made["Parameters"][name]["Default"] for name in ("Stage", "DataBuckets", "Follow")}
+    assert told == {"Stage": "prod", "DataBuckets": "arn:aws:s3:::lake", "Follow": "enabled"}
+    assert "Endpoint" in made["Outputs"]
+
+
+@pytest.mark.slow
+def test_github_takes_the_workflow(tmp_path: Path) -> None:
+    had("uv")
+    (tmp_path / "shares.yml").write_text(block("yaml", "id-token"))
+    run(*SCHEMA, "shares.yml", folder=tmp_path)
