@@ -25,6 +25,8 @@ FOR_STREAMS = {"zlib_ng"}
 """What everything that answers has in its code, but for the authorizer; only tables have answers that are so long."""
 FOR_ASSETS = {"deltaic.catalog.asset_items"}
 FOR_ICEBERG = {"deltaic.storage.own_bucket"}
+FOR_LARGE_TABLES = {"deltaic.storage.background_function"}
+"""What has metadata made in the background: the code of everything that answers has it, and it is reached seldom."""
 FOR_QUERIES = {"deltaic.catalog.queries", "deltaic.sharing.lines.line_cache"}
 FOR_HINTS = {"deltaic.pruning.json_hints", "deltaic.pruning.skipper", "deltaic.pruning.sql_hints"}
 FOR_READERS_OF_LOGS = FOR_QUERIES | {
@@ -33,12 +35,12 @@ FOR_READERS_OF_LOGS = FOR_QUERIES | {
     "deltaic.storage.objects",
     "pyarrow",
 }
-OF_TABLES = FOR_READERS_OF_LOGS | FOR_STREAMS | FOR_ICEBERG
+OF_TABLES = FOR_READERS_OF_LOGS | FOR_STREAMS | FOR_ICEBERG | FOR_LARGE_TABLES
 
 
 def never_reached(function: str) -> set[str]:
     if function in READS_LOGS:
-        return FOR_ASSETS | FOR_ICEBERG
+        return FOR_ASSETS | FOR_ICEBERG | FOR_LARGE_TABLES
     if function in LISTS_FILES:
         return OF_TABLES - {"deltaic.storage.objects"}
     if function in OPENS_FOLDERS | LISTS_ASSETS:
@@ -46,11 +48,12 @@ def never_reached(function: str) -> set[str]:
     exceptions = {
         "get_contract": FOR_STREAMS,  # it reads a file
         "authorizer": {"pyarrow"},  # it has no use case in its code, only the paths of tables, beside which it signs
-        "load_iceberg_table": FOR_ASSETS | FOR_QUERIES | FOR_HINTS,
+        "load_iceberg_table": FOR_ASSETS | FOR_QUERIES | FOR_HINTS | FOR_LARGE_TABLES,
         "sign_iceberg_request": FOR_ASSETS
         | FOR_HINTS
         | {"deltaic.partition_filters.filter_binding", "deltaic.pruning.expressions"}
-        | (FOR_READERS_OF_LOGS - {"deltaic.sharing.row_filters"}),
+        | FOR_LARGE_TABLES
+        | (FOR_READERS_OF_LOGS - {"deltaic.sharing.row_filters", "deltaic.storage.objects"}),
     }
     return exceptions.get(function, OF_TABLES | FOR_ASSETS)
 
