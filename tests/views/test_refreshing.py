@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltaic.errors import InvalidParameter
 from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.table.file_sizing import in_ranges
 from deltaic_pipeline.view_refresh.definition import Audience, SourceTable
 from deltaic_pipeline.view_refresh.evaluating import Evaluation
 from deltaic_pipeline.view_refresh.sql import read_sql
+from pyspark.sql import functions
 from views.made import Made, Values, applied
 
 if TYPE_CHECKING:
@@ -123,6 +125,51 @@ def test_with_a_key_a_row_is_updated_and_never_across_policies(spark: "SparkSess
     with pytest.raises(PipelineError, match=r"several rows of the view have the same key \(ID = \.\.\.\)"):
         made.refresh(EU | US)
     assert made.version() == at
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        ("TIMESTAMP", ["TIMESTAMP'1900-01-01 00:00:00Z'", "TIMESTAMP'2026-03-29 02:30:00.000001Z'"]),
+        ("STRING", ["'it''s \\\\ %'", "'\u017c'"]),
+        pytest.param("BIGINT", ["-5", "9000000000"], marks=pytest.mark.long),
+        pytest.param("DECIMAL(20, 5)", ["-0.5", "123456789.12345"], marks=pytest.mark.long),
+        pytest.param("DATE", ["DATE'0001-01-01'", "DATE'9999-12-31'"], marks=pytest.mark.long),
+    ],
+)
+def test_files_without_keys_that_change_are_not_looked_into(
+    spark: "SparkSession", tmp_path: Path, kind: str, keys: list[str]
+) -> None:
+    made = Made(spark, tmp_path, "SELECT k, n FROM source", key=("K",))
+    made.source_of(f"k {kind}, n INT")
+    for key in sorted(keys, reverse=True):  # a file each
+        made.run(f"INSERT INTO {{source}} VALUES ({key}, 1)")  # noqa: S608 -- literals
+        made.refresh(EU | US)
+    for key in keys:
+        made.run(f"UPDATE {{source}} SET n = n + 1 WHERE k = {key}")  # noqa: S608 -- as above
+        others = f"SELECT DISTINCT _metadata.file_path FROM delta.`{made.location}` WHERE k <> {key}"  # noqa: S608
+        away = [Path(row[0].removeprefix("file:")) for row in spark.sql(others).collect()]
+        for file in away:
+            file.rename(file.with_suffix(".away"))
+        found = made.refresh(EU | US)
+        for file in away:
+            file.with_suffix(".away").rename(file)
+        assert (found.updated, len(away)) == (2, 2)
+        assert made.rows() == made.expected(EU | US)
+
+
+def test_rows_with_a_key_lie_in_files_of_neighbours(spark: "SparkSession") -> None:
+    rows = spark.range(5_000_000).selectExpr("pmod(hash(id), 2) AS part", "id").persist()
+    try:
+        rows.count()
+        ends = in_ranges(rows, ["part", "id"]).groupBy(functions.spark_partition_id()).agg(
+            functions.expr("min(struct(part, id))"), functions.expr("max(struct(part, id))")
+        )  # fmt: skip
+        found = sorted((tuple(row[1]), tuple(row[2])) for row in ends.collect())
+    finally:
+        rows.unpersist()
+    assert len(found) == 4
+    assert [one for pair in found for one in pair] == sorted(one for pair in found for one in pair)
 
 
 def asked(spark: "SparkSession", condition: str, since: str) -> bool:

@@ -1,5 +1,6 @@
 """The number of files for rows that one machine writes all: few large files are few signed URLs (decision 64)."""
 
+from collections.abc import Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,9 @@ SMALL = 16 << 20
 
 LARGE = 512 << 20
 """Bytes from which on a file is cut, as Delta's own optimized writes do it."""
+
+RANGE = 16 << 20
+"""Bytes in memory of the rows of one file where files are of ranges: a fifth of it as Parquet."""
 
 BELIEVED = 1 << 40
 """An estimate beyond this is none: Spark multiplies the sizes of what is joined, and takes a database for infinite."""
@@ -27,6 +31,14 @@ def few_files(rows: "DataFrame") -> "DataFrame":
     Delta's optimized writes would send every row through a shuffle, and leave up to 512 MB of it to a single task.
     """
     return rows.coalesce(tasks_for(estimated_size(rows), rows.sparkSession.sparkContext.defaultParallelism))
+
+
+def in_ranges(rows: "DataFrame", columns: Sequence[str]) -> "DataFrame":
+    """Return rows that are kept already in tasks, and so files, of a range of the columns each, in their order.
+
+    Who changes rows that are neighbours rewrites few of the files then, and readers leave out the others.
+    """
+    return rows.repartitionByRange(ceil(estimated_size(rows) / RANGE) or 1, *columns).sortWithinPartitions(*columns)
 
 
 def estimated_size(rows: "DataFrame") -> int:

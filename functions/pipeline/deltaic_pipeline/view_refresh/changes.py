@@ -1,18 +1,18 @@
 """What is different between rows that a view gains and rows that it loses: real changes, and nothing else."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 
 from deltaic_pipeline.spark.casting import comparable
-from deltaic_pipeline.spark.quoting import quoted
+from deltaic_pipeline.spark.quoting import literal, quoted
 from deltaic_pipeline.table.merging import undecided
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 OPERATION = "_deltaic_operation"
 INSERT, UPDATE, DELETE, KEEP = "insert", "update", "delete", "keep"
@@ -28,6 +28,8 @@ class Counts:
     inserted: int
     updated: int
     deleted: int
+    keys: tuple[str, str] | None = None
+    """The first and the last value of the first column of their key, as texts; None where nobody asks for them."""
 
 
 def net(gained: "DataFrame", lost: "DataFrame") -> "DataFrame":
@@ -70,11 +72,14 @@ def counted_by_key(staged: "DataFrame", key: Sequence[str]) -> dict[str, Counts]
     """Count the operations of each audience; raises `PipelineError` for a key that is null or has several rows."""
     keys = [f"{ROW}.{quoted(name)}" for name in key]
     wrong = f"{COUNT} > 1 OR ({COUNT} > 0 AND ({' OR '.join(f'{name} IS NULL' for name in keys)}))"
+    kind = staged.select(keys[0]).schema.fields[0].dataType
+    ends = [f"CAST({end}({keys[0]}) AS STRING)" for end in ("min", "max")] if _ranged(kind) else ["NULL", "NULL"]
     counts: list[Any] = (
         staged.groupBy(AUDIENCE_COLUMN)
         .agg(
             *(_expression(f"count_if({OPERATION} = '{one}')") for one in (INSERT, UPDATE, DELETE)),
             _expression(f"first(if({wrong}, struct({', '.join(keys)}), NULL), true)"),
+            *map(_expression, ends),
         )
         .collect()
     )
@@ -82,7 +87,28 @@ def counted_by_key(staged: "DataFrame", key: Sequence[str]) -> dict[str, Counts]
         if row[4] is not None:
             remedy = ", or give --key the columns that tell them apart"
             raise undecided("of the view", key, tuple(row[4]), remedy)
-    return {row[0]: Counts(row[1], row[2], row[3]) for row in counts}
+    return {row[0]: Counts(row[1], row[2], row[3], None if row[5] is None else (row[5], row[6])) for row in counts}
+
+
+def in_ranges_of(counts: Iterable[Counts], key: str, kind: str) -> str:
+    """Return the condition that a row of the view (`old`) can have a key that changes; empty where nobody asked.
+
+    Delta leaves out files by it, which it does not by the equality with the changes.
+    """
+    ends = [count.keys for count in counts]
+    if None in ends:
+        return ""
+    ranges = (" AND ".join(f"CAST({literal(end)} AS {kind})" for end in pair) for pair in ends if pair)
+    return f"({' OR '.join(f'old.{quoted(key)} BETWEEN {pair}' for pair in dict.fromkeys(ranges))})"
+
+
+def _ranged(kind: "DataType") -> bool:
+    """Tell whether a type's values are ordered in files' statistics as Spark orders them, and come back from texts."""
+    from pyspark.sql import types
+
+    return isinstance(kind, types.IntegralType | types.DecimalType | types.DateType | types.TimestampType) or (
+        kind == types.StringType()
+    )
 
 
 def counted_as_rows(changed: "DataFrame") -> dict[str, Counts]:

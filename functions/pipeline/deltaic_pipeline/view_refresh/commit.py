@@ -11,6 +11,7 @@ from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.errors import raised
 from deltaic_pipeline.spark.quoting import literal, quoted
+from deltaic_pipeline.table.file_sizing import in_ranges
 from deltaic_pipeline.table.merging import refuse_undecided
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import set_properties
@@ -21,9 +22,11 @@ from deltaic_pipeline.view_refresh.changes import (
     OPERATION,
     ROW,
     UPDATE,
+    Counts,
     as_rows,
     by_key,
     compared_in_merge,
+    in_ranges_of,
 )
 from deltaic_pipeline.view_refresh.computation import Changes, Computation, existing_table
 from deltaic_pipeline.view_refresh.state import RefreshState, TableState, digest, utc
@@ -60,16 +63,18 @@ class Commit:
         from pyspark import StorageLevel
 
         definition, rows = self.computation.definition, self.computation.rows()
-        persisted = rows.persist(StorageLevel.DISK_ONLY) if definition.key else rows
+        keys = [AUDIENCE_COLUMN, *definition.key] if definition.key else []
+        kept = rows.persist(StorageLevel.DISK_ONLY) if keys else rows
         try:
-            if definition.key:
-                refuse_undecided(persisted, [AUDIENCE_COLUMN, *definition.key])
-            with marked(self.computation.spark, self._transaction(), spread=True):
-                writer = persisted.write.format("delta").partitionBy(AUDIENCE_COLUMN).options(**PROPERTIES)
+            if keys:
+                refuse_undecided(kept, keys)
+                rows = in_ranges(kept, keys)
+            with marked(self.computation.spark, self._transaction(), spread=not keys):
+                writer = rows.write.format("delta").partitionBy(AUDIENCE_COLUMN).options(**PROPERTIES)
                 writer.save(spark_path(definition.location))
         finally:
-            if definition.key:
-                persisted.unpersist()
+            if keys:
+                kept.unpersist()
 
     def apply(self, changes: Changes, before: TableState, row_counts: Mapping[str, int], key: Sequence[str]) -> None:
         """Write net changes into the view's table, by key if there is one; `row_counts` are those before."""
@@ -87,7 +92,7 @@ class Commit:
                 rows = staged.selectExpr(AUDIENCE_COLUMN, f"{ROW}.*").write.format("delta").mode("append")
                 rows.option("mergeSchema", "true").save(spark_path(before.location))
             else:
-                _merge(spark, staged, before.location, key, sorted(counts))
+                _merge(spark, staged, before.location, key, counts)
 
     def acknowledge(self) -> tuple[int, list[dict[str, Any]]]:
         """Return its version and its actions as the log has them; raises `PipelineError` if it is not there."""
@@ -130,7 +135,7 @@ def describe(spark: "SparkSession", location: str, version: int, moment: str, so
 
 
 def _merge(
-    spark: "SparkSession", staged: "DataFrame", location: str, key: Sequence[str], audiences: Sequence[str]
+    spark: "SparkSession", staged: "DataFrame", location: str, key: Sequence[str], counts: Mapping[str, Counts]
 ) -> None:
     """Apply staged operations by MERGE: by key, or by whole rows where there is none.
 
@@ -143,8 +148,12 @@ def _merge(
     rows = staged.selectExpr(AUDIENCE_COLUMN, f"{ROW}.*", OPERATION)
     columns = [name for name in rows.columns if name != OPERATION]
     conditions = [f"old.{AUDIENCE_COLUMN} = new.{AUDIENCE_COLUMN}"]
-    if len(audiences) <= MOST_AUDIENCES:
-        conditions.insert(0, f"old.{AUDIENCE_COLUMN} IN ({', '.join(map(literal, audiences))})")
+    if len(counts) <= MOST_AUDIENCES:
+        conditions.insert(0, f"old.{AUDIENCE_COLUMN} IN ({', '.join(map(literal, sorted(counts)))})")
+        if key:
+            first = rows.select(quoted(key[0])).schema.fields[0]
+            within = in_ranges_of(counts.values(), first.name, first.dataType.simpleString())
+            conditions += [within] if within else []
     operation = f"new.{OPERATION}"
     if key:
         conditions += [f"old.{quoted(name)} = new.{quoted(name)}" for name in key]
