@@ -34,7 +34,6 @@ def catalog_of(out: Operator, admin: "CatalogAdmin", beside: "Declaration | None
 def export(
     ctx: typer.Context,
     folder: Annotated[Path | None, typer.Argument(metavar="[FOLDER]")] = None,
-    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of such files instead.")] = False,
     as_json: AsJson = False,
 ) -> None:
     r"""Write the catalog as YAML: storages, shares with all that is in them, recipients with their grants; no secrets.
@@ -44,15 +43,10 @@ def export(
     \b
     deltaic export
     deltaic export shares-as-code/
-    deltaic export --schema > deltaic.schema.json
     """
     from deltaic_ops.declared.files import text_of, write
-    from deltaic_ops.declared.model import Declaration
 
     out = operator(ctx, as_json)
-    if schema:
-        out.json(Declaration.model_json_schema())
-        return
     found = catalog_of(out, out.admin)
     if folder is None:
         if as_json:
