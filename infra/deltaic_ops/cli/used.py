@@ -29,6 +29,7 @@ def uses(
     from deltaic_ops.last_use import last_uses
 
     if not location:
+        out.note("last uses are told where the usage table is named (--usage, DELTAIC_USAGE)")
         return None
     try:
         return last_uses(location, out.connection.environment, of, by, wanted)
