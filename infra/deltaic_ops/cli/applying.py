@@ -115,7 +115,8 @@ def _locked(out: Operator, planned: "Plan", *, unchecked: bool) -> None:
         plans.refuse_moved(now, planned.found)
         held.prolong()
         admin.finish_deletions()
-        applying = Applying(admin, lambda: out.schemas, unchecked=unchecked)
+        loopback = bool(where.environment.get("AWS_ENDPOINT_URL"))
+        applying = Applying(admin, lambda: out.schemas, unchecked=unchecked, loopback=loopback)
         try:
             _carry_out(out, applying, now.steps, held.prolong)
         finally:
