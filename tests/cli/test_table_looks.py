@@ -82,6 +82,23 @@ def test_what_no_recipient_could_read_is_not_shared(looking: Deltaic, place: str
     assert looking.json("table update vaccine_share.acme.new --history")["history"]
 
 
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("iced/metadata/v1.metadata.json", "a table of Iceberg's own: share it with --format iceberg"),
+        ("loose/p=1/a.parquet", "Parquet files lie there: deltalake.convert_to_deltalake"),
+    ],
+)
+def test_what_lies_there_instead_of_a_delta_table_is_told(
+    looking: Deltaic, aws_session: boto3.Session, embedded_aws: EmbeddedAws, key: str, said: str
+) -> None:
+    aws_session.client("s3", endpoint_url=embedded_aws.endpoint).put_object(Bucket=BUCKET, Key=key, Body=b"{}")
+    place = f"s3://{BUCKET}/{key.partition('/')[0]}"
+    for line in (f"{NEW} {place}", f"lint {place}"):
+        refused = looking(line)
+        assert (refused.exit_code, said in refused.output) == (1, True), refused.output
+
+
 def test_a_table_that_is_there_is_shared(looking: Deltaic, lake: str) -> None:
     assert looking.json(f"{NEW} {lake}/good/")["location"] == f"{lake}/good"
 
