@@ -3,6 +3,7 @@
 import html
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 
 import httpx
@@ -107,6 +108,22 @@ def test_grants_are_made_changed_and_revoked(console: Visitor, server: FilledSer
     assert "does not fit sales.europe.orders" in refused
     assert "Done." in done(console, "revoke-grant", recipient=erin, share="sales")
     assert list(server.admin.grants.of_recipient(erin)) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "shown"),
+    [
+        ("region = 'EU'", "\"--partition-filter=region = 'EU'\""),
+        ("region = 'a$b'", None),
+        ("region = 'it''s \"x\" `!\\\\'", None),
+    ],
+)
+def test_a_shell_takes_the_command_as_it_is_shown(console: Visitor, rows: str, shown: str | None) -> None:
+    command, _ = planned(console, "filter", table=ORDERS, filter=rows)
+    assert shlex.split(command)[3] == f"--partition-filter={rows}"
+    assert shown is None or shown in command
+    typed = subprocess.run(["bash", "-c", f"printf '%s\\n' {command}"], capture_output=True, text=True, check=True)
+    assert typed.stdout.splitlines()[3] == f"--partition-filter={rows}"
 
 
 def test_rows_of_a_table_are_narrowed_and_shared_again(console: Visitor, server: FilledServer) -> None:

@@ -78,7 +78,13 @@ def outcome(desk: Desk, request: Request) -> Response:
 
 def command(provider: Provider, plan: Plan) -> str:
     """Return the line that one types to do the same."""
-    return shlex.join(["deltaic", *provider.options, *plan.line])
+    return " ".join(map(_quoted, ["deltaic", *provider.options, *plan.line]))
+
+
+def _quoted(word: str) -> str:
+    """Return a word as a shell takes it: a filter's own quotes stay as they are wherever they can."""
+    plain = "'" in word and word.isprintable() and not set(word) & set('"$`\\!')
+    return f'"{word}"' if plain else shlex.quote(word)
 
 
 def carried_out(provider: Provider, plan: Plan) -> Outcome:
