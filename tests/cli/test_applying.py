@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -119,6 +124,41 @@ def test_what_is_deleted_or_wider_must_be_allowed(deltaic: Deltaic, files: Path,
     assert "2/2 changed table sales.europe.returns" in told
     assert deltaic.json("drift declared") == []
     assert admin.tables.get("sales", "europe", "returns").location == f"{LAKE}/all"
+
+
+def typed(deltaic: Deltaic, line: str, answer: str) -> tuple[int, str]:
+    """Run a command at a terminal; return its exit code and what stands there."""
+    ours, theirs = os.openpty()
+    os.write(ours, f"{answer}\n".encode())
+    command = [str(Path(sys.executable).with_name("deltaic")), *shlex.split(line)]
+    told = {**os.environ, **deltaic.variables, "TERM": "xterm-256color"}
+    told.pop("NO_COLOR", None)
+    with subprocess.Popen(command, env=told, stdin=theirs, stdout=theirs, stderr=theirs) as running:
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError):  # the terminal is closed
+            while part := os.read(ours, 65536):
+                shown += part
+    os.close(ours)
+    return running.returncode, shown.decode()
+
+
+def test_at_a_terminal_a_plan_has_colours_and_what_is_wider_is_asked_for(deltaic: Deltaic, files: Path) -> None:
+    share = files / "shares" / "sales.yaml"
+    change(share, "shares", "sales", "schemas", "europe", "tables", "returns", "history", to=True)
+    change(share, "shares", "sales", "schemas", "europe", "tables", "stock")
+    before = deltaic.json("export")
+    refused, shown = typed(deltaic, f"apply declared --prune {UNSEEN}", "n")
+    assert refused == 1
+    assert "\x1b[31m- table sales.europe.stock" in shown
+    assert "\x1b[33m~ table sales.europe.returns" in shown
+    assert "\\u001b" not in shown
+    assert deltaic.json("export") == before
+    _, shown = typed(deltaic, "drift declared", "")
+    assert "\x1b[33m~ table sales.europe.returns" in shown
+    done, shown = typed(deltaic, f"apply declared --prune {UNSEEN}", "y")
+    assert (done, "the catalog is what the files say" in shown) == (0, True), shown
+    assert deltaic.json("drift declared") == []
 
 
 @pytest.mark.usefixtures("files")

@@ -15,6 +15,7 @@ from deltaic.errors import InvalidParameter, NotFound
 from deltaic_pipeline.spark.printing import one_line
 
 from deltaic_ops.cli.declared import catalog_of
+from deltaic_ops.cli.listing import print_lines
 from deltaic_ops.cli.operator import AsJson, Operator, Yes, operator
 from deltaic_ops.cli.refreshing import ask_for_rows, drop_schedule, keep_schedule, requests_of
 
@@ -174,10 +175,8 @@ def _show(out: Operator, made: "Plan") -> None:
             "deleted": made.deleted,
         })  # fmt: skip
         return
-    for line, colour in _lines(made):
-        typer.secho(one_line(line), fg=colour)
-    for line in (*map(str, made.means), *made.remarks):
-        typer.secho(one_line(line), bold=True)
+    print_lines(_lines(made))
+    print_lines((line, "bold") for line in (*map(str, made.means), *made.remarks))
     counts = {action: sum(step.action == action for step in made.steps) for action in _MARKS}
     parts = [f"{counts['create']} to make", f"{counts['update']} to change", f"{made.deleted} to delete (--prune)"]
     told = [part for part, count in zip(parts, (*list(counts.values())[:2], made.deleted), strict=True) if count]

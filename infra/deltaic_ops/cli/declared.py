@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from deltaic.errors import InvalidParameter
-from deltaic_pipeline.spark.printing import one_line
 
+from deltaic_ops.cli.listing import print_lines
 from deltaic_ops.cli.operator import AsJson, Operator, operator
 
 if TYPE_CHECKING:
@@ -87,8 +87,7 @@ def drift(
             ]
         )
     else:
-        for line in map(one_line, _lines(found)):
-            typer.secho(line, fg=_COLOURS.get(line[0]))
+        print_lines((line, _COLOURS.get(line[0], "")) for line in _lines(found))
     out.note("the catalog is what the files say" if not found else f"{len(found)} entries differ")
     if found:
         raise typer.Exit(_DRIFTED)
