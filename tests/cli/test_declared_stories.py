@@ -48,7 +48,7 @@ class Killed(BaseException):
 
 
 class Dying:
-    """A client of DynamoDB that dies before or after one of its transactions."""
+    """A client of DynamoDB that dies before or after one of its transactions, which all its writes are."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -307,6 +307,49 @@ class FilesMachine(RuleBasedStateMachine):
         for name, person in declared.recipients.items():
             found = admin.federation.list(admin.recipients.get(name).id)
             assert {(one.id, one.comment) for one in found} == {(one.id, one.comment) for one in person.policies}
+
+
+def small(tables: dict[str, Any], recipients: dict[str, Any], **shares: Any) -> Declaration:
+    some = {name: {"location": f"{LAKE}/one"} | own for name, own in tables.items()}
+    share = {"schemas": {"a": {"tables": some}}}
+    return Declaration.model_validate({"shares": {"s": share, **shares}, "recipients": recipients})
+
+
+FILTERED = {"partition_filter": "p = 'EU'"}
+BEFORE = small(
+    {"t": FILTERED, "u": {}},
+    {"alice": {"grants": {"s": {}, "gone": {}}, "policies": POLICIES[:1]}, "carol": {"grants": {"s": {}}}},
+    gone={"schemas": {"a": {}}},
+)
+AFTER = small(
+    {"t": {"history": True}},
+    {"alice": {"grants": {"s": FILTERED}}, "bob": {"grants": {"new": {}}, "policies": POLICIES}},
+    new={"schemas": {"b": {"volumes": {"files": {"location": f"{LAKE}/volume"}}}}},
+)
+
+
+@pytest.mark.slow
+def test_killed_at_every_write_and_run_again_it_is_what_the_files_say(place: Place) -> None:
+    kills, before, after = 0, listed(BEFORE), listed(AFTER)
+    while True:
+        place.apply(BEFORE)
+        place.client.left = kills
+        try:
+            place.apply(AFTER)
+        except Killed:
+            place.now += 3600  # its lock is free by then
+        else:
+            break
+        finally:
+            place.client.left = None
+        for person, seen in place.seen().items():
+            assert seen <= before.get(person, set()) | after.get(person, set())
+        place.apply(AFTER)
+        assert differences(AFTER, declaration_of(place.admin, beside=AFTER)) == []
+        assert place.seen() == after
+        kills += 1
+    assert kills > len(plan(AFTER, BEFORE).steps)
+    place.clear()
 
 
 @pytest.mark.slow
