@@ -80,6 +80,17 @@ def test_a_token_is_revoked(console: Visitor, server: FilledServer, erin: str) -
     assert tokens_of(server, erin) == [(token, "revoked")]
 
 
+def test_nothing_is_done_but_what_was_shown(console: Visitor, server: FilledServer, erin: str) -> None:
+    _, form = planned(console, "invite", recipient=erin, expires="72h", token_expires="90d")
+    refused = console.post("/action", 409, **{**form, "action": "cut-off"})
+    assert "has changed since it was planned" in refused
+    # Nor after another hand has changed what it means.
+    _, form = planned(console, "cut-off", recipient=erin)
+    server.admin.tokens.create(server.admin.recipients.get(erin))
+    assert "has changed since it was planned" in console.post("/action", 409, **form)
+    assert server.admin.recipients.get(erin).cut_off_at is None
+
+
 def test_who_is_cut_off_is_refused_and_restored(console: Visitor, server: FilledServer) -> None:
     made = server.admin.recipients.create("frank")
     issued = server.admin.tokens.create(made)

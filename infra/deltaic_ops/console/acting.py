@@ -48,7 +48,7 @@ def action(desk: Desk, request: Request) -> Response:
         plan=plan,
         fields=fields,
         command=command(desk.provider, plan),
-        number=desk.plans.opened(),
+        number=desk.plans.opened(plan),
     )
 
 
@@ -58,7 +58,7 @@ def act(desk: Desk, request: Request) -> Response:
     _, wanted = _action(form)
     plan = wanted.plan(desk.provider, form)
     number = form.get("plan", "")
-    desk.plans.taken(number)
+    desk.plans.taken(number, plan)
     work = desk.works.begun(("act", number), plan.title, lambda _: (plan, carried_out(desk.provider, plan)))
     if is_soon_done(work):
         return _outcome(desk, request, number, work)
