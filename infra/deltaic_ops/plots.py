@@ -35,15 +35,29 @@ def bars(title: str, shown: Sequence[tuple[str, int]]) -> str:
     return svg(title, TOP + _ROW * len(shown) + 8, parts)
 
 
-def by_day(
-    title: str, told: Mapping[date, Mapping[str, int]], since: date, today: date, written: Callable[[float], str]
-) -> str:
-    """Return a bar for each day, in which what was told by name lies upon each other; `written` writes a value."""
-    days = [since + timedelta(days=number) for number in range((today - since).days + 1)]
+def largest(told: Mapping[date, Mapping[str, int]]) -> list[str]:
+    """Return the names by what was told of them on all days, the largest first."""
     sums: Counter[str] = Counter()
     for each in told.values():
         sums.update(each)
-    most = [name for name, _ in sorted(sums.items(), key=lambda pair: (-pair[1], pair[0]))[: len(COLOURS)]]
+    return [name for name, _ in sorted(sums.items(), key=lambda pair: (-pair[1], pair[0]))]
+
+
+def by_day(  # noqa: PLR0913 -- what is told, of when, and how
+    title: str,
+    told: Mapping[date, Mapping[str, int]],
+    since: date,
+    today: date,
+    written: Callable[[float], str],
+    *,
+    order: Sequence[str] = (),
+) -> str:
+    """Return a bar for each day, in which what was told by name lies upon each other; `written` writes a value.
+
+    The first names of `order` have colours of their own: plots of the same names have the same. Without it the largest.
+    """
+    days = [since + timedelta(days=number) for number in range((today - since).days + 1)]
+    most = (order or largest(told))[: len(COLOURS)]
     highest = max((sum(told.get(day, {}).values()) for day in days), default=0) or 1
     step = (WIDTH - LEFT - 10) / len(days)
     bottom = TOP + HEIGHT
@@ -67,7 +81,8 @@ def by_day(
                 )
         if number % max(1, -(-len(days) // 10)) == 0:
             parts.append(text(left + step / 2, bottom + 18, f"{day:%m-%d}", "middle", FAINT))
-    meant = [*zip(COLOURS, most, strict=False), (OTHERS, "others")]
+    more = any(values.keys() - {*most} for values in told.values())
+    meant = [*zip(COLOURS, most, strict=False), *([(OTHERS, "others")] if more else [])]
     return svg(title, bottom + 40 + 20 * -(-len(meant) // 3), [*parts, *legend(meant, bottom + 44)])
 
 

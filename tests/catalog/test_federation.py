@@ -43,6 +43,16 @@ def test_what_a_policy_says_is_said_once(catalog: Catalog, alice: Recipient) -> 
     assert list(catalog.admin.federation.list(bob.id)) == []
 
 
+def test_a_note_is_changed_where_the_policy_stands(catalog: Catalog, alice: Recipient) -> None:
+    policy = made(catalog, alice)
+    changed = catalog.admin.federation.update(alice, policy.id, comment="of the lab")
+    assert (changed.id, changed.comment) == (policy.id, "of the lab")
+    assert list(catalog.policies().of_issuer(ISSUER)) == [changed] == list(catalog.admin.federation.list(alice.id))
+    catalog.admin.federation.remove(alice, policy.id)
+    with pytest.raises(NotFound, match="deltaic recipient policies alice"):
+        catalog.admin.federation.update(alice, policy.id, comment="")
+
+
 def test_one_of_many_racing_recipients_gets_a_policy(catalog: Catalog) -> None:
     people = [catalog.admin.recipients.create(f"r{number}") for number in range(8)]
 

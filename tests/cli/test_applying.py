@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -121,6 +126,41 @@ def test_what_is_deleted_or_wider_must_be_allowed(deltaic: Deltaic, files: Path,
     assert admin.tables.get("sales", "europe", "returns").location == f"{LAKE}/all"
 
 
+def typed(deltaic: Deltaic, line: str, answer: str) -> tuple[int, str]:
+    """Run a command at a terminal; return its exit code and what stands there."""
+    ours, theirs = os.openpty()
+    os.write(ours, f"{answer}\n".encode())
+    command = [str(Path(sys.executable).with_name("deltaic")), *shlex.split(line)]
+    told = {**os.environ, **deltaic.variables, "TERM": "xterm-256color"}
+    told.pop("NO_COLOR", None)
+    with subprocess.Popen(command, env=told, stdin=theirs, stdout=theirs, stderr=theirs) as running:
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError):  # the terminal is closed
+            while part := os.read(ours, 65536):
+                shown += part
+    os.close(ours)
+    return running.returncode, shown.decode()
+
+
+def test_at_a_terminal_a_plan_has_colours_and_what_is_wider_is_asked_for(deltaic: Deltaic, files: Path) -> None:
+    share = files / "shares" / "sales.yaml"
+    change(share, "shares", "sales", "schemas", "europe", "tables", "returns", "history", to=True)
+    change(share, "shares", "sales", "schemas", "europe", "tables", "stock")
+    before = deltaic.json("export")
+    refused, shown = typed(deltaic, f"apply declared --prune {UNSEEN}", "n")
+    assert refused == 1
+    assert "\x1b[31m- table sales.europe.stock" in shown
+    assert "\x1b[33m~ table sales.europe.returns" in shown
+    assert "\\u001b" not in shown
+    assert deltaic.json("export") == before
+    _, shown = typed(deltaic, "drift declared", "")
+    assert "\x1b[33m~ table sales.europe.returns" in shown
+    done, shown = typed(deltaic, f"apply declared --prune {UNSEEN}", "y")
+    assert (done, "the catalog is what the files say" in shown) == (0, True), shown
+    assert deltaic.json("drift declared") == []
+
+
 @pytest.mark.usefixtures("files")
 def test_an_empty_catalog_becomes_what_was_exported(deltaic: Deltaic) -> None:
     deltaic.done("share delete sales --force")
@@ -136,6 +176,39 @@ def test_an_empty_catalog_becomes_what_was_exported(deltaic: Deltaic) -> None:
     ]
     assert made["left"] == []
     assert deltaic.json("drift declared") == []
+
+
+def test_who_comes_by_whose_jwts_stands_in_files(deltaic: Deltaic, files: Path, admin: CatalogAdmin) -> None:
+    people = files / "recipients.yaml"
+    ada = {"issuer": "https://login.test", "audience": "deltaic", "subject": "ada"}
+    change(people, "recipients", "alice", "policies", to=[ada])
+    said = "alice comes in by JWTs of https://login.test for deltaic whose sub is ada"
+    assert said in deltaic.done("plan declared").splitlines()
+    assert "recipients come to see more by policy alice " in deltaic("apply declared").stderr
+    deltaic.done("apply declared --allow-wider")
+    [policy] = deltaic.json("recipient policies alice")
+    assert (policy["issuer"], policy["subject"], policy["subjectClaim"]) == ("https://login.test", "ada", "sub")
+    # Its note is changed in place; whose it is by another policy, the first one gone before.
+    change(people, "recipients", "alice", "policies", to=[{**ada, "comment": "ours"}])
+    assert [one["action"] for one in deltaic.json("apply declared")["done"]] == ["update"]
+    assert admin.federation.list(admin.recipients.get("alice").id)[0].comment == "ours"
+    change(people, "recipients", "alice", "policies")
+    change(people, "recipients", "bob", "policies", to=[ada])
+    told = deltaic.done("plan declared")
+    assert "alice comes in no more by JWTs of https://login.test for deltaic whose sub is ada" in told.splitlines()
+    made = deltaic.json("apply declared --prune --allow-wider")["done"]
+    assert [(one["action"], one["name"]) for one in made] == [
+        ("delete", f"alice {policy['id']}"), ("create", f"bob {policy['id']}"),
+    ]  # fmt: skip
+    assert deltaic.json("drift declared") == []
+    for wrong, why in (
+        ([ada], "policies[0]: says what a policy of alice's says"),
+        ([{**ada, "subject": ""}], "policies[0].subject: is 1 to 512 printable characters"),
+        ([{**ada, "issuer": "http://login.test"}], "policies[0].issuer: 'http://login.test' is not an issuer"),
+    ):
+        change(people, "recipients", "alice", "policies", to=[ada])
+        change(people, "recipients", "bob", "policies", to=wrong)
+        assert why in deltaic("plan declared").stderr.replace("\n", " ")
 
 
 def test_a_share_goes_with_all_that_is_in_it(deltaic: Deltaic, files: Path) -> None:
@@ -192,19 +265,19 @@ def test_while_another_applies_files_nobody_does(deltaic: Deltaic, files: Path, 
     [
         (
             "recipients: {a: {grants: {saels: }}}\nshares: {sales: }",
-            "f.yaml:1: recipients.a.grants.saels: names no share",
+            "f.yaml:1:27: recipients.a.grants.saels: names no share",
         ),
         ("recipients: {a: {grants: {saels: }}}\nshares: {sales: }", "did you mean sales?"),
         (
             "storages: {minio: }\nshares: {s: {schemas: {a: {tables: {t: {location: s3://abc,\n storage: minoi}}}}}}",
-            "f.yaml:3: shares.s.schemas.a.tables.t.storage: names no storage of these files: did you mean minio?",
+            "f.yaml:3:2: shares.s.schemas.a.tables.t.storage: names no storage of these files: did you mean minio?",
         ),
         ("shares:\n  s:\n    schemas: {a: , A: }", "has 'a' and 'A', which are one name"),
-        ("shares:\n  a b: ", "f.yaml:2: shares.a b: the share name 'a b' holds a space"),
-        ("recipients:\n  a:\n    addresses:\n    - 1.2.3", "f.yaml:3: recipients.a.addresses: '1.2.3' is no network"),
+        ("shares:\n  a b: ", "f.yaml:2:3: shares.a b: the share name 'a b' holds a space"),
+        ("recipients:\n  a:\n    addresses:\n    - 1.2.3", "f.yaml:3:5: recipients.a.addresses: '1.2.3' is no network"),
         (
             "recipients: {a: {properties: {k: " + "v" * 1001 + "}}}",
-            "f.yaml:1: recipients.a: the value of property 'k' has 1001 characters",
+            "f.yaml:1:14: recipients.a: the value of property 'k' has 1001 characters",
         ),
     ],
 )

@@ -79,6 +79,8 @@ def test_tables(filled: Deltaic) -> None:
     listed = filled.done("table list vaccine_share").splitlines()
     assert [line.split()[-1] for line in listed if line] == ["CHECKPOINTS", "yes", "no"]
     assert "from 3" in listed[1]
+    assert made["id"] not in listed[1]
+    assert made["id"] in filled.done("table list vaccine_share --ids")
     changed = filled.json(
         "table update vaccine_share.acme.doses --no-history --start-version 0 --location s3://new/place "
         "--access-mode url --no-auxiliary --storage '' --no-checkpoint --unchecked",

@@ -41,8 +41,9 @@ def whole(deltaic: Deltaic, admin: CatalogAdmin) -> Deltaic:
     admin.skills.create(*place, "read-forms", f"{LAKE}/read-forms", facts={"description": "Reads forms."})
     admin.models.create(*place, "churn", comment="who leaves")
     admin.models.add_version(*place, "churn", 3, f"{LAKE}/churn/3", facts={"run_id": "r"})
-    admin.recipients.create("alice", properties={"country": "PL", "teams": '["a","b"]', "plain": "12"})
+    alice = admin.recipients.create("alice", properties={"country": "PL", "teams": '["a","b"]', "plain": "12"})
     admin.recipients.create("bob")
+    admin.federation.create(alice, "https://login.test", audience="deltaic", claim="sub", subject="7f3c", comment="own")
     deltaic.done("recipient update alice --address 203.0.113.0/24 --bytes-per-day 5GB --ends 2031-02-01")
     admin.grants.create("alice", "sales")
     deltaic.done("grant update alice sales --ends 2030-01-01")
@@ -61,9 +62,11 @@ def test_what_is_exported_does_not_differ(whole: Deltaic, tmp_path: Path) -> Non
     assert {*sales["schemas"]["europe"]} == {"comment", "tables", "views", "volumes", "skills", "models"}
     alice = yaml.safe_load((tmp_path / "declared" / "recipients.yaml").read_text())["recipients"]["alice"]
     assert alice["properties"] == {"country": "PL", "teams": ["a", "b"], "plain": "12"}
+    policy = {"issuer": "https://login.test", "audience": "deltaic", "subject": "7f3c", "comment": "own"}
+    assert alice["policies"] == [policy]
     told = whole.done("export")
     assert yaml.safe_load(told) == whole.json("export")
-    schema = json.loads(whole.done("export --schema"))
+    schema = json.loads(whole.done("schema"))
     assert list(Draft202012Validator(schema).iter_errors(whole.json("export"))) == []
     assert "is there and not empty" in whole("export declared").output
 
@@ -107,16 +110,16 @@ def test_a_slash_counts_in_texts_and_not_at_the_end_of_a_folder(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("shares:\n  s:\n    schemas:\n      a:\n        tabels: {}\n", "f.yaml:5: shares.s.schemas.a.tabels: "),
+        ("shares:\n  s:\n    schemas:\n      a:\n        tabels: {}\n", "f.yaml:5:9: shares.s.schemas.a.tabels: "),
         ("shares:\n  s:\n    schemas:\n      a:\n        tabels: {}\n", "did you mean tables?"),
         ("shares:\n  s:\n    schemas: {a: {tables: {t: {history: true}}}}\n", "tables.t.location: is required"),
         (
             "recipients:\n  a:\n    requests_per_minute: many\n",
-            "f.yaml:3: recipients.a.requests_per_minute: is a whole",
+            "f.yaml:3:5: recipients.a.requests_per_minute: is a whole",
         ),
-        ("", "f.yaml:1: the file is empty: `deltaic export --schema` prints its fields"),
-        ("shares: [\n", "f.yaml:2: not YAML"),
-        ("shares:\n  s: {}\n  s: {}\n", "f.yaml:3"),
+        ("", "f.yaml:1:1: the file is empty: `deltaic schema` prints its fields"),
+        ("shares: [\n", "f.yaml:2:1: not YAML"),
+        ("shares:\n  s: {}\n  s: {}\n", "f.yaml:3:3: shares.s: is written twice"),
     ],
 )
 def test_mistakes_are_told_with_their_lines(nowhere: Deltaic, tmp_path: Path, text: str, said: str) -> None:
@@ -129,8 +132,8 @@ def test_a_share_stands_in_one_file(nowhere: Deltaic, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("shares:\n  sales:\n")
     (tmp_path / "b.yaml").write_text("shares:\n  other:\n  Sales:\n")
     result = nowhere(f"drift {tmp_path}")
-    assert "b.yaml:3: shares.Sales: is declared at" in result.output
-    assert "a.yaml:2 already" in result.output
+    assert "b.yaml:3:3: shares.Sales: is declared at" in result.output
+    assert "a.yaml:2:3 already" in result.output
     (tmp_path / "none").mkdir()
     assert "no .yaml file lies in" in nowhere(f"drift {tmp_path}/none").output
     assert "there is no file" in nowhere(f"drift {tmp_path}/c.yaml").output

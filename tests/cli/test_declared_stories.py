@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 BUCKET = "declared-lake"
 LAKE = f"s3://{BUCKET}"
 ROWS = ["", "", "p = 'EU'", "p = current_recipient('region')"]
+POLICIES: list[dict[str, str]] = [
+    {"issuer": "https://login.test", "audience": "deltaic", "subject": one} for one in ("7f3c", "ada")
+]
 SQL = ["SELECT x, p FROM source", "SELECT x FROM source WHERE p = current_recipient('region')"]
 
 
@@ -45,7 +48,7 @@ class Killed(BaseException):
 
 
 class Dying:
-    """A client of DynamoDB that dies before or after one of its transactions."""
+    """A client of DynamoDB that dies before or after one of its transactions, which all its writes are."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -205,12 +208,16 @@ def declarations(draw: Any) -> Declaration:
                 ),
             }
         told["shares"][share] = {"schemas": held, "comment": draw(st.sampled_from(["", "ours"]))}
+    free = POLICIES  # each is one recipient's, today of the one and tomorrow of the other
     for person in some_of(draw, "alice", "Bob"):
         grants = {
             share: {"partition_filter": "" if share in with_views else draw(st.sampled_from(ROWS))}
             for share in some_of(draw, *told["shares"])
         }
+        own = draw(st.lists(st.sampled_from(range(len(free))), unique=True)) if free else []
+        mine, free = [free[one] for one in own], [one for number, one in enumerate(free) if number not in own]
         told["recipients"][person] = {
+            "policies": [{**one, "comment": draw(st.sampled_from(["", "ours"]))} for one in mine],
             "grants": grants,
             "properties": draw(st.sampled_from([{}, {"region": "EU"}, {"region": ["EU", "US"], "x": "1"}])),
             "addresses": draw(st.lists(st.sampled_from(["203.0.113.7", "10.0.0.0/8", "::1"]), max_size=2)),
@@ -281,6 +288,8 @@ class FilesMachine(RuleBasedStateMachine):
                 acts.append(lambda name=name: admin.tables.delete(*name))  # type: ignore[misc]
         for person in admin.recipients.list():
             acts += [lambda person=person: admin.recipients.delete(person.name)]  # type: ignore[misc]
+            for policy in admin.federation.list(person.id):
+                acts.append(lambda of=person, policy=policy: admin.federation.remove(of, policy.id))  # type: ignore[misc]
             for grant in admin.grants.of_recipient(person.name):
                 acts.append(lambda grant=grant: admin.grants.revoke(grant.recipient, grant.share))  # type: ignore[misc]
         try:
@@ -289,11 +298,58 @@ class FilesMachine(RuleBasedStateMachine):
             return
 
     def _is(self, declared: Declaration) -> None:
-        exported = declaration_of(self.place.admin, beside=declared)
+        admin = self.place.admin
+        exported = declaration_of(admin, beside=declared)
         assert differences(declared, exported) == []
         assert differences(exported, declared) == []
         assert plan(exported, declaration_of(self.place.admin)).steps == []
         assert self.place.seen() == listed(declared)
+        for name, person in declared.recipients.items():
+            found = admin.federation.list(admin.recipients.get(name).id)
+            assert {(one.id, one.comment) for one in found} == {(one.id, one.comment) for one in person.policies}
+
+
+def small(tables: dict[str, Any], recipients: dict[str, Any], **shares: Any) -> Declaration:
+    some = {name: {"location": f"{LAKE}/one"} | own for name, own in tables.items()}
+    share = {"schemas": {"a": {"tables": some}}}
+    return Declaration.model_validate({"shares": {"s": share, **shares}, "recipients": recipients})
+
+
+FILTERED = {"partition_filter": "p = 'EU'"}
+BEFORE = small(
+    {"t": FILTERED, "u": {}},
+    {"alice": {"grants": {"s": {}, "gone": {}}, "policies": POLICIES[:1]}, "carol": {"grants": {"s": {}}}},
+    gone={"schemas": {"a": {}}},
+)
+AFTER = small(
+    {"t": {"history": True}},
+    {"alice": {"grants": {"s": FILTERED}}, "bob": {"grants": {"new": {}}, "policies": POLICIES}},
+    new={"schemas": {"b": {"volumes": {"files": {"location": f"{LAKE}/volume"}}}}},
+)
+
+
+@pytest.mark.slow
+def test_killed_at_every_write_and_run_again_it_is_what_the_files_say(place: Place) -> None:
+    kills, before, after = 0, listed(BEFORE), listed(AFTER)
+    while True:
+        place.apply(BEFORE)
+        place.client.left = kills
+        try:
+            place.apply(AFTER)
+        except Killed:
+            place.now += 3600  # its lock is free by then
+        else:
+            break
+        finally:
+            place.client.left = None
+        for person, seen in place.seen().items():
+            assert seen <= before.get(person, set()) | after.get(person, set())
+        place.apply(AFTER)
+        assert differences(AFTER, declaration_of(place.admin, beside=AFTER)) == []
+        assert place.seen() == after
+        kills += 1
+    assert kills > len(plan(AFTER, BEFORE).steps)
+    place.clear()
 
 
 @pytest.mark.slow

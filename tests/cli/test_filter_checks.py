@@ -175,11 +175,11 @@ def test_partition_columns_are_hidden_as_the_table_spells_them() -> None:
 @pytest.mark.usefixtures("put")
 def test_a_table_that_moves_takes_its_filter_only_where_it_fits(sales: Deltaic) -> None:
     sales.done(f'table update {ORDERS} --partition-filter "{BY_REGION}" --hide-columns team')
-    before = sales.json(f"table show {ORDERS}")
+    before = sales.json(f"table show {ORDERS} --no-look")
     for folder, message in (("by_day", "region is not a partition column"), ("regions", "'team' cannot be hidden")):
         refused = sales(f"table update {ORDERS} --location s3://{BUCKET}/{folder}")
         assert (refused.exit_code, message in refused.output) == (1, True), refused.output
-    assert sales.json(f"table show {ORDERS}") == before
+    assert sales.json(f"table show {ORDERS} --no-look") == before
     del before["recipients"], before["more"]
     moved = sales.json(f"table update {ORDERS} --location s3://{BUCKET}/regions --no-hide-columns")
     assert moved == {**before, "location": f"s3://{BUCKET}/regions", "hiddenColumns": []}

@@ -151,7 +151,7 @@ def test_tables_of_the_provider_are_not_touched(deltaic: Deltaic, lake: Lake, ad
     admin.tables.create("sales", "sales", "orders", f"s3://{lake.bucket}/elsewhere/mine")
     admin.tables.create("sales", "sales", "net_returns_v2", f"{lake.folder}/Net Returns.v2/", history=True)
     mine = list(admin.tables.list("sales"))
-    [told] = deltaic.json(f"share follow sales --folder {lake.folder} --now")
+    [told] = deltaic.json(f"share follow sales --folder {lake.folder} --exclude 'tmp_*' --now")
     assert (told["table"], told["did"]) == ("orders", "refused")
     assert told["why"] == f"its name is taken by the table in s3://{lake.bucket}/elsewhere/mine"
     lake.remove("Net Returns.v2")
@@ -159,6 +159,8 @@ def test_tables_of_the_provider_are_not_touched(deltaic: Deltaic, lake: Lake, ad
     assert list(admin.tables.list("sales")) == mine
     found = {one["check"]: one for one in json.loads(deltaic("doctor --json").stdout)}
     assert "its name is taken" in found["shares sales.sales.orders"]["said"]
+    # What was excluded before stays so.
+    assert "--exclude 'tmp_*' --exclude orders" in found["shares sales.sales.orders"]["remedy"]
 
 
 def test_two_folders_of_one_name_and_a_broken_one_are_told(

@@ -85,5 +85,10 @@ def test_the_last_read_of_a_table_is_told_by_recipient(filled: Deltaic, usage: s
 
 def test_without_a_usage_table_nothing_is_told_of_last_uses(filled: Deltaic, tmp_path: Path) -> None:
     assert "lastUsedAt" not in filled.json("recipient show alice")
+    assert "--usage" in filled("recipient show alice").stderr
+    (tmp_path / "cut" / "_delta_log").mkdir(parents=True)
+    (tmp_path / "cut" / "_delta_log" / f"{0:020}.json").write_text("{")
+    cut = filled(f"table show vaccine_share.acme.patients --no-look --usage {tmp_path}/cut")
+    assert (cut.exit_code, "cannot be read" in cut.stderr) == (0, True), cut.output
     missing = filled(f"recipient show alice --usage {tmp_path}/none")
     assert (missing.exit_code, "deltaic usage collect" in missing.stderr) == (0, True)

@@ -10,6 +10,7 @@ import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import boto3
 import pytest
@@ -61,26 +62,31 @@ def test_a_command_of_a_page_exists_with_its_options(page: str) -> None:
         assert used <= explained() | explained(*called), line
 
 
+@pytest.fixture
+def bucket(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> str:
+    """Return a bucket in the place of that which pages name: what other tests left there would be followed too."""
+    name = f"{DATA_BUCKET}-{uuid4().hex}"
+    aws_session.client("s3", endpoint_url=embedded_aws.endpoint).create_bucket(Bucket=name)
+    return name
+
+
 @pytest.fixture(params=["README.md", "docs/share.md"])
-def page(request: pytest.FixtureRequest, aws_session: boto3.Session, embedded_aws: EmbeddedAws, tmp_path: Path) -> str:
+def page(request: pytest.FixtureRequest, bucket: str, embedded_aws: EmbeddedAws, tmp_path: Path) -> str:
     """Return a page that shares a table, after its Python wrote that table out of a CSV file."""
-    s3 = aws_session.client("s3", endpoint_url=embedded_aws.endpoint)
-    s3.create_bucket(Bucket=DATA_BUCKET)
-    for listed in s3.list_objects_v2(Bucket=DATA_BUCKET, Prefix="orders/").get("Contents", []):
-        s3.delete_object(Bucket=DATA_BUCKET, Key=listed["Key"])
     (tmp_path / "orders.csv").write_text("region,year,team,amount\nEU,2024,north,1\n")
     blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / request.param).read_text(), re.MULTILINE | re.DOTALL)
     [code] = [block for block in blocks if "orders.csv" in block]
     reached = {**os.environ, **embedded_aws.environment, "AWS_ALLOW_HTTP": "true"}  # what `deltaic env` says
+    code = code.replace(DATA_BUCKET, bucket)
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=reached, check=True)
     return str(request.param)
 
 
-def test_the_commands_that_share_a_table_share_it(deltaic: Deltaic, tmp_path: Path, page: str) -> None:
+def test_the_commands_that_share_a_table_share_it(deltaic: Deltaic, tmp_path: Path, page: str, bucket: str) -> None:
     nouns = ("share", "schema", "table", "recipient", "grant", "token")
     lines = [line for line in commands(page) if line.startswith(nouns)]
     assert [line.split()[:2] for line in lines[:6]] == [[noun, "create"] for noun in nouns]
-    for line in lines:
+    for line in (line.replace(DATA_BUCKET, bucket) for line in lines):
         if "regoin" in line:
             assert "the table has no column regoin to filter by" in deltaic(line).output
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -79,6 +80,23 @@ def test_what_no_recipient_could_read_is_not_shared(looking: Deltaic, place: str
     assert made["location"] == place.partition(" ")[0]
     # What does not move is not looked at again, or nothing of it could be changed.
     assert looking.json("table update vaccine_share.acme.new --history")["history"]
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("iced/metadata/v1.metadata.json", "a table of Iceberg's own: share it with --format iceberg"),
+        ("loose/p=1/a.parquet", "Parquet files lie there: deltalake.convert_to_deltalake"),
+    ],
+)
+def test_what_lies_there_instead_of_a_delta_table_is_told(
+    looking: Deltaic, aws_session: boto3.Session, embedded_aws: EmbeddedAws, key: str, said: str
+) -> None:
+    aws_session.client("s3", endpoint_url=embedded_aws.endpoint).put_object(Bucket=BUCKET, Key=key, Body=b"{}")
+    place = f"s3://{BUCKET}/{key.partition('/')[0]}"
+    for line in (f"{NEW} {place}", f"lint {place}"):
+        refused = looking(line)
+        assert (refused.exit_code, said in refused.output) == (1, True), refused.output
 
 
 def test_a_table_that_is_there_is_shared(looking: Deltaic, lake: str) -> None:
@@ -164,12 +182,12 @@ def test_the_doctor_names_every_table_whose_log_cannot_be_read(looking: Deltaic,
 
 
 def test_a_look_tells_who_can_read_the_latest_version(looking: Deltaic, admin: CatalogAdmin, lake: str) -> None:
-    told = looking.json("table show vaccine_share.acme.there --look")["latest"]
+    told = looking.json("table show vaccine_share.acme.there")["latest"]
     assert (told["version"], told["files"], told["bytes"], told["checkpoint"]) == (0, 0, 0, None)
     assert (told["formats"], told["features"]) == (["parquet", "delta"], [])
     assert told["committedAt"].startswith("20")
     admin.tables.create("vaccine_share", "acme", "mapped", f"{lake}/mapped")
-    told = looking.json("table show vaccine_share.acme.mapped --look")["latest"]
+    told = looking.json("table show vaccine_share.acme.mapped")["latest"]
     assert (told["formats"], told["features"]) == (["delta"], ["columnMapping"])
     assert told["partitionedBy"] == ["p", "x"]
     assert {"p", "x"} <= {*told["columns"]}
@@ -182,16 +200,21 @@ def test_a_look_tells_who_can_read_the_latest_version(looking: Deltaic, admin: C
         "it is shared by URLs alone: --access-mode url --access-mode dir --history",
     )
     admin.tables.update("vaccine_share", "acme", "mapped", history=True, access_modes=["dir"])
-    by_folder = looking.json("table show vaccine_share.acme.mapped --look")["latest"]["clients"]
+    by_folder = looking.json("table show vaccine_share.acme.mapped")["latest"]["clients"]
     assert [one["reads"] for one in by_folder] == [False, False, False, False]
     assert f"neither deltalake nor polars reads a table with {WIDENING}" in by_folder[2]["remark"]
     admin.tables.update("vaccine_share", "acme", "there", history=True, access_modes=["url", "dir"])
-    by_both = looking.json("table show vaccine_share.acme.there --look")["latest"]["clients"]
+    by_both = looking.json("table show vaccine_share.acme.there")["latest"]["clients"]
     assert [one["reads"] for one in by_both] == [True, True, True, False]
-    assert "partitionedBy" in looking.done("table show vaccine_share.acme.mapped --look")
+    shown = looking.done("table show vaccine_share.acme.mapped")
+    assert "partitionedBy" in shown
+    assert re.search(r"last checkpoint +none", shown)
     admin.tables.create("vaccine_share", "acme", "gap", f"{lake}/gap")
-    assert "table files missing" in looking("table show vaccine_share.acme.gap --look").stderr
-    assert "latest" not in looking.json("table show vaccine_share.acme.gap")
+    unread = looking("table show vaccine_share.acme.gap")
+    assert (unread.exit_code, "table files missing" in unread.stderr) == (0, True), unread.output
+    told = looking.json("table show vaccine_share.acme.gap")
+    assert (told["latest"], len(told["warnings"])) == (None, 1)
+    assert not {"latest", "warnings"} & {*looking.json("table show vaccine_share.acme.gap --no-look")}
 
 
 def test_what_a_recipient_would_get_is_counted_where_its_log_can_be_read(

@@ -3,6 +3,7 @@
 import html
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 
 import httpx
@@ -79,6 +80,17 @@ def test_a_token_is_revoked(console: Visitor, server: FilledServer, erin: str) -
     assert tokens_of(server, erin) == [(token, "revoked")]
 
 
+def test_nothing_is_done_but_what_was_shown(console: Visitor, server: FilledServer, erin: str) -> None:
+    _, form = planned(console, "invite", recipient=erin, expires="72h", token_expires="90d")
+    refused = console.post("/action", 409, **{**form, "action": "cut-off"})
+    assert "has changed since it was planned" in refused
+    # Nor after another hand has changed what it means.
+    _, form = planned(console, "cut-off", recipient=erin)
+    server.admin.tokens.create(server.admin.recipients.get(erin))
+    assert "has changed since it was planned" in console.post("/action", 409, **form)
+    assert server.admin.recipients.get(erin).cut_off_at is None
+
+
 def test_who_is_cut_off_is_refused_and_restored(console: Visitor, server: FilledServer) -> None:
     made = server.admin.recipients.create("frank")
     issued = server.admin.tokens.create(made)
@@ -107,6 +119,22 @@ def test_grants_are_made_changed_and_revoked(console: Visitor, server: FilledSer
     assert "does not fit sales.europe.orders" in refused
     assert "Done." in done(console, "revoke-grant", recipient=erin, share="sales")
     assert list(server.admin.grants.of_recipient(erin)) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "shown"),
+    [
+        ("region = 'EU'", "\"--partition-filter=region = 'EU'\""),
+        ("region = 'a$b'", None),
+        ("region = 'it''s \"x\" `!\\\\'", None),
+    ],
+)
+def test_a_shell_takes_the_command_as_it_is_shown(console: Visitor, rows: str, shown: str | None) -> None:
+    command, _ = planned(console, "filter", table=ORDERS, filter=rows)
+    assert shlex.split(command)[3] == f"--partition-filter={rows}"
+    assert shown is None or shown in command
+    typed = subprocess.run(["bash", "-c", f"printf '%s\\n' {command}"], capture_output=True, text=True, check=True)
+    assert typed.stdout.splitlines()[3] == f"--partition-filter={rows}"
 
 
 def test_rows_of_a_table_are_narrowed_and_shared_again(console: Visitor, server: FilledServer) -> None:

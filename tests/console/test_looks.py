@@ -1,5 +1,6 @@
 """What needs somebody's care: usage with plots, last uses, views that are not fresh, endings, the doctor's findings."""
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -43,11 +44,19 @@ def table(server: FilledServer, folder: Path) -> str:
     return written(folder, rows)
 
 
+def figures(page: str) -> list[str]:
+    return re.findall("<svg.*?</svg>", page, re.DOTALL)
+
+
 def test_usage_is_told_with_plots_by_day_recipient_and_table(used: Visitor) -> None:
     page = used.get("/usage", days="7")
     for plot in ("Requests, by day", "Bytes sent, by day", "Bytes sent, by recipient", "Bytes sent, by table"):
         assert f'aria-label="{plot}"' in page
     assert HOSTILE not in page
+    # Who has a colour in one plot has it in the other.
+    legends = [re.findall(r'width="12" height="12" fill="([^"]+)"/><text[^>]*>([^<]+)<', one) for one in figures(page)]
+    assert len(legends[0]) == 2
+    assert legends[0] == legends[1]
     assert "3 requests, 5.1 kB sent" in page
     assert "<td>sales.europe.(unknown)</td>" in page
     only = used.get("/usage", days="7", recipient="alice")

@@ -1,12 +1,13 @@
 """What a Delta table is like for those with whom it is shared, by its log and by some of its files' footers."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from deltaic.catalog.items import Table
-from deltaic.errors import DeltaicError
+from deltaic.errors import DeltaicError, TableUnreadable
 
 from deltaic_ops.rights.table_look import TableLook, look_of
 from deltaic_ops.shared_schema import SchemaReader, SharedSchema
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 _FILES = 10_000
 """Of so many at most some are looked into."""
+
+_LISTED = 100
+"""Names by which a folder is known that is no Delta table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,32 @@ class Survey:
 
 def survey(schemas: SchemaReader, location: str, storage: str = "", table: Table | None = None) -> Survey:
     """Read a table with the operator's credentials; raises why it cannot be read. `table` is how it is shared."""
-    return schemas.in_store(location, storage, lambda store: _surveyed(store, table))
+    try:
+        return schemas.in_store(location, storage, lambda store: _surveyed(store, table))
+    except TableUnreadable as refusal:
+        raise TableUnreadable(f"{refusal.message}{_instead(schemas, location, storage)}") from refusal
+
+
+def _instead(schemas: SchemaReader, location: str, storage: str) -> str:
+    """Return what lies in a folder that has no Delta log."""
+    from deltaic.storage.folder_objects import list_page
+    from deltaic.storage.locations import Location
+
+    with suppress(DeltaicError), schemas.reading(location, storage) as (config, credentials):
+
+        def names(prefix: str) -> list[str]:
+            found = list_page(credentials(), config, Location.parse(location), prefix=prefix, limit=_LISTED)
+            return [one.name for one in found.objects]
+
+        if names("_delta_log/"):
+            return ""
+        if any(".metadata.json" in name for name in names("metadata/")):
+            return ". It looks like a table of Iceberg's own: share it with --format iceberg"
+        if any(name.endswith(".parquet") for name in names("")):
+            return (
+                ". Parquet files lie there: deltalake.convert_to_deltalake, or CONVERT TO DELTA, makes a table of them"
+            )
+    return ""
 
 
 def _surveyed(store: "ObjectTableStore", table: Table | None) -> Survey:

@@ -26,7 +26,7 @@ class _Noun(NamedTuple):
 
 NOUNS = {
     "share": _Noun("share", "app", "Shares: what is granted to recipients as one."),
-    "schema": _Noun("schema", "app", "Schemas: the groups of tables in a share."),
+    "schema": _Noun("schema", "app", "Schemas: the groups of tables in a share. By itself: the JSON Schema of files."),
     "table": _Noun("table", "app", "Tables: which Delta table is shared under which name, and how."),
     "view": _Noun("view", "app", "Views: what a SQL shows of a table to each recipient, kept fresh by Spark."),
     "volume": _Noun("volume", "app", "Volumes: folders of any files, shared whole."),
@@ -37,6 +37,7 @@ NOUNS = {
     "access": _Noun("rights", "access", "Say whether a recipient may read a table, and by which rule."),
     "grant": _Noun("grant", "app", "Grants: which recipient holds which share."),
     "token": _Noun("token", "app", "Bearer tokens and the profile files that carry them."),
+    "tokens": _Noun("token", "list_", "List tokens, as `token list` does."),
     "expiring": _Noun("expiring", "expiring", "List what ends soon."),
     "pipeline": _Noun("pipeline", "app", "Datasets: files that say how shared tables are built with Spark."),
     "usage": _Noun("usage", "app", "Usage: who asked for what, and what was fetched, to the byte."),

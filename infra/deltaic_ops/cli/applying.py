@@ -15,6 +15,7 @@ from deltaic.errors import InvalidParameter, NotFound
 from deltaic_pipeline.spark.printing import one_line
 
 from deltaic_ops.cli.declared import catalog_of
+from deltaic_ops.cli.listing import print_lines
 from deltaic_ops.cli.operator import AsJson, Operator, Yes, operator
 from deltaic_ops.cli.refreshing import ask_for_rows, drop_schedule, keep_schedule, requests_of
 
@@ -115,7 +116,8 @@ def _locked(out: Operator, planned: "Plan", *, unchecked: bool) -> None:
         plans.refuse_moved(now, planned.found)
         held.prolong()
         admin.finish_deletions()
-        applying = Applying(admin, lambda: out.schemas, unchecked=unchecked)
+        loopback = bool(where.environment.get("AWS_ENDPOINT_URL"))
+        applying = Applying(admin, lambda: out.schemas, unchecked=unchecked, loopback=loopback)
         try:
             _carry_out(out, applying, now.steps, held.prolong)
         finally:
@@ -173,10 +175,8 @@ def _show(out: Operator, made: "Plan") -> None:
             "deleted": made.deleted,
         })  # fmt: skip
         return
-    for line, colour in _lines(made):
-        typer.secho(one_line(line), fg=colour)
-    for line in (*map(str, made.means), *made.remarks):
-        typer.secho(one_line(line), bold=True)
+    print_lines(_lines(made))
+    print_lines((line, "bold") for line in (*map(str, made.means), *made.remarks))
     counts = {action: sum(step.action == action for step in made.steps) for action in _MARKS}
     parts = [f"{counts['create']} to make", f"{counts['update']} to change", f"{made.deleted} to delete (--prune)"]
     told = [part for part, count in zip(parts, (*list(counts.values())[:2], made.deleted), strict=True) if count]

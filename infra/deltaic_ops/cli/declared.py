@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from deltaic.errors import InvalidParameter
-from deltaic_pipeline.spark.printing import one_line
 
+from deltaic_ops.cli.listing import print_lines
 from deltaic_ops.cli.operator import AsJson, Operator, operator
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ def catalog_of(out: Operator, admin: "CatalogAdmin", beside: "Declaration | None
 def export(
     ctx: typer.Context,
     folder: Annotated[Path | None, typer.Argument(metavar="[FOLDER]")] = None,
-    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of such files instead.")] = False,
     as_json: AsJson = False,
 ) -> None:
     r"""Write the catalog as YAML: storages, shares with all that is in them, recipients with their grants; no secrets.
@@ -44,15 +43,10 @@ def export(
     \b
     deltaic export
     deltaic export shares-as-code/
-    deltaic export --schema > deltaic.schema.json
     """
     from deltaic_ops.declared.files import text_of, write
-    from deltaic_ops.declared.model import Declaration
 
     out = operator(ctx, as_json)
-    if schema:
-        out.json(Declaration.model_json_schema())
-        return
     found = catalog_of(out, out.admin)
     if folder is None:
         if as_json:
@@ -93,8 +87,7 @@ def drift(
             ]
         )
     else:
-        for line in map(one_line, _lines(found)):
-            typer.secho(line, fg=_COLOURS.get(line[0]))
+        print_lines((line, _COLOURS.get(line[0], "")) for line in _lines(found))
     out.note("the catalog is what the files say" if not found else f"{len(found)} entries differ")
     if found:
         raise typer.Exit(_DRIFTED)

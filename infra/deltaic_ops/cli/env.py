@@ -36,7 +36,9 @@ def env(
     except StateUnusable as error:
         environment, refusal = None, str(error)
     if environment is None:
-        typer.secho(refusal, fg="red", err=True)
+        from deltaic_ops.cli.listing import print_lines
+
+        print_lines([(refusal, "red")], stderr=True)
         raise typer.Exit(1)
     # deltalake and other readers in Rust take an endpoint without TLS only when they are told.
     for name, value in {**environment, "AWS_ALLOW_HTTP": "true"}.items():

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from deltaic.catalog.items import Grant
+from deltaic.errors import DeltaicError
 
 from deltaic_ops.cli.follow import FOLLOWS
 from deltaic_ops.cli.limits import told_end
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from deltaic_ops.rights.table_look import TableLook
 
-_LOOK = "Read its log too: version, size, columns, and which clients can read it."
+_LOOK = "Read its log too, with your credentials: version, size, columns, and which clients can read it."
 Share = Annotated[str, typer.Argument(metavar="SHARE")]
 Table = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA.TABLE")]
 
@@ -60,33 +61,32 @@ def show_share(ctx: typer.Context, name: Share, every: Every = False, as_json: A
 def show_table(  # noqa: PLR0913, PLR0917 -- which, and how much of it
     ctx: typer.Context,
     name: Table,
-    look: Annotated[bool, typer.Option("--look", help=_LOOK)] = False,
+    look: Annotated[bool, typer.Option("--look/--no-look", help=_LOOK)] = True,
     every: Every = False,
     usage: Usage = "",
     as_json: AsJson = False,
 ) -> None:
-    r"""Show one table's entry and who holds it; of one that is open to Iceberg clients also why they cannot read it.
+    r"""Show one table: its entry, what its log says of the latest version, who holds it, and which clients read it.
 
     When it was read last, and by whom, is told where the usage table is named.
 
     \b
     deltaic table show vaccine_share.acme_vaccine_data.vaccine_patients
-    deltaic table show vaccine_share.acme_vaccine_data.vaccine_patients --look --json
+    deltaic table show vaccine_share.acme_vaccine_data.vaccine_patients --no-look --json
     deltaic table show vaccine_share.acme_vaccine_data.vaccine_patients --usage s3://lake/usage
     """
     from deltaic_ops.filter_checks import unread_by_iceberg
     from deltaic_ops.last_use import UsageOf
-    from deltaic_ops.rights.table_look import look_at
 
     share, schema, table = table_name(name)
     out = operator(ctx, as_json)
     found = out.admin.tables.get(share, schema, table)
     warnings = unread_by_iceberg(lambda: out.schemas, found)
-    latest = look_at(out.schemas, found) if look else None
+    latest = _look(out, found, warnings) if look else None
     held, more = first(_open_grants(out, found.share), every=every)
     last = uses(out, usage, UsageOf("table_id", found.id), "recipient_id", [grant.recipient_id for grant in held])
     if as_json:
-        told = {**wire(found), **({} if latest is None else {"latest": _told_look(latest)})}
+        told = {**wire(found), **({"latest": None if latest is None else _told_look(latest)} if look else {})}
         told |= {} if last is None else {"lastReadAt": told_time(max(last.values(), default=None))}
         recipients = [
             {**_held(grant), "rowFilters": _row_filters(found, grant)}
@@ -97,7 +97,7 @@ def show_table(  # noqa: PLR0913, PLR0917 -- which, and how much of it
         return
     out.show(found, warnings=warnings)
     if latest is not None:
-        out.facts({name: value for name, value in told_fields(latest).items() if name != "clients"})
+        out.facts(_facts(latest))
     if last:
         out.facts({"last read": max(last.values())})
     columns: list[Column] = [
@@ -130,6 +130,26 @@ def _rows(table: "TableEntry", grant: Grant) -> str:
     if table.view_properties is not None:
         return "its own"
     return " and ".join(f"({text})" for text in _row_filters(table, grant)) or "all"
+
+
+def _look(out: Operator, found: "TableEntry", warnings: list[str]) -> "TableLook | None":
+    """Return what a table's log says; None for what has no Delta log, or cannot be read, which is warned of."""
+    from deltaic_ops.rights.table_look import look_at
+
+    if found.format == "iceberg":
+        return None
+    try:
+        return look_at(out.schemas, found)
+    except DeltaicError as refusal:
+        warnings.append(f"its log cannot be read with your credentials: {refusal.message}")
+        return None
+
+
+def _facts(latest: "TableLook") -> dict[str, Any]:
+    """Return what people read of the latest version."""
+    facts = {name: value for name, value in told_fields(latest).items() if name != "clients"}
+    begins = facts.pop("checkpoint")
+    return {**facts, "last checkpoint": "none" if begins is None else f"version {begins}"}
 
 
 def _told_look(latest: "TableLook") -> dict[str, Any]:

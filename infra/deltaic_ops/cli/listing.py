@@ -80,6 +80,13 @@ def print_table(listed: Iterable[object], columns: Sequence[Column], *, headed: 
     terminal.print(table)
 
 
+def print_lines(lines: Iterable[tuple[str, str]], *, stderr: bool = False) -> None:
+    """Print lines with their styles, as they are read: at a terminal alone there are colours."""
+    shown = console(stderr=stderr)
+    for line, style in lines:
+        shown.print(Text(one_line(line), style=style), soft_wrap=True)
+
+
 def cell(shown: str) -> Text:
     """Return text as it stands in a table: states have colours."""
     return Text(shown, style=_STYLES.get(shown, ""))

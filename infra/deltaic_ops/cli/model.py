@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from deltaic_ops.cli import folders
-from deltaic_ops.cli.operator import AsJson, operator
+from deltaic_ops.cli.operator import ID, AsJson, Ids, operator
 from deltaic_ops.cli.words import asset_name, share_or_schema
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -44,7 +44,7 @@ def create(
 
 
 @app.command("list")
-def list_(ctx: typer.Context, name: folders.Within, as_json: AsJson = False) -> None:
+def list_(ctx: typer.Context, name: folders.Within, ids: Ids = False, as_json: AsJson = False) -> None:
     r"""List the models of a share, or of one of its schemas.
 
     \b
@@ -56,6 +56,7 @@ def list_(ctx: typer.Context, name: folders.Within, as_json: AsJson = False) -> 
         ("NAME", lambda model: model.title),
         ("COMMENT", lambda model: model.comment),
         ("MADE", lambda model: model.created_at),
+        *([ID] if ids else []),
     ]
     out.rows(out.admin.models.list(share, schema), columns, f"'{name}' has no model yet")
 

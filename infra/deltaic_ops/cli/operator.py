@@ -33,10 +33,12 @@ if TYPE_CHECKING:
     from deltaic_ops.checks.findings import Finding
     from deltaic_ops.shared_schema import SchemaReader
 
-__all__ = ["VERDICTS", "AsJson", "Column", "Ids", "Operator", "Wishes", "Yes", "operator"]
+__all__ = ["ID", "VERDICTS", "AsJson", "Column", "Ids", "Operator", "Wishes", "Yes", "operator"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for scripts.")]
 Ids = Annotated[bool, typer.Option("--ids", help="Show ids too, by which logs name things.")]
+ID: Column = ("ID", lambda one: one.id)
+"""What a list with `--ids` shows too."""
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 _Item = TypeVar("_Item", bound=Item)
 

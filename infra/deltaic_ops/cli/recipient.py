@@ -10,7 +10,7 @@ from deltaic_ops.cli.cut_off import cut_off, restore
 from deltaic_ops.cli.federation import federate, policies, unfederate
 from deltaic_ops.cli.invite import invite, invites
 from deltaic_ops.cli.limits import Address, BytesPerDay, Ends, RemoveAddress, RequestsPerMinute, told_end
-from deltaic_ops.cli.operator import AsJson, Ids, Yes, operator, told_properties
+from deltaic_ops.cli.operator import ID, AsJson, Ids, Yes, operator, told_properties
 from deltaic_ops.cli.refreshing import ask_for_rows, requests_of
 from deltaic_ops.cli.rights import show_recipient
 from deltaic_ops.cli.words import properties
@@ -59,7 +59,7 @@ def list_(ctx: typer.Context, ids: Ids = False, as_json: AsJson = False) -> None
         ("PROPERTIES", told_properties),
         ("STATE", _state),
         ("MADE", lambda recipient: recipient.created_at),
-        *([("ID", lambda recipient: recipient.id)] if ids else []),
+        *([ID] if ids else []),
     ]
     out.rows(out.admin.recipients.list(), columns, "there is no recipient yet: deltaic recipient create <recipient>")
 

@@ -6,7 +6,7 @@ import typer
 
 from deltaic_ops.cli.follow import follow
 from deltaic_ops.cli.holders import show_share
-from deltaic_ops.cli.operator import AsJson, Ids, operator
+from deltaic_ops.cli.operator import ID, AsJson, Ids, operator
 from deltaic_ops.cli.words import pairs
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -54,7 +54,7 @@ def list_(ctx: typer.Context, ids: Ids = False, as_json: AsJson = False) -> None
         ("DISPLAY NAME", lambda share: share.display_name),
         ("COMMENT", lambda share: share.comment),
         ("MADE", lambda share: share.created_at),
-        *([("ID", lambda share: share.id)] if ids else []),
+        *([ID] if ids else []),
     ]
     out.rows(out.admin.shares.list(), columns, "there is no share yet: deltaic share create <share>")
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from deltaic_ops.cli import folders
-from deltaic_ops.cli.operator import AsJson, Operator, operator
+from deltaic_ops.cli.operator import ID, AsJson, Ids, Operator, operator
 from deltaic_ops.cli.words import asset_name, share_or_schema
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -42,7 +42,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what an entry holds
 
 
 @app.command("list")
-def list_(ctx: typer.Context, name: folders.Within, as_json: AsJson = False) -> None:
+def list_(ctx: typer.Context, name: folders.Within, ids: Ids = False, as_json: AsJson = False) -> None:
     r"""List the skills of a share, or of one of its schemas.
 
     \b
@@ -50,7 +50,7 @@ def list_(ctx: typer.Context, name: folders.Within, as_json: AsJson = False) -> 
     """
     out = operator(ctx, as_json)
     share, schema = share_or_schema(out.admin, name)
-    columns = [*folders.COLUMNS[:-1], ("DESCRIPTION", lambda skill: skill.description)]
+    columns = [*folders.COLUMNS[:-1], ("DESCRIPTION", lambda skill: skill.description), *([ID] if ids else [])]
     out.rows(out.admin.skills.list(share, schema), columns, f"'{name}' has no skill yet")
 
 

@@ -7,7 +7,7 @@ from deltaic.catalog.items import Table, TableFormat
 from deltaic.catalog.tables import Fit
 
 from deltaic_ops.cli.holders import show_table
-from deltaic_ops.cli.operator import AsJson, Operator, operator
+from deltaic_ops.cli.operator import ID, AsJson, Ids, Operator, operator
 from deltaic_ops.cli.words import names_of, share_or_schema, table_name, text_of
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -112,13 +112,14 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
 def list_(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="SHARE[.SCHEMA]")],
+    ids: Ids = False,
     as_json: AsJson = False,
 ) -> None:
     r"""List the tables of a share, or of one of its schemas.
 
     \b
     deltaic table list vaccine_share
-    deltaic table list vaccine_share.acme_vaccine_data
+    deltaic table list vaccine_share.acme_vaccine_data --ids
     """
     out = operator(ctx, as_json)
     share, schema = share_or_schema(out.admin, name)
@@ -133,6 +134,7 @@ def list_(
         ("ICEBERG", lambda table: f"{table.iceberg or 'no'}{', its own' if table.format == 'iceberg' else ''}"),
         ("LISTED", lambda table: f"no: {table.unlisted}" if table.unlisted else "yes"),
         ("CHECKPOINTS", lambda table: "yes" if table.checkpoint else "no"),
+        *([ID] if ids else []),
     ]
     out.rows(out.admin.tables.list(share, schema), columns, f"'{name}' has no table yet")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from deltaic.catalog.endings import Ending
 from deltaic.catalog.items import Invitation, OAuthClient, Policy, Token
-from deltaic.errors import NotFound
+from deltaic.errors import NotFound, Unavailable
 
 from deltaic_ops.cli.operator import Column, Operator, wire
 
@@ -25,14 +25,15 @@ _Key = Token | Invitation | OAuthClient | Policy
 def uses(
     out: Operator, location: str, of: "UsageOf", by: Literal["token_id", "recipient_id"], wanted: Collection[str]
 ) -> LastUses | None:
-    """Return what `last_uses` does; None where no usage table is named, or none is there, which is said."""
+    """Return what `last_uses` does; None where no usage table is named, or none can be read, which is said."""
     from deltaic_ops.last_use import last_uses
 
     if not location:
+        out.note("last uses are told where the usage table is named (--usage, DELTAIC_USAGE)")
         return None
     try:
         return last_uses(location, out.connection.environment, of, by, wanted)
-    except NotFound as missing:
+    except (NotFound, Unavailable) as missing:
         out.note(f"last uses are not told: {missing.message}")
         return None
 

@@ -16,7 +16,7 @@ from deltaic_pipeline.view_refresh.catalog import due, holders_by_audience
 from deltaic_pipeline.view_refresh.sql import ViewSql
 
 from deltaic_ops.cli.jobs import JOB, job_line
-from deltaic_ops.cli.operator import AsJson, Column, Operator, operator, wire
+from deltaic_ops.cli.operator import AsJson, Column, Ids, Operator, operator, wire
 from deltaic_ops.cli.refreshing import ask_for_rows, drop_schedule, keep_schedule
 from deltaic_ops.cli.words import duration, table_name, text_of
 from deltaic_ops.view_checks import checked_sql
@@ -85,6 +85,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what a view holds
 def list_(
     ctx: typer.Context,
     share: Annotated[str, typer.Argument(metavar="[SHARE]", help="Only the views of this share.")] = "",
+    ids: Ids = False,
     as_json: AsJson = False,
 ) -> None:
     r"""List the views: what they are made of, how fresh they are, and which are due.
@@ -103,6 +104,7 @@ def list_(
         ("RECIPIENTS", lambda view: view.last_refresh.get("recipients", "")),
         ("SCHEDULE", lambda view: view.refresh),
         ("DUE", lambda view: due(out.admin, view)),
+        *([("ID", lambda view: view.table_id)] if ids else []),
     ]
     views = out.admin.views.list(share) if share else out.admin.views.of_all()
     out.rows(views, columns, "there is no view yet: deltaic view create")

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from deltaic_ops.cli import folders
-from deltaic_ops.cli.operator import AsJson, operator
+from deltaic_ops.cli.operator import ID, AsJson, Ids, operator
 from deltaic_ops.cli.words import asset_name, share_or_schema
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -42,7 +42,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what an entry holds
 
 
 @app.command("list")
-def list_(ctx: typer.Context, name: folders.Within, as_json: AsJson = False) -> None:
+def list_(ctx: typer.Context, name: folders.Within, ids: Ids = False, as_json: AsJson = False) -> None:
     r"""List the volumes of a share, or of one of its schemas.
 
     \b
@@ -50,7 +50,9 @@ def list_(ctx: typer.Context, name: folders.Within, as_json: AsJson = False) -> 
     """
     out = operator(ctx, as_json)
     share, schema = share_or_schema(out.admin, name)
-    out.rows(out.admin.volumes.list(share, schema), folders.COLUMNS, f"'{name}' has no volume yet")
+    out.rows(
+        out.admin.volumes.list(share, schema), [*folders.COLUMNS, *([ID] if ids else [])], f"'{name}' has no volume yet"
+    )
 
 
 @app.command()

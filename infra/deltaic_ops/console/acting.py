@@ -48,7 +48,7 @@ def action(desk: Desk, request: Request) -> Response:
         plan=plan,
         fields=fields,
         command=command(desk.provider, plan),
-        number=desk.plans.opened(),
+        number=desk.plans.opened(plan),
     )
 
 
@@ -58,7 +58,7 @@ def act(desk: Desk, request: Request) -> Response:
     _, wanted = _action(form)
     plan = wanted.plan(desk.provider, form)
     number = form.get("plan", "")
-    desk.plans.taken(number)
+    desk.plans.taken(number, plan)
     work = desk.works.begun(("act", number), plan.title, lambda _: (plan, carried_out(desk.provider, plan)))
     if is_soon_done(work):
         return _outcome(desk, request, number, work)
@@ -78,7 +78,13 @@ def outcome(desk: Desk, request: Request) -> Response:
 
 def command(provider: Provider, plan: Plan) -> str:
     """Return the line that one types to do the same."""
-    return shlex.join(["deltaic", *provider.options, *plan.line])
+    return " ".join(map(_quoted, ["deltaic", *provider.options, *plan.line]))
+
+
+def _quoted(word: str) -> str:
+    """Return a word as a shell takes it: a filter's own quotes stay as they are wherever they can."""
+    plain = "'" in word and word.isprintable() and not set(word) & set('"$`\\!')
+    return f'"{word}"' if plain else shlex.quote(word)
 
 
 def carried_out(provider: Provider, plan: Plan) -> Outcome:

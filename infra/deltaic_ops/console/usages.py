@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from deltaic_ops.console.desk import Desk, Handler, is_soon_done, link
 from deltaic_ops.console.works import FRESH_SECONDS, Work
-from deltaic_ops.plots import bars, by_day
+from deltaic_ops.plots import bars, by_day, largest
 from deltaic_ops.usage_page import summed
 from deltaic_ops.usage_report import Report, amount, names_in
 
@@ -100,9 +100,11 @@ def _plots(found: _Read, who: str, uses: Sequence[Any]) -> list[str]:
             return told
         return {day: {who: sums[who]} for day, sums in told.items() if who in sums}
 
+    asked, sent = of(report.asked), of(report.days)
+    order = list(dict.fromkeys([*largest(sent), *largest(asked)]))
     return [
-        by_day("Requests, by day", of(report.asked), report.since, today, "{:,.0f}".format),
-        by_day("Bytes sent, by day", of(report.days), report.since, today, amount),
+        by_day("Requests, by day", asked, report.since, today, "{:,.0f}".format, order=order),
+        by_day("Bytes sent, by day", sent, report.since, today, amount, order=order),
         "" if who else bars("Bytes sent, by recipient", summed(uses, "recipient")),
         bars("Bytes sent, by table", summed(uses, "table")),
     ]

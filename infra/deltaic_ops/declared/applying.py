@@ -12,6 +12,7 @@ from deltaic.catalog.folder_admin import FolderAdmin
 from deltaic.catalog.items import Table, View
 from deltaic.catalog.restrictions import NEVER
 from deltaic.errors import DeltaicError, TooManyRequests, Unavailable
+from deltaic.identity.fetching import check_issuer
 
 from deltaic_ops.declared.entries import Difference
 from deltaic_ops.declared.model import texts_of
@@ -47,6 +48,9 @@ class Applying:
 
     unchecked: bool = False
     """Whether tables and folders that nothing narrows are shared unseen."""
+
+    loopback: bool = False
+    """Whether an issuer may be on this machine, as beside an AWS that is."""
 
     warnings: list[str] = field(default_factory=list)
     views: list[View] = field(default_factory=list)
@@ -101,6 +105,8 @@ class Applying:
         match kind:
             case "grant":
                 admin.grants.revoke(*path)
+            case "policy":
+                admin.federation.remove(admin.recipients.get(path[0]), path[1])
             case "version":
                 admin.models.remove_version(*_version(path))
             case "view":
@@ -242,6 +248,16 @@ class Applying:
         if "properties" in fields:
             fields["properties"] = texts_of(fields["properties"])
         self.admin.recipients.update(*path, **_limits(_properties(fields, before), before))
+
+    def _create_policy(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
+        name, _id = path
+        issuer, claim = fields.pop("issuer"), fields.pop("subject_claim")
+        check_issuer(issuer, loopback=self.loopback)
+        self.admin.federation.create(self.admin.recipients.get(name), issuer, claim=claim, **fields)
+
+    def _update_policy(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
+        name, policy = path
+        self.admin.federation.update(self.admin.recipients.get(name), policy, **fields)
 
     def _create_grant(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
         self._check_grant(path, fields)

@@ -35,9 +35,12 @@ def declaration_of(
     for share in list(admin.shares.list()):
         tell(f"share {share.name}")
         shares[share.name] = _taken(model.ShareOf, share, schemas=_schemas(admin, share.name, dying, named))
+    policies: dict[str, list[model.PolicyOf]] = defaultdict(list)
+    for policy in sorted(admin.federation.of_all(), key=lambda one: (one.created_at, one.id)):
+        policies[policy.recipient_id].append(_taken(model.PolicyOf, policy))
     for person in list(admin.recipients.list()):
         tell(f"recipient {person.name}")
-        recipients[person.name] = _recipient(admin, person, dying)
+        recipients[person.name] = _recipient(admin, person, dying, policies[person.id])
     storages = {one.name: _taken(model.StorageOf, one) for one in admin.storages.list()}
     return model.Declaration(storages=storages, shares=shares, recipients=recipients)
 
@@ -76,12 +79,14 @@ def _follow(found: Follow | None) -> model.FollowOf | None:
     return None if found is None else _taken(model.FollowOf, found)
 
 
-def _recipient(admin: CatalogAdmin, person: Recipient, dying: Dying) -> model.RecipientOf:
+def _recipient(
+    admin: CatalogAdmin, person: Recipient, dying: Dying, policies: list[model.PolicyOf]
+) -> model.RecipientOf:
     values = {name: value_of(text) for name, text in person.properties.items()}
     properties = {name: list(one) if isinstance(one, tuple) else one for name, one in values.items()}
     held = (grant for grant in admin.grants.of_recipient(person.name) if ("share", (grant.share,)) not in dying)
     grants = {grant.share: _taken(model.GrantOf, grant) for grant in held}
-    return _taken(model.RecipientOf, person, properties=properties, grants=grants)
+    return _taken(model.RecipientOf, person, properties=properties, policies=policies, grants=grants)
 
 
 def _taken(kind: type[_Part], item: object, **more: object) -> _Part:

@@ -6,14 +6,14 @@ from typing import Any
 
 from deltaic.nearest import did_you_mean
 
-from deltaic_ops.declared.model import Declaration
+from deltaic_ops.declared.model import Declaration, PolicyOf
 
 WITHIN: Mapping[str, Mapping[str, str]] = {
     "": {"storages": "storage", "shares": "share", "recipients": "recipient"},
     "share": {"schemas": "schema"},
     "schema": {"tables": "table", "views": "view", "volumes": "volume", "skills": "skill", "models": "model"},
     "model": {"versions": "version"},
-    "recipient": {"grants": "grant"},
+    "recipient": {"policies": "policy", "grants": "grant"},
 }
 """Which fields hold entries of their own, by the kind of what holds them."""
 
@@ -28,7 +28,7 @@ def name_of(kind: str, path: tuple[str, ...]) -> str:
     """Return the name of an entry as people write it."""
     if kind == "version":
         return f"{'.'.join(path[:-1])} {path[-1]}"
-    return (" " if kind == "grant" else ".").join(path)
+    return (" " if kind in {"grant", "policy"} else ".").join(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Entry:
 
     kind: str
     path: tuple[str, ...]
-    """The names of all that holds it, and its own; of a grant its recipient and its share."""
+    """The names of all that holds it, and its own; of a grant its recipient and its share, of a policy its id."""
 
     fields: Mapping[str, Any]
     """Its own, those with their defaults too."""
@@ -84,7 +84,10 @@ def _entries(kind: str, path: tuple[str, ...], held: Mapping[str, Any]) -> Itera
     if kind:
         yield Entry(kind, path, {field: value for field, value in held.items() if field not in groups})
     for group, inner in groups.items():
-        for own, value in held[group].items():
+        some = held[group]
+        if inner == "policy":
+            some = {PolicyOf.model_validate(one).id: one for one in some}
+        for own, value in some.items():
             yield from _entries(inner, (*path, str(own)), value)
 
 
@@ -108,6 +111,16 @@ def differences(files: Declaration, catalog: Declaration) -> list[Difference]:
 
 def _same(field: tuple[str, str], one: Any, other: Any) -> bool:
     return bool(one == other or (field in _AS_NAMES and str(one).lower() == str(other).lower()))
+
+
+def policies_said_twice(declaration: Declaration) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield the way to each policy that an earlier one says already: who a JWT lets in is one recipient."""
+    first: dict[str, str] = {}
+    for name, person in declaration.recipients.items():
+        for number, policy in enumerate(person.policies):
+            if policy.id in first:
+                yield ("recipients", name, "policies", number), f"says what a policy of {first[policy.id]}'s says"
+            first.setdefault(policy.id, name)
 
 
 def unknown_names(declaration: Declaration) -> Iterator[tuple[tuple[str, ...], str]]:

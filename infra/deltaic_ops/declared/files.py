@@ -1,6 +1,8 @@
-"""Reads and writes declarations as YAML files; what is wrong with one is told with its line."""
+"""Reads and writes declarations as YAML files; what is wrong with one is told with its line and column."""
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -11,7 +13,7 @@ from deltaic_pipeline.datasets.document import Document, Mistake, Unreadable
 from deltaic_pipeline.datasets.mistakes import mistake_of
 from pydantic import ValidationError
 
-from deltaic_ops.declared.entries import unknown_names
+from deltaic_ops.declared.entries import policies_said_twice, unknown_names
 from deltaic_ops.declared.model import Declaration, fields
 
 MOST_TOLD = 100
@@ -23,6 +25,49 @@ LARGEST_BYTES = 64 << 20
 GROUPS = tuple(Declaration.model_fields)
 
 
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file that was read."""
+
+    path: Path
+    lines: Sequence[str]
+    document: Document
+
+    def place(self, way: Sequence[str | int]) -> str:
+        """Return where a value stands, as editors take it: file, line and column."""
+        found = self.document.place(way)
+        return _place(self.path, self.lines, Mistake(found.line, found.field, ""))
+
+    def told(self, way: Sequence[str | int], said: str) -> str:
+        """Return what is wrong with a value, and where it stands."""
+        found = self.document.place(way)
+        return _told(self.path, self.lines, Mistake(found.line, found.field, said))
+
+
+class _Wrong(Exception):
+    """What is wrong with a file, a line for each."""
+
+    def __init__(self, told: Sequence[str]) -> None:
+        super().__init__("\n".join(told))
+        self.told = told
+
+
+def _told(path: Path, lines: Sequence[str], mistake: Mistake) -> str:
+    return f"{_place(path, lines, mistake)}: {mistake}"
+
+
+def _place(path: Path, lines: Sequence[str], mistake: Mistake) -> str:
+    line = lines[mistake.line - 1] if mistake.line <= len(lines) else ""
+    column = len(line) - len(line.lstrip())
+    parts = re.sub(r"(\[[0-9]+\])+$", "", mistake.field).split(".")
+    for start in range(len(parts)):  # names have periods too: the longest first
+        name = re.escape(".".join(parts[start:]))
+        if name and (found := re.search(rf"(?<![\w.-]){name}(?![\w.-])", line)):
+            column = found.start()
+            break
+    return f"{path}:{mistake.line}:{column + 1}"
+
+
 def read(paths: Sequence[Path]) -> Declaration:
     """Return what files, and all files of folders, say together; raises InvalidParameter with a line per mistake.
 
@@ -32,44 +77,29 @@ def read(paths: Sequence[Path]) -> Declaration:
     if not files:
         raise InvalidParameter(f"no .yaml file lies in {', '.join(map(str, paths))}")
     told: dict[str, dict[str, Any]] = {group: {} for group in GROUPS}
-    first: dict[tuple[str, str], _Where] = {}
+    first: dict[tuple[str, str], tuple[_File, str]] = {}
     wrong: list[str] = []
     for file in files:
         try:
-            one, document = _read(file)
-        except Unreadable as unreadable:
-            wrong += [f"{file}:{mistake.line}: {mistake}" for mistake in unreadable.mistakes[:MOST_TOLD]]
+            one, text = _read(file)
+        except _Wrong as mistakes:
+            wrong += mistakes.told
             continue
         for group in GROUPS:
             for name in getattr(one, group):
-                here = file, document, name
-                other = first.setdefault((group, name.lower()), here)
-                if other is not here:
-                    wrong.append(_twice(group, here, other))
+                other, spelled = first.setdefault((group, name.lower()), (text, name))
+                if other is not text:
+                    there = other.place((group, spelled))
+                    wrong.append(text.told((group, name), f"is declared at {there} already"))
             told[group] |= getattr(one, group)
     if wrong:
         raise InvalidParameter("\n".join(wrong))
     declared = Declaration(**told)
-    wrong = [_at(first[way[0], way[1].lower()], way, said) for way, said in unknown_names(declared)]
+    found = (*unknown_names(declared), *policies_said_twice(declared))
+    wrong = [first[str(way[0]), str(way[1]).lower()][0].told(way, said) for way, said in found]
     if wrong:
         raise InvalidParameter("\n".join(wrong))
     return declared
-
-
-_Where = tuple[Path, Document, str]
-"""A file, its text, and a name that it spells."""
-
-
-def _twice(group: str, here: _Where, other: _Where) -> str:
-    file, document, name = other
-    first = document.place((group, name))
-    return _at(here, (group, here[2]), f"is declared at {file}:{first.line} already")
-
-
-def _at(where: _Where, way: Sequence[str], said: str) -> str:
-    file, document, _ = where
-    place = document.place(way)
-    return f"{file}:{place.line}: {Mistake(place.line, place.field, said)}"
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -79,22 +109,27 @@ def _files(path: Path) -> Iterator[Path]:
     yield from sorted(file for file in path.rglob("*") if file.suffix.lower() in {".yaml", ".yml"} and file.is_file())
 
 
-def _read(file: Path) -> tuple[Declaration, Document]:
+def _read(file: Path) -> tuple[Declaration, _File]:
+    lines: Sequence[str] = ()
     try:
         with file.open("rb") as opened:
             content = opened.read(LARGEST_BYTES + 1)
         if len(content) > LARGEST_BYTES:
             raise InvalidParameter(f"{file} is larger than {LARGEST_BYTES >> 20} MiB: divide it into several files")
-        document = Document.read(content.decode(), "export --schema", MOST_VALUES)
+        lines = content.decode().split("\n")
+        document = Document.read(content.decode(), "schema", MOST_VALUES)
     except FileNotFoundError:
         raise InvalidParameter(f"there is no file {file}") from None
     except (OSError, UnicodeDecodeError) as failure:
         raise InvalidParameter(f"{file} cannot be read: {failure}") from None
+    except Unreadable as unreadable:
+        raise _Wrong([_told(file, lines, one) for one in unreadable.mistakes[:MOST_TOLD]]) from None
     try:
-        return Declaration.model_validate(document.value), document
+        return Declaration.model_validate(document.value), _File(file, lines, document)
     except ValidationError as refused:
         found = {mistake_of(document, error, fields()) for error in refused.errors()[:MOST_TOLD]}
-        raise Unreadable(sorted(found, key=lambda mistake: (mistake.line, mistake.field))) from None
+        some = sorted(found, key=lambda mistake: (mistake.line, mistake.field))
+        raise _Wrong([_told(file, lines, one) for one in some]) from None
 
 
 def text_of(declaration: Declaration) -> str:

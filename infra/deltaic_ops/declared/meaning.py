@@ -44,12 +44,16 @@ def meanings(found: Iterable[Difference], files: Declaration, catalog: Declarati
         if any(one.fields.get("storage") in moved for one in some.values())
     }
     own = {one.path[0].lower(): one for one in changed if one.kind == "recipient"}
+    keys: defaultdict[str, list[Difference]] = defaultdict(list)
+    for one in changed:
+        if one.kind == "policy":
+            keys[one.path[0].lower()].append(one)
     touched = {*own, *(one.path[0].lower() for one in changed if one.kind == "grant")}
     for key in before.recipients.keys() | after.recipients.keys():
         held = before.held(key).keys() | after.held(key).keys()
         looked_at = held if key in touched else held & shares
         changes = [change for share in sorted(looked_at) for change in _of_share(share, key, before, after, moved)]
-        if told := (*_gathered(changes), *_of_recipient(own.get(key))):
+        if told := (*_gathered(changes), *_of_recipient(own.get(key), keys[key])):
             alike[told].append(after.recipients.get(key) or before.recipients[key])
     return sorted((Meaning(tuple(sorted(who)), told) for told, who in alike.items()), key=lambda one: one.recipients)
 
@@ -176,13 +180,24 @@ _OF_RECIPIENT: Mapping[str, str] = {
 }
 
 
-def _of_recipient(own: Difference | None) -> Iterator[str]:
-    if own is None:
+def _of_recipient(own: Difference | None, policies: Iterable[Difference]) -> Iterator[str]:
+    some = list(policies)
+    if own is not None and own.in_files is None:
+        yield "is deleted, with all its tokens and policies"
         return
-    if own.in_files is None:
-        yield "is deleted, with all its tokens"
-    elif own.in_catalog is None:
-        yield "is new, and reads nothing before it has a token"
+    for one in some:
+        if one.in_catalog is None and one.in_files is not None:
+            yield f"comes in by {_jwts(one.in_files)}"
+        elif one.in_files is None and one.in_catalog is not None:
+            yield f"comes in no more by {_jwts(one.in_catalog)}"
+    if own is None or own.in_files is None:
+        return
+    if own.in_catalog is None:
+        yield "is new" if some else "is new, and reads nothing before it has a token"
     else:
         changed: Mapping[str, Any] = own.in_files
         yield from (said for field, said in _OF_RECIPIENT.items() if field in changed)
+
+
+def _jwts(policy: Mapping[str, Any]) -> str:
+    return f"JWTs of {policy['issuer']} for {policy['audience']} whose {policy['subject_claim']} is {policy['subject']}"

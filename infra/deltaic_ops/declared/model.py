@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar
 
+from deltaic.catalog.federation import Claim, checked_name, policy_id
 from deltaic.catalog.filter_rules import check_access, check_iceberg, checked_columns, checked_filter
 from deltaic.catalog.follows import checked_patterns, checked_source
 from deltaic.catalog.items import Table
@@ -17,6 +18,7 @@ from deltaic.catalog.storages import check_storage_name, checked_endpoint, check
 from deltaic.catalog.tables import checked_access_modes, checked_location, checked_metadata
 from deltaic.catalog.views import checked_key, checked_staleness
 from deltaic.errors import InvalidParameter
+from deltaic.identity.fetching import check_issuer
 from deltaic.partition_filters.properties import value_of
 from deltaic.protocol import names
 from deltaic_pipeline.datasets.schedule import check_schedule
@@ -74,6 +76,11 @@ def _as_json(values: list[str]) -> str:
 def _property(value: str | list[str]) -> str | list[str]:
     told = value_of(value if isinstance(value, str) else _as_json(value))
     return list(told) if isinstance(told, tuple) else told
+
+
+def _issuer(url: str) -> str:
+    check_issuer(url, loopback=True)  # whether this machine's own will do is asked where the AWS is known
+    return url
 
 
 def _table_named(name: str) -> str:
@@ -221,8 +228,23 @@ class GrantOf(_Part):
     ends_at: Moment = None
 
 
+class PolicyOf(_Part):
+    """That the JWTs of an issuer are a recipient's."""
+
+    issuer: Annotated[str, _by(_issuer)]
+    audience: Annotated[str, _by(checked_name)]
+    subject: Annotated[str, _by(checked_name)]
+    subject_claim: Claim = "sub"
+    comment: Comment = ""
+
+    @property
+    def id(self) -> str:
+        """As the catalog has it."""
+        return policy_id(self.issuer, self.audience, self.subject_claim, self.subject)
+
+
 class RecipientOf(_Part):
-    """A recipient; how it comes in (tokens, clients, policies) is no part of a file."""
+    """A recipient; what of how it comes in is secret (tokens, clients) is no part of a file."""
 
     comment: Comment = ""
     properties: dict[str, Annotated[str | list[str], AfterValidator(_property)]] = {}
@@ -230,6 +252,7 @@ class RecipientOf(_Part):
     requests_per_minute: int = Field(0, ge=0, le=MOST_REQUESTS, strict=True)
     bytes_per_day: int = Field(0, ge=0, le=MOST_BYTES, strict=True)
     ends_at: Moment = None
+    policies: list[PolicyOf] = []
     grants: Annotated[dict[ShareName, Annotated[GrantOf, BeforeValidator(_or_nothing)]], Once] = {}
 
     @model_validator(mode="after")
@@ -263,7 +286,8 @@ class Declaration(_Part):
 
 PARTS: Mapping[str, type[BaseModel]] = {
     "storage": StorageOf, "share": ShareOf, "schema": SchemaOf, "table": TableOf, "view": ViewOf, "volume": FolderOf,
-    "skill": FolderOf, "model": ModelOf, "version": VersionOf, "recipient": RecipientOf, "grant": GrantOf,
+    "skill": FolderOf, "model": ModelOf, "version": VersionOf, "recipient": RecipientOf, "policy": PolicyOf,
+    "grant": GrantOf,
 }  # fmt: skip
 """By the kinds of entries."""
 

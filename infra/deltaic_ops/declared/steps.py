@@ -14,7 +14,8 @@ from deltaic_ops.declared.widening import widens
 Action = Literal["delete", "create", "update"]
 
 _KINDS = (
-    "storage", "share", "schema", "table", "view", "volume", "skill", "model", "version", "recipient", "grant",
+    "storage", "share", "schema", "table", "view", "volume", "skill", "model", "version", "recipient", "policy",
+    "grant",
 )  # fmt: skip
 """Each behind what it needs."""
 
@@ -50,7 +51,7 @@ class Step:
             return 1
         if self.action == "update" and not self.widens:
             return 2
-        return {"recipient": 4, "grant": 5}.get(kind, 3)
+        return {"recipient": 4, "policy": 5, "grant": 5}.get(kind, 3)
 
 
 def steps(found: Iterable[Difference], files: Declaration, catalog: Declaration) -> list[Step]:
@@ -131,6 +132,8 @@ def _goes_with(key: Key, gone: set[Key]) -> Key | None:
         above: list[Key] = [("recipient", path[:1]), ("share", path[1:])]
     elif kind in {"storage", "recipient"}:
         above = []
+    elif kind == "policy":
+        above = [("recipient", path[:1])]
     else:
         above = [("share", path[:1]), ("schema", path[:2]), ("model", path[:3])]
     return next((one for one in above if one in gone and one != key), None)

@@ -23,7 +23,7 @@ def widens(one: Difference, held: frozenset[str]) -> bool:
     if (one.kind in _SHARED or one.kind == "schema") and one.path[0].lower() not in held:
         return False
     if one.in_catalog is None:
-        return one.kind in {"grant", *_SHARED} or bool(one.in_files.get("follow"))
+        return one.kind in {"grant", "policy", *_SHARED} or bool(one.in_files.get("follow"))
     if one.kind == "share":
         return False
     return any(_shows_more(name, one.in_catalog[name], value) for name, value in one.in_files.items())

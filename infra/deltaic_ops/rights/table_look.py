@@ -4,10 +4,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from deltaic.catalog.filter_rules import title_of
 from deltaic.catalog.items import Table
 from deltaic.delta.features import PARQUET_MISREADS
-from deltaic.errors import InvalidParameter
 
 from deltaic_ops.rights.clients import ClientReads, clients_of
 from deltaic_ops.shared_schema import SchemaReader, SharedSchema
@@ -41,9 +39,7 @@ class TableLook:
 
 
 def look_at(schemas: SchemaReader, table: Table) -> TableLook:
-    """Read a table's log with the operator's credentials; raises why it cannot be read, or that it has none."""
-    if table.format == "iceberg":
-        raise InvalidParameter(f"'{title_of(table)}' is an Iceberg table and has no Delta log: leave --look out")
+    """Read a table's log with the operator's credentials; raises why it cannot be read."""
     return schemas.look(table.location, table.storage, lambda snapshot: look_of(snapshot, table))
 
 

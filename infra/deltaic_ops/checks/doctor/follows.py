@@ -1,5 +1,6 @@
 """Whether schemas have the tables of what they follow: sources that are looked at, tables that are listed."""
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
@@ -45,5 +46,6 @@ def _of_source(one: Follow, parameters: Mapping[str, str] | None) -> Iterator[Fi
         remedy = now if by_hand else f"deploy with Follow=enabled, or {now}"
         yield Finding(check, "warning", f"looked at {since}", remedy)
     for name, why in one.reasons.items():
-        remedy = f"deltaic share follow {one.share} --schema {one.schema_name} --exclude {name}, or mend it"
+        patterns = " ".join(f"--exclude {shlex.quote(each)}" for each in (*one.exclude, name))  # they replace all
+        remedy = f"deltaic share follow {one.share} --schema {one.schema_name} {patterns}, or mend it"
         yield Finding(f"shares {one.title}.{name}", "warning", f"not entered: {why}", remedy)
