@@ -1,13 +1,17 @@
 """Earlier versions for which a client would wait too long: listed meanwhile, and their files signed from then on."""
 
+import time
 from collections.abc import Callable
 
+import pyarrow as pa
 import pytest
 from deltaic.catalog.limit_counters import LimitCounters
 from deltaic.catalog.reader import CatalogReader
 from deltaic.errors import DeltaicError, PermissionDenied, Unavailable
+from deltaic.iceberg.generation import FILES_A_MANIFEST
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import SharedTable, Sharing
+from deltaic.sharing.iceberg_clients.made_folder import read_index
 from deltaic.sharing.iceberg_clients.made_metadata import Bounds, MadeMetadata, made_metadata
 from deltaic.sharing.iceberg_clients.remote_signing import SigningRequest, sign_request
 from deltaic.sharing.iceberg_clients.signed_set import SignedSet, seal_set
@@ -77,3 +81,27 @@ def test_what_is_missing_is_listed_meanwhile(server: FilledServer, process: Call
     found = made_metadata(other, table(), NO_TIME, beyond)
     assert (found.version, found.listed, begun) == (2, 3, [2, 2])
     assert b"authorization" in sign(found)
+
+
+def test_what_has_come_since_the_first_version_that_is_left_stands_apart(
+    server: FilledServer, process: Callable[..., Sharing]
+) -> None:
+    """Of a table of many files, whose log begins with a checkpoint."""
+    name = TableName(SHARE, "default", "wide")
+    place = f"s3://{DATA_BUCKET}/{name.table}"
+    server.admin.tables.create(SHARE, "default", name.table, place, iceberg="signed", history=True)
+    few = ORDERS.slice(0, 1)
+    many = list(range(FILES_A_MANIFEST))
+    parts = pa.table({"id": many, "country": [str(at) for at in many], "note": ["n" for _ in many]})
+    write(server, name.table, parts.cast(ORDERS.schema), partition_by=["country"])
+    write(server, name.table, few)
+    DeltaTable(place, storage_options=options(server)).create_checkpoint()
+    write(server, name.table, few)
+    server.client("s3").delete_object(Bucket=DATA_BUCKET, Key=f"{name.table}/_delta_log/{0:020d}.json")
+    one = process(time.time)
+    table = one.table(Caller(server.readers["alice"].id, "token", "alice", "127.0.0.1"), name)
+    made = made_metadata(one, table, Bounds(files=10_000, earlier_seconds=60.0))
+    index = read_index(one.iceberg_bucket(), made.folder, made.version)
+    assert index is not None
+    assert index.versions == (1, 2)
+    assert [manifest.files for manifest in index.manifests] == [FILES_A_MANIFEST, 1, 1]
