@@ -65,9 +65,7 @@ def test_a_model_wants_a_version_and_names_are_told(deltaic: Deltaic, folders: P
     assert "say which version" in deltaic(f"pull {folders.url('churn')} got").stderr
     assert "shows no skill of the name" in deltaic(f"pull {folders.url('both')} got --kind skill").stderr
     unknown = deltaic(f"pull {folders.url('none')} got").stderr
-    assert (
-        f"shows no volume, skill or model {SHARE}.{SCHEMA}.none, and 'got' does not say what a table becomes" in unknown
-    )
+    assert f"no volume, skill or model {SHARE}.{SCHEMA}.none was found, and 'got' does not say what" in unknown
 
 
 @pytest.mark.slow

@@ -155,7 +155,8 @@ def _format(shared: Shared, target: str, told: str) -> str:
     if found not in {"delta", *_FILES.values()}:
         raise InvalidParameter(
             f"no volume, skill or model {shared} was found, and '{target}' does not say what a table becomes: name a "
-            ".parquet or .csv file, or a folder with a / at its end (a Delta table), or give --format"
+            ".parquet or .csv file, or a folder with a / at its end (a Delta table), or give --format "
+            "delta, parquet or csv"
         )
     return found
 
