@@ -116,6 +116,22 @@ def test_what_is_shared_beside_delta_tables_is_read_too(provider: Provider, delt
         admin.tables.delete(*where, "visits")
 
 
+def test_a_delta_table_that_is_open_to_iceberg_clients_is_loaded_as_they_do(
+    provider: Provider, deltaic: Callable[..., Result]
+) -> None:
+    check = f"gives the metadata of {SHARE}.Tables.plain to Iceberg clients"
+
+    def found() -> dict[str, str]:
+        return {one["check"]: one["said"] for one in json.loads(deltaic("--as", "reader", "--json").stdout)}
+
+    assert check not in found()
+    provider.admin.tables.update(SHARE, "Tables", "plain", iceberg="signed")
+    try:
+        assert found()[check] == "200"
+    finally:
+        provider.admin.tables.update(SHARE, "Tables", "plain", iceberg="")
+
+
 def test_a_share_that_cannot_be_read_is_named(deltaic: Callable[..., Result]) -> None:
     answer = deltaic("Private", "--as", "reader")
     assert answer.exit_code == 1

@@ -13,7 +13,7 @@ from delta_tables.folder_store import FolderStore
 from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.log import DeltaLog
 from deltaic.iceberg.file_index import FileIndex
-from deltaic.iceberg.generation import first_index, newer_index, with_earlier
+from deltaic.iceberg.generation import first_index, live_digests, newer_index, with_earlier
 from deltaic.iceberg.table_document import table_document
 from deltaic.iceberg.table_version import Means, TableVersion
 
@@ -55,10 +55,13 @@ class IcebergFolder:
     def index(self, versions: Iterable[int]) -> FileIndex:
         """Make versions one after the other, each from what the one before it left in bytes."""
         index: FileIndex | None = None
-        for number in versions:
+        numbers = list(versions)
+        for number in numbers:
             one = self.version(number)
             if index is None:
-                index = first_index(self.means, one)
+                earliest = min(numbers)
+                settled = live_digests(self.means, self.version(earliest)) if earliest < number else None
+                index = first_index(self.means, one, settled)
             elif number > index.version:
                 index = newer_index(self.means, one, FileIndex.decode(index.encode()))
             else:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from deltaic.errors import InvalidParameter
 from deltaic.iceberg.file_index import MOST_SNAPSHOTS, FileIndex, split
-from deltaic.iceberg.generation import FILES_A_MANIFEST, first_index, newer_index, with_earlier
+from deltaic.iceberg.generation import FILES_A_MANIFEST, first_index, live_digests, newer_index, with_earlier
 from deltaic.iceberg.refusals import TooManyFiles
 from deltaic.iceberg.table_document import table_document
 from iceberg.listed_table import ListedTable, add, remove, uris
@@ -115,6 +115,23 @@ def test_files_are_listed_since_a_version(table: ListedTable) -> None:
         assert [again.lists_file(uri, 2) for uri in (one, two, live, new)] == [False, False, True, True]
         assert not again.lists_file("s3://lake/table/p=None/part-99999.parquet", 0)
         assert not again.lists_file("s3://other/table/p=None/part-00003.parquet", 0)
+
+
+def test_going_back_makes_no_manifest_of_old_files_anew(tmp_path: Path) -> None:
+    """Though each commit adds and removes files of all partitions, beside which the others stand in manifests."""
+    table, commits, parts = ListedTable(tmp_path / "table"), 5, 10
+    table.commit(*(add(number, f"{number % parts}") for number in range(FILES)))
+    for commit in range(commits):
+        gone = [remove(commit * parts + part, f"{part}") for part in range(parts)]
+        table.commit(*gone, *(add(FILES + commit * parts + part, f"{part}") for part in range(parts)))
+    index = first_index(table.means, table.version(commits), live_digests(table.means, table.version(0)))
+    table.take()
+    for number in reversed(range(commits)):
+        index = with_earlier(table.means, table.version(number), FileIndex.decode(index.encode()))
+        made = table.take()
+        assert len(manifests(made)) == 1
+        assert sum(map(len, made.values())) < 10_000
+    assert all(index.lists_file(uri, 0) for part in range(parts) for uri in uris([part], f"{part}"))
 
 
 def test_so_many_versions_are_listed_and_no_file_of_others(table: ListedTable) -> None:

@@ -77,8 +77,9 @@ def started(folder: Path, catalog: dict[str, str]) -> Iterator[Trino]:
             cwd=home, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink,
         )  # fmt: skip
     try:
-        _wait(process, port, log)
-        yield Trino(f"http://127.0.0.1:{port}")
+        url = f"http://127.0.0.1:{port}"
+        _wait(process, url, log)
+        yield Trino(url)
     finally:
         process.terminate()
         process.wait(60)
@@ -125,12 +126,14 @@ def _fetch(maven: str) -> None:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _wait(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
+def _wait(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
     until = time.monotonic() + 180
     while time.monotonic() < until:
         assert process.poll() is None, log.read_text()[-3000:]
-        with suppress(httpx.HTTPError):
-            if httpx.get(f"http://127.0.0.1:{port}/v1/info").json()["starting"] is False:
+        with suppress(httpx.HTTPError, TrinoRefused):
+            if httpx.get(f"{url}/v1/info").json()["starting"] is False:
+                # It has no node for a moment more, until its own discovery knows it.
+                Trino(url).rows("SELECT count(*) FROM system.runtime.nodes")
                 return
         time.sleep(0.5)
     raise AssertionError(log.read_text()[-3000:])

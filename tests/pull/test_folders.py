@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltaic_ops.pull.folders import FolderPull
 from deltaic_ops.pull.object_names import folded, local_path
+from deltaic_ops.pull.shared_folders import OpenedObject, SharedObject
+from deltaic_ops.pull.tally import Tally
 from hypothesis import given
 from hypothesis import strategies as st
 from pull.folder_server import Folder, folder_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import boto3
     from cli.conftest import Deltaic
@@ -164,6 +167,35 @@ def test_credentials_of_a_real_store_will_do(
     assert files(tmp_path / "got")["a.txt"] == b"ONE"
     said = json.dumps(deltaic.json(LINE))
     assert keys["secretAccessKey"] not in said
+
+
+class Many:
+    """A folder of so many small objects, listed by hundreds."""
+
+    def __init__(self, count: int, tally: Tally) -> None:
+        self._count = count
+        self._tally = tally
+        self.ahead = 0
+        """How many objects were listed, at most, that had not been brought."""
+
+    def pages(self) -> Iterator[Sequence[SharedObject]]:
+        for first in range(0, self._count, 100):
+            self.ahead = max(self.ahead, first - self._tally.files)
+            yield [SharedObject(f"{first}/{at}.txt", 4, f'"{at}"') for at in range(100)]
+
+    def open(self, objects: Sequence[SharedObject], *, anew: bool = False) -> list[OpenedObject]:
+        assert not anew
+        return [OpenedObject(one, lambda start: iter([b"text"[start:]])) for one in objects]
+
+
+@pytest.mark.slow
+def test_objects_are_listed_as_they_are_fetched(tmp_path: Path) -> None:
+    """So that memory holds a few hundred, whatever their number."""
+    tally = Tally()
+    folder = Many(2_000, tally)
+    done = FolderPull(folder, tmp_path / "got", (), tally).run()
+    assert (done.fetched, tally.files) == (2_000, 2_000)
+    assert 0 < folder.ahead < 1_000
 
 
 @pytest.mark.slow

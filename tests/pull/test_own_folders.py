@@ -64,7 +64,8 @@ def test_a_folder_is_pulled_and_then_only_what_has_changed(
 def test_a_model_wants_a_version_and_names_are_told(deltaic: Deltaic, folders: Provider) -> None:
     assert "say which version" in deltaic(f"pull {folders.url('churn')} got").stderr
     assert "shows no skill of the name" in deltaic(f"pull {folders.url('both')} got --kind skill").stderr
-    assert "does not say what a table becomes" in deltaic(f"pull {folders.url('none')} got").stderr
+    unknown = deltaic(f"pull {folders.url('none')} got").stderr
+    assert f"no volume, skill or model {SHARE}.{SCHEMA}.none was found, and 'got' does not say what" in unknown
 
 
 @pytest.mark.slow

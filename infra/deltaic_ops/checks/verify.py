@@ -20,7 +20,7 @@ from delta_sharing_conformance.files import files_of
 from delta_sharing_conformance.shared import items
 
 from deltaic_ops.checks.findings import Finding, judge, ok
-from deltaic_ops.checks.verify_assets import assets, iceberg_table, is_delta
+from deltaic_ops.checks.verify_assets import assets, formats, iceberg_table
 from deltaic_ops.checks.verify_file import message, signed_file
 from deltaic_ops.local.variables import THIS_MACHINE
 
@@ -114,8 +114,10 @@ def _share(client: SharingClient, share: str, most: int, *, with_client: bool) -
     )
     for item in tables[:most]:
         parts = (share, str(item["schema"]), str(item["name"]))
-        if not is_delta(client, segments(*parts)):
+        told = formats(client, segments(*parts))
+        if "iceberg" in told:
             yield iceberg_table(client, *parts)
+        if "delta" not in told:
             continue
         holds = True
         for finding in table(client, segments(*parts), ".".join(parts)):

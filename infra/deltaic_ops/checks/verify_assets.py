@@ -1,6 +1,6 @@
 """Checks what a recipient has beside Delta tables: files of volumes, skills and models, and Iceberg metadata."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -67,11 +67,11 @@ def _folder(client: SharingClient, kind: str, path: str, name: str) -> Iterator[
             yield from signed_file(client, str(one["url"]), name)
 
 
-def is_delta(client: SharingClient, path: str) -> bool:
-    """Tell whether a Delta Sharing client may read a table; where the server does not say, it may."""
+def formats(client: SharingClient, path: str) -> Sequence[str]:
+    """Return in which ways a table may be read; where the server does not say, in Delta Sharing's."""
     told = client.get(path)
-    formats: Any = told.json.get("format", "delta") if isinstance(told.json, dict) else "delta"
-    return "delta" in str(formats).split(",")
+    said: Any = told.json.get("format", "delta") if isinstance(told.json, dict) else "delta"
+    return str(said).split(",")
 
 
 def iceberg_table(client: SharingClient, share: str, schema: str, table: str) -> Finding:
@@ -84,7 +84,7 @@ def iceberg_table(client: SharingClient, share: str, schema: str, table: str) ->
     return judge(
         f"gives the metadata of {share}.{schema}.{table} to Iceberg clients",
         f"{loaded.status}",
-        f"that its metadata is where its entry says, and the log of the function load-iceberg-table: {reason[:200]}",
+        f"deltaic table show {share}.{schema}.{table}, and the log of the function load-iceberg-table: {reason[:200]}",
         holds=loaded.status == httpx.codes.OK and bool(told),
     )
 

@@ -70,7 +70,8 @@ def pull(  # noqa: PLR0913, PLR0917 -- what is pulled, where to, and how
             reader = found.reader(server, urls)
             once = _folder(out, reader, shared, target, include or [])
         else:
-            once = _table(out, server, shared, asked, target, _format(target, format_), column or [], follow)
+            format_ = _format(shared, target, format_)
+            once = _table(out, server, shared, asked, target, format_, column or [], follow)
         whole = once()
         while follow:
             time.sleep(every)
@@ -148,13 +149,14 @@ def _asked(version: int | None, timestamp: str, limit: int | None) -> dict[str, 
     return {name: value for name, value in asked.items() if value is not None}
 
 
-def _format(target: str, told: str) -> str:
+def _format(shared: Shared, target: str, told: str) -> str:
     """Return how a table is written; raises InvalidParameter where neither the option nor the target says it."""
     found = told.lower() or _FILES.get(Path(target).suffix.lower(), "delta" if target.endswith("/") else "")
     if found not in {"delta", *_FILES.values()}:
         raise InvalidParameter(
-            f"'{target}' does not say what a table becomes: name a .parquet or .csv file, or a folder with a / at its "
-            "end (a Delta table), or give --format delta, parquet or csv"
+            f"no volume, skill or model {shared} was found, and '{target}' does not say what a table becomes: name a "
+            ".parquet or .csv file, or a folder with a / at its end (a Delta table), or give --format "
+            "delta, parquet or csv"
         )
     return found
 

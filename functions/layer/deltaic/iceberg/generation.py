@@ -20,7 +20,7 @@ from deltaic.iceberg.file_index import (
     split,
 )
 from deltaic.iceberg.live_files import LiveFiles, LiveVector, by_partition
-from deltaic.iceberg.manifests import ListedManifest, ManifestWriter, VectorPlace, content_key
+from deltaic.iceberg.manifests import ListedManifest, ManifestEntry, ManifestWriter, VectorPlace, content_key
 from deltaic.iceberg.name_mapping import merged
 from deltaic.iceberg.puffin import FramedVector, frames, puffin
 from deltaic.iceberg.refusals import TooManyFiles, misread
@@ -35,14 +35,20 @@ _FEW_VECTORS: Final = FILES_A_MANIFEST // 10
 _T = TypeVar("_T")
 
 
-def first_index(means: Means, version: TableVersion) -> FileIndex:
+def first_index(means: Means, version: TableVersion, settled: frozenset[bytes] | None = None) -> FileIndex:
     """Make the metadata of one version with nothing to start from.
 
-    Raises UnsupportedOperation, naming reason and remedy, for a table that Iceberg clients would misread, and
-    TooManyFiles for more than `means` list anew.
+    `settled` are `live_digests` of the first version that will be listed beside it: what has come since gets manifests
+    of its own, so that the versions between find the others as they need them. Raises UnsupportedOperation, naming
+    reason and remedy, for a table that Iceberg clients would misread, and TooManyFiles for more than `means` list anew.
     """
     schema = iceberg_schema(version.metadata)
-    return _Generation(means, version, schema, None).run().index(schema, schema.name_mapping)
+    return _Generation(means, version, schema, None, settled).run().index(schema, schema.name_mapping)
+
+
+def live_digests(means: Means, version: TableVersion) -> frozenset[bytes]:
+    """Return by what an index knows the files of a version; raises what `first_index` does."""
+    return LiveFiles(means, version, iceberg_schema(version.metadata)).digests
 
 
 def newer_index(means: Means, version: TableVersion, before: FileIndex) -> FileIndex:
@@ -114,11 +120,19 @@ class _Made(msgspec.Struct, frozen=True):
 class _Generation:
     """Makes one version, from what another one has."""
 
-    def __init__(self, means: Means, version: TableVersion, schema: IcebergSchema, other: FileIndex | None) -> None:
+    def __init__(
+        self,
+        means: Means,
+        version: TableVersion,
+        schema: IcebergSchema,
+        other: FileIndex | None,
+        settled: frozenset[bytes] | None = None,
+    ) -> None:
         self._means = means
         self._version = version
         self._schema = schema
         self._other = other
+        self._settled = settled
         self._files = LiveFiles(means, version, schema)
         self._writer = ManifestWriter(schema, means.location, means.put)
 
@@ -130,14 +144,14 @@ class _Generation:
             raise TooManyFiles(len(loose), self._means.most_files)
         known = self._other.live if self._other else frozenset()
         check_columns(self._means.store, list(self._files.some(loose - known)), self._schema.name_mapping)
-        entries = self._files.entries(loose)
+        groups = self._by_age(self._files.entries(loose))
         vectors = {one.digest: one for one in self._files.vectors}
         kept_deletes = self._kept(frozenset(vectors), is_deletes=True)
         loose = frozenset(vectors).difference(*(split(one.digests) for one in kept_deletes))
         new = by_partition([one for name, one in vectors.items() if name in loose])
         framed = list(zip(new, frames(self._means.store, [one.vector for one in new]), strict=True))
         # What can be refused has been by now.
-        data = [*kept, *(self._writer.manifest(some) for some in _pieces(entries))]
+        data = [*kept, *(self._writer.manifest(some) for group in groups for some in _pieces(group))]
         deletes = [*kept_deletes, *map(self._deletes, _pieces(framed))]
         format_version = 3 if vectors else 2
         listed, rows = self._writer.manifest_list(self._version.version, data + deletes, format_version)
@@ -153,6 +167,13 @@ class _Generation:
             sum(one.rows for one in deletes),
         )
         return _Made(snapshot, self._files.digests, tuple(data + deletes))
+
+    def _by_age(self, entries: list[ManifestEntry]) -> Sequence[list[ManifestEntry]]:
+        """Return what is settled and what has come since, each in the order of the entries."""
+        if self._settled is None:
+            return [entries]
+        new = frozenset(one.digest for one in entries).difference(self._settled)
+        return [[one for one in entries if one.digest not in new], [one for one in entries if one.digest in new]]
 
     def _deletes(self, framed: Sequence[tuple[LiveVector, bytes]]) -> ListedManifest:
         """Put deletion vectors and their manifest.

@@ -23,6 +23,7 @@ _REFUSED_SECONDS: Final = 3600
 """How long a version that could not be made is not tried again."""
 _RETRY_AFTER: Final = 60
 """Seconds. Iceberg's Java clients ask five times again; the alarm on 5xx wants as many in five minutes."""
+_EARLIER_SECONDS: Final = 3.0
 _BACKGROUND: Final = Bounds(files=1_000_000, earlier_seconds=300.0)
 """What the function has memory and time for."""
 _BEGUN, _ENDED = ".begun", ".ended"
@@ -58,8 +59,9 @@ def metadata_at_once(sharing: Sharing, table: SharedTable) -> MadeMetadata:
     """Return the metadata of the latest version to whoever waits for it; raises as `made_metadata` does.
 
     Of a table of too many files it raises Unavailable while it is made, and UnsupportedOperation where it cannot be.
+    Earlier versions for which there is no time are made by the function, too.
     """
-    bounds = Bounds(sharing.iceberg_files_at_once, earlier_seconds=8.0)
+    bounds = Bounds(sharing.iceberg_files_at_once, _EARLIER_SECONDS)
     return made_metadata(sharing, table, bounds, partial(_being_made, sharing, table))
 
 

@@ -1,7 +1,9 @@
 """Makes a table's Iceberg metadata for what one recipient sees of it, of which most has been made before."""
 
 import hashlib
+import math
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -14,7 +16,7 @@ from deltaic.delta.log import DeltaLog
 from deltaic.delta.snapshot import Snapshot
 from deltaic.errors import DeltaicError, MalformedRequest, TableUnreadable, UnsupportedOperation
 from deltaic.iceberg.file_index import MOST_SNAPSHOTS, FileIndex
-from deltaic.iceberg.generation import first_index, newer_index, with_earlier
+from deltaic.iceberg.generation import FILES_A_MANIFEST, first_index, live_digests, newer_index, with_earlier
 from deltaic.iceberg.refusals import TooManyFiles
 from deltaic.iceberg.table_document import table_document
 from deltaic.iceberg.table_version import Means, TableVersion
@@ -30,6 +32,8 @@ _NOT_LISTED: Final = (MalformedRequest, TableUnreadable, UnsupportedOperation)
 """What a version is left out for: its log is gone, or it cannot be read so."""
 
 _PUTS_AT_ONCE: Final = 16
+_INCOMPLETE_SECONDS: Final = 60.0
+"""How long metadata is kept in memory that lacks versions, which are made meanwhile."""
 
 
 class Bounds(NamedTuple):
@@ -38,7 +42,7 @@ class Bounds(NamedTuple):
     files: int
     """That many are listed anew at most."""
     earlier_seconds: float
-    """How long is spent on versions before the latest: what is missing then, later calls add."""
+    """How long is spent in all while versions before the latest are missing."""
 
 
 class MadeMetadata(msgspec.Struct, frozen=True):
@@ -52,23 +56,27 @@ class MadeMetadata(msgspec.Struct, frozen=True):
     """The table's metadata, in JSON."""
     files: int
     """How many the version has."""
+    listed: int
+    """How many versions are."""
+    holds_until: float
+    """In seconds since the epoch: then versions may be listed that are missing now."""
 
 
 def made_metadata(
     sharing: Sharing, table: SharedTable, bounds: Bounds, beyond: Callable[[str, int], DeltaicError] | None = None
 ) -> MadeMetadata:
-    """Return the metadata of the latest version, made as far as it is not there.
+    """Return the metadata of the latest version, made as far as it is not there, with earlier ones as time allows.
 
-    Raises UnsupportedOperation, naming the reason, for a table that Iceberg clients would misread; what `beyond` gives
-    (else TooManyFiles) for one of too many files, by the folder of what is made and the version; and what the log
-    raises.
+    `beyond` has made by another what is beyond the bounds, by the folder of what is made and the version, and returns
+    what is told of it. That, or TooManyFiles, is raised for a table of too many files. Raises UnsupportedOperation,
+    naming the reason, for a table that Iceberg clients would misread, and what the log raises.
     """
     log = open_log(sharing, table)
     since = since_of(table)
     of_rights = folder_of(table, f"{datetime.fromtimestamp(sharing.clock(), UTC):%G-W%V}")
     key = of_rights, log.latest_identity(), since
     known: MadeMetadata | None = sharing.memory.iceberg.get(key)
-    if known is not None:
+    if known is not None and beyond is not None and sharing.clock() < known.holds_until:
         table.gate.check_version(known.version)
         return known
     snapshot = log.snapshot()
@@ -91,8 +99,13 @@ def made_metadata(
     document = encode(table_document(means, table.entry.id, index, since=since))
     document_key = f"{folder}/d/{hashlib.sha256(document).hexdigest()}.json"
     bucket.put(document_key, document)
-    made = MadeMetadata(snapshot.version, folder, document_key, document, index.snapshots[-1].files)
-    if complete and (of_rights, snapshot.identity, since) == key:
+    if beyond is not None and not complete:
+        with suppress(DeltaicError):  # what can be read is there
+            beyond(folder, snapshot.version)
+    until = math.inf if complete else sharing.clock() + _INCOMPLETE_SECONDS
+    files, listed = index.snapshots[-1].files, len(index.snapshots)
+    made = MadeMetadata(snapshot.version, folder, document_key, document, files, listed, until)
+    if (of_rights, snapshot.identity, since) == key:
         sharing.memory.iceberg.put(key, made, len(document))
     return made
 
@@ -135,8 +148,11 @@ class _Making:
     def latest(self, snapshot: Snapshot, before: FileIndex | None, since: int | None) -> FileIndex:
         """Return the index of a snapshot, which lists what `before` does; and versions in between, if it lists any."""
         if before is None:
-            self._check_size(snapshot)
-            return first_index(self._means, self._version(snapshot))
+            files = self._checked_size(snapshot)
+            if since is None or files <= FILES_A_MANIFEST:
+                return first_index(self._means, self._version(snapshot))
+            settled = self._settled(range(_first_of(snapshot.version, since), snapshot.version))
+            return first_index(self._means, self._version(snapshot), settled)
         index = before
         for version in range(index.version + 1, snapshot.version) if since is not None else ():
             if version > snapshot.version - MOST_SNAPSHOTS and self._has_time:
@@ -150,7 +166,7 @@ class _Making:
         """Return an index that lists earlier versions too, from `since` on, and whether those are all that can be."""
         if since is None:
             return index, True
-        for version in range(index.versions[0] - 1, max(since, index.version - MOST_SNAPSHOTS + 1) - 1, -1):
+        for version in range(index.versions[0] - 1, _first_of(index.version, since) - 1, -1):
             if not self._has_time:
                 return index, False
             try:
@@ -173,7 +189,26 @@ class _Making:
             lambda: snapshot.files(visibility.row_filter(None)),
         )
 
-    def _check_size(self, snapshot: Snapshot) -> None:
+    def _checked_size(self, snapshot: Snapshot) -> int:
+        """Return how many files there are; raises TooManyFiles."""
         files = visibility_of(self._rights, snapshot.metadata).totals(snapshot, files_follow=True).num_files
         if files > self._means.most_files:
             raise TooManyFiles(files, self._means.most_files)
+        return files
+
+    def _settled(self, earlier: range) -> frozenset[bytes] | None:
+        """Return the files of the first of these versions that is still there; None if none is."""
+        at = bisect_left(earlier, 1, key=self._is_there)
+        with suppress(*_NOT_LISTED, IndexError):
+            return live_digests(self._means, self._version(self._log.snapshot(earlier[at])))
+        return None
+
+    def _is_there(self, version: int) -> int:
+        with suppress(*_NOT_LISTED):
+            return int(self._log.snapshot(version).version == version)
+        return 0
+
+
+def _first_of(latest: int, since: int) -> int:
+    """Return the first version that is listed beside the latest."""
+    return max(since, latest - MOST_SNAPSHOTS + 1)

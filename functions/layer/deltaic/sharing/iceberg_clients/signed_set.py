@@ -22,11 +22,13 @@ class SignedSet(msgspec.Struct, frozen=True):
 
     folder: str
     version: int
+    listed: int = 0
+    """How many versions were listed with it: an index that has been kept may know fewer."""
 
 
 def seal_set(sharing: Sharing, table: SharedTable, signed: SignedSet) -> str:
     """Return a set's token, which is bound to the recipient."""
-    claims = {"recipient": table.caller.recipient_id, "folder": signed.folder, "version": signed.version}
+    claims = {"recipient": table.caller.recipient_id, **msgspec.structs.asdict(signed)}
     return sharing.signer.seal(_KIND, claims, ttl=SET_TTL, now=sharing.clock())
 
 
@@ -34,7 +36,7 @@ def open_set(sharing: Sharing, table: SharedTable, token: str) -> SignedSet:
     """Return the set of a token; raises PermissionDenied for one of another recipient, table, place or rights."""
     opened = sharing.signer.open(_KIND, token)
     if opened is not None and not opened.expired(sharing.clock()):
-        found = SignedSet(str(opened.claims["folder"]), int(opened.claims["version"]))
+        found = msgspec.convert(opened.claims, SignedSet)
         week = found.folder.partition("/")[0]
         is_own = found.folder.startswith(f"{folder_of(table, week)}/")
         if is_own and opened.claims["recipient"] == table.caller.recipient_id:

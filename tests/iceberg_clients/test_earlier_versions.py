@@ -1,0 +1,107 @@
+"""Earlier versions for which a client would wait too long: listed meanwhile, and their files signed from then on."""
+
+import time
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+from deltaic.catalog.limit_counters import LimitCounters
+from deltaic.catalog.reader import CatalogReader
+from deltaic.errors import DeltaicError, PermissionDenied, Unavailable
+from deltaic.iceberg.generation import FILES_A_MANIFEST
+from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.context import SharedTable, Sharing
+from deltaic.sharing.iceberg_clients.made_folder import read_index
+from deltaic.sharing.iceberg_clients.made_metadata import Bounds, MadeMetadata, made_metadata
+from deltaic.sharing.iceberg_clients.remote_signing import SigningRequest, sign_request
+from deltaic.sharing.iceberg_clients.signed_set import SignedSet, seal_set
+from deltaic.storage.endpoints import StorageConfig
+from deltaic.storage.own_bucket import OwnBucket
+from deltaic.storage.sessions import SigningSessions
+from deltaic_ops.local.resources import DATA_BUCKET
+from deltalake import DeltaTable
+from filled_server import FilledServer, dynamo_of
+from iceberg_clients.tables import ORDERS, SHARE, options, write
+from sharing.means import sharing
+
+NAME = TableName(SHARE, "default", "long_ago")
+NO_TIME, TIME = Bounds(files=10, earlier_seconds=0.0), Bounds(files=10, earlier_seconds=60.0)
+
+
+@pytest.fixture
+def process(server: FilledServer, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Sharing]:
+    """Return what makes the means of a process, which remembers for itself, at a time."""
+    known = server.environment
+    for name, value in known.items():
+        monkeypatch.setenv(name, value)
+    region, endpoint = known["AWS_REGION"], known["AWS_ENDPOINT_URL"]
+    home, table, dynamo = StorageConfig(region, endpoint, path_style=True), known["CATALOG_TABLE"], dynamo_of(known)
+    return lambda clock: sharing(
+        catalog=CatalogReader(table, dynamo),
+        counters=LimitCounters(table, dynamo),
+        sessions=SigningSessions(region=region, endpoint=endpoint),
+        home=home,
+        iceberg_bucket=lambda: OwnBucket(known["ICEBERG_BUCKET"], home),
+        clock=clock,
+    )
+
+
+def test_what_is_missing_is_listed_meanwhile(server: FilledServer, process: Callable[..., Sharing]) -> None:
+    place = f"s3://{DATA_BUCKET}/{NAME.table}"
+    server.admin.tables.create(SHARE, "default", NAME.table, place, iceberg="signed", history=True)
+    write(server, NAME.table, ORDERS)
+    [first] = DeltaTable(place, storage_options=options(server)).file_uris()
+    write(server, NAME.table, ORDERS)
+    DeltaTable(place, storage_options=options(server)).optimize.compact()
+    caller = Caller(server.readers["alice"].id, "token", "alice", "127.0.0.1")
+    now, begun = 1_800_000_000.0, list[int]()
+    one, other = process(lambda: now), process(lambda: now)
+
+    def beyond(folder: str, version: int) -> DeltaicError:
+        assert folder
+        begun.append(version)
+        return Unavailable("it is being made")
+
+    def table() -> SharedTable:
+        return one.table(caller, NAME)
+
+    def sign(made: MadeMetadata) -> bytes:
+        token = seal_set(one, table(), SignedSet(made.folder, made.version, made.listed))
+        uri = f"{server.environment['AWS_ENDPOINT_URL']}/{first.removeprefix('s3://')}"
+        return sign_request(one, caller, NAME, token, SigningRequest("GET", uri))
+
+    latest = made_metadata(one, table(), NO_TIME, beyond)
+    assert (latest.version, latest.listed, begun) == (2, 1, [2])
+    with pytest.raises(PermissionDenied):
+        sign(latest)
+    assert made_metadata(other, table(), NO_TIME, beyond).listed == 1
+    assert made_metadata(one, table(), TIME).listed == 3  # in the background
+    assert made_metadata(other, table(), NO_TIME, beyond).listed == 1  # for a minute
+    now += 61
+    found = made_metadata(other, table(), NO_TIME, beyond)
+    assert (found.version, found.listed, begun) == (2, 3, [2, 2])
+    assert b"authorization" in sign(found)
+
+
+def test_what_has_come_since_the_first_version_that_is_left_stands_apart(
+    server: FilledServer, process: Callable[..., Sharing]
+) -> None:
+    """Of a table of many files, whose log begins with a checkpoint."""
+    name = TableName(SHARE, "default", "wide")
+    place = f"s3://{DATA_BUCKET}/{name.table}"
+    server.admin.tables.create(SHARE, "default", name.table, place, iceberg="signed", history=True)
+    few = ORDERS.slice(0, 1)
+    many = list(range(FILES_A_MANIFEST))
+    parts = pa.table({"id": many, "country": [str(at) for at in many], "note": ["n" for _ in many]})
+    write(server, name.table, parts.cast(ORDERS.schema), partition_by=["country"])
+    write(server, name.table, few)
+    DeltaTable(place, storage_options=options(server)).create_checkpoint()
+    write(server, name.table, few)
+    server.client("s3").delete_object(Bucket=DATA_BUCKET, Key=f"{name.table}/_delta_log/{0:020d}.json")
+    one = process(time.time)
+    table = one.table(Caller(server.readers["alice"].id, "token", "alice", "127.0.0.1"), name)
+    made = made_metadata(one, table, Bounds(files=10_000, earlier_seconds=60.0))
+    index = read_index(one.iceberg_bucket(), made.folder, made.version)
+    assert index is not None
+    assert index.versions == (1, 2)
+    assert [manifest.files for manifest in index.manifests] == [FILES_A_MANIFEST, 1, 1]
