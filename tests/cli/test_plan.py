@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from laws import tries
 
 T = {"location": "s3://lake/t"}
-MORE = re.compile("gains |may read |sees earlier versions |sees more rows |sees [0-9]+ columns? more ")
+MORE = re.compile("gains |comes in by |may read |sees earlier versions |sees more rows |sees [0-9]+ columns? more ")
 """How that begins by which somebody sees more."""
 
 
