@@ -44,6 +44,9 @@ def links(provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> Itera
     provider.put("console_orders", folder / "orders", history=True)
     provider.admin.shares.create("hostile", comment=HOSTILE)
     provider.admin.recipients.create("hostile", comment=HOSTILE)
+    for name in ("holder_1", "holder_2"):  # links below each other
+        provider.admin.recipients.create(name)
+        provider.admin.grants.create(name, SHARE)
     with command(provider.environment) as link:
         found = visitor(link)
         with found.http:
