@@ -53,10 +53,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Leave the heavy tests out where neither files nor marks were named; the workers are told by the controller."""
+    if hasattr(config, "workerinput"):
+        config.option.markexpr = config.workerinput["markexpr"]
+        return
     named = config.args_source is pytest.Config.ArgsSource.ARGS
-    whole = named or config.option.all or hasattr(config, "workerinput")
-    if not config.option.markexpr and (config.option.quick or not whole):
+    if not config.option.markexpr and (config.option.quick or not (named or config.option.all)):
         config.option.markexpr = QUICK
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker which marks are played: of the options it knows those alone that were typed."""
+    node.workerinput["markexpr"] = node.config.option.markexpr
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
