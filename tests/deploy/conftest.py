@@ -7,6 +7,8 @@ from typing import Any
 
 import boto3
 import pytest
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.deploy.sam import BuildTarget, Deployment, build, deploy
 from deltaic_ops.local.embedded import EmbeddedAws
 from deploy.emr import APPLICATION
@@ -77,6 +79,13 @@ def endpoint(deployment: Deployment, embedded_aws: EmbeddedAws) -> str:
 def client(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> Callable[[Any], Any]:
     """Return what makes clients as the administrator."""
     return partial(aws_session.client, endpoint_url=embedded_aws.endpoint)
+
+
+@pytest.fixture(scope="session")
+def admin(deployment: Deployment, client: Callable[[Any], Any]) -> CatalogAdmin:
+    """Return the stack's catalog, as the administrator changes it."""
+    tables = deployment.outputs.catalog_table, deployment.outputs.tokens_table
+    return CatalogAdmin(*tables, Dynamo(lambda: client("dynamodb")), lambda: client("secretsmanager"))
 
 
 @pytest.fixture(scope="session")

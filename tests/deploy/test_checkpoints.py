@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.storages import AccessKeys
 from deltaic_ops.deploy.sam import Deployment
 from deltaic_ops.local.embedded import EmbeddedAws
@@ -23,16 +22,10 @@ SHARE = "checkpointed"
 
 @pytest.fixture(scope="module")
 def catalog(
-    deployment: Deployment, lake: str, embedded_aws: EmbeddedAws, client: Callable[[Any], Any]
+    admin: CatalogAdmin, lake: str, embedded_aws: EmbeddedAws, client: Callable[[Any], Any]
 ) -> Iterator[CatalogAdmin]:
     """Return a catalog with three tables that take part: one at home, one in a storage with keys, one out of reach."""
-    outputs, told = deployment.outputs, embedded_aws.environment
-    admin = CatalogAdmin(
-        outputs.catalog_table,
-        outputs.tokens_table,
-        Dynamo(lambda: client("dynamodb")),
-        lambda: client("secretsmanager"),
-    )
+    told = embedded_aws.environment
     client("s3").create_bucket(Bucket=ELSEWHERE)
     admin.shares.create(SHARE)
     admin.schemas.create(SHARE, "s")

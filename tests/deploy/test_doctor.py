@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 from cli.conftest import Deltaic
 from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.bucket_cors import let, origin_of
 from deltaic_ops.deploy.sam import Deployment
 from deltaic_ops.local.embedded import EmbeddedAws
@@ -50,19 +49,23 @@ class Stack:
 
 
 @pytest.fixture(scope="module")
-def stack(
-    deployment: Deployment, embedded_aws: EmbeddedAws, endpoint: str, lake: str, client: Callable[[Any], Any]
+def stack(  # noqa: PLR0917 -- fixtures are arguments
+    deployment: Deployment,
+    admin: CatalogAdmin,
+    embedded_aws: EmbeddedAws,
+    endpoint: str,
+    lake: str,
+    client: Callable[[Any], Any],
 ) -> Iterator[Stack]:
     """Return the stack with what the embedded AWS does not do by itself, and a table that somebody may read."""
     location, tables = f"s3://{lake}/doctor", (deployment.outputs.catalog_table, deployment.outputs.tokens_table)
     options = {**embedded_aws.environment, "AWS_ALLOW_HTTP": "true", "AWS_S3_ALLOW_UNSAFE_RENAME": "true"}
     write_deltalake(location, pa.table({"number": [1, 2, 3]}), storage_options=options)
-    catalog = CatalogAdmin(*tables, Dynamo(lambda: client("dynamodb")))
-    catalog.shares.create("doctor_share")
-    catalog.schemas.create("doctor_share", "s")
-    catalog.tables.create("doctor_share", "s", "numbers", location)
-    catalog.recipients.create("doctors_reader")
-    catalog.grants.create("doctors_reader", "doctor_share")
+    admin.shares.create("doctor_share")
+    admin.schemas.create("doctor_share", "s")
+    admin.tables.create("doctor_share", "s", "numbers", location)
+    admin.recipients.create("doctors_reader")
+    admin.grants.create("doctors_reader", "doctor_share")
     recovery = {"PointInTimeRecoveryEnabled": True}
     for name in tables:
         client("dynamodb").update_table(TableName=name, DeletionProtectionEnabled=True)
@@ -71,11 +74,11 @@ def stack(
     client("apigateway").update_account(patchOperations=[role])
     let(client("s3"), lake, [origin_of(endpoint)])
     variables = {**embedded_aws.environment, "DELTAIC_STACK": "deltaic-deploytest", "DELTAIC_ENDPOINT": endpoint}
-    yield Stack(Deltaic(variables), catalog, client, deployment)
+    yield Stack(Deltaic(variables), admin, client, deployment)
     for name in tables:
         client("dynamodb").update_table(TableName=name, DeletionProtectionEnabled=False)
-    catalog.shares.delete("doctor_share", force=True)
-    catalog.recipients.delete("doctors_reader")
+    admin.shares.delete("doctor_share", force=True)
+    admin.recipients.delete("doctors_reader")
 
 
 def test_of_a_stack_that_is_right_everything_is_ok_and_nothing_stays(stack: Stack) -> None:

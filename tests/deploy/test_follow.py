@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from delta_tables.handmade import lines, metadata, protocol
 from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.storages import AccessKeys
 from deltaic_ops.deploy.sam import Deployment
 from deltaic_ops.local.embedded import EmbeddedAws
@@ -22,16 +21,10 @@ SHARE = "followed"
 
 @pytest.fixture(scope="module")
 def catalog(
-    deployment: Deployment, lake: str, embedded_aws: EmbeddedAws, client: Callable[[Any], Any]
+    admin: CatalogAdmin, lake: str, embedded_aws: EmbeddedAws, client: Callable[[Any], Any]
 ) -> Iterator[CatalogAdmin]:
     """Return a catalog that follows a folder at home, one in a storage with keys, a database, and one out of reach."""
-    outputs, told = deployment.outputs, embedded_aws.environment
-    admin = CatalogAdmin(
-        outputs.catalog_table,
-        outputs.tokens_table,
-        Dynamo(lambda: client("dynamodb")),
-        lambda: client("secretsmanager"),
-    )
+    told = embedded_aws.environment
     client("s3").create_bucket(Bucket=ELSEWHERE)
     keys = AccessKeys(told["AWS_ACCESS_KEY_ID"], told["AWS_SECRET_ACCESS_KEY"])
     admin.storages.create("others", endpoint=embedded_aws.endpoint, path_style=True, access_keys=keys)

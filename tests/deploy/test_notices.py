@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from cloudformation import transformed
 from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.deploy.sam import Deployment
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import write_deltalake
@@ -25,14 +24,8 @@ SHARE = "noticed"
 
 
 @pytest.fixture(scope="module")
-def catalog(deployment: Deployment, client: Callable[[Any], Any]) -> Iterator[CatalogAdmin]:
+def catalog(admin: CatalogAdmin) -> Iterator[CatalogAdmin]:
     """Return a catalog with a recipient whose token ends soon."""
-    admin = CatalogAdmin(
-        deployment.outputs.catalog_table,
-        deployment.outputs.tokens_table,
-        Dynamo(lambda: client("dynamodb")),
-        lambda: client("secretsmanager"),
-    )
     admin.shares.create(SHARE)
     admin.schemas.create(SHARE, "s")
     admin.tokens.create(admin.recipients.create("nadia"), timedelta(days=7))

@@ -11,7 +11,6 @@ import httpx
 import pyarrow as pa
 import pytest
 from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.deploy.sam import Deployment
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import DeltaTable, write_deltalake
@@ -50,21 +49,17 @@ def location(lake: str, embedded_aws: EmbeddedAws) -> str:
 
 @pytest.fixture(scope="module")
 def shared(
-    deployment: Deployment,
+    admin: CatalogAdmin,
     endpoint: str,
     location: str,
-    client: Callable[[Any], Any],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Shared:
-    outputs = deployment.outputs
-    dynamo = Dynamo(lambda: client("dynamodb"))
-    catalog = CatalogAdmin(outputs.catalog_table, outputs.tokens_table, dynamo)
-    catalog.shares.create(SHARE)
-    catalog.schemas.create(SHARE, SCHEMA)
-    catalog.tables.create(SHARE, SCHEMA, TABLE, location, history=True, access_modes=("url", "dir"))
-    alice, eve = catalog.recipients.create("alice"), catalog.recipients.create("eve")
-    catalog.grants.create("alice", SHARE)
-    tokens = catalog.tokens
+    admin.shares.create(SHARE)
+    admin.schemas.create(SHARE, SCHEMA)
+    admin.tables.create(SHARE, SCHEMA, TABLE, location, history=True, access_modes=("url", "dir"))
+    alice, eve = admin.recipients.create("alice"), admin.recipients.create("eve")
+    admin.grants.create("alice", SHARE)
+    tokens = admin.tokens
     profile = tmp_path_factory.mktemp("profile") / "alice.share"
     live, revoked = tokens.create(alice), tokens.create(alice)
     tokens.revoke(alice, revoked.token.id)

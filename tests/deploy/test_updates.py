@@ -14,7 +14,6 @@ import httpx
 import pyarrow as pa
 import pytest
 from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.deploy.sam import Deployment, SamError
 from deltaic_ops.deploy.template import load_template
 from deltaic_ops.local.embedded import EmbeddedAws
@@ -109,20 +108,17 @@ class Readers:
 
 
 @pytest.fixture
-def readers(
-    deployment: Deployment, embedded_aws: EmbeddedAws, endpoint: str, lake: str, client: Callable[[Any], Any]
-) -> Iterator[Readers]:
-    location, outputs = f"s3://{lake}/updates", deployment.outputs
+def readers(admin: CatalogAdmin, embedded_aws: EmbeddedAws, endpoint: str, lake: str) -> Iterator[Readers]:
+    location = f"s3://{lake}/updates"
     options = {**embedded_aws.environment, "AWS_ALLOW_HTTP": "true", "AWS_S3_ALLOW_UNSAFE_RENAME": "true"}
     rows = pa.table({"part": range(8), "number": range(8)})
     write_deltalake(location, rows, partition_by=["part"], storage_options=options)
-    catalog = CatalogAdmin(outputs.catalog_table, outputs.tokens_table, Dynamo(lambda: client("dynamodb")))
-    catalog.shares.create("updates")
-    catalog.schemas.create("updates", "s")
-    catalog.tables.create("updates", "s", "numbers", location)
-    reader = catalog.recipients.create("updates_reader")
-    catalog.grants.create("updates_reader", "updates")
-    running = Readers(endpoint, catalog.tokens.create(reader).secret)
+    admin.shares.create("updates")
+    admin.schemas.create("updates", "s")
+    admin.tables.create("updates", "s", "numbers", location)
+    reader = admin.recipients.create("updates_reader")
+    admin.grants.create("updates_reader", "updates")
+    running = Readers(endpoint, admin.tokens.create(reader).secret)
     running.warm()
     running.start()
     yield running

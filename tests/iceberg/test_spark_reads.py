@@ -1,19 +1,15 @@
 """Spark with Iceberg reads what Spark with Delta reads: no row more or less, and no bound for a greatest value."""
 
-import gc
-import warnings
 from collections.abc import Iterable, Iterator
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltaic_pipeline.spark.environment import machine
-from deltaic_pipeline.spark.jars import Jar, ensure
-from deltaic_pipeline.spark.session import session, stop
 from golden.library import load, place
 from iceberg.golden_rows import FIRST_LISTED, PADDED, READ
 from iceberg.metadata_folder import IcebergFolder
+from iceberg.spark_with_iceberg import RUNTIME, spark_with
 from iceberg.test_deltalake_rows import write_history
 
 if TYPE_CHECKING:
@@ -22,31 +18,12 @@ if TYPE_CHECKING:
 # Sockets that pyspark leaves open.
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
-JARS: Final = (
-    Jar(
-        "org.apache.iceberg",
-        "iceberg-spark-runtime-4.1_2.13",
-        "1.11.0",
-        47_959_591,
-        "d6ea6c5d099288daeb7d5a92061bd3d7d8f296492632b42378e5f2f0e3066242",
-    ),
-)
-
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator["SparkSession"]:
     """Start a session of this module's own, whose class path has Iceberg's jar."""
-    from pyspark.sql import SparkSession
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        earlier = SparkSession.getActiveSession()
-        if earlier is not None:
-            stop(earlier)
-        started = session("iceberg", tests=True, jars=ensure(JARS, machine(), print))
+    with spark_with(RUNTIME) as started:
         yield started
-        stop(started)
-        gc.collect()
 
 
 def texts(rows: "DataFrame", columns: list[str], padded: str | None = None) -> "DataFrame":

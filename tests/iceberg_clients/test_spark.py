@@ -1,7 +1,5 @@
 """Spark with Iceberg's own runtime reads shared tables, golden ones row for row as Spark read them with Delta."""
 
-import gc
-import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -10,11 +8,9 @@ import pyarrow.compute as pc
 import pytest
 from client.golden_shares import PADDED, share
 from client.provider import SCHEMA, SHARE, Provider, provide
-from deltaic_pipeline.spark.environment import machine
-from deltaic_pipeline.spark.jars import Jar, ensure
-from deltaic_pipeline.spark.session import session, stop
 from filled_server import FilledServer
 from golden.library import load
+from iceberg.spark_with_iceberg import AWS, RUNTIME, spark_with
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,22 +18,6 @@ if TYPE_CHECKING:
 # Sockets that pyspark leaves open.
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
-JARS: Final = (
-    Jar(
-        "org.apache.iceberg",
-        "iceberg-spark-runtime-4.1_2.13",
-        "1.11.0",
-        47_959_591,
-        "d6ea6c5d099288daeb7d5a92061bd3d7d8f296492632b42378e5f2f0e3066242",
-    ),
-    Jar(
-        "org.apache.iceberg",
-        "iceberg-aws-bundle",
-        "1.11.0",
-        63_613_165,
-        "38f01da7e96850cdd05e6616d758b77b43314b712a8808e3f9a824d56976162f",
-    ),
-)
 TABLES: Final = (
     "all_types", "column_mapping_id", "column_mapping_name", "deletion_vectors", "deletion_vectors_inline", "empty",
     "clone_deletion_vectors", "everything", "evolved", "iceberg_compat", "odd_columns", "partitioned_types", "plain",
@@ -54,17 +34,8 @@ def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provider]:
 @pytest.fixture(scope="module")
 def spark() -> Iterator["SparkSession"]:
     """Start a session of this module's own, whose class path has Iceberg's jars."""
-    from pyspark.sql import SparkSession
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        earlier = SparkSession.getActiveSession()
-        if earlier is not None:
-            stop(earlier)
-        started = session("iceberg", tests=True, jars=ensure(JARS, machine(), print))
+    with spark_with(RUNTIME, AWS) as started:
         yield started
-        stop(started)
-        gc.collect()
 
 
 def opened(spark: "SparkSession", server: FilledServer, recipient: str, share: str) -> str:

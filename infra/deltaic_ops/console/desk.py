@@ -3,13 +3,14 @@
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import wait
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import urlencode
 
 from deltaic.catalog.records import Excerpt
+from deltaic.errors import DeltaicError
 from deltaic_pipeline.spark.printing import visible
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -73,6 +74,20 @@ class Desk:
             return self.waiting(request, work)
         self.works.taken(key)
         return show(work.future.result())
+
+    def asked_for(self, request: Request, key: Hashable, template: str, **shown: Any) -> Response:
+        """Return a page with what a form had found out: `found` or its `trouble`, and when: `at`. Empty before that."""
+        work = self.works.known(key)
+        if work is not None and not is_soon_done(work):
+            return self.waiting(request, work)
+        found, trouble = None, ""
+        if work is not None:
+            try:
+                found = work.future.result()
+            except DeltaicError as refusal:
+                trouble = refusal.message
+        at = None if work is None else datetime.fromtimestamp(work.began, UTC)
+        return self.page(request, template, found=found, trouble=trouble, at=at, **shown)
 
     def waiting(self, request: Request, work: Work) -> Response:
         """Return the page of a work that is not done."""

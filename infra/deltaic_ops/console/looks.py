@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from deltaic.catalog.endings import endings_of_all
 from deltaic.catalog.items import Share, View
-from deltaic.errors import DeltaicError, NotFound
+from deltaic.errors import NotFound
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from deltaic_ops.console.desk import Desk, Handler, is_soon_done, listed
-from deltaic_ops.console.works import Say, Work
+from deltaic_ops.console.desk import Desk, Handler, listed
+from deltaic_ops.console.works import Say
 
 _SHARES: Final = 100
 """Whose views a page looks for."""
@@ -53,7 +53,7 @@ def views(desk: Desk, request: Request) -> Response:
 
 def ends(desk: Desk, request: Request) -> Response:
     """Show what ends soon, once it was asked for: every recipient is looked at."""
-    return _looked_up(desk, request, "ends", "ends.html", days=_SOON.days)
+    return desk.asked_for(request, "ends", "ends.html", days=_SOON.days)
 
 
 def look_for_ends(desk: Desk, request: Request) -> Response:
@@ -70,7 +70,7 @@ def look_for_ends(desk: Desk, request: Request) -> Response:
 
 def findings(desk: Desk, request: Request) -> Response:
     """Show what the doctor found, once it was asked for."""
-    return _looked_up(desk, request, "findings", "findings.html")
+    return desk.asked_for(request, "findings", "findings.html")
 
 
 def look_for_findings(desk: Desk, request: Request) -> Response:
@@ -86,21 +86,6 @@ def look_for_findings(desk: Desk, request: Request) -> Response:
 
     desk.works.begun("findings", "The doctor looks", look, older=0)
     return RedirectResponse("/findings", 303)
-
-
-def _looked_up(desk: Desk, request: Request, key: str, template: str, **shown: Any) -> Response:
-    """Show the result of a work that a form begins, if it was begun."""
-    work: Work | None = desk.works.known(key)
-    if work is not None and not is_soon_done(work):
-        return desk.waiting(request, work)
-    found, trouble = None, ""
-    if work is not None:
-        try:
-            found = work.future.result()
-        except DeltaicError as refusal:
-            trouble = refusal.message
-    at = None if work is None else datetime.fromtimestamp(work.began, UTC)
-    return desk.page(request, template, found=found, trouble=trouble, at=at, **shown)
 
 
 def _behind(view: View, now: datetime) -> str:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from deltaic.catalog.items import Recipient, Table
 from deltaic.catalog.records import Excerpt
-from deltaic.errors import DeltaicError, InvalidParameter
+from deltaic.errors import InvalidParameter
 from deltaic.sharing.caller import TableName
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from deltaic_ops.console.desk import Desk, Handler, is_soon_done, link
+from deltaic_ops.console.desk import Desk, Handler, link
 from deltaic_ops.console.provider import Provider
 from deltaic_ops.console.tables import table_of
 from deltaic_ops.console.works import Say
@@ -47,25 +47,14 @@ def preview(desk: Desk, request: Request) -> Response:
         grants = list(admin.grants.of_share(table.share, Excerpt(most=_HOLDERS)))
         return desk.page(request, "preview.html", name=full_name(table), holders=grants, person=None)
     person = admin.recipients.get(name)
-    work = desk.works.known(_key(table, person))
-    if work is not None and not is_soon_done(work):
-        return desk.waiting(request, work)
-    rows, trouble = None, ""
-    if work is not None:
-        try:
-            rows = work.future.result()
-        except DeltaicError as refusal:
-            trouble = refusal.message
-    return desk.page(
+    return desk.asked_for(
         request,
+        _key(table, person),
         "preview.html",
         name=full_name(table),
         person=person,
         holders=[],
         access=_access(desk.provider, table, person),
-        rows=rows,
-        at=None if work is None else datetime.fromtimestamp(work.began, UTC),
-        trouble=trouble,
     )
 
 

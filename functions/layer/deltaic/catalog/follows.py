@@ -12,7 +12,7 @@ from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.items import Item, now
 from deltaic.catalog.records import Records
-from deltaic.catalog.writes import ABSENT, Writes
+from deltaic.catalog.writes import ABSENT
 from deltaic.errors import InvalidParameter, NotFound
 from deltaic.protocol import names
 from deltaic.storage.locations import Location
@@ -106,7 +106,7 @@ class FollowAdmin:
                 self._records.update(
                     keys.schema(share, schema), add={"tables": 1}, expect={"share_id": made.share_id, "state": ABSENT}
                 ),
-                *self._uses(made.storage, 1),
+                *self._records.uses(made.storage, 1),
             ])  # fmt: skip
         except ConditionFailed as failed:
             if failed.index:
@@ -166,14 +166,11 @@ class FollowAdmin:
                     keys.follow(found.share, found.schema_name), {"created_at": found.created_at}
                 ),
                 self._records.update(keys.schema(found.share, found.schema_name), add={"tables": -1}),
-                *self._uses(found.storage, -1),
+                *self._records.uses(found.storage, -1),
             ])  # fmt: skip
         except ConditionFailed:
             return False
         return True
-
-    def _uses(self, storage: str, count: int) -> Writes:
-        return [self._records.update(keys.storage(storage), add={"tables": count})] if storage else []
 
 
 def checked(source: str, **given: Any) -> dict[str, Any]:

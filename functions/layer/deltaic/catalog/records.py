@@ -104,6 +104,10 @@ class Records:
         """Return those of the entries that exist."""
         return self._dynamo.batch_get(self.table, list(wanted))
 
+    def uses(self, storage: str, count: int) -> Writes:
+        """Return what counts so many more users of a storage; nothing where it is AWS S3, which has no name."""
+        return [self.update(keys.storage(storage), add={"tables": count})] if storage else []
+
     def transact(self, writes: Iterable[Write]) -> None:
         """Make all the writes or none; raises ConditionFailed for the first condition that did not hold."""
         self._dynamo.transact(writes)

@@ -131,7 +131,7 @@ class TableAdmin:
                 self._records.update(
                     keys.schema(share, schema), add={"tables": 1}, expect={"share_id": table.share_id, "state": ABSENT}
                 ),
-                *self._uses(storage, 1),
+                *self._records.uses(storage, 1),
                 *also,
             ])  # fmt: skip
         except ConditionFailed as failed:
@@ -184,7 +184,7 @@ class TableAdmin:
 
         def moved(before: Attributes, after: Mapping[str, Any]) -> Writes:
             left, entered = before["storage"], after.get("storage", before["storage"])
-            return [] if left == entered else [*self._uses(entered, 1), *self._uses(left, -1)]
+            return [] if left == entered else [*self._records.uses(entered, 1), *self._records.uses(left, -1)]
 
         try:
             item = self._records.change(
@@ -250,15 +250,12 @@ class TableAdmin:
                     keys.table(table.share, table.schema_name, table.name), {"id": table.id, "storage": table.storage}
                 ),
                 self._records.update(keys.schema(table.share, table.schema_name), add={"tables": -1}),
-                *self._uses(table.storage, -1),
+                *self._records.uses(table.storage, -1),
                 *of_view,
             ])  # fmt: skip
         except ConditionFailed:
             return False
         return True
-
-    def _uses(self, storage: str, count: int) -> Writes:
-        return [self._records.update(keys.storage(storage), add={"tables": count})] if storage else []
 
 
 def to_item(table: Table) -> dict[str, Any]:

@@ -1,0 +1,45 @@
+"""A session of Spark whose class path has Iceberg's jars, beside whatever other session a worker had."""
+
+import gc
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from deltaic_pipeline.spark.environment import machine
+from deltaic_pipeline.spark.jars import Jar, ensure
+from deltaic_pipeline.spark.session import session, stop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RUNTIME: Final = Jar(
+    "org.apache.iceberg",
+    "iceberg-spark-runtime-4.1_2.13",
+    "1.11.0",
+    47_959_591,
+    "d6ea6c5d099288daeb7d5a92061bd3d7d8f296492632b42378e5f2f0e3066242",
+)
+AWS: Final = Jar(
+    "org.apache.iceberg",
+    "iceberg-aws-bundle",
+    "1.11.0",
+    63_613_165,
+    "38f01da7e96850cdd05e6616d758b77b43314b712a8808e3f9a824d56976162f",
+)
+
+
+@contextmanager
+def spark_with(*jars: Jar) -> Iterator["SparkSession"]:
+    """Start a session; the one that was active, which has other jars, ends."""
+    from pyspark.sql import SparkSession
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        earlier = SparkSession.getActiveSession()
+        if earlier is not None:
+            stop(earlier)
+        started = session("iceberg", tests=True, jars=ensure(jars, machine(), print))
+        yield started
+        stop(started)
+        gc.collect()
