@@ -96,5 +96,5 @@ def test_an_iceberg_table_is_not_looked_at_as_if_it_had_a_delta_log(lake: Deltai
     assert lake.json("table show iced.s.own")["latest"] is None
     assert "last checkpoint" not in lake.done("table show iced.s.own")
     linted = lake("lint iced.s.own --json")
-    [found] = json.loads(linted.stdout)
+    [found] = json.loads(linted.stdout)["findings"]
     assert (linted.exit_code, found["check"], found["verdict"]) == (1, "metadata", "failed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -63,7 +64,7 @@ def lake(aws_session: boto3.Session, embedded_aws: EmbeddedAws) -> str:
 
 def warned(deltaic: Deltaic, target: str) -> dict[str, str]:
     """Return what was said by the checks that warn."""
-    found = deltaic.json(f"lint {target}")
+    found = deltaic.json(f"lint {target}")["findings"]
     assert {one["verdict"] for one in found} <= {"ok", "warning"}
     assert all(one["remedy"] for one in found if one["verdict"] == "warning" and one["check"] not in REMEDY_SAID)
     return {one["check"]: one["said"] for one in found if one["verdict"] == "warning"}
@@ -102,6 +103,7 @@ def test_what_cannot_be_read_fails_and_ends_with_1(deltaic: Deltaic, lake: str) 
         result = deltaic(f"lint {lake}/{place}")
         assert (result.exit_code, said in result.output) == (1, True), result.output
     assert deltaic(f"lint {lake}/fine --storage unknown").exit_code == 1
+    assert json.loads(deltaic(f"lint {lake}/nothing --json").stdout)["clients"] == []
 
 
 def test_which_clients_can_read_it_stands_below(deltaic: Deltaic, lake: str) -> None:
@@ -114,6 +116,11 @@ def test_which_clients_can_read_it_stands_below(deltaic: Deltaic, lake: str) -> 
         "Iceberg",
     ]
     assert [" no " in line or line.endswith(" no") for line in clients[:2]] == [False, True]
+    told = deltaic.json(f"lint {lake}/mapped")["clients"]
+    assert [(one["clients"].partition(":")[0], one["reads"]) for one in told[:2]] == [
+        ("delta format", True),
+        ("parquet format", False),
+    ]
 
 
 def test_what_is_shared_in_part_keeps_the_folder_around_it_from_being_shared_whole(

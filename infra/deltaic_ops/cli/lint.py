@@ -1,13 +1,21 @@
 """The command `deltaic lint`: what recipients of a table would run into, before it is shared."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from deltaic.errors import DeltaicError
 
 from deltaic_ops.cli.holders import CLIENTS
-from deltaic_ops.cli.operator import AsJson, operator
+from deltaic_ops.cli.operator import AsJson, Operator, operator, told_fields
 from deltaic_ops.cli.words import table_name
+
+if TYPE_CHECKING:
+    from deltaic.catalog.items import Table
+
+    from deltaic_ops.checks.findings import Finding
+    from deltaic_ops.rights.clients import ClientReads
 
 
 def lint(
@@ -24,23 +32,32 @@ def lint(
     deltaic lint s3://lake/sales/orders
     deltaic lint sales_share.europe.orders --json
     """
-    from deltaic_ops.checks.lint import lint as findings
-    from deltaic_ops.checks.lint import lint_iceberg, unreadable
-    from deltaic_ops.checks.survey import survey
-
     out, entry = operator(ctx, as_json), None
     if "://" not in target:
         entry = out.admin.tables.get(*table_name(target))
         target, storage = entry.location, entry.storage
-        if entry.format == "iceberg":
-            out.end(out.findings([lint_iceberg(out.schemas, entry)]))
-            return
+    found, clients = _looked(out, target, storage, entry)
+    if as_json:
+        out.json({"findings": list(map(asdict, found)), "clients": list(map(told_fields, clients))})
+    else:
+        out.findings(found)
+        if clients:
+            out.table(clients, CLIENTS)
+    out.end(found)
+
+
+def _looked(
+    out: Operator, target: str, storage: str, entry: "Table | None"
+) -> tuple[list["Finding"], Sequence["ClientReads"]]:
+    """Return what is found of a table, and who can read it: nobody where it cannot be shared."""
+    from deltaic_ops.checks.lint import lint as findings
+    from deltaic_ops.checks.lint import lint_iceberg, unreadable
+    from deltaic_ops.checks.survey import survey
+
+    if entry is not None and entry.format == "iceberg":
+        return [lint_iceberg(out.schemas, entry)], ()
     try:
-        found = survey(out.schemas, target, storage, entry)
+        seen = survey(out.schemas, target, storage, entry)
     except DeltaicError as refusal:
-        out.end(out.findings([unreadable(refusal)]))
-        return
-    shown = out.findings(findings(found, out.admin.tables, target, storage))
-    if not as_json:
-        out.table(found.latest.clients, CLIENTS)
-    out.end(shown)
+        return [unreadable(refusal)], ()
+    return list(findings(seen, out.admin.tables, target, storage)), seen.latest.clients
