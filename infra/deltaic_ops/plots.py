@@ -142,7 +142,7 @@ def svg(title: str, height: float, parts: Sequence[str]) -> str:
         f'height="{height:.0f}" role="img" aria-label="{escape(title)}" font-family="sans-serif" font-size="13">'
     )
     return (
-        "<figure>"
+        '<figure tabindex="0">'
         + head
         + f'<text x="0" y="24" font-size="16" fill="{TEXT}">{escape(title)}</text>'
         + "".join(parts)

@@ -102,6 +102,11 @@ def test_dark_and_narrow_it_is_as_wcag_wants_it_too(let_in: Page, links: Visitor
         show(let_in, links, path)
         assert broken_rules(let_in) == []
         assert let_in.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    show(let_in, links, f"/versions?{ABOUT}")
+    plot = let_in.locator("figure svg").first
+    assert plot.evaluate("one => one.getBoundingClientRect().width >= one.viewBox.baseVal.width"), (
+        "a plot is moved aside, not made small"
+    )
     let_in.emulate_media(color_scheme="light")
     let_in.set_viewport_size({"width": 1280, "height": 720})
 
