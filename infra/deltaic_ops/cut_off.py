@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from deltaic.catalog.aws_errors import refused
-from deltaic.catalog.items import Storage
+from deltaic.catalog.items import Recipient, Storage
 from deltaic.errors import DeltaicError, InvalidParameter
 from deltaic.storage.sessions import RECIPIENT_TAG, tag_value
 
@@ -44,15 +44,15 @@ class Denials:
         read = json.loads(document) if isinstance(document, str) else document
         return set(read["Statement"][0]["Condition"]["StringEquals"][_CONDITION])
 
-    def deny(self, recipient_id: str) -> bool:
-        """Deny a recipient's sessions everything, at once; False if they were denied already."""
+    def deny(self, recipient_ids: Iterable[str]) -> bool:
+        """Deny these recipients' sessions everything, at once; False if they were denied already."""
         before = self.denied()
-        return self._write(before, before | {tag_value(recipient_id)})
+        return self._write(before, before | set(map(tag_value, recipient_ids)))
 
-    def allow(self, recipient_id: str) -> bool:
-        """Take the Deny away; False if there was none."""
+    def allow(self, recipient_id: str, denied: Iterable[str] = ()) -> bool:
+        """Take a recipient's Deny away, and keep or add those of others; False if all is so already."""
         before = self.denied()
-        return self._write(before, before - {tag_value(recipient_id)})
+        return self._write(before, (before | set(map(tag_value, denied))) - {tag_value(recipient_id)})
 
     def _write(self, before: set[str], after: set[str]) -> bool:
         if after == before:
@@ -93,13 +93,16 @@ def roles_of(signing_role_arn: str, storages: Iterable[Storage]) -> tuple[list[s
     return list(dict.fromkeys(roles)), keyed
 
 
-def in_each(iam: Any, roles: Iterable[str], recipient_id: str, *, deny: bool) -> list[Done]:
-    """Deny or allow a recipient in each role that the operator may change; says of the others why not."""
-    done = []
+def in_each(iam: Any, roles: Iterable[str], marked: Iterable[Recipient], allowed: str = "") -> list[Done]:
+    """Deny all who are marked as cut off, and allow one, in each role that the operator may change; says why not.
+
+    All, since what IAM answers may be older than the Deny of a moment ago, which writing it back would take away.
+    """
+    done, ids = [], [one.id for one in marked if one.cut_off_at is not None]
     for role in roles:
         denials = Denials(iam, role)
         try:
-            denials.deny(recipient_id) if deny else denials.allow(recipient_id)
+            denials.allow(allowed, ids) if allowed else denials.deny(ids)
         except DeltaicError as failure:
             done.append(Done(role, failure.message))
         else:

@@ -1,6 +1,6 @@
 """What narrows a share must fit its tables before it is stored; and who sees nothing, as it lacks a property."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -153,13 +153,13 @@ def check_grant(text: str, tables: Iterable[Table], schemas: SchemaReader) -> No
         list(pool.map(check, [table for table in tables if not table.unlisted]))
 
 
-def lacked(recipient: Recipient, table: Table, grant: Grant) -> list[str]:
-    """Return the properties without which a recipient sees no rows of a table."""
+def lacked(properties: Mapping[str, str], table: Table, grant: Grant) -> list[str]:
+    """Return the properties without which who has these sees no rows of a table; an empty list is none."""
     asked = {
         name for text in (table.partition_filter, grant.partition_filter) if text for name in parse(text).properties
     }
     asked |= set(table.view_properties or ())
-    return sorted(name for name in asked if not _has(recipient, name))
+    return sorted(name for name in asked if name not in properties or value_of(properties[name]) == ())
 
 
 def warnings(admin: CatalogAdmin, recipient: Recipient, grants: Iterable[Grant]) -> list[str]:
@@ -179,13 +179,8 @@ def _unseen(admin: CatalogAdmin, table: Table) -> list[str]:
 
 
 def _warning(recipient: Recipient, table: Table, grant: Grant) -> str:
-    names = lacked(recipient, table, grant)
+    names = lacked(recipient.properties, table, grant)
     if not names:
         return ""
     words = f"propert{'y' if len(names) == 1 else 'ies'} {', '.join(names)}"
     return f"'{recipient.name}' sees no rows of {full_name(table)}: it lacks the {words}"
-
-
-def _has(recipient: Recipient, name: str) -> bool:
-    """Tell whether a property is there, and no empty list."""
-    return name in recipient.properties and value_of(recipient.properties[name]) != ()

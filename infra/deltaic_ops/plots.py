@@ -103,7 +103,7 @@ def steps(title: str, points: Sequence[tuple[datetime, int, str]], told: Callabl
         said = escape(f"{name}, {at:%Y-%m-%d %H:%M}: {told(value)}")
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{COLOURS[0]}"><title>{said}</title></circle>')
     parts.insert(1, f'<path d="{path}" fill="none" stroke="{COLOURS[0]}" stroke-width="2"/>')
-    for at, anchor in [(first, "start"), *([(last, "end")] if span else [])] if points else []:
+    for at, anchor in [(first, "start"), *([(last, "end")] if span else [])]:
         parts.append(
             text(LEFT if anchor == "start" else WIDTH - 20, bottom + 18, f"{at:%Y-%m-%d %H:%M}", anchor, FAINT)
         )

@@ -187,9 +187,9 @@ def test_the_doctor_finds_a_mark_without_deny_and_a_deny_without_mark(server: Fi
     assert found() == [("ok", "")]
     server.admin.cut_off("marked")
     assert found() == [("warning", "deltaic recipient cut-off marked")]
-    Denials(iam, role).deny(marked.id)
+    Denials(iam, role).deny([marked.id])
     assert found() == [("ok", "")]
-    Denials(iam, role).deny(free.id)
+    Denials(iam, role).deny([free.id])
     assert found() == [("warning", "deltaic recipient restore unmarked")]
     for one in (marked, free):
         Denials(iam, role).allow(one.id)
@@ -200,8 +200,8 @@ def test_one_policy_holds_all_who_are_cut_off_until_it_is_full(server: FilledSer
     iam.create_role(RoleName="narrow", AssumeRolePolicyDocument='{"Version": "2012-10-17", "Statement": []}')
     denials = Denials(iam, "arn:aws:iam::000000000000:role/narrow")
     assert denials.denied() == set()
-    assert denials.deny("alice") is denials.deny("bob") is True
-    assert denials.deny("alice") is False
+    assert denials.deny(["alice"]) is denials.deny(["bob"]) is True
+    assert denials.deny(["alice"]) is False
     assert denials.denied() == {"alice", "bob"}
     assert denials.allow("alice") is True
     assert denials.denied() == {"bob"}

@@ -12,12 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from cli.conftest import Deltaic
+from cloudformation import transformed
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic_ops.bucket_cors import let, origin_of
 from deltaic_ops.deploy.sam import Deployment
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import write_deltalake
 from served import served
+from template_rights import EVERYTHING
 from typer.testing import Result
 
 pytestmark = pytest.mark.deploy
@@ -105,6 +107,17 @@ def test_of_a_stack_that_is_right_everything_is_ok_and_nothing_stays(stack: Stac
         f"gives a byte of {TABLE} by its URL",
         f"streams the answer for {TABLE}",
     } <= set(found)
+    resources = transformed(parameters=EVERYTHING)
+    [trust] = resources["SigningRole"]["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+    signers = f"{len(trust['Principal']['AWS'])} functions"
+    assert found["the signing role trusts who signs"]["said"] == signers
+    assert found["who signs may assume the signing role"]["said"] == signers
+    of_ours = [
+        one
+        for one, made in resources.items()
+        if made["Type"] == "AWS::Lambda::Function" or one.startswith("DeltaicLayer")
+    ]
+    assert found["runs what lies here"]["said"] == f"{len(of_ours)} packages"
     reader = stack.catalog.recipients.get("doctors_reader")
     assert stack.catalog.tokens.list(reader.id) == []
 

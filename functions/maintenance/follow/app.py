@@ -11,14 +11,17 @@ from deltaic.http.connection import dynamo
 from deltaic.http.observability import facts_of, logger, stack_of
 from deltaic.settings import settings
 from deltaic.sharing.context import storage_config
-from deltaic.sharing.following import FollowMeans, look
+from deltaic.sharing.following import LEAST_SECONDS, FollowMeans, look
 from deltaic.storage.aws_client import control_client
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.sessions import SigningSessions
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, int]:  # noqa: ARG001 -- a schedule says nothing
-    """Look at every source and return what came of its tables, in counts; raises Unavailable if one could not be."""
+    """Look at every source and return what came of its tables, in counts; raises Unavailable if one could not be.
+
+    Those for which there is no time are `left` to the next invocation.
+    """
     config = settings()
     admin = CatalogAdmin(config.catalog_table, config.tokens_table, dynamo())
     sessions = SigningSessions(region=config.region, endpoint=config.endpoint_url)
@@ -35,8 +38,11 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, int]:  # noqa: ARG
 
     follows = [follow for share in admin.shares.list() for follow in admin.follows.list(share.name)]
     random.shuffle(follows)  # so that none is left for ever where the time ends before them
-    came: Counter[str] = Counter(follows=len(follows), failed=0)
-    for follow in follows:
+    came: Counter[str] = Counter(follows=len(follows), failed=0, left=0)
+    for number, follow in enumerate(follows):
+        if context.get_remaining_time_in_millis() / 1000 < LEAST_SECONDS:
+            came["left"] = len(follows) - number  # their last looks stay as they were told
+            break
         facts = {"follows": follow.title, "source": follow.source}
         try:
             for outcome in look(admin, follow, means(follow)):

@@ -26,7 +26,7 @@ from deltaic_pipeline.spark.session import session
 from deltaic_pipeline.table.catalog_entry import Catalog, connect
 from deltaic_pipeline.table.leased_run import leased_run
 from deltaic_pipeline.table.sources import catalog_location
-from deltaic_pipeline.view_refresh.catalog import all_views, begin, definition_of, due, named_views, settle
+from deltaic_pipeline.view_refresh.catalog import begin, definition_of, due, named_views, settle
 from deltaic_pipeline.view_refresh.refreshing import RefreshResult, refresh
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _job(options: argparse.Namespace, progress: Progress, tell: Tell) -> None:
     names, dynamo = (options.catalog or settings().catalog_table, settings().tokens_table), Dynamo()
     admin = CatalogAdmin(*names, dynamo)
     with step(progress, "Reading the catalog") as report:
-        views = named_views(admin, options.names) if options.names else all_views(admin)
+        views = named_views(admin, options.names) if options.names else list(admin.views.of_all())
         if options.due:
             views = [view for view in views if due(admin, view)]
         report(f"{len(views)} to refresh")

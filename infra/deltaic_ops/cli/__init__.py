@@ -77,7 +77,8 @@ the line, else by the ordinary AWS variables; else it is LocalStack if it is up 
 embedded one there, else what AWS's own files say. Commands on the catalog
 take --json.
 
-Exit codes: 0 done, 1 refused, 2 not understood.
+Exit codes: 0 done, 1 refused, 2 not understood; drift ends with 2 where
+something differs, and jobs have codes of their own.
 """
 
 

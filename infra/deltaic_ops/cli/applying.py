@@ -156,9 +156,8 @@ def _schedule(out: Operator, applying: "Applying", files: "Declaration") -> None
     for view in applying.gone:
         drop_schedule(out, view)
     changed = {view.table_id for view in applying.views}
-    for share, held in files.shares.items():
-        if not any(schema.views for schema in held.schemas.values()):
-            continue
+    shares = [name for name, held in files.shares.items() if any(schema.views for schema in held.schemas.values())]
+    for share in _there(applying.admin, shares):
         for view in applying.admin.views.list(share):
             if view.refresh or view.table_id in changed:
                 told = keep_schedule(out, view)

@@ -79,7 +79,7 @@ def _opened(links: list[str]) -> Iterator[None]:
 
 def _has_screen() -> bool:
     """Whether a browser would have a window of its own, and not this terminal."""
-    return sys.platform in {"darwin", "win32"} or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
+    return sys.platform == "darwin" or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
 
 
 def _typed(ctx: typer.Context) -> list[str]:

@@ -28,7 +28,7 @@ def cut_off(ctx: typer.Context, name: Name, yes: Yes = False, as_json: AsJson = 
     out.confirm(f"Cut off recipient '{name}', revoke its tokens and end the URLs that it has?", yes=yes)
     marked = out.admin.cut_off(name)
     roles, keyed = roles_of(_signing_role(out.connection), out.admin.storages.list())
-    done = in_each(out.connection.client("iam"), roles, marked.id, deny=True)
+    done = in_each(out.connection.client("iam"), roles, out.admin.recipients.list())
     out.show(
         marked,
         f"cut off '{marked.name}': its next request is refused, its tokens are revoked, its sessions are denied in "
@@ -47,7 +47,7 @@ def restore(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
     known = out.admin.recipients.get(name)
     roles, _ = roles_of(_signing_role(out.connection), out.admin.storages.list())
     # First the roles: a mark without a Deny is safe, a Deny without a mark is a table that cannot be read.
-    done = in_each(out.connection.client("iam"), roles, known.id, deny=False)
+    done = in_each(out.connection.client("iam"), roles, out.admin.recipients.list(), known.id)
     restored = out.admin.recipients.restore(name)
     out.show(
         restored,

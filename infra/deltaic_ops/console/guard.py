@@ -6,11 +6,11 @@ a form that this console has not written by its token.
 """
 
 from collections.abc import Mapping
-from http.cookies import SimpleCookie
 from typing import Final
 from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -66,11 +66,9 @@ class Guard:
         await (refusal or self._app)(scope, receive, send_guarded)
 
     def _session(self, headers: Headers) -> Session | None:
-        try:
-            found = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
-        except ValueError:
-            return None
-        return None if found is None else self._entrance.session(found.value)
+        # Cookies of all programs of this machine come along, in whatever form: http.cookies stops at an odd one.
+        found = cookie_parser(headers.get("cookie", "")).get(self.cookie)
+        return None if found is None else self._entrance.session(found)
 
     def _refused(self, scope: Scope, headers: Headers, session: Session | None) -> Response | None:
         host, origin, method = headers.get("host", ""), headers.get("origin"), scope["method"]

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from typing import Any, Final
 
 from deltaic.catalog.endings import endings_of_all
@@ -20,8 +19,6 @@ _SHARES: Final = 100
 """Whose views a page looks for."""
 
 _READERS: Final = 8
-_VIEWS: Final = 100
-"""Of a share."""
 
 _SOON: Final = timedelta(days=30)
 
@@ -37,12 +34,14 @@ class Freshness:
 
 def views(desk: Desk, request: Request) -> Response:
     """Show how fresh the views of some shares are."""
+    from deltaic_pipeline.view_refresh.catalog import due_by_entry
+
     admin, now = desk.provider.admin, datetime.now(UTC)
     shares = listed(request, admin.shares.list, lambda share: share.name, _SHARES)
 
     def read(share: Share) -> Sequence[Freshness]:
         try:
-            return [Freshness(view, _behind(view, now)) for view in islice(admin.views.list(share.name), _VIEWS)]
+            return [Freshness(view, due_by_entry(view, now)) for view in admin.views.list(share.name)]
         except NotFound:  # deleted meanwhile
             return []
 
@@ -86,17 +85,6 @@ def look_for_findings(desk: Desk, request: Request) -> Response:
 
     desk.works.begun("findings", "The doctor looks", look, older=0)
     return RedirectResponse("/findings", 303)
-
-
-def _behind(view: View, now: datetime) -> str:
-    """Return why a view has to be refreshed, as far as its entry tells."""
-    from deltaic_pipeline.view_refresh.catalog import stale
-
-    if view.requested_at is not None:
-        return f"asked for since {view.requested_at:%Y-%m-%d %H:%M}"
-    if view.refreshed_at is None:
-        return "never refreshed"
-    return f"older than {timedelta(seconds=view.max_staleness)}" if stale(view, now) else ""
 
 
 ROUTES: Final[dict[str, Handler]] = {"/views": views, "/ends": ends, "/findings": findings}

@@ -257,6 +257,7 @@ def _names(names: list[str]) -> str:
 
 _ROWS: Final = Field("filter", "Rows", hint="a condition over partition columns, such as region = 'EU'; empty for all")
 _ENDS: Final = Field("ends", "Ends", hint="2027-02-01, 2027-02-01T12:00Z or never; empty keeps what there is")
+_UNTIL: Final = Field("ends", "Ends", hint="2027-02-01, 2027-02-01T12:00Z; empty for never")
 _TOKEN_LIFE: Final = Field("expires", "The token lives for", "90d", "90d, 12h, 30m", is_needed=True)
 
 ACTIONS: Final[Mapping[str, Action]] = {
@@ -279,7 +280,7 @@ ACTIONS: Final[Mapping[str, Action]] = {
     "revoke-token": Action("Revoke", ("recipient", "id"), _revoke_token),
     "cut-off": Action("Cut off", ("recipient",), _cut),
     "restore": Action("Restore", ("recipient",), _restore),
-    "grant": Action("Grant a share", ("recipient",), _grant, (Field("share", "Share", is_needed=True), _ROWS, _ENDS)),
+    "grant": Action("Grant a share", ("recipient",), _grant, (Field("share", "Share", is_needed=True), _ROWS, _UNTIL)),
     "change-grant": Action("Change", ("recipient", "share"), _change_grant, (_ROWS, _ENDS)),
     "revoke-grant": Action("Revoke", ("recipient", "share"), _revoke_grant),
     "filter": Action("Change which rows are shared", ("table",), _filter_table, (_ROWS,)),

@@ -7,7 +7,10 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from threading import BoundedSemaphore, Lock, Thread
+from traceback import print_exc
 from typing import Any, Final
+
+from deltaic.errors import DeltaicError, Unavailable
 
 PATIENCE_SECONDS: Final = 0.5
 """How long a page waits for it at once."""
@@ -81,5 +84,9 @@ class Works:
         with self._places:
             try:
                 work.future.set_result(run(work.said.append))
-            except BaseException as error:  # noqa: BLE001 -- whoever asks for the result is told
-                work.future.set_exception(error)
+            except DeltaicError as refusal:
+                work.future.set_exception(refusal)
+            except Exception as error:  # noqa: BLE001 -- pages know refusals alone, and offer to try again
+                print_exc()
+                why = f"this failed unexpectedly ({type(error).__name__}): the terminal of the console shows where"
+                work.future.set_exception(Unavailable(why))

@@ -139,9 +139,8 @@ class Applying:
         self.admin.shares.update(*path, **_properties(fields, before))
 
     def _create_schema(self, path: tuple[str, ...], fields: dict[str, Any], _: _Fields) -> None:
-        follow = fields.pop("follow")
+        del fields["follow"]  # a step of its own, as it shows something
         self.admin.schemas.create(*path, **fields)
-        self._follow(path, follow)
 
     def _update_schema(self, path: tuple[str, ...], fields: dict[str, Any], before: _Fields) -> None:
         one = Difference("schema", path, dict(fields), before)
@@ -153,9 +152,6 @@ class Applying:
             for table in list(self.admin.tables.list(share, schema)):
                 if table.followed:
                     self.admin.tables.delete(table.share, table.schema_name, table.name)
-        self._follow(path, follow)
-
-    def _follow(self, path: tuple[str, ...], follow: _Fields | None) -> None:
         if follow:
             self.admin.follows.enter(*path, **follow)
 

@@ -32,15 +32,12 @@ def name_of(kind: str, path: tuple[str, ...]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class _Named:
     """One thing of a catalog."""
 
     kind: str
     path: tuple[str, ...]
     """The names of all that holds it, and its own; of a grant its recipient and its share, of a policy its id."""
-
-    fields: Mapping[str, Any]
-    """Its own, those with their defaults too."""
 
     @property
     def name(self) -> str:
@@ -54,24 +51,20 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Entry(_Named):
+    """One thing of a catalog as it is there, or in the files."""
+
+    fields: Mapping[str, Any]
+    """Its own, those with their defaults too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference(_Named):
     """What an entry is in the files and what it is in the catalog."""
 
-    kind: str
-    path: tuple[str, ...]
     in_files: Mapping[str, Any] | None
     in_catalog: Mapping[str, Any] | None
     """The fields that differ; all where the other side has no such entry, which is None there."""
-
-    @property
-    def name(self) -> str:
-        """As people write it: share.schema.table."""
-        return name_of(self.kind, self.path)
-
-    @property
-    def key(self) -> Key:
-        """What the entry is found by."""
-        return self.kind, tuple(part.lower() for part in self.path)
 
 
 def entries(declaration: Declaration) -> Iterator[Entry]:
@@ -134,7 +127,7 @@ def unknown_names(declaration: Declaration) -> Iterator[tuple[tuple[str, ...], s
         if one.kind == "grant":
             named = [("share", one.path[1], "")]
         else:
-            named = [(kind, one.fields[field], field) for field, kind in _NAMING.get(one.kind, {}).items()]
+            named = [("storage", one.fields["storage"], "storage")] if one.kind in _IN_STORAGES else []
             if follow := one.fields.get("follow"):
                 named.append(("storage", follow["storage"], "follow"))
         for kind, name, field in named:
@@ -144,10 +137,8 @@ def unknown_names(declaration: Declaration) -> Iterator[tuple[tuple[str, ...], s
                 yield (*way, field) if field else way, said
 
 
-_NAMING: Mapping[str, Mapping[str, str]] = {
-    **{kind: {"storage": "storage"} for kind in ("table", "volume", "skill", "version")},
-}
-"""Which fields of a kind name what else there is."""
+_IN_STORAGES = frozenset({"table", "volume", "skill", "version"})
+"""Kinds that may lie in a storage."""
 
 
 def _groups(kind: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from deltaic.catalog.tables import checked_access_modes, checked_location, check
 from deltaic.catalog.views import checked_key, checked_staleness
 from deltaic.errors import InvalidParameter
 from deltaic.identity.fetching import check_issuer
-from deltaic.partition_filters.properties import value_of
+from deltaic.partition_filters.properties import check_lists, value_of
 from deltaic.protocol import names
 from deltaic_pipeline.datasets.schedule import check_schedule
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -258,7 +258,7 @@ class RecipientOf(_Part):
     @model_validator(mode="after")
     def _are_properties(self) -> "RecipientOf":
         try:
-            names.check_properties(texts_of(self.properties))
+            check_lists(names.check_properties(texts_of(self.properties)))
         except InvalidParameter as wrong:
             raise ValueError(wrong.message) from None
         return self

@@ -2,15 +2,15 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from deltaic.errors import Conflict, InvalidParameter
 from deltaic.protocol.names import split_table_name
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from deltaic_ops.declared.entries import Difference, differences, entries
+from deltaic_ops.declared.entries import Difference, Key, differences, entries
 from deltaic_ops.declared.meaning import Meaning, listed, meanings
 from deltaic_ops.declared.model import Declaration
 from deltaic_ops.declared.steps import Step, comes_back, steps
@@ -51,7 +51,8 @@ class Plan:
 def plan(files: Declaration, catalog: Declaration) -> Plan:
     """Return what makes the catalog what the files say; raises InvalidParameter for what cannot be changed."""
     found = differences(files, catalog)
-    wrong = [line for one in found for line in (*_unchangeable(one), *_sourceless(one, files))]
+    sources = {one.key: str(one.fields["source"]) for one in entries(files) if one.kind == "view"}
+    wrong = [line for one in found for line in (*_unchangeable(one), *_sourceless(one, sources, files))]
     if wrong:
         raise InvalidParameter("\n".join(wrong))
     remarks = [said for one in found if (said := comes_back(one, files))]
@@ -76,31 +77,15 @@ def _unchangeable(one: Difference) -> Iterator[str]:
                 )
 
 
-def _sourceless(one: Difference, files: Declaration) -> Iterator[str]:
+def _sourceless(one: Difference, sources: Mapping[Key, str], files: Declaration) -> Iterator[str]:
     """Yield what is wrong with a new view, or a new SQL, whose source is in no file and comes by no follow."""
     if one.kind == "view" and one.in_files and "sql" in one.in_files:
         shares = {name.lower(): share for name, share in files.shares.items()}
-        share, schema, name = (part.lower() for part in split_table_name(_source_of(one, files)))
+        share, schema, name = (part.lower() for part in split_table_name(sources[one.key]))
         held = {key.lower(): some for key, some in shares[share].schemas.items()} if share in shares else {}
         there = held.get(schema)
         if not there or (not there.follow and name not in {table.lower() for table in there.tables}):
-            yield f"view {one.name}: its source {_source_of(one, files)} is no table of these files"
-
-
-def _source_of(one: Difference, files: Declaration) -> str:
-    key = one.key
-    return next(str(each.fields["source"]) for each in entries(files) if each.key == key)
-
-
-class _Told(BaseModel):
-    """A difference in a file."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    kind: str
-    path: tuple[str, ...]
-    in_files: dict[str, Any] | None
-    in_catalog: dict[str, Any] | None
+            yield f"view {one.name}: its source {sources[one.key]} is no table of these files"
 
 
 class _PlanFile(BaseModel):
@@ -110,16 +95,13 @@ class _PlanFile(BaseModel):
 
     deltaic_plan: Literal[1]
     files: Declaration
-    found: list[_Told]
+    found: list[Difference]
 
 
 def write_plan(made: Plan, file: Path) -> None:
     """Keep a plan; it holds what the files hold, and no secrets."""
-    told = [
-        {"kind": one.kind, "path": one.path, "in_files": one.in_files, "in_catalog": one.in_catalog}
-        for one in made.found
-    ]
-    content = {"deltaic_plan": 1, "files": made.files.model_dump(mode="json", exclude_defaults=True), "found": told}
+    found = list(map(asdict, made.found))
+    content = {"deltaic_plan": 1, "files": made.files.model_dump(mode="json", exclude_defaults=True), "found": found}
     file.write_text(f"{json.dumps(content, indent=1)}\n", encoding="utf-8")
 
 
@@ -129,7 +111,7 @@ def read_plan(file: Path) -> tuple[Declaration, list[Difference]]:
         kept = _PlanFile.model_validate_json(file.read_bytes())
     except (OSError, ValidationError):
         raise InvalidParameter(f"'{file}' holds no plan: `deltaic plan FILES --out {file}` makes one") from None
-    return kept.files, [Difference(one.kind, one.path, one.in_files, one.in_catalog) for one in kept.found]
+    return kept.files, kept.found
 
 
 def refuse_moved(now: Plan, planned: Iterable[Difference]) -> None:

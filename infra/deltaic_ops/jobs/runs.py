@@ -117,7 +117,7 @@ class JobRuns:
         """Yield the lines that the run prints, and None whenever there is nothing new at this moment; has no end."""
         prefix = f"{STREAMS}/applications/{self._where.application_id}/jobs/{job_run_id}/"
         asked: dict[str, Any] = {"logGroupName": self._where.log_group, "logStreamNamePrefix": prefix}
-        seen: set[str] = set()
+        seen: dict[str, int] = {}
         latest = 0
         while True:
             page: dict[str, Any] = dict(asked, startTime=latest)
@@ -130,12 +130,13 @@ class JobRuns:
                         event.get("eventId") or f"{event['logStreamName']} {event['timestamp']} {event['message']}"
                     )
                     if event_id not in seen and event["logStreamName"].startswith(prefix):
-                        seen.add(event_id)
+                        seen[event_id] = event["timestamp"]
                         latest = max(latest, event["timestamp"])
                         yield event["message"].rstrip("\n")
                 if not answer.get("nextToken"):
                     break
                 page["nextToken"] = answer["nextToken"]
+            seen = {event_id: at for event_id, at in seen.items() if at >= latest}
             yield None
 
     def follow(self, job_run_id: str, show: Callable[[str], None], pause: float = POLL_SECONDS) -> JobRun:

@@ -49,11 +49,7 @@ def _column(column: Any, kind: pa.DataType) -> Any:
         return _times(column, kind)
     if pa.types.is_decimal(kind):
         return pa.array([None if value is None else f"{value:f}" for value in column.to_pylist()], pa.string())
-    return pa.array([None if value is None else _text(value, kind) for value in _values(column)], pa.string())
-
-
-def _values(column: pa.Array) -> list[Any]:
-    return column.to_pylist()
+    return pa.array([None if value is None else _text(value, kind) for value in column.to_pylist()], pa.string())
 
 
 def _times(column: Any, kind: Any) -> Any:

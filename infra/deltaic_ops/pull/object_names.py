@@ -1,29 +1,21 @@
 """Decides which file an object of a folder becomes, if any: its name comes from a server, and leads nowhere else."""
 
-import os
 import re
 import unicodedata
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from deltaic_ops.pull.folder_lock import OWN
 
 _NOT_TEXT: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_NOT_OF_WINDOWS: Final = re.compile(r'[<>:"|?*\\]|[. ]$')
 _MOST_BYTES: Final = 255
-_WINDOWS: Final = os.name == "nt"
 
 
-def local_path(name: str, *, windows: bool = _WINDOWS) -> PurePosixPath | None:
-    """Return where an object lies below the folder; None for a name that would leave it, steer a terminal, or be none.
-
-    On Windows also for a device's name, and for what a file cannot be called there.
-    """
+def local_path(name: str) -> PurePosixPath | None:
+    """Return where an object lies below the folder; None for what would leave it, steer a terminal, or is no name."""
     parts = name.split("/")
     for part in parts:
         if part in {"", ".", ".."} or _NOT_TEXT.search(part) or len(part.encode()) > _MOST_BYTES:
-            return None
-        if windows and (_NOT_OF_WINDOWS.search(part) or PureWindowsPath(part).is_reserved()):
             return None
     return None if parts[0].casefold() == OWN else PurePosixPath(*parts)
 

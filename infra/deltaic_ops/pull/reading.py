@@ -98,7 +98,7 @@ def _plain(field: Any) -> Any:
 
 
 def _unreadable(error: Exception) -> UnsupportedOperation:
-    why = str(error).splitlines()[0]
+    why = str(error).partition("\n")[0] or type(error).__name__
     return UnsupportedOperation(
         f"rows of this table cannot be read here ({why}): pull it as a folder, with a / at its end"
     )

@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final, NamedTuple, Protocol
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
-from deltaic.errors import NotFound, PermissionDenied, Unavailable, UnsupportedOperation
+from deltaic.errors import InvalidParameter, NotFound, PermissionDenied, Unavailable, UnsupportedOperation
+from deltaic.storage.locations import Location
 
 from deltaic_ops.pull.fetching import ObjectChanged, UrlRefused, Urls
 from deltaic_ops.pull.server import Shared, SharingServer
@@ -137,13 +138,12 @@ class _ByCredentials:
     def __init__(self, server: SharingServer, folder: SharedFolder) -> None:
         self._server = server
         self._folder = folder
-        location = urlsplit(str(folder.told.get("storageLocation") or ""))
-        if location.scheme not in {"s3", "s3a", "s3n"}:
-            raise UnsupportedOperation(
-                f"a {folder.kind} that lies in '{location.scheme}' cannot be pulled: only S3 can"
-            )
-        self._bucket, prefix = location.netloc, location.path.strip("/")
-        self._prefix = f"{prefix}/" if prefix else ""
+        told = str(folder.told.get("storageLocation") or "")
+        try:
+            place = Location.parse(told)
+        except InvalidParameter:
+            raise UnsupportedOperation(f"a {folder.kind} that lies in '{told}' cannot be pulled: only S3 can") from None
+        self._bucket, self._prefix = place.bucket, place.key_prefix
         self._lock = Lock()
         self._ends = 0.0
         self._known: Any = None

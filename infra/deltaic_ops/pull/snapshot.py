@@ -103,7 +103,8 @@ class Answer:
     protocol: dict[str, Any]
     metadata: dict[str, Any]
     files: Sequence[SharedFile]
-    links: dict[str, Link]
+    links: dict[tuple[str, str], Link]
+    """By the ids of a file and of its vector, which another version may have exchanged."""
     refresh_token: str
 
 
@@ -149,10 +150,10 @@ class Snapshot:
         Raises SourceMoved where the server does not tell this file any more.
         """
         with self._lock:
-            found = self._links.get(file.id)
+            found = self._links.get((file.id, file.vector_id))
             if found is not None and (found is refused or found.ends < time.time() + _LEAST_SECONDS):
                 self._renew()
-                found = self._links.get(file.id)
+                found = self._links.get((file.id, file.vector_id))
             if found is None:  # not in what was told when the URLs were renewed, for this file or another one
                 raise SourceMoved(f"{self._shared} has changed, and the files of version {self.version} are gone")
             return found
@@ -179,7 +180,7 @@ class Snapshot:
     def _query(self, body: Mapping[str, Any]) -> Answer:
         heads: list[tuple[int, dict[str, Any], dict[str, Any]]] = []
         files: list[SharedFile] = []
-        links: dict[str, Link] = {}
+        links: dict[tuple[str, str], Link] = {}
         token = page = ""
         while True:
             sent = {**body, "pageToken": page} if page else dict(body)
@@ -190,7 +191,7 @@ class Snapshot:
             heads.append(head)
             for file, link in told:
                 files.append(file)
-                links[file.id] = link
+                links[file.id, file.vector_id] = link
             token = token or str(end.get("refreshToken") or "")
             page = str(end.get("nextPageToken") or "")
             if not page:

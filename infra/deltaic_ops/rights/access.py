@@ -15,7 +15,7 @@ from deltaic.sharing.rights import Rights
 from deltaic.sharing.row_filters import restricted_rights
 from msgspec.structs import replace
 
-from deltaic_ops.filter_checks import full_name
+from deltaic_ops.filter_checks import full_name, lacked
 from deltaic_ops.rights.counting import Counted, counted
 from deltaic_ops.shared_schema import SchemaReader
 
@@ -76,25 +76,20 @@ def access_of(
     except DeltaicError as refusal:
         return Access(person.name, str(name), allowed=False, rule=_why_not(admin, asked, refusal))
     table = granted.table
+    lacking = lacked(granted.properties, table, granted.grant)
     return Access(
         person.name,
         full_name(table),
         allowed=True,
-        rule=f"a grant of the share '{granted.grant.share}', {_told(rights)}",
+        rule=f"a grant of the share '{granted.grant.share}', {_told(rights, lacking)}",
         row_filters=tuple(one.text for one in rights.filters),
-        lacked_properties=lacked(rights),
+        lacked_properties=tuple(lacking),
         hidden_columns=table.hidden_columns,
         access_modes=granted.listed.access_modes,
         first_version=first if table.history else None,
         ends_at=_end(granted),
         counted=counted(schemas(), table, rights, first) if schemas else None,
     )
-
-
-def lacked(rights: Rights) -> tuple[str, ...]:
-    """Return the properties that filters ask for and the recipient has not."""
-    wanted: set[str] = set().union(*(one.properties for one in rights.filters))
-    return tuple(sorted(wanted - rights.properties.keys()))
 
 
 def _admission(asked: Asked) -> Callable[[Restrictions], None]:
@@ -105,9 +100,9 @@ def _admission(asked: Asked) -> Callable[[Restrictions], None]:
     return admit
 
 
-def _told(rights: Rights) -> str:
-    if lacking := lacked(rights):
-        return f"of rows by a filter that asks for properties which the recipient has not ({', '.join(lacking)})"
+def _told(rights: Rights, lacking: list[str]) -> str:
+    if lacking:
+        return f"of no rows: they are chosen by properties that the recipient has not ({', '.join(lacking)})"
     return "of the rows that a filter keeps" if rights.filters else "of all rows"
 
 

@@ -14,8 +14,7 @@ from deltaic.errors import NotFound, TableUnreadable, UnsupportedOperation
 from deltaic.sharing.rights import Rights
 from deltaic.sharing.row_filters import restricted_rights
 
-from deltaic_ops.filter_checks import full_name
-from deltaic_ops.rights.access import lacked
+from deltaic_ops.filter_checks import full_name, lacked
 
 _PAGE = 200
 """So many are asked for at a time."""
@@ -53,8 +52,8 @@ class SeenTable:
 
     @property
     def lacked_properties(self) -> tuple[str, ...]:
-        """Properties that a filter asks for and that the recipient has not."""
-        return lacked(self.rights)
+        """Properties by which rows are chosen and that the recipient has not."""
+        return () if self.refused else tuple(lacked(self.rights.properties, self.table, self.grant))
 
 
 def seen(admin: CatalogAdmin, reader: CatalogReader, person: Recipient) -> Iterator[SeenTable | Asset]:

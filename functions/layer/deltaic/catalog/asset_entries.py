@@ -111,22 +111,12 @@ def enter(  # noqa: PLR0913, PLR0917 -- a transaction and what to say of it
     """Write a new entry, which its parent counts; raises AlreadyExists, and NotFound for the parent or the storage."""
     storage = entry.storage if isinstance(entry, Folder) else ""
     try:
-        records.transact([records.put_new(key, {**entry.attributes(), **more}), counted, *uses(records, storage, 1)])
+        records.transact([records.put_new(key, {**entry.attributes(), **more}), counted, *records.uses(storage, 1)])
     except ConditionFailed as failed:
         if failed.index == 0:
             raise AlreadyExists(f"there is a {entry.kind} '{entry.title}' already: choose another name") from None
         what = parent if failed.index == 1 else f"storage '{storage}'"
         raise NotFound(f"{what} not found") from None
-
-
-def uses(records: Records, storage: str, count: int) -> Writes:
-    """Return the write that counts, in its storage, what lies there; none for AWS S3 itself."""
-    return [records.update(keys.storage(storage), add={"tables": count})] if storage else []
-
-
-def moves(records: Records, left: str, entered: str) -> Writes:
-    """Return the writes that count a folder in another storage than before; none where it stays."""
-    return [] if left == entered else [*uses(records, entered, 1), *uses(records, left, -1)]
 
 
 def done(records: Records, writes: Writes) -> bool:

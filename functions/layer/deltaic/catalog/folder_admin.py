@@ -11,8 +11,6 @@ from deltaic.catalog.asset_entries import (
     FolderChanges,
     FolderSettings,
     done,
-    moves,
-    uses,
 )
 from deltaic.catalog.asset_items import Folder, Skill
 from deltaic.catalog.aws_errors import ConditionFailed
@@ -60,7 +58,7 @@ class FolderAdmin(AssetEntries[_Folder]):
             return assign
 
         def moved(before: Attributes, after: Mapping[str, Any]) -> Writes:
-            return moves(self._records, before["storage"], after.get("storage", before["storage"]))
+            return self._records.moves(before["storage"], after.get("storage", before["storage"]))
 
         key, missing = self._key(share, schema, name), self._missing(share, schema, name)
         try:
@@ -93,4 +91,4 @@ class FolderAdmin(AssetEntries[_Folder]):
     def _remove(self, found: _Folder) -> bool:
         """Delete an entry as it was read; False if it is gone, or lies in another storage by now."""
         leave = self._leave(found, {"storage": found.storage})
-        return done(self._records, [*leave, *uses(self._records, found.storage, -1)])
+        return done(self._records, [*leave, *self._records.uses(found.storage, -1)])

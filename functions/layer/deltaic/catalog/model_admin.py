@@ -13,8 +13,6 @@ from deltaic.catalog.asset_entries import (
     FolderSettings,
     done,
     enter,
-    moves,
-    uses,
 )
 from deltaic.catalog.asset_items import Model, ModelVersion
 from deltaic.catalog.aws_errors import ConditionFailed
@@ -109,8 +107,8 @@ class ModelAdmin(AssetEntries[Model]):
     def version(self, share: str, schema: str, name: str, version: int) -> ModelVersion:
         """Return a version; raises NotFound."""
         model = self.get(share, schema, name)
-        missing = f"version {version} of model '{model.title}' not found"
-        return ModelVersion.read(self._records.existing(keys.model_version(model.share, model.id, version), missing))
+        key = keys.model_version(model.share, model.id, version)
+        return ModelVersion.read(self._records.existing(key, _missing_version(model, version)))
 
     def versions(self, share: str, schema: str, name: str) -> Iterator[ModelVersion]:
         """Yield the versions of a model, by their numbers; raises NotFound."""
@@ -120,7 +118,7 @@ class ModelAdmin(AssetEntries[Model]):
         self, share: str, schema: str, name: str, version: int, **changes: Unpack[FolderChanges]
     ) -> ModelVersion:
         """Change what is given of a version and keep the rest, the id above all; raises NotFound, InvalidParameter."""
-        there = self.version(share, schema, name, version)
+        model = self.get(share, schema, name)
         assign = {**checked(CHECKED, changes), **changes.get("facts", {})}
 
         def change(before: Attributes) -> Mapping[str, Any]:
@@ -130,11 +128,11 @@ class ModelAdmin(AssetEntries[Model]):
             return assign
 
         def moved(before: Attributes, after: Mapping[str, Any]) -> Writes:
-            return moves(self._records, before["storage"], after.get("storage", before["storage"]))
+            return self._records.moves(before["storage"], after.get("storage", before["storage"]))
 
-        key = keys.model_version(there.share, self.get(share, schema, name).id, version)
+        key, missing = keys.model_version(model.share, model.id, version), _missing_version(model, version)
         try:
-            return ModelVersion.read(self._records.change(key, f"'{there.title}' not found", change, also=moved))
+            return ModelVersion.read(self._records.change(key, missing, change, also=moved))
         except ConditionFailed:
             raise NotFound(f"storage '{changes.get('storage')}' not found") from None
 
@@ -153,5 +151,9 @@ class ModelAdmin(AssetEntries[Model]):
         return done(self._records, [
             self._records.delete(keys.model_version(model.share, model.id, found.version), {"id": found.id}),
             self._records.update(self._key(model.share, model.schema_name, model.name), add={"versions": -1}),
-            *uses(self._records, found.storage, -1),
+            *self._records.uses(found.storage, -1),
         ])  # fmt: skip
+
+
+def _missing_version(model: Model, version: int) -> str:
+    return f"version {version} of model '{model.title}' not found"

@@ -108,6 +108,10 @@ class Records:
         """Return what counts so many more users of a storage; nothing where it is AWS S3, which has no name."""
         return [self.update(keys.storage(storage), add={"tables": count})] if storage else []
 
+    def moves(self, left: str, entered: str) -> Writes:
+        """Return what counts a user in another storage than before; nothing where it stays."""
+        return [] if left == entered else [*self.uses(entered, 1), *self.uses(left, -1)]
+
     def transact(self, writes: Iterable[Write]) -> None:
         """Make all the writes or none; raises ConditionFailed for the first condition that did not hold."""
         self._dynamo.transact(writes)

@@ -183,8 +183,7 @@ class TableAdmin:
             return {**assign, "hidden_columns": hidden} if "hidden_columns" in assign else assign
 
         def moved(before: Attributes, after: Mapping[str, Any]) -> Writes:
-            left, entered = before["storage"], after.get("storage", before["storage"])
-            return [] if left == entered else [*self._records.uses(entered, 1), *self._records.uses(left, -1)]
+            return self._records.moves(before["storage"], after.get("storage", before["storage"]))
 
         try:
             item = self._records.change(

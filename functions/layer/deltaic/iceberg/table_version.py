@@ -26,9 +26,9 @@ class Means(msgspec.Struct, frozen=True):
     """Where metadata goes, and what reads the table."""
 
     location: str
-    """URI of the folder of all that is made, without a slash at the end (`s3://metadata/2026-48/...`).
+    """URI of the folder of all that is made, without a slash at the end (`s3://metadata/2026-W48/...`).
 
-    Of one table, place of it, filter and generator: nothing below it may be shared with those who see other files.
+    Of one table, place of it, rights and log: nothing below it may be shared with those who see other files.
     """
     put: Callable[[str, bytes], None]
     """Puts an object at a key below `location`; called for what is new, before the index that names it returns.

@@ -6,7 +6,7 @@ from typing import Any
 from deltaic.catalog.asset_items import Folder
 from deltaic.protocol import json_bodies
 from deltaic.protocol.continuations import Listing, open_list_token, seal_list_token
-from deltaic.protocol.files_request import FilesRequest, UrlsRequest, is_name
+from deltaic.protocol.files_request import MAX_KEY_BYTES, FilesRequest, UrlsRequest, is_name
 from deltaic.sharing.audit_record import stamp
 from deltaic.sharing.caller import Caller
 from deltaic.sharing.context import Sharing
@@ -53,7 +53,10 @@ def sign_files(sharing: Sharing, caller: Caller, kind: type[Folder], name: Asset
     """
     folder = _by_url(sharing, caller, kind, name)
     reader = sharing.sessions.file_reader(folder.storage)
-    found = look_at(reader, folder.storage, folder.location, request.names)
+    start = folder.location.key_prefix
+    # At a longer key S3 refuses to look, and says no more than a proxy in trouble would.
+    possible = [name for name in request.names if len(f"{start}{name}".encode()) <= MAX_KEY_BYTES]
+    there = [each for each in look_at(reader, folder.storage, folder.location, possible) if each is not None]
     now = datetime.fromtimestamp(int(sharing.clock()), UTC)
     keys = sharing.sessions.credentials(caller.recipient_id, folder.storage)
     signer = UrlSigner(keys, folder.storage, folder.location, ttl=sharing.url_ttl, now=now)
@@ -62,9 +65,9 @@ def sign_files(sharing: Sharing, caller: Caller, kind: type[Folder], name: Asset
         signedAt=stamp(now.timestamp()),
         signedUntil=stamp(signer.expires_at_ms / 1000),
     )
-    there = [each for each in found if each is not None]
     caller.audit.metrics.add(len(there), sum(each.size for each in there))
-    missing = [asked for asked, each in zip(request.names, found, strict=True) if each is None]
+    found = {each.name for each in there}
+    missing = [name for name in request.names if name not in found]
     return json_bodies.encode({
         "items": [{**_told(each), "url": signer.url(each.name)} for each in there],
         **({"missing": missing} if missing else {}),

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
+from threading import Lock
 from typing import Any, Final, Literal, get_args
 
 import msgspec
@@ -119,7 +120,8 @@ class _Look:
         self.is_over = False
         """Whether every table was looked at."""
         self._database = follow.source.removeprefix(GLUE) if follow.source.startswith(GLUE) else ""
-        self._restricted = list(admin.tables.restricted())
+        self._lock = Lock()
+        self._restricted: Sequence[Table] | None = None
         grants = admin.grants.of_share(follow.share)
         self._filters = [partition_filters.parse(grant.partition_filter) for grant in grants if grant.partition_filter]
 
@@ -220,7 +222,7 @@ class _Look:
     def _check_new(self, location: str, table_id: str = "") -> None:
         """Raise why a table cannot be read, or must not come by itself: nobody decided to share it whole."""
         place = Location.parse(location)
-        for other in self._restricted:
+        for other in self._tables_shared_in_part():
             theirs = Location.parse(other.location)
             if other.id != table_id and (theirs.contains(place) or place.contains(theirs)):
                 title = f"{other.share}.{other.schema_name}.{other.name}"
@@ -232,6 +234,13 @@ class _Look:
         except InvalidParameter as wrong:
             share = self._follow.share
             raise InvalidParameter(f"the filter of a grant of '{share}' does not fit it: {wrong.message}") from wrong
+
+    def _tables_shared_in_part(self) -> Sequence[Table]:
+        """Return them as they are when the first table is met that is new: the whole catalog is read for that."""
+        with self._lock:
+            if self._restricted is None:
+                self._restricted = list(self._admin.tables.restricted())
+            return self._restricted
 
     def _latest(self, location: str) -> Snapshot:
         """Return the latest version of a table; raises why it cannot be read."""

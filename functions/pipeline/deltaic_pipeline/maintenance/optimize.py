@@ -31,9 +31,7 @@ class Optimized:
     """What OPTIMIZE did."""
 
     removed: int
-    removed_bytes: int
     added: int
-    added_bytes: int
     skipped: str = ""
     """Why it was not asked for again."""
 
@@ -77,10 +75,10 @@ def optimize(spark: "SparkSession", location: str, zorder_by: Sequence[str], run
     order = f" ZORDER BY ({', '.join(map(quoted, zorder_by))})" if zorder_by else ""
     done = _done(spark, location, zorder_by, run_id)
     if done:
-        return Optimized(0, 0, 0, 0, done)
+        return Optimized(0, 0, done)
     row: Any = _marked(spark, f"OPTIMIZE {_table(location)}{order}", run_id).first()
     removed, added = row["metrics"]["filesRemoved"], row["metrics"]["filesAdded"]
-    return Optimized(removed["totalFiles"], removed["totalSize"], added["totalFiles"], added["totalSize"])
+    return Optimized(removed["totalFiles"], added["totalFiles"])
 
 
 def checkpoint(spark: "SparkSession", location: str, *, v2: bool) -> None:

@@ -147,13 +147,8 @@ def lacking(admin: CatalogAdmin, table: Table) -> list[Recipient]:
 
 def due(admin: CatalogAdmin, view: View, moment: datetime | None = None) -> str:
     """Say why a view is to be refreshed; empty if it is not."""
-    moment = moment or datetime.now(UTC)
-    if view.requested_at is not None:
-        return f"asked for since {view.requested_at:%Y-%m-%d %H:%M} UTC"
-    if view.refreshed_at is None and not view.refresh:
-        return "never refreshed"
-    if stale(view, moment):
-        return f"older than {timedelta(seconds=view.max_staleness)}"
+    if by_entry := due_by_entry(view, moment or datetime.now(UTC)):
+        return by_entry
     try:
         without = lacking(admin, admin.views.table(view))
     except DeltaicError:  # deleted at this moment
@@ -161,15 +156,21 @@ def due(admin: CatalogAdmin, view: View, moment: datetime | None = None) -> str:
     return f"{len(without)} recipient(s) lack their rows" if without else ""
 
 
+def due_by_entry(view: View, moment: datetime) -> str:
+    """Say why a view is to be refreshed, as far as its entry alone tells; empty if it does not."""
+    if view.requested_at is not None:
+        return f"asked for since {view.requested_at:%Y-%m-%d %H:%M} UTC"
+    if view.refreshed_at is None and not view.refresh:
+        return "never refreshed"
+    if stale(view, moment):
+        return f"older than {timedelta(seconds=view.max_staleness)}"
+    return ""
+
+
 def stale(view: View, moment: datetime) -> bool:
     """Return whether a view is older than it may be."""
     since = view.refreshed_at or view.created_at
     return bool(view.max_staleness) and moment - since >= timedelta(seconds=view.max_staleness)
-
-
-def all_views(admin: CatalogAdmin) -> list[View]:
-    """Return the views of all shares."""
-    return [view for share in admin.shares.list() for view in admin.views.list(share.name)]
 
 
 def named_views(admin: CatalogAdmin, names: Sequence[str]) -> list[View]:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.asset_items import Folder, Skill
 from deltaic.catalog.items import Table
 from deltaic.errors import DeltaicError, TableRefused, TooManyRequests, Unavailable
@@ -17,14 +16,6 @@ from deltaic_ops.shared_schema import SchemaReader
 
 Look = Callable[[str, str], Finding | None]
 """Looks at one, given the check's name and a remedy; None where all is well. Raises why it cannot be read."""
-
-
-def folders_of(admin: CatalogAdmin, share: str) -> Iterator[Folder]:
-    """Yield all volumes, skills and versions of models of a share."""
-    yield from admin.volumes.list(share)
-    yield from admin.skills.list(share)
-    for model in admin.models.list(share):
-        yield from admin.models.versions(share, model.schema_name, model.name)
 
 
 def assets(folders: Sequence[Folder], iceberg: Sequence[Table], schemas: SchemaReader) -> Iterator[Finding]:

@@ -23,6 +23,7 @@ _ALL = {
     "ClientCredentials": "enabled",
     "CorsOrigins": "*",
     "Follow": "enabled",
+    "Iceberg": "enabled",
     "Notices": "1",
     "SparkJobs": "enabled",
 }
@@ -40,7 +41,7 @@ def same_code(client: "S3Client", stack: DeployedStack) -> Iterator[Finding]:
 
 def _same(client: "S3Client", stack: DeployedStack) -> Finding:
     functions = load_template(parameters=_ALL).functions
-    differing = []
+    compared, differing = 0, []
     for logical_id, (bucket, key) in sorted(stack.packages.items()):
         function = functions.get(logical_id)
         if function is not None:
@@ -53,11 +54,12 @@ def _same(client: "S3Client", stack: DeployedStack) -> Finding:
             }
         else:
             continue
+        compared += 1
         if ours != theirs:
             differing.append(f"{logical_id} ({_first(ours, theirs)})")
     return judge(
         CHECK,
-        f"not {', '.join(differing)}" if differing else f"{len(stack.packages)} packages",
+        f"not {', '.join(differing)}" if differing else f"{compared} packages",
         "check out what is deployed, or deploy this: sam build && sam deploy",
         holds=not differing,
         otherwise="warning",

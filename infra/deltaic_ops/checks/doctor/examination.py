@@ -13,7 +13,7 @@ from deltaic.catalog.items import Table
 from deltaic.errors import DeltaicError, NotFound
 
 from deltaic_ops.checks.doctor import account, code, cut_offs, durability, follows, places, reading, roles, views
-from deltaic_ops.checks.doctor.assets import assets, folders_of
+from deltaic_ops.checks.doctor.assets import assets
 from deltaic_ops.checks.doctor.filters import filters, folders
 from deltaic_ops.checks.findings import NO_ENDPOINT, Finding, judge, not_asked
 from deltaic_ops.checks.verify import AGENT, TIMEOUT_SECONDS
@@ -111,7 +111,7 @@ def _catalog(what: Examined, stack: DeployedStack | None, only: tuple[str, str, 
         stack.parameters if stack else None,
     )
     every = {share: [table for table in tables if not table.unlisted] for share, tables in entered.items()}
-    beside = [folder for share in every for folder in folders_of(what.admin, share)]
+    beside = [folder for share in every for folder in what.admin.folders(share)]
     shared = {share: [table for table in tables if table.format == "delta"] for share, tables in every.items()}
     iceberg = [table for tables in every.values() for table in tables if table.format == "iceberg"]
     chosen = [what.admin.tables.get(*only)] if only else [tables[0] for tables in shared.values() if tables]

@@ -87,7 +87,7 @@ def _sees(
         recipient = recipients.get(grant.recipient_id)
         if recipient is None:  # deleted meanwhile
             continue
-        if missing := lacked(recipient, table, grant):
+        if missing := lacked(recipient.properties, table, grant):
             without[recipient.name] = ", ".join(missing)
             given = " ".join(f"--property {property_}=..." for property_ in missing)
             remedies.append(f"deltaic recipient update {recipient.name} {given}")

@@ -11,8 +11,22 @@ from deltaic_ops.deploy.deployed_stack import DeployedStack
 if TYPE_CHECKING:
     from mypy_boto3_iam import IAMClient
 
-SIGNERS = ("QueryTable", "GetQuery", "ListTableChanges", "CreateTableCredentials")
-"""The functions that sign, by their logical ids (template.yaml, SigningRole)."""
+SIGNERS = (
+    "QueryTable",
+    "GetQuery",
+    "ListTableChanges",
+    "CreateTableCredentials",
+    "CreateVolumeCredentials",
+    "ListVolumeFiles",
+    "CreateSkillCredentials",
+    "ListSkillFiles",
+    "CreateModelCredentials",
+    "ListModelFiles",
+    "LoadIcebergTable",
+    "MakeIcebergMetadata",
+    "SignIcebergRequest",
+)
+"""The functions that sign, by their logical ids (template.yaml, SigningRole); a stack has those of its parameters."""
 
 
 def signing_role(client: "IAMClient", stack: DeployedStack) -> Iterator[Finding]:
@@ -26,26 +40,27 @@ def signing_role(client: "IAMClient", stack: DeployedStack) -> Iterator[Finding]
 
 
 def _trust(client: "IAMClient", stack: DeployedStack) -> Finding:
-    said: Any = client.get_role(RoleName=stack.resources["SigningRole"])["Role"]["AssumeRolePolicyDocument"]
+    said: Any = client.get_role(RoleName=stack.resources.get("SigningRole", ""))["Role"]["AssumeRolePolicyDocument"]
     trusted = {
         principal
         for statement in said.get("Statement", [])
         if statement.get("Effect") == "Allow" and "sts:AssumeRole" in _list(statement.get("Action"))
         for principal in _list(statement.get("Principal", {}).get("AWS"))
     }
-    missing = [name for name, arn in _arns(client, stack).items() if arn not in trusted]
+    roles = _arns(client, stack)
+    missing = [name for name, arn in roles.items() if arn not in trusted]
     return judge(
         "the signing role trusts who signs",
-        f"not the role of {', '.join(missing)}" if missing else f"{len(SIGNERS)} functions",
+        f"not the role of {', '.join(missing)}" if missing else f"{len(roles)} functions",
         "deploy again: a role that was deleted and made anew is another one to the trust that named it",
         holds=not missing,
     )
 
 
 def _may_assume(client: "IAMClient", stack: DeployedStack) -> Finding:
-    target = stack.outputs["SigningRoleArn"]
+    target, roles = stack.outputs.get("SigningRoleArn", ""), _arns(client, stack)
     refused = []
-    for name, arn in _arns(client, stack).items():
+    for name, arn in roles.items():
         answer = client.simulate_principal_policy(
             PolicySourceArn=arn, ActionNames=["sts:AssumeRole"], ResourceArns=[target]
         )
@@ -53,14 +68,15 @@ def _may_assume(client: "IAMClient", stack: DeployedStack) -> Finding:
             refused.append(name)
     return judge(
         "who signs may assume the signing role",
-        f"not {', '.join(refused)}" if refused else f"{len(SIGNERS)} functions",
+        f"not {', '.join(refused)}" if refused else f"{len(roles)} functions",
         "deploy again: the policy SignUrls says so; look for a permissions boundary or an organization's policy too",
         holds=not refused,
     )
 
 
 def _arns(client: "IAMClient", stack: DeployedStack) -> dict[str, str]:
-    return {name: client.get_role(RoleName=stack.resources[f"{name}Role"])["Role"]["Arn"] for name in SIGNERS}
+    roles = {name: stack.resources.get(f"{name}Role", "") for name in SIGNERS if name in stack.resources}
+    return {name: client.get_role(RoleName=role)["Role"]["Arn"] for name, role in roles.items()}
 
 
 def storage_roles(storages: Iterable[Storage], stack: DeployedStack) -> Iterator[Finding]:

@@ -50,8 +50,9 @@ def load_table(sharing: Sharing, caller: Caller, name: TableName, known_etags: s
     """
     table = open_table(sharing, caller, name)
     found = _document(sharing, table)
-    # The place names table, rights and content.
-    etag = f'"{hashlib.sha256(f"{table.entry.iceberg} {found.uri}".encode()).hexdigest()[:32]}"'
+    # The place names table, rights and content; the day, since what signing goes by lives for some days (SET_TTL).
+    known = f"{table.entry.iceberg} {found.uri} {sharing.clock() // 86_400:.0f}"
+    etag = f'"{hashlib.sha256(known.encode()).hexdigest()[:32]}"'
     if etag in known_etags:
         return LoadedTable(etag, None)
     settings = _vended(sharing, table, found) if table.entry.iceberg == "vended" else _signed(table, found)
