@@ -67,9 +67,11 @@ def test_filters_and_ends_are_told_and_properties_that_are_lacking(shared: Delta
     shared.done(f"grant create alice trial --ends {end:%Y-%m-%d}")
     told = shared.json("access alice trial.a.t")
     assert (told["rowFilters"], told["lackedProperties"]) == ([rows], ["sites"])
-    assert "which the recipient has not (sites)" in told["rule"]
+    assert "of no rows: they are chosen by properties that the recipient has not (sites)" in told["rule"]
     assert (told["accessModes"], told["endsAt"]) == (["url"], f"{end:%Y-%m-%d}T00:00:00Z")
     assert "; it lacks sites" in shared.done("recipient show alice")
+    shared.done("recipient update alice --property sites=[]")
+    assert shared.json("access alice trial.a.t")["lackedProperties"] == ["sites"], "an empty list is none"
 
 
 def test_each_rule_that_says_no_says_which_it_is(shared: Deltaic) -> None:

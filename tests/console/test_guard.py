@@ -83,6 +83,15 @@ def test_without_a_session_pages_lead_to_the_key_and_forms_are_refused(running: 
     assert visit.http.get("/nowhere").status_code == 303
 
 
+@pytest.mark.parametrize("other", ["a/b=1", 'j={"a":1}', "=", "x=\u00fc"])
+def test_cookies_of_other_programs_of_this_machine_shut_nobody_out(running: Running, other: str) -> None:
+    visit = running.visitor()
+    own = visit.http.post("/enter", data={"key": visit.key}).headers["set-cookie"].partition(";")[0]
+    for line in (f"{other}; {own}", f"{own}; {other}"):
+        answer = httpx.get(f"{visit.address}/nowhere", headers={b"cookie": line.encode()})
+        assert answer.status_code == 404, "let in, where there is no page"
+
+
 def test_who_has_left_is_not_let_in_any_more(running: Running) -> None:
     visit = running.visitor()
     visit.enter()

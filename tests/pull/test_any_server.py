@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
+from delta_sharing.protocol import DeltaSharingProfile
+from deltaic_ops.pull.server import Shared, SharingServer
+from deltaic_ops.pull.snapshot import Snapshot, SourceMoved
 from pull.any_server import AnyServer, any_server
 from pull.rows import rows_of_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from cli.conftest import Deltaic
 
@@ -85,6 +89,28 @@ def test_a_table_that_moves_on_is_asked_anew(deltaic: Deltaic, server: AnyServer
     server.gone, server.told = 1, moves_on
     assert deltaic.json(f"pull {SOURCE} copy/")["version"] == 3
     assert ids(tmp_path / "copy") == Counter([7])
+
+
+def test_a_file_whose_vector_another_version_exchanges_has_moved(server: AnyServer) -> None:
+    """Both versions name the file by the same id: only a vector's own id tells which rows are left of it."""
+    version = 0
+
+    def with_vector(lines: list[Any]) -> list[Any]:
+        vector = {"storageType": "p", "pathOrInlineDv": f"https://store/{version}", "sizeInBytes": 1, "cardinality": 1}
+        add = {"path": "https://store/file", "size": 1, "partitionValues": {}, "deletionVector": vector}
+        told = {"id": "f", "deletionVectorFileId": f"v{version}", "deltaSingleAction": {"add": add}}
+        return [*lines[:2], {"file": told}]
+
+    server.change = with_vector
+    profile = DeltaSharingProfile(1, server.endpoint, "secret-bearer")
+    with closing(SharingServer(profile)) as asked:
+        snapshot = Snapshot(asked, Shared(Path(), "s", "d", "t"), {})
+        [file] = snapshot.files
+        first = snapshot.link(file)
+        assert snapshot.link(file, first).vector_url == "https://store/0"
+        version = 1
+        with pytest.raises(SourceMoved):
+            snapshot.link(file, snapshot.link(file))
 
 
 def test_an_object_that_breaks_off_is_completed(deltaic: Deltaic, server: AnyServer, tmp_path: Path) -> None:
