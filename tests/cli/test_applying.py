@@ -251,20 +251,6 @@ def test_what_is_refused_on_the_way_is_told_with_what_is_done(deltaic: Deltaic, 
     assert "then apply again to go on" in refused.stderr
 
 
-def test_why_it_stopped_is_told_of_files_with_views_that_were_not_made_yet(deltaic: Deltaic, files: Path) -> None:
-    share = files / "shares" / "sales.yaml"
-    held = yaml.safe_load(share.read_text())["shares"]["sales"]["schemas"]["europe"]["tables"]
-    change(
-        share, "shares", "sales", "schemas", "europe", "tables", "orders", to=held["orders"] | {"hidden_columns": ["x"]}
-    )
-    view = {"location": f"{LAKE}/v", "source": "sales.europe.orders", "sql": "SELECT id FROM source"}
-    change(share, "shares", "new", to={"schemas": {"a": {"views": {"v": view}}}})
-    refused = deltaic("apply declared --allow-wider")
-    assert refused.exit_code == 1
-    assert "table sales.europe.orders: " in refused.stderr
-    assert "share 'new' not found" not in refused.stderr
-
-
 def test_while_another_applies_files_nobody_does(deltaic: Deltaic, files: Path, dynamodb: Any) -> None:
     change(files / "shares" / "sales.yaml", "shares", "sales", "comment", to="c")
     with locked(Dynamo(lambda: dynamodb), deltaic.variables["CATALOG_TABLE"], "ann@host (1)"):
