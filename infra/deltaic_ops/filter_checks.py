@@ -1,6 +1,6 @@
 """What narrows a share must fit its tables before it is stored; and who sees nothing, as it lacks a property."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -8,6 +8,17 @@ from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.items import Grant, Recipient, Table
 from deltaic.errors import DeltaicError, InvalidParameter, NotFound
 from deltaic.partition_filters import parse
+from deltaic.partition_filters.conditions import (
+    Condition,
+    FilterAnd,
+    FilterComparison,
+    FilterIn,
+    FilterNot,
+    FilterOr,
+    FilterStartsWith,
+    PartitionFilter,
+    Property,
+)
 from deltaic.partition_filters.properties import value_of
 from msgspec.structs import replace
 
@@ -153,13 +164,44 @@ def check_grant(text: str, tables: Iterable[Table], schemas: SchemaReader) -> No
         list(pool.map(check, [table for table in tables if not table.unlisted]))
 
 
+def row_filters(table: Table, grant: Grant) -> list[str]:
+    """Return the SQL of what keeps rows of a table back from who holds a grant; of a view its own SQL does that."""
+    return [text for text in (table.partition_filter, grant.partition_filter) if text]
+
+
 def lacked(properties: Mapping[str, str], table: Table, grant: Grant) -> list[str]:
-    """Return the properties without which who has these sees no rows of a table; an empty list is none."""
-    asked = {
-        name for text in (table.partition_filter, grant.partition_filter) if text for name in parse(text).properties
-    }
-    asked |= set(table.view_properties or ())
-    return sorted(name for name in asked if name not in properties or value_of(properties[name]) == ())
+    """Return the properties without which who has these sees no rows of a table."""
+    return lacked_by(properties, [parse(text) for text in row_filters(table, grant)], table.view_properties or ())
+
+
+def lacked_by(
+    properties: Mapping[str, str], filters: Iterable[PartitionFilter], of_view: Iterable[str] = ()
+) -> list[str]:
+    """Return the properties without which filters and a view keep all rows back from who has these.
+
+    An empty list is none, and neither is a list where one value is compared. Whether a value is one of its column's
+    type only the table tells.
+    """
+    filters = list(filters)
+    asked = {name for one in filters for name in one.properties}.union(of_view)
+    found = {name: value_of(properties[name]) for name in asked & properties.keys()}
+    lists = {name for name, value in found.items() if isinstance(value, tuple)}
+    alone = {name for one in filters for name in _compared_alone(one.condition)}
+    return sorted(name for name in asked if name not in found or found[name] == () or name in lists & alone)
+
+
+def _compared_alone(condition: Condition) -> Iterator[str]:
+    """Yield the properties of which a condition takes one value, and no list."""
+    match condition:
+        case FilterAnd(conditions) | FilterOr(conditions):
+            for one in conditions:
+                yield from _compared_alone(one)
+        case FilterNot(inner):
+            yield from _compared_alone(inner)
+        case FilterComparison(_, left, right):
+            yield from (one.name for one in (left, right) if isinstance(one, Property))
+        case FilterIn(operand) | FilterStartsWith(operand):
+            yield from (one.name for one in (operand,) if isinstance(one, Property))
 
 
 def warnings(admin: CatalogAdmin, recipient: Recipient, grants: Iterable[Grant]) -> list[str]:

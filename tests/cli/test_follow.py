@@ -153,7 +153,7 @@ def test_tables_of_the_provider_are_not_touched(deltaic: Deltaic, lake: Lake, ad
     mine = list(admin.tables.list("sales"))
     [told] = deltaic.json(f"share follow sales --folder {lake.folder} --exclude 'tmp_*' --now")
     assert (told["table"], told["did"]) == ("orders", "refused")
-    assert told["why"] == f"its name is taken by the table in s3://{lake.bucket}/elsewhere/mine"
+    assert told["why"] == f"its name is taken: s3://{lake.bucket}/elsewhere/mine"
     lake.remove("Net Returns.v2")
     assert did(deltaic.json("share follow sales --now")) == {"orders": "refused"}
     assert list(admin.tables.list("sales")) == mine
@@ -175,6 +175,10 @@ def test_two_folders_of_one_name_and_a_broken_one_are_told(
     assert [one["location"] for one in told if one["did"] == "added" and one["table"] == "orders"] == [
         f"{lake.folder}/ORDERS"
     ]
+    again = {one["table"]: one["why"] for one in deltaic.json("share follow sales --now")}
+    assert again["orders"] == f"another table of the source has its name: {lake.folder}/ORDERS"
+    remedies = {one["check"]: one["remedy"] for one in json.loads(deltaic("doctor --json").stdout)}
+    assert "--exclude" not in remedies["shares sales.sales.orders"], "which would hide both"
 
 
 @pytest.mark.usefixtures("seen")

@@ -304,12 +304,45 @@ def test_a_file_that_changed_since_is_not_read_half(erik: Recipient, server: Ser
     assert (told["items"], told["missing"]) == ([], ["changing.txt"])
 
 
-ESCAPES = ["../vol1x/secret", "a/../../vol2/secret", "/vol2/secret", "", ".", "..", "a//b", "a/./b", "a/", "x" * 1025]
+ESCAPES = ["../vol1x/secret", "a/../../vol2/secret", "/vol2/secret", "", ".", "..", "a//b", "a/./b", "a/", "x" * 1025,
+           "a\tb", "a\n", "\x00", "\x7f"]  # fmt: skip
 
 
 @pytest.mark.parametrize("path", ESCAPES)
 def test_a_path_out_of_the_folder_is_refused_by_its_place(erik: Recipient, path: str) -> None:
     erik.post(f"{VOLUME}/files", {"paths": ["one.pdf", path]}).refused(*INVALID, "paths[1] names no file")
+
+
+def test_what_may_not_be_read_and_what_no_store_can_name_take_no_other_with_them(
+    erik: Recipient, server: Server
+) -> None:
+    s3, bucket = server.client("s3"), server.shelf.bucket
+    locked = {"Bucket": bucket, "Key": "vol1/read-forms/locked"}
+    s3.put_object(**locked, Body=b"x")
+    place = f"arn:aws:s3:::{bucket}/{locked['Key']}"
+    deny = {"Effect": "Deny", "Principal": "*", "Action": "s3:GetObject", "Resource": place}
+    s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Version": "2012-10-17", "Statement": [deny]}))
+    try:
+        told = sign(erik, ["SKILL.md", "locked", "x" * 1020], SKILL)
+        refused = erik.post(f"{SKILL}/files", {"paths": ["locked"]})
+    finally:
+        s3.delete_bucket_policy(Bucket=bucket)
+        s3.delete_object(**locked)
+    assert [each["name"] for each in told["items"]] == ["SKILL.md"]
+    assert told["missing"] == ["locked", "x" * 1020]
+    assert refused.status == 400
+
+
+def test_a_page_token_ends_where_the_folder_moves(erik: Recipient, server: Server) -> None:
+    before, after = (f"s3://{server.shelf.bucket}/{folder}" for folder in ("vol1", "vol1x"))
+    server.admin.volumes.create("assets", "others", "moved", before)
+    path = f"{SCHEMA.replace('folders', 'others').replace('Folders', 'others')}/volumes/moved/files"
+    try:
+        token = erik.get(f"{path}?maxResults=1").json["nextPageToken"]
+        server.admin.volumes.update("assets", "others", "moved", location=after)
+        erik.get(f"{path}?pageToken={token}").refused(*INVALID, "invalid 'nextPageToken'")
+    finally:
+        server.admin.volumes.delete("assets", "others", "moved")
 
 
 def test_a_path_that_looks_like_an_escape_when_decoded_is_a_name(erik: Recipient) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from urllib.parse import quote
 
 import pytest
 from filled_server import FilledServer
@@ -19,6 +20,20 @@ def test_a_share_is_a_warehouse_with_a_prefix_of_its_own(catalog: Catalogs) -> N
     assert not [one for one in found["endpoints"] if not one.startswith(("GET ", "HEAD "))]
 
 
+@pytest.mark.parametrize("share", ["p%2Fx", "h#x", "q?x=1", "\u00fc"])
+def test_a_prefix_leads_to_its_share_as_it_stands(catalog: Catalogs, server: FilledServer, share: str) -> None:
+    server.admin.shares.create(share)
+    server.admin.schemas.create(share, "s")
+    server.admin.grants.create("alice", share)
+    try:
+        asked = catalog().recipient
+        config = json.loads(asked.get(f"/v1/config?warehouse={quote(share, safe='')}").body)
+        reply = asked.get(f"/v1/{config['overrides']['prefix']}/namespaces")
+        assert (reply.status, json.loads(reply.body)) == (200, {"namespaces": [["s"]]})
+    finally:
+        server.admin.shares.delete(share, force=True)
+
+
 @pytest.mark.parametrize("name", ["alice", "carol"])
 @pytest.mark.parametrize("query", ["", "?warehouse=", "?warehouse=secret"])
 def test_a_warehouse_that_is_not_granted_is_not_there(catalog: Catalogs, name: str, query: str) -> None:
@@ -30,6 +45,7 @@ def test_schemas_are_namespaces_of_one_level(catalog: Catalogs) -> None:
     listed = json.loads(asked.recipient.get(asked.namespaces).body)
     assert listed == {"namespaces": [["default"], ["empty"]]}
     assert json.loads(asked.recipient.get(f"{asked.namespaces}?parent=default").body) == {"namespaces": []}
+    assert catalog("carol").recipient.get(f"{asked.namespaces}?parent=default").status == 404
     assert json.loads(asked.recipient.get(f"{asked.namespaces}/default").body)["namespace"] == ["default"]
     assert asked.recipient.ask("HEAD", f"{asked.namespaces}/default").status == 204
     assert asked.recipient.ask("HEAD", f"{asked.namespaces}/other").status == 404

@@ -1,10 +1,12 @@
 """Earlier versions for which a client would wait too long: listed meanwhile, and their files signed from then on."""
 
+import json
 import time
 from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
+from delta_tables.handmade import lines, metadata, protocol
 from deltaic.catalog.limit_counters import LimitCounters
 from deltaic.catalog.reader import CatalogReader
 from deltaic.errors import DeltaicError, PermissionDenied, Unavailable
@@ -21,6 +23,7 @@ from deltaic.storage.sessions import SigningSessions
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltalake import DeltaTable
 from filled_server import FilledServer, dynamo_of
+from iceberg_clients.catalog import Catalog
 from iceberg_clients.tables import ORDERS, SHARE, options, write
 from sharing.means import sharing
 
@@ -105,3 +108,24 @@ def test_what_has_come_since_the_first_version_that_is_left_stands_apart(
     assert index is not None
     assert index.versions == (1, 2)
     assert [manifest.files for manifest in index.manifests] == [FILES_A_MANIFEST, 1, 1]
+
+
+def test_versions_that_no_answer_can_hold_are_left_out(server: FilledServer, catalog: Callable[..., Catalog]) -> None:
+    s3, columns = server.client("s3"), 12_000
+    for version in range(4):
+        names = [f"c{number}" for number in range(columns + version)]
+        fields = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in names]
+        schema = json.dumps({"type": "struct", "fields": fields})
+        actions = [*([] if version else [protocol()]), metadata(schema=schema, partitions=())]
+        s3.put_object(Bucket=DATA_BUCKET, Key=f"many_columns/_delta_log/{version:020d}.json", Body=lines(actions))
+    server.admin.tables.create(
+        SHARE, "default", "many_columns", f"s3://{DATA_BUCKET}/many_columns", iceberg="signed", history=True
+    )
+    try:
+        found = catalog().load("many_columns").metadata
+    finally:
+        server.admin.tables.delete(SHARE, "default", "many_columns")
+    numbers = [one["snapshot-id"] - 10**12 for one in found["snapshots"]]
+    assert numbers == list(range(4))[-len(numbers) :]
+    assert 1 <= len(numbers) < 4
+    assert len(found["schemas"][-1]["fields"]) == columns + 3

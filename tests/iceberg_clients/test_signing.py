@@ -131,7 +131,9 @@ def test_no_other_method_is_signed(catalog: Catalogs, method: str) -> None:
     )
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"method": 1, "uri": "x"}', b'{"method": "GET"}', b"\xff"])
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{", b'{"method": 1, "uri": "x"}', b'{"method": "GET"}', b"\xff", b'{"a":' * 9_999]
+)
 def test_a_body_that_cannot_be_read_gets_nothing(catalog: Catalogs, body: bytes) -> None:
     loaded = catalog().load("signed")
     reply = loaded.catalog.recipient.post(f"/{loaded.config['s3.signer.endpoint']}", body)
@@ -203,9 +205,10 @@ def test_of_who_has_a_limit_by_bytes_what_can_be_read_is_counted(
     for other in ({"range": "bytes=0-99"}, {}):
         assert follow(signed, **other).status == 403
     assert counted() == 4
-    for open_ended in ({"range": "bytes=4-"}, {}):
-        assert follow(json.loads(asked.sign(loaded, loaded.url(uri), **open_ended).body)).body.startswith(b"PAR1")
-    assert counted() == 4 + 2 * size["ContentLength"]
+    # A store takes a range that it cannot read for none; digits of other scripts are none to it.
+    for open_ended in ({"range": "bytes=4-"}, {"range": "bytes=\u0660-\u0663"}, {}):
+        assert asked.sign(loaded, loaded.url(uri), **open_ended).status == 200
+    assert counted() == 4 + 3 * size["ContentLength"]
     while counted() < 5_000:
         assert asked.sign(loaded, loaded.url(uri)).status == 200
     refused(asked.sign(loaded, loaded.url(uri)), 429, "TooManyRequestsException", "a day")

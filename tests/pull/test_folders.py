@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from deltaic_ops.pull.shared_folders import OpenedObject, SharedObject
 from deltaic_ops.pull.tally import Tally
 from hypothesis import given
 from hypothesis import strategies as st
-from pull.folder_server import Folder, folder_server
+from pull.folder_server import Folder, etag, folder_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -119,6 +120,46 @@ def test_names_that_lead_elsewhere_are_left(deltaic: Deltaic, volume: Folder, tm
     assert "\x1b" not in refused.output
     assert files(tmp_path / "got") == good
     assert {path for path in tmp_path.parent.rglob("*") if tmp_path not in path.parents} == before
+
+
+def test_a_path_that_is_too_long_for_the_disk_is_left_and_stops_no_other(
+    deltaic: Deltaic, volume: Folder, tmp_path: Path
+) -> None:
+    good = dict(volume.objects)
+    volume.objects["/".join(["x" * 250] * 20)] = b"1"
+    refused = deltaic(LINE)
+    assert (refused.exit_code, "1 was left" in refused.stderr or "were left" in refused.stderr) == (1, True)
+    assert files(tmp_path / "got") == good
+
+
+def test_nothing_is_written_where_a_link_leads_that_somebody_put_there(
+    deltaic: Deltaic, volume: Folder, tmp_path: Path
+) -> None:
+    own, victim = tmp_path / "got" / ".deltaic-pull", tmp_path / "victim"
+    deltaic.done(LINE)
+    victim.write_bytes(b"")
+    name = "new.pdf"
+    volume.objects[name] = b"new"
+    part = hashlib.sha256(f"{etag(b'new')} {name}".encode()).hexdigest()
+    (own / f"{part}.part").symlink_to(victim)
+    assert deltaic(LINE).exit_code == 1
+    assert victim.read_bytes() == b""
+
+
+def test_an_object_without_an_etag_is_refused(deltaic: Deltaic, volume: Folder) -> None:
+    """By it content is told from content: half old and half new would be one file."""
+    volume.tells_etags = False
+    refused = deltaic(LINE)
+    assert (refused.exit_code, "a field is missing or wrong" in refused.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("wrong", [{"endpoint": "nonsense"}, {"endpoint": 5}, {"region": 5}, {"expirationTime": "x"}])
+def test_credentials_that_cannot_be_used_are_refused(deltaic: Deltaic, volume: Folder, wrong: dict[str, Any]) -> None:
+    volume.told = {"name": "v", "storageLocation": "s3://pulled/x"}
+    keys = {"accessKeyId": "A", "secretAccessKey": "S", "sessionToken": "T"}
+    volume.credentials = {"awsTempCredentials": keys, "expirationTime": 9_999_999_999_999, "region": "r", **wrong}
+    refused = deltaic(LINE)
+    assert (refused.exit_code, "credentials cannot be used" in refused.stderr) == (1, True)
 
 
 @given(st.text())

@@ -1,6 +1,7 @@
 """The commands of `deltaic grant`."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -144,7 +145,8 @@ def _check(out: Operator, share: str, rows: str) -> None:
 def _warnings(out: Operator, grant: Grant) -> list[str]:
     from deltaic_ops.filter_checks import warnings
 
-    return warnings(out.admin, out.admin.recipients.get(grant.recipient), [grant])
+    over = [f"it has ended already: {told_end(grant.ends_at)}"] if grant.has_ended(datetime.now(UTC)) else []
+    return [*over, *warnings(out.admin, out.admin.recipients.get(grant.recipient), [grant])]
 
 
 def _grants(admin: CatalogAdmin, recipient: str | None, share: str | None) -> Iterator[Grant]:

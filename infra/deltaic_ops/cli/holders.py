@@ -75,7 +75,7 @@ def show_table(  # noqa: PLR0913, PLR0917 -- which, and how much of it
     deltaic table show vaccine_share.acme_vaccine_data.vaccine_patients --no-look --json
     deltaic table show vaccine_share.acme_vaccine_data.vaccine_patients --usage s3://lake/usage
     """
-    from deltaic_ops.filter_checks import unread_by_iceberg
+    from deltaic_ops.filter_checks import row_filters, unread_by_iceberg
     from deltaic_ops.last_use import UsageOf
 
     share, schema, table = table_name(name)
@@ -89,7 +89,7 @@ def show_table(  # noqa: PLR0913, PLR0917 -- which, and how much of it
         told = {**wire(found), **({"latest": None if latest is None else _told_look(latest)} if look else {})}
         told |= {} if last is None else {"lastReadAt": told_time(max(last.values(), default=None))}
         recipients = [
-            {**_held(grant), "rowFilters": _row_filters(found, grant)}
+            {**_held(grant), "rowFilters": row_filters(found, grant)}
             | ({} if last is None else {"lastReadAt": told_time(last.get(grant.recipient_id))})
             for grant in held
         ]
@@ -122,14 +122,12 @@ def _held(grant: Grant) -> dict[str, Any]:
     return {name: told[name] for name in ("recipient", "partitionFilter", "endsAt")}
 
 
-def _row_filters(table: "TableEntry", grant: Grant) -> list[str]:
-    return [text for text in (table.partition_filter, grant.partition_filter) if text]
-
-
 def _rows(table: "TableEntry", grant: Grant) -> str:
+    from deltaic_ops.filter_checks import row_filters
+
     if table.view_properties is not None:
         return "its own"
-    return " and ".join(f"({text})" for text in _row_filters(table, grant)) or "all"
+    return " and ".join(f"({text})" for text in row_filters(table, grant)) or "all"
 
 
 def _look(out: Operator, found: "TableEntry", warnings: list[str]) -> "TableLook | None":

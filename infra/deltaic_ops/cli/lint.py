@@ -60,4 +60,5 @@ def _looked(
         seen = survey(out.schemas, target, storage, entry)
     except DeltaicError as refusal:
         return [unreadable(refusal)], ()
-    return list(findings(seen, out.admin.tables, target, storage)), seen.latest.clients
+    found = list(findings(seen, out.admin.tables, target, storage))
+    return found, () if any(one.verdict == "failed" for one in found) else seen.latest.clients

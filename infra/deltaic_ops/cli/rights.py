@@ -111,7 +111,17 @@ def show_recipient(  # noqa: PLR0913, PLR0917 -- who, and how much of it
     columns = [*_SEEN, ("COUNTED", lambda one: _counted(counts[one.name]))] if count else _SEEN
     if assets:
         out.table(assets, _SEEN_ASSETS)
-    out.some(tables, columns, "it sees no table: deltaic grant create RECIPIENT SHARE", more=more)
+    out.some(tables, columns, _sees_nothing(out, person, now), more=more)
+
+
+def _sees_nothing(out: Operator, person: RecipientEntry, now: datetime) -> str:
+    for grant in out.admin.grants.of_recipient(person.name):
+        if grant.has_ended(now):
+            return (
+                f"it sees no table; its grant of '{grant.share}' has ended: deltaic grant update {person.name} "
+                f"{grant.share} --ends ..."
+            )
+    return f"it sees no table: deltaic grant create {person.name} SHARE"
 
 
 def _show_person(out: Operator, person: RecipientEntry, soon: Sequence[Ending], last: LastUses | None) -> None:
@@ -150,10 +160,12 @@ def _seen_asset(one: "Asset") -> dict[str, Any]:
 def _rows(one: "SeenTable") -> str:
     if one.refused:
         return one.refused
+    lacking = ", ".join(one.lacked_properties)
+    if one.table.view_properties is not None and lacking:
+        return f"none; it lacks {lacking}"
     if one.table.view_properties is not None:
         return f"its own, refreshed {one.refreshed_at:%Y-%m-%d %H:%M}" if one.refreshed_at else "its own"
     kept = " and ".join(f"({text})" for text in one.row_filters) or "all"
-    lacking = ", ".join(one.lacked_properties)
     return f"{kept}; it lacks {lacking}" if lacking else kept
 
 
@@ -164,13 +176,19 @@ def _counted(found: "Counted") -> str:
     return f"{rows} in {found.files:,} files of version {found.version}"
 
 
+def _access(one: "SeenTable") -> str:
+    from deltaic_ops.rights.seen import told_access
+
+    return told_access(one.table)
+
+
 def _versions(one: "SeenTable") -> str:
     return f"from {one.first_version}" if one.table.history else "latest"
 
 
 _SEEN: list[Column] = [
     ("TABLE", lambda one: one.name),
-    ("ACCESS", lambda one: one.table.access_modes),
+    ("ACCESS", _access),
     ("ROWS", _rows),
     ("HIDDEN", lambda one: one.table.hidden_columns),
     ("VERSIONS", _versions),

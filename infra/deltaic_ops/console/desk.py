@@ -20,6 +20,7 @@ from starlette.responses import HTMLResponse, Response
 from deltaic_ops.console.open_plans import OpenPlans
 from deltaic_ops.console.provider import Provider
 from deltaic_ops.console.works import FRESH_SECONDS, PATIENCE_SECONDS, Say, Work, Works
+from deltaic_ops.rights.seen import told_access
 from deltaic_ops.usage_report import amount
 
 SIZE: Final = 50
@@ -140,5 +141,5 @@ def _look() -> Environment:
         finalize=_seen,
     )
     made.globals["link"] = link
-    made.filters |= {"moment": _moment, "amount": amount}
+    made.filters |= {"moment": _moment, "amount": amount, "access": told_access}
     return made

@@ -2,18 +2,19 @@
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from deltaic.catalog.items import Grant, Recipient, Table, Token
 from deltaic.catalog.records import Excerpt
-from deltaic.errors import InvalidParameter
+from deltaic.errors import InvalidParameter, NotFound
 from deltaic.partition_filters import parse
 from deltaic.protocol.names import split_table_name
 
 from deltaic_ops.console.provider import Provider
-from deltaic_ops.filter_checks import full_name
+from deltaic_ops.filter_checks import full_name, lacked_by
 
 _SHOWN: Final = 10
 """Tables or recipients that a plan names."""
@@ -130,6 +131,9 @@ def _restore(provider: Provider, form: Form) -> Plan:
 def _grant(provider: Provider, form: Form) -> Plan:
     person, _ = _person(provider, form)
     share = provider.admin.shares.get(form.get("share", ""))
+    with suppress(NotFound):
+        held = provider.admin.grants.get(person.name, share.name)
+        raise InvalidParameter(f"{person.name} holds {held.share} already: change that grant, on its own page")
     rows, ends = _filter(form), _end(form)
     tables = list(provider.admin.tables.list(share.name, excerpt=Excerpt(most=_SHOWN + 1)))
     words = [
@@ -137,6 +141,7 @@ def _grant(provider: Provider, form: Form) -> Plan:
         f"Until {ends}." if ends else "Without an end.",
         f"Its tables now: {_names([one.schema_name + '.' + one.name for one in tables])}; and what is added to it.",
         *(["The filter is compared with the log of each of its tables first."] if rows else []),
+        *_lacked(person, rows),
         *_cut_off(person),
     ]
     options = [*([f"--partition-filter={rows}"] if rows else []), *([f"--ends={ends}"] if ends else [])]
@@ -152,6 +157,7 @@ def _change_grant(provider: Provider, form: Form) -> Plan:
         f"Rows then: {rows or 'all that are shared'}.",
         *([f"It ends then: {ends}."] if ends else []),
         *(["The filter is compared with the log of each table of the share first."] if rows else []),
+        *_lacked(person, rows),
         "It holds from the next request on. URLs that are out live on until they expire.",
     ]
     filtered = f"--partition-filter={rows}" if rows else "--no-partition-filter"
@@ -248,6 +254,11 @@ def _room(live: list[Token]) -> list[str]:
 
 def _cut_off(person: Recipient) -> list[str]:
     return [] if person.cut_off_at is None else [f"{person.name} is cut off: nothing is answered until it is restored."]
+
+
+def _lacked(person: Recipient, rows: str) -> list[str]:
+    missing = lacked_by(person.properties, [parse(rows)] if rows else [])
+    return [f"{person.name} sees no rows by it: it lacks {', '.join(missing)}."] if missing else []
 
 
 def _names(names: list[str]) -> str:

@@ -31,10 +31,13 @@ def table(desk: Desk, request: Request) -> Response:
     """Show a table's entry, and what its log says of its latest version."""
     found = table_of(desk, request)
 
-    def look(_: object) -> _Latest:
+    def look(_: object) -> _Latest | None:
         from deltaic_ops.console.table_log import comments
         from deltaic_ops.rights.table_look import look_of
 
+        if found.format == "iceberg":
+            desk.provider.schemas().check_iceberg(found)
+            return None
         return desk.provider.schemas().look(
             found.location, found.storage, lambda latest: _Latest(look_of(latest, found), comments(latest.metadata))
         )
@@ -48,7 +51,9 @@ def table(desk: Desk, request: Request) -> Response:
             latest = work.future.result()
         except DeltaicError as refusal:
             trouble = refusal.message
-    page = desk.page(request, "table.html", table=found, name=full_name(found), latest=latest, trouble=trouble)
+    page = desk.page(
+        request, "table.html", table=found, name=full_name(found), latest=latest, trouble=trouble, is_done=is_done
+    )
     if not is_done:
         page.headers["refresh"] = "1"
     return page

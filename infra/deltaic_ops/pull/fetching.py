@@ -1,5 +1,6 @@
 """Objects onto this disk: whole, of the size that was told, or not there; what a broken fetch has brought stays."""
 
+import os
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,7 +35,8 @@ def save(
     if size is None or have > size:
         part.unlink(missing_ok=True)
         have = 0
-    with part.open("ab") as file:
+    # Where others may write too, nobody leads this elsewhere by a link.
+    with open(part, "ab", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW, 0o666)) as file:
         if size is None or have < size:
             for piece in read(have):
                 file.write(piece)

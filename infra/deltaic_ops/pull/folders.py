@@ -1,5 +1,6 @@
 """A shared folder of objects into a folder of this disk: what has changed since the last pull, each object whole."""
 
+import errno
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -17,6 +18,9 @@ from deltaic_ops.pull.object_names import folded, local_path, tells_case
 from deltaic_ops.pull.patience import patiently
 from deltaic_ops.pull.shared_folders import FolderReader, OpenedObject, SharedObject
 from deltaic_ops.pull.tally import Tally
+
+_NO_PLACE: Final = frozenset({errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG})
+"""What a file meets that has the name of a folder, or one that is too long for the disk."""
 
 _ATTEMPTS: Final = 5
 _AT_ONCE, _BYTES_AT_ONCE = 32, 32 << 20
@@ -97,7 +101,9 @@ class FolderPull:
         for _ in range(_ATTEMPTS):
             try:
                 return self._save(opened, own)
-            except (IsADirectoryError, NotADirectoryError, FileExistsError):  # a file and a folder of one name
+            except OSError as failure:
+                if failure.errno not in _NO_PLACE:
+                    raise
                 return opened.object.name
             except (ObjectChanged, UrlRefused) as refused:
                 last: DeltaicError = refused

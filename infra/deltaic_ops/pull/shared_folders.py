@@ -127,9 +127,12 @@ class _ByUrls:
 
 def _object(item: Mapping[str, Any]) -> SharedObject:
     try:
-        return SharedObject(str(item["name"]), int(item["size"]), str(item["etag"]))
+        found = SharedObject(str(item["name"]), int(item["size"]), str(item["etag"]))
     except (KeyError, TypeError, ValueError):
-        raise UnsupportedOperation("the server lists a file that cannot be read: a field is missing or wrong") from None
+        found = None
+    if found is None or not found.etag:  # by which content is told from content
+        raise UnsupportedOperation("the server lists a file that cannot be read: a field is missing or wrong")
+    return found
 
 
 class _ByCredentials:
@@ -214,16 +217,19 @@ class _ByCredentials:
         if not isinstance(keys, dict):
             raise UnsupportedOperation("the server gives no credentials of AWS: other stores cannot be pulled from")
         endpoint = told.get("endpoint")
-        client = boto3.session.Session(
+        session = boto3.session.Session(
             str(keys.get("accessKeyId")), str(keys.get("secretAccessKey")), str(keys.get("sessionToken"))
-        ).client(
-            "s3",
-            region_name=told.get("region"),  # else the environment's
-            endpoint_url=endpoint,
-            config=Config(
-                s3={"addressing_style": "path" if endpoint else "auto"},
-                retries={"total_max_attempts": 1},
-                max_pool_connections=32,
-            ),
         )
-        return client, int(told.get("expirationTime") or 0) / 1000
+        config = Config(
+            s3={"addressing_style": "path" if endpoint else "auto"},
+            retries={"total_max_attempts": 1},
+            max_pool_connections=32,
+        )
+        try:
+            ends = int(told.get("expirationTime") or 0) / 1000
+            # Without a region it is the environment's.
+            return session.client("s3", region_name=told.get("region"), endpoint_url=endpoint, config=config), ends
+        except (TypeError, ValueError, OverflowError, BotoCoreError):
+            raise UnsupportedOperation(
+                "the server's credentials cannot be used: a region, an endpoint or a time is none"
+            ) from None

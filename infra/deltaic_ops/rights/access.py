@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.items import Grant, Recipient, Restrictions
+from deltaic.catalog.items import Grant, Recipient, Restrictions, Table
 from deltaic.catalog.reader import CatalogReader, GrantedTable
 from deltaic.errors import DeltaicError, NotFound, PermissionDenied, TooManyRequests, Unauthenticated, Unavailable
 from deltaic.sharing.admission import check_admitted
@@ -15,7 +15,7 @@ from deltaic.sharing.rights import Rights
 from deltaic.sharing.row_filters import restricted_rights
 from msgspec.structs import replace
 
-from deltaic_ops.filter_checks import full_name, lacked
+from deltaic_ops.filter_checks import full_name, lacked, row_filters
 from deltaic_ops.rights.counting import Counted, counted
 from deltaic_ops.shared_schema import SchemaReader
 
@@ -31,7 +31,7 @@ class Access:
     """What decides, in words."""
 
     row_filters: tuple[str, ...] = ()
-    """The SQL of those that keep rows back: the table's, the grant's, the view's."""
+    """The SQL of those that keep rows back: the table's, the grant's."""
 
     lacked_properties: tuple[str, ...] = ()
     """Properties of the recipient that a filter asks for and that it has not."""
@@ -81,8 +81,8 @@ def access_of(
         person.name,
         full_name(table),
         allowed=True,
-        rule=f"a grant of the share '{granted.grant.share}', {_told(rights, lacking)}",
-        row_filters=tuple(one.text for one in rights.filters),
+        rule=f"a grant of the share '{granted.grant.share}', {_told(table, rights, lacking)}",
+        row_filters=tuple(row_filters(table, granted.grant)),
         lacked_properties=tuple(lacking),
         hidden_columns=table.hidden_columns,
         access_modes=granted.listed.access_modes,
@@ -100,9 +100,11 @@ def _admission(asked: Asked) -> Callable[[Restrictions], None]:
     return admit
 
 
-def _told(rights: Rights, lacking: list[str]) -> str:
+def _told(table: Table, rights: Rights, lacking: list[str]) -> str:
     if lacking:
         return f"of no rows: they are chosen by properties that the recipient has not ({', '.join(lacking)})"
+    if table.view_properties is not None:
+        return "of the rows that the view has for the recipient"
     return "of the rows that a filter keeps" if rights.filters else "of all rows"
 
 

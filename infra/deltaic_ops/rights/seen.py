@@ -14,7 +14,7 @@ from deltaic.errors import NotFound, TableUnreadable, UnsupportedOperation
 from deltaic.sharing.rights import Rights
 from deltaic.sharing.row_filters import restricted_rights
 
-from deltaic_ops.filter_checks import full_name, lacked
+from deltaic_ops.filter_checks import full_name, lacked, row_filters
 
 _PAGE = 200
 """So many are asked for at a time."""
@@ -48,7 +48,7 @@ class SeenTable:
     @property
     def row_filters(self) -> tuple[str, ...]:
         """The SQL of those that keep rows back; a view's rows are those of its recipient."""
-        return tuple(one.text for one in self.rights.filters)
+        return tuple(row_filters(self.table, self.grant))
 
     @property
     def lacked_properties(self) -> tuple[str, ...]:
@@ -68,6 +68,12 @@ def seen(admin: CatalogAdmin, reader: CatalogReader, person: Recipient) -> Itera
                 yield _seen(admin, reader, GrantedTable(table, grant, person.properties, person))
             for kind in (Volume, Skill, Model):
                 yield from _assets(reader, kind, person.id, share.name)
+
+
+def told_access(table: Table) -> str:
+    """Return how a table is read, for people: an Iceberg table by Iceberg clients alone."""
+    modes = () if table.format == "iceberg" else table.access_modes
+    return ", ".join([*modes, *([f"Iceberg ({table.iceberg})"] if table.iceberg else [])])
 
 
 def _seen(admin: CatalogAdmin, reader: CatalogReader, granted: GrantedTable) -> SeenTable:

@@ -56,9 +56,8 @@ def _config(request: Request) -> bytes:
 
 
 def _namespaces(request: Request) -> bytes:
-    if request.query.get("parent"):
-        return iceberg_bodies.namespaces(())  # they have one level
-    return namespaces.list_namespaces(sharing(), request.caller, request.names["share"])
+    found = namespaces.list_namespaces(sharing(), request.caller, request.names["share"])
+    return iceberg_bodies.namespaces(()) if request.query.get("parent") else found  # they have one level
 
 
 def _namespace(request: Request) -> bytes:

@@ -3,6 +3,7 @@
 They are this server's own, for recipients who cannot take credentials; OpenSharing has credentials alone.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final, Self
 
@@ -15,6 +16,7 @@ from deltaic.protocol.request_body import Body
 MAX_FILES: Final = 1000
 """Of a page, and of URLs in one answer: what S3 lists at once."""
 MAX_KEY_BYTES: Final = 1024
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 _DOTS: Final = frozenset({"", ".", ".."})
 
 
@@ -73,7 +75,7 @@ def is_name(text: str) -> bool:
 
     Other objects (`a//b`, `a/../b`) no client can ask for: what sends a URL follows the dots in it.
     """
-    return _DOTS.isdisjoint(text.split("/")) and _fits(text)
+    return _DOTS.isdisjoint(text.split("/")) and _fits(text) and not _CONTROL.search(text)
 
 
 def _fits(text: str) -> bool:

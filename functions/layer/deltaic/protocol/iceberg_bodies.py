@@ -6,6 +6,7 @@ Clients choose their exceptions by status and `type`: both are told as the catal
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import quote
 
 from deltaic.errors import DeltaicError, TableUnreadable, UnsupportedOperation
 from deltaic.protocol.json_bodies import encode
@@ -35,7 +36,8 @@ _TYPES: Final = {
 
 def config(share: str) -> bytes:
     """Return the configuration of a warehouse, which is a share."""
-    return encode({"defaults": {}, "overrides": {"prefix": f"shares/{share}"}, "endpoints": list(ENDPOINTS)})
+    prefix = f"shares/{quote(share, safe='')}"  # clients put it into paths as it stands
+    return encode({"defaults": {}, "overrides": {"prefix": prefix}, "endpoints": list(ENDPOINTS)})
 
 
 def namespaces(schemas: Iterable[str]) -> bytes:

@@ -1,8 +1,9 @@
 """The columns of a table by name: case-insensitive, nested, and physical under column mapping."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -26,6 +27,10 @@ class TableMetadata(Protocol):
     def configuration(self) -> Mapping[str, str]:
         """Table properties."""
         ...
+
+
+_Field: TypeAlias = Mapping[str, Any]
+_Fields: TypeAlias = list[_Field]
 
 
 class TableColumn(msgspec.Struct, frozen=True):
@@ -60,32 +65,35 @@ class Columns:
     def leaves(self) -> Iterator[tuple[tuple[str, ...], TableColumn]]:
         """Yield every column that `find` finds and that is no struct, by its name, in the order of the schema."""
 
-        def below(fields: list[Mapping[str, Any]], above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        def below(fields: _Fields, above: tuple[_Field, ...]) -> Iterator[tuple[_Field, ...]]:
+            spelled = Counter(field["name"].lower() for field in fields)
             for field in fields:
-                path = (*above, field["name"])
-                inner = _fields(field.get("type"))
-                yield from below(inner, path) if inner else (path,)
+                if spelled[field["name"].lower()] == 1:
+                    inner, way = _fields(field.get("type")), (*above, field)
+                    yield from below(inner, way) if inner else (way,)
 
-        for path in below(self._fields, ()):
-            if (found := self._walk(path)) is not None:
-                yield path, found
+        for way in below(self._fields, ()):
+            if (found := self._column(way)) is not None:
+                yield tuple(field["name"] for field in way), found
 
     def _walk(self, path: tuple[str, ...]) -> TableColumn | None:
-        fields, physical = self._fields, []
-        field: Mapping[str, Any] = {}
+        fields, way = self._fields, list[_Field]()
         for name in path:
             matches = _named(fields, name)
             if len(matches) != 1:
                 return None
-            field = matches[0]
-            physical.append(self._physical(field))
-            fields = _fields(field.get("type"))
-        type_ = _type(field)
+            way += matches
+            fields = _fields(matches[0].get("type"))
+        return self._column(way) if way else None
+
+    def _column(self, way: Sequence[_Field]) -> TableColumn | None:
+        """Return the column to which fields lead, each within the one before."""
+        physical, type_ = tuple(map(self._physical, way)), _type(way[-1])
         if type_ is None or not all(map(is_utf8, physical)):
             return None
-        return TableColumn(tuple(physical), type_, len(path) == 1 and path[0].lower() in self._partitions)
+        return TableColumn(physical, type_, len(way) == 1 and way[0]["name"].lower() in self._partitions)
 
-    def _physical(self, field: Mapping[str, Any]) -> str:
+    def _physical(self, field: _Field) -> str:
         name = _metadata(field).get("delta.columnMapping.physicalName") if self._mapped else None
         return name if isinstance(name, str) else str(field["name"])
 

@@ -19,7 +19,7 @@ def list_files(sharing: Sharing, caller: Caller, kind: type[Folder], name: Asset
     """Return a page of a folder's files; raises NotFound, UnsupportedOperation where it is shared by directory only."""
     folder = _by_url(sharing, caller, kind, name)
     now = sharing.clock()
-    call = f"files/{folder.entry.id}/{request.delimiter}/{request.prefix}"
+    call = f"files/{folder.entry.id}/{folder.location.uri}/{request.delimiter}/{request.prefix}"
     listing = Listing(caller.recipient_id, call, name.share, name.schema)
     after = None
     if request.page_token is not None:

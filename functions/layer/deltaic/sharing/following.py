@@ -40,6 +40,9 @@ READERS: Final = 8
 _PASSING: Final = (TooManyRequests, Unavailable, Conflict)
 """What says nothing of a table."""
 
+SAME_NAME: Final = "another table of the source has its name"
+"""How the reason begins for one of two tables whose names come to one: to exclude that name would hide both."""
+
 Did = Literal["added", "back", "hidden", "refused", "unknown", "same"]
 
 
@@ -169,7 +172,8 @@ class _Look:
             if not self._database and not _has_log(Location.parse(found.location), self._means):
                 return None
             if entry is not None:
-                return _outcome(found, "refused", f"its name is taken by the table in {entry.location}")
+                why = SAME_NAME if entry.followed else "its name is taken"
+                return _outcome(found, "refused", f"{why}: {entry.location}")
             names.check_table_name(found.name)
             self._check_new(found.location)
         except _PASSING as passing:
@@ -215,7 +219,9 @@ class _Look:
                 history=follow.history,
                 followed=True,
             )
-        except (AlreadyExists, InvalidParameter) as refusal:
+        except AlreadyExists:  # by another table of the same page
+            return TableOutcome(outcome.name, outcome.location, "refused", f"{SAME_NAME}, which came before it")
+        except InvalidParameter as refusal:
             return TableOutcome(outcome.name, outcome.location, "refused", refusal.message)
         return outcome
 

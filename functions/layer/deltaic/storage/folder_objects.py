@@ -77,10 +77,10 @@ def list_page(  # noqa: PLR0913 -- where, and what of it
 def look_at(
     credentials: Callable[[], Credentials], storage: StorageConfig, location: Location, names: Iterable[str]
 ) -> list[FolderObject | None]:
-    """Return the objects of these names as they are now, in their order, None for one that is not there.
+    """Return the objects of these names as they are now, in their order; None for one that is gone, or not to be read.
 
     `credentials` must be the same function for the same credentials, by which connections are kept. Raises
-    TableRefused, TooManyRequests and Unavailable.
+    TableRefused where none may be read, TooManyRequests and Unavailable.
     """
     return on_loop(_look_at_all(connection(location.bucket, storage, credentials), storage, location, names))
 
@@ -90,7 +90,7 @@ async def _look_at_all(
 ) -> list[FolderObject | None]:
     import obstore
 
-    gate = asyncio.Semaphore(AT_ONCE)
+    gate, refused = asyncio.Semaphore(AT_ONCE), list[TableRefused]()
 
     async def one(name: str) -> FolderObject | None:
         key = f"{location.key_prefix}{name}"
@@ -98,14 +98,20 @@ async def _look_at_all(
             try:
                 found = await obstore.head_async(store, key)
             except Exception as error:
-                raised = failure(error, ObjectName(location.bucket, key), storage.region, name)
+                raised = failure(error, ObjectName(location.bucket, key), storage.region, name, has_body=False)
                 if isinstance(raised, FileNotFoundError):
+                    return None
+                if isinstance(raised, TableRefused):
+                    refused.append(raised)
                     return None
                 raise raised from error
         modified = int(found["last_modified"].timestamp() * 1000)
         return FolderObject(name, found["size"], modified, found.get("e_tag") or "")
 
-    return await asyncio.gather(*map(one, names))
+    found = await asyncio.gather(*map(one, names))
+    if refused and not any(found):
+        raise refused[0]
+    return found
 
 
 @lru_cache(maxsize=16)

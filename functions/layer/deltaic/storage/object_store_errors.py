@@ -24,10 +24,11 @@ _CLOCK = frozenset({"RequestTimeTooSkewed", "RequestExpired"})
 _EMPTY = re.compile(r"status: 416,|\"bytes 0--1/0\"")
 
 
-def failure(error: Exception, name: ObjectName, region: str, path: str = "") -> Exception:
+def failure(error: Exception, name: ObjectName, region: str, path: str = "", *, has_body: bool = True) -> Exception:
     """Return what a failure of obstore means for the reader, as the port TableStore says.
 
-    Without a `path` a whole bucket was asked. The store is never quoted: it may quote the request and its signature.
+    Without a `path` a whole bucket was asked. An answer to HEAD has no body, in which the store's code would stand.
+    The store is never quoted: it may quote the request and its signature.
     """
     from obstore.exceptions import InvalidPathError, PermissionDeniedError, UnauthenticatedError
 
@@ -47,7 +48,7 @@ def failure(error: Exception, name: ObjectName, region: str, path: str = "") -> 
         )
     if code in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return Unavailable(_FAILED, uri)
-    if isinstance(error, InvalidPathError):
+    if isinstance(error, InvalidPathError | ValueError):
         return TableUnreadable("the table's log names a path that this server cannot read", uri)
     if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or _RANGE.search(str(error)):
         # Who asks knows the length: it was cut or replaced since.
@@ -58,7 +59,7 @@ def failure(error: Exception, name: ObjectName, region: str, path: str = "") -> 
             "storage with the right one",
             f"'{name.bucket}' is not in {region}: deltaic storage create --region",
         )
-    if status in _REFUSED and not code:
+    if status in _REFUSED and not code and has_body:
         # Every refusal of a store has a code: this is the page of a proxy.
         return Unavailable("something before the storage of this table answered in its place; try again later", uri)
     if isinstance(error, PermissionDeniedError | UnauthenticatedError) or status in _REFUSED:

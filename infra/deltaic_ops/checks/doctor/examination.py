@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -114,7 +115,6 @@ def _catalog(what: Examined, stack: DeployedStack | None, only: tuple[str, str, 
     beside = [folder for share in every for folder in what.admin.folders(share)]
     shared = {share: [table for table in tables if table.format == "delta"] for share, tables in every.items()}
     iceberg = [table for tables in every.values() for table in tables if table.format == "iceberg"]
-    chosen = [what.admin.tables.get(*only)] if only else [tables[0] for tables in shared.values() if tables]
     buckets = places.buckets_of([*(table for tables in every.values() for table in tables), *beside])
     if stack:
         role = stack.outputs.get("SigningRoleArn", "")
@@ -133,6 +133,8 @@ def _catalog(what: Examined, stack: DeployedStack | None, only: tuple[str, str, 
         return what.schemas.read(table.location, table.storage)
 
     unmade = {view.table_id for view in known if view.refreshed_at is None}
+    made = ([table for table in tables if table.id not in unmade] for tables in shared.values())
+    chosen = [what.admin.tables.get(*only)] if only else [tables[0] for tables in made if tables]
     heads = reading.heads([one for tables in shared.values() for one in tables if one.id not in unmade], read)
     yield from reading.logs(heads)
     yield from assets(beside, iceberg, what.schemas)
@@ -155,7 +157,7 @@ def _read(what: Examined, tables: list[Table], parameters: Any) -> Iterator[Find
             name = f"{table.share}.{table.schema_name}.{table.name}"
             bearer = _bearer(what.admin, table.share, bearers, tokens)
             if bearer is None:
-                yield not_asked(f"reads {name}", "nobody holds its share")
+                yield not_asked(f"reads {name}", "nobody holds its share who is answered wherever it asks from")
                 continue
             client = SharingClient(http, what.endpoint, bearer, AGENT)
             path = segments(table.share, table.schema_name, table.name)
@@ -168,12 +170,19 @@ def _read(what: Examined, tables: list[Table], parameters: Any) -> Iterator[Find
 
 
 def _bearer(admin: CatalogAdmin, share: str, made: dict[str, str], tokens: ExitStack) -> str | None:
-    """Return a token of somebody who holds a share: one that is there already, else a new one; None if nobody does."""
-    holders = [grant.recipient for grant in admin.grants.of_share(share)]
+    """Return a token of somebody who holds a share: one that is there already, else a new one; None if nobody does.
+
+    Who has ended, or is answered at some addresses alone, would be refused, and nothing would be wrong.
+    """
+    now = datetime.now(UTC)
+    holders = [grant.recipient for grant in admin.grants.of_share(share) if not grant.has_ended(now)]
     for holder in sorted(holders, key=lambda name: name not in made):
         try:
             if holder not in made:
-                made[holder] = tokens.enter_context(admin.tokens.for_checks(admin.recipients.get(holder)))
+                person = admin.recipients.get(holder)
+                if person.has_ended(now) or person.addresses:
+                    continue
+                made[holder] = tokens.enter_context(admin.tokens.for_checks(person))
         except NotFound:
             continue
         return made[holder]

@@ -9,7 +9,7 @@ from deltaic.partition_filters import evaluate, parse
 
 from deltaic_ops.checks.doctor.reading import Heads
 from deltaic_ops.checks.findings import Finding, judge, not_asked, ok
-from deltaic_ops.filter_checks import full_name, lacked
+from deltaic_ops.filter_checks import full_name, lacked, row_filters
 from deltaic_ops.shared_schema import SharedSchema, check_filter, check_hidden
 
 
@@ -106,8 +106,8 @@ def _sees(
 
 def _has_values(table: Table, grant: Grant, recipient: Recipient, schema: SharedSchema) -> bool:
     """Tell whether the properties hold values of the columns' types; what does not fit the table is told elsewhere."""
-    texts = [text for text in (table.partition_filter, grant.partition_filter) if text]
     try:
-        return evaluate([parse(text) for text in texts], recipient.properties, schema.metadata).tests is not None
+        filters = [parse(text) for text in row_filters(table, grant)]
+        return evaluate(filters, recipient.properties, schema.metadata).tests is not None
     except DeltaicError:
         return True

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from deltaic.catalog.follows import Follow
 from deltaic.catalog.items import Table
+from deltaic.sharing.following import SAME_NAME
 
 from deltaic_ops.checks.findings import Finding, ok
 from deltaic_ops.filter_checks import full_name
@@ -48,4 +49,6 @@ def _of_source(one: Follow, parameters: Mapping[str, str] | None) -> Iterator[Fi
     for name, why in one.reasons.items():
         patterns = " ".join(f"--exclude {shlex.quote(each)}" for each in (*one.exclude, name))  # they replace all
         remedy = f"deltaic share follow {one.share} --schema {one.schema_name} {patterns}, or mend it"
+        if why.startswith(SAME_NAME):
+            remedy = f"name one of the two otherwise, or share this one by hand: deltaic table create {one.title}.NAME"
         yield Finding(f"shares {one.title}.{name}", "warning", f"not entered: {why}", remedy)

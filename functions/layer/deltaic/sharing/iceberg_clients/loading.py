@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
@@ -16,12 +17,15 @@ from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.iceberg_clients.background_making import metadata_at_once
 from deltaic.sharing.iceberg_clients.opened_table import open_table
 from deltaic.sharing.iceberg_clients.own_metadata import own_metadata
-from deltaic.sharing.iceberg_clients.signed_set import SignedSet, seal_set
+from deltaic.sharing.iceberg_clients.signed_set import SET_TTL, SignedSet, seal_set
 from deltaic.storage.endpoints import is_aws
 from deltaic.storage.glue_catalog import metadata_location
 from deltaic.storage.locations import Location
 from deltaic.storage.sessions import session_name
 from deltaic.storage.vending import vend_files
+
+_PERIODS: Final[Mapping[str, timedelta]] = {"vended": timedelta(minutes=30), "signed": SET_TTL / 3}
+"""How long the same answer is not given again to who has it, by how the table is read."""
 
 
 class LoadedTable(msgspec.Struct, frozen=True):
@@ -50,8 +54,9 @@ def load_table(sharing: Sharing, caller: Caller, name: TableName, known_etags: s
     """
     table = open_table(sharing, caller, name)
     found = _document(sharing, table)
-    # The place names table, rights and content; the day, since what signing goes by lives for some days (SET_TTL).
-    known = f"{table.entry.iceberg} {found.uri} {sharing.clock() // 86_400:.0f}"
+    # The place names table, rights and content; the time, since what it is read with ends: keys, or the signed set.
+    period = _PERIODS[table.entry.iceberg]
+    known = f"{table.entry.iceberg} {found.uri} {sharing.clock() // period.total_seconds():.0f}"
     etag = f'"{hashlib.sha256(known.encode()).hexdigest()[:32]}"'
     if etag in known_etags:
         return LoadedTable(etag, None)

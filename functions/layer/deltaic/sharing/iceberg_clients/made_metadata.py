@@ -20,6 +20,7 @@ from deltaic.iceberg.generation import FILES_A_MANIFEST, first_index, live_diges
 from deltaic.iceberg.refusals import TooManyFiles
 from deltaic.iceberg.table_document import table_document
 from deltaic.iceberg.table_version import Means, TableVersion
+from deltaic.platform_limits import BUFFERED_BYTES
 from deltaic.protocol.json_bodies import encode
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.iceberg_clients.made_folder import folder_of, index_key, read_index, since_of
@@ -32,6 +33,9 @@ _NOT_LISTED: Final = (MalformedRequest, TableUnreadable, UnsupportedOperation)
 """What a version is left out for: its log is gone, or it cannot be read so."""
 
 _PUTS_AT_ONCE: Final = 16
+_MOST_BYTES: Final = BUFFERED_BYTES // 2
+"""Of metadata, which an answer holds as text in JSON."""
+
 _INCOMPLETE_SECONDS: Final = 60.0
 """How long metadata is kept in memory that lacks versions, which are made meanwhile."""
 
@@ -96,7 +100,7 @@ def made_metadata(
         index, complete = making.with_history(index, since)
     if index is not before:
         bucket.put(index_key(folder, index.version), index.encode())  # last: what it names is there
-    document = encode(table_document(means, table.entry.id, index, since=since))
+    document = _document(means, table.entry.id, index, since)
     document_key = f"{folder}/d/{hashlib.sha256(document).hexdigest()}.json"
     bucket.put(document_key, document)
     if beyond is not None and not complete:
@@ -108,6 +112,22 @@ def made_metadata(
     if (of_rights, snapshot.identity, since) == key:
         sharing.memory.iceberg.put(key, made, len(document))
     return made
+
+
+def _document(means: Means, table_id: str, index: FileIndex, since: int | None) -> bytes:
+    """Return the metadata that lists versions from `since` on, or as many of the latest as one answer holds."""
+    while True:
+        document = encode(table_document(means, table_id, index, since=since))
+        if len(document) <= _MOST_BYTES:
+            return document
+        listed = [one for one in index.versions if since is not None and one >= since]
+        if len(listed) < 2:  # noqa: PLR2004 -- with less than the latest there is no table
+            raise UnsupportedOperation(
+                "This table has more columns than this server can describe to Iceberg's clients in one answer: read it "
+                "with a Delta Sharing client.",
+                f"{len(document)} bytes",
+            )
+        since = listed[len(listed) // 2]
 
 
 def _nearest(bucket: OwnBucket, folder: str, version: int) -> FileIndex | None:

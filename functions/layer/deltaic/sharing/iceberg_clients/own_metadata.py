@@ -48,7 +48,7 @@ def own_metadata(
         document = gzip.decompress(content) if ".gz." in path else content
         found: dict[str, Any] = json.loads(document)
         told = [str(found["location"]), *(found.get("properties", {}).get(name) for name in _PLACES)]
-    except (ValueError, KeyError, AttributeError, TypeError, EOFError, zlib.error) as broken:
+    except (ValueError, KeyError, AttributeError, TypeError, EOFError, RecursionError, zlib.error) as broken:
         raise TableUnreadable("the table's metadata cannot be read: its provider must act", path) from broken
     for place in filter(None, told):
         _check_shared(locations, str(place))

@@ -29,7 +29,8 @@ from deltaic.storage.signing import signed_request
 _FOLLOWED: Final = frozenset({"", ".", ".."})
 """Segments of a key that some stores follow."""
 
-_RANGE: Final = re.compile(r"bytes=(\d{1,18})-(\d{1,18})")
+_RANGE: Final = re.compile(r"bytes=([0-9]{1,18})-([0-9]{1,18})")
+_OF_S3: Final = re.compile("x-amz-[a-z0-9-]+")
 _HARMLESS: Final = frozenset({"", "x-id=GetObject", "x-id=HeadObject"})
 """Query strings that change nothing of a read; any other asks for something else, such as an object's older version."""
 
@@ -47,7 +48,7 @@ class SigningRequest(msgspec.Struct, frozen=True):
         """Read a body; raises MalformedRequest."""
         try:
             return msgspec.json.decode(content, type=cls)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             raise MalformedRequest("the body is not a request to sign: method, region, uri and headers") from None
 
 
@@ -65,7 +66,7 @@ def sign_request(sharing: Sharing, caller: Caller, name: TableName, token: str, 
     known = open_set(sharing, table, token) if table.entry.format == "delta" else None
     storage, place = _allowed(sharing, table, known, request.uri)
     headers = {name.lower(): ",".join(values) for name, values in request.headers.items()}
-    bound = {name: value for name, value in headers.items() if name.startswith("x-amz-")}  # S3 wants these signed
+    bound = {name: value for name, value in headers.items() if _OF_S3.fullmatch(name)}  # S3 wants these signed
     is_data = request.method == "GET" and place.bucket != sharing.iceberg_bucket().name
     asked = _asked(headers.get("range", "")) if is_data else 0
     if table.counted and is_data:
@@ -101,8 +102,10 @@ def _allowed(
         raise MalformedRequest("the uri of the request to sign is none") from None
     if parts.query in _HARMLESS and not parts.fragment:
         for name in _readings(table, parts.hostname or "", unquote(parts.path), bucket.name):
+            if not _FOLLOWED.isdisjoint(name.key.split("/")):
+                continue  # some stores would read another object
             if known is None:
-                if any(one.holds(name) for one in table.locations) and _FOLLOWED.isdisjoint(name.key.split("/")):
+                if any(one.holds(name) for one in table.locations):
                     return table.storage, name
             elif name.bucket == bucket.name and _is_for_readers(name.key, known.folder):
                 return bucket.storage, name
@@ -124,9 +127,9 @@ def _readings(table: SharedTable, host: str, path: str, own: str) -> Iterator[Ob
 
 
 def _is_for_readers(key: str, folder: str) -> bool:
-    """Tell whether a key lies in a folder, whoever reads it (some stores follow dots), and is none of its indexes."""
-    kind, _, name = key.removeprefix(f"{folder}/").partition("/")
-    return key.startswith(f"{folder}/") and kind != INDEXES and _FOLLOWED.isdisjoint((kind, *name.split("/")))
+    """Tell whether a key lies in a folder, and is none of its indexes."""
+    kind, _, _ = key.removeprefix(f"{folder}/").partition("/")
+    return key.startswith(f"{folder}/") and kind != INDEXES
 
 
 def _since(table: SharedTable, known: SignedSet) -> int:
