@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.items import Grant, Recipient, Table
-from deltaic.errors import DeltaicError, InvalidParameter, NotFound
+from deltaic.errors import DeltaicError, InvalidParameter, NotFound, UnsupportedOperation
 from deltaic.partition_filters import parse
 from deltaic.partition_filters.conditions import (
     Condition,
@@ -91,6 +91,8 @@ def fitted(
     except DeltaicError as refusal:
         if not looked_at:
             return wanted, []
+        if isinstance(refusal, UnsupportedOperation):  # by recipients neither
+            raise
         remedy = "" if narrowed_somehow else ", or share it unseen: --unchecked"
         raise type(refusal)(f"{refusal.message}. Correct --location or --storage{remedy}") from refusal
     if rows:

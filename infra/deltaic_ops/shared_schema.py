@@ -20,7 +20,7 @@ from deltaic.delta.features import (
     partition_values_in_files,
     supported_features,
 )
-from deltaic.errors import DeltaicError, InvalidParameter, TableRefused, TableUnreadable
+from deltaic.errors import DeltaicError, InvalidParameter, TableRefused, TableUnreadable, UnsupportedOperation
 from deltaic.partition_filters import check, parse
 from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
@@ -127,8 +127,10 @@ class SchemaReader:
                 refusal
             )
         except DeltaicError as refusal:
-            reason = refusal.message + (f" ({refusal.detail})" if refusal.detail else "")
-            raise type(refusal)(f"{location} cannot be read with your credentials: {reason}") from refusal
+            reason = refusal.message.rstrip(".") + (f" ({refusal.detail})" if refusal.detail else "")
+            # What this version of ours does not support it would read with nobody's credentials.
+            by_whom = "" if isinstance(refusal, UnsupportedOperation) else " with your credentials"
+            raise type(refusal)(f"{location} cannot be read{by_whom}: {reason}") from refusal
 
 
 class _NoPandas:

@@ -74,6 +74,26 @@ def test_filters_and_ends_are_told_and_properties_that_are_lacking(shared: Delta
     assert shared.json("access alice trial.a.t")["lackedProperties"] == ["sites"], "an empty list is none"
 
 
+def test_a_list_where_one_value_is_compared_is_none(shared: Deltaic, admin: CatalogAdmin) -> None:
+    admin.recipients.update("bob", add_properties={"country": '["PL", "DE"]'})
+    admin.tables.create("sales", "europe", "parted", "s3://deltaic-lake/parted", partition_filter="c = 1")
+    admin.grants.create("bob", "sales", partition_filter="country IN current_recipient('country')")
+    assert shared.json("access bob sales.europe.parted")["lackedProperties"] == []
+    admin.grants.update("bob", "sales", partition_filter="NOT (country = current_recipient('country') OR p = 1)")
+    assert shared.json("access bob sales.europe.parted")["lackedProperties"] == ["country"]
+
+
+def test_what_has_ended_is_told(shared: Deltaic, admin: CatalogAdmin) -> None:
+    admin.recipients.create("late")
+    warned = shared.json("grant create late sales --ends 2020-01-01")["warnings"]
+    assert "it has ended already" in warned[0]
+    assert "deltaic grant update late sales --ends" in shared.done("recipient show late")
+    admin.recipients.update("late", ends_at=datetime(2020, 1, 1, tzinfo=UTC))
+    told = shared("recipient show late")
+    assert "'late' has ended at 2020-01-01 00:00 UTC: nothing is answered to it" in told.output
+    assert shared("access late sales.europe.orders --from nowhere").exit_code == 2
+
+
 def test_each_rule_that_says_no_says_which_it_is(shared: Deltaic) -> None:
     assert rule(shared, f"bob {ORDERS}") == "'bob' has no grant of the share 'sales'"
     assert rule(shared, "alice sales.europe.visits") == "table 'sales.europe.visits' not found"
@@ -170,6 +190,11 @@ def test_a_view_is_shown_with_its_freshness(shared: Deltaic, admin: CatalogAdmin
     assert "not there yet" in mine["refused"]
     assert "not there yet" in shared.done("recipient show alice")
     assert "not there yet" in rule(shared, "alice sales.europe.mine")
+    admin.grants.create("bob", "sales")
+    told = shared.json("access bob sales.europe.mine")
+    assert (told["rowFilters"], told["lackedProperties"]) == ([], ["country"])
+    assert "none; it lacks country" in shared.done("recipient show bob")
+    admin.grants.revoke("bob", "sales")
     admin.views.record(view, {"version": 0}, wanted_still=False)
     [mine] = [one for one in shared.json("recipient show alice")["tables"] if one["table"] == "sales.europe.mine"]
     assert mine["refreshedAt"] is not None

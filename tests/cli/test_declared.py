@@ -120,12 +120,38 @@ def test_a_slash_counts_in_texts_and_not_at_the_end_of_a_folder(tmp_path: Path) 
         ("", "f.yaml:1:1: the file is empty: `deltaic schema` prints its fields"),
         ("shares: [\n", "f.yaml:2:1: not YAML"),
         ("shares:\n  s: {}\n  s: {}\n", "f.yaml:3:3: shares.s: is written twice"),
+        ("recipients:\n  a:\n    properties: {}\n    ends_at: 2027-13-01\n", "f.yaml:4:5: not YAML: month must be"),
+        ("shares:\n  s:\n\tcomment: x\n", "f.yaml:3:2: not YAML: while scanning for the next token"),
+        ("shares:\n  s:\n\tcomment: x\n", "(indent with spaces)"),
+        ("recipients:\n  a: {}\n  no: {}\n", "f.yaml:3:3: recipients.no: is text: quote it"),
+        ("recipients:\n  a:\n    properties:\n      n: 1\n", "a.properties.n: is text or a list of texts: quote it"),
     ],
 )
 def test_mistakes_are_told_with_their_lines(nowhere: Deltaic, tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "f.yaml").write_text(text)
     result = nowhere(f"drift {tmp_path}/f.yaml")
     assert (result.exit_code, said in result.output.replace("\n", " ")) == (1, True), result.output
+
+
+def test_each_mistake_has_a_line_of_its_own_as_editors_open_it(nowhere: Deltaic, tmp_path: Path) -> None:
+    properties = "\n".join(f"      {name}: 1" for name in "abc")
+    (tmp_path / "f.yaml").write_text(f"recipients:\n  a:\n    properties:\n{properties}\n")
+    lines = nowhere(f"drift {tmp_path}/f.yaml").stderr.splitlines()
+    assert lines[0] == "refused:"
+    assert [line.partition(": ")[0] for line in lines[1:]] == [f"{tmp_path}/f.yaml:{line}:7" for line in (4, 5, 6)]
+
+
+def test_text_in_another_encoding_is_told_with_its_place(nowhere: Deltaic, tmp_path: Path) -> None:
+    (tmp_path / "f.yaml").write_bytes("shares:\n  s:\n    comment: f\u00fcr\n".encode("latin-1"))
+    assert "f.yaml:3:15: is no UTF-8: save the file as UTF-8" in nowhere(f"drift {tmp_path}/f.yaml").stderr
+
+
+def test_a_file_named_twice_is_one_and_hidden_ones_are_none(tmp_path: Path) -> None:
+    (tmp_path / "f.yaml").write_text("shares:\n  sales: {}\n")
+    (tmp_path / ".github").mkdir()
+    for name in (".github/ci.yaml", ".draft.yaml"):
+        (tmp_path / name).write_text("on: push\n")
+    assert read([tmp_path, tmp_path / "f.yaml"]).shares.keys() == {"sales"}
 
 
 def test_a_share_stands_in_one_file(nowhere: Deltaic, tmp_path: Path) -> None:

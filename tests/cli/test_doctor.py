@@ -65,6 +65,30 @@ def test_on_this_machine_tables_and_reading_are_looked_at_and_the_stack_is_not_a
     assert "too small to tell" in found[f"streams the answer for {SHARE}.{SCHEMA}.plain"]["said"]
 
 
+def test_the_doctor_asks_as_nobody_who_would_be_refused(provider: Provider, doctor: Callable[..., Result]) -> None:
+    admin = provider.admin
+    admin.shares.create("elsewhere")
+    admin.schemas.create("elsewhere", "s")
+    admin.tables.create("elsewhere", "s", "t", admin.tables.get(SHARE, SCHEMA, "plain").location)
+    for name in ("a_cut", "b_ended", "c_from_afar", "d_over"):
+        admin.recipients.create(name)
+        admin.grants.create(name, "elsewhere", ends_at=NOW - timedelta(days=1) if name == "d_over" else None)
+    admin.cut_off("a_cut")
+    admin.recipients.update("b_ended", ends_at=NOW - timedelta(days=1))
+    admin.recipients.update("c_from_afar", add_addresses=["203.0.113.7"])
+
+    def found() -> dict[str, str]:
+        told = json.loads(doctor("--table", "elsewhere.s.t", "--json").stdout)
+        return {one["check"]: one["verdict"] for one in told if "elsewhere.s.t" in one["check"]}
+
+    try:
+        assert found()["reads elsewhere.s.t"] == "not asked"
+        admin.grants.create("reader", "elsewhere")
+        assert found()["gives a byte of elsewhere.s.t by its URL"] == "ok"
+    finally:
+        admin.shares.delete("elsewhere", force=True)
+
+
 def test_a_table_that_does_not_exist_is_named(doctor: Callable[..., Result]) -> None:
     answer = doctor("--table", f"{SHARE}.{SCHEMA}.nothing")
     assert answer.exit_code == 1

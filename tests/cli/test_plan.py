@@ -57,11 +57,32 @@ def order(made: Plan) -> list[tuple[str, str]]:
         (declared({}, {}), declared({"partition_filter": "p = 1"}, {}), "sees fewer rows of s.a.t"),
         (declared({"hidden_columns": ["P"]}, {}), declared({"hidden_columns": ["q"]}, {}),
          "sees 1 column more of s.a.t"),
+        (declared({}, {}, alice={"ends_at": "2037-01-01"}), declared({}, {}), "is answered without an end"),
     ],
 )  # fmt: skip
 def test_what_changes_for_people_is_told(before: Declaration, after: Declaration, said: str) -> None:
     assert said in told(before, after)
     assert plan(after, before).widened or said.startswith("sees fewer")
+
+
+def test_who_comes_to_see_no_rows_for_want_of_a_property_is_told() -> None:
+    rows = {"partition_filter": "c = current_recipient('c') AND d IN current_recipient('d')"}
+    with_both = {"properties": {"c": "PL", "d": ["x", "y"]}}
+    one, whole = declared(rows, {}, alice={"properties": {"d": "x"}}), declared(rows, {}, alice=with_both)
+    assert "sees no rows of s.a.t, as it lacks c" in told(whole, one)
+    assert not [said for said in told(one, whole) if "lacks" in said]
+    # A list, where one value is compared.
+    assert "sees no rows of s.a.t, as it lacks c" in told(
+        whole, declared(rows, {}, alice={"properties": {"c": ["PL"], "d": "x"}})
+    )
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"), [(60, "may ask for 60 requests a minute"), (0, "has no limit of requests a minute")]
+)
+def test_a_limit_is_told(limit: int, said: str) -> None:
+    before = declared({}, {}, alice={"requests_per_minute": 0 if limit else 5})
+    assert told(before, declared({}, {}, alice={"requests_per_minute": limit})) == [said]
 
 
 def test_a_filter_that_moves_shows_the_same_rows_and_nothing_between() -> None:

@@ -106,6 +106,8 @@ def test_who_is_cut_off_is_refused_and_restored(console: Visitor, server: Filled
 def test_grants_are_made_changed_and_revoked(console: Visitor, server: FilledServer, erin: str) -> None:
     page = console.get("/action", action="grant", planned="yes", recipient=erin, share="SALES", filter="", ends="")
     assert "europe.orders" in page
+    lacking = {"recipient": erin, "share": "sales", "filter": "region = current_recipient('region')"}
+    assert " sees no rows by it: it lacks region." in console.get("/action", action="grant", planned="yes", **lacking)
     assert "Done." in done(console, "grant", recipient=erin, share="sales", filter="region = 'US'", ends="2099-01-01")
     assert server.admin.grants.get(erin, "sales").partition_filter == "region = 'US'"
     assert "Rows now: region = &#39;US&#39;" in console.get(
@@ -154,7 +156,8 @@ def test_rows_of_a_table_are_narrowed_and_shared_again(console: Visitor, server:
         pytest.param({"action": "rotate", "recipient": "alice", "overlap": "--json", "expires": "1d"}, 400, id="life"),
         pytest.param({"action": "filter", "table": ORDERS, "filter": "@/etc/passwd"}, 400, id="a-file"),
         pytest.param({"action": "filter", "table": ORDERS, "filter": "region ="}, 400, id="half-a-filter"),
-        pytest.param({"action": "grant", "recipient": "alice", "share": "sales", "ends": "soon"}, 400, id="no-date"),
+        pytest.param({"action": "grant", "recipient": "bob", "share": "sales", "ends": "soon"}, 400, id="no-date"),
+        pytest.param({"action": "grant", "recipient": "alice", "share": "sales"}, 400, id="held-already"),
     ],
 )
 def test_what_cannot_be_done_is_told_before_it(console: Visitor, told: dict[str, str], status: int) -> None:

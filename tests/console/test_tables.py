@@ -61,6 +61,18 @@ def test_a_table_that_has_left_the_listings_says_why(console: Visitor, server: F
     assert "not listed" in console.get("/schema", share="sales", schema="followed")
 
 
+def test_an_iceberg_table_has_no_log_to_show(console: Visitor, server: FilledServer) -> None:
+    place = ("sales", "europe", "iced", "s3://deltaic-lake/iced")
+    server.admin.tables.create(*place, format="iceberg", iceberg="signed", access_modes=["dir"], history=True)
+    try:
+        page = console.get("/table", table="sales.europe.iced")
+    finally:
+        server.admin.tables.delete("sales", "europe", "iced")
+    assert "Iceberg (signed)" in page
+    assert "no Delta log" not in page
+    assert "/versions" not in page
+
+
 def test_hostile_text_is_text(console: Visitor) -> None:
     for page in (
         console.get("/shares"),

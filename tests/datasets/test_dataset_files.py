@@ -134,7 +134,7 @@ SQL_LINE = RIGHT[: RIGHT.index("FROM inbox JOIN")].count("\n") + 1
         pytest.param(
             "password: {secret", "password: hunter2 #", 13, "sources.people.password", "mapping", id="in clear"
         ),
-        pytest.param("count: 4", "count: 0", 14, "sources.people.partitions.count", "greater", id="number"),
+        pytest.param("count: 4", "count: 0", 14, "sources.people.partitions.count", "at least 1", id="number"),
         pytest.param("view: few", "view: inbox", 16, "steps[0].view", "earlier step", id="view twice"),
         pytest.param("view: few", "view: a few", 16, "steps[0].view", "letters, digits", id="view is a word"),
         pytest.param(
@@ -359,6 +359,7 @@ SQL_LINE = RIGHT[: RIGHT.index("FROM inbox JOIN")].count("\n") + 1
         ),
         pytest.param("keys: [id]}", "keys: [id}", 23, "", "not YAML", id="no YAML"),
         pytest.param("name: doses", "name: doses\n\tx: 1", 2, "", "(indent with spaces)", id="tabs"),
+        pytest.param("name: doses", "name: 2027-13-01", 1, "", "month must be in", id="no date"),
         pytest.param(RIGHT, "", 1, "", "schema", id="empty file"),
         pytest.param(RIGHT, "- 1", 1, "", "no lines of `field: value`", id="a list"),
         pytest.param(RIGHT, "id,name\n1,x\n", 1, "", "no lines of `field: value`", id="a CSV"),

@@ -135,11 +135,11 @@ def _carry_out(out: Operator, applying: "Applying", steps: "Iterable[Step]", pro
             done.append(step)
             if not out.as_json:
                 one = step.difference
-                typer.echo(one_line(f"{len(done)}/{len(steps)} {_DONE[step.action]} {one.kind} {one.name}"))
+                typer.echo(one_line(f"{len(done)}/{len(steps)} {_DONE[step.action]} {one.title}"))
             prolong()
     except Refused as refused:
         one, why = refused.step.difference, refused.refusal
-        raise type(why)(f"{one.kind} {one.name}: {why.message}. Correct that, then apply again to go on") from why
+        raise type(why)(f"{one.title}: {why.message}. Correct that, then apply again to go on") from why
     finally:
         left = [step for step in steps if step not in done]
         if out.as_json:
@@ -193,7 +193,7 @@ def _lines(made: "Plan") -> "Iterator[tuple[str, str]]":
         also = f", with {step.also} entries in it" if step.also else ""
         if step.is_pause and step.action == "delete":
             also = ", until what it shows is settled"
-        yield f"{mark} {one.kind} {one.name}{also}", colour
+        yield f"{mark} {one.title}{also}", colour
         if step.action == "create":
             for field, value in (one.in_files or {}).items():
                 if value != PARTS[one.kind].model_fields[field].default:

@@ -26,6 +26,7 @@ from rich.text import Text
 
 from deltaic_ops.cli.connection import Connection, Wishes, connection
 from deltaic_ops.cli.listing import PAGE, Column, cell, console, pages, print_array, print_table, shown_value
+from deltaic_ops.declared.mistakes import Mistakes
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -209,9 +210,13 @@ class Operator:
         if self.as_json:
             typer.echo(json_bodies.error(refusal).decode(), err=True)
             return
-        console(stderr=True).print(
-            Text.assemble(("refused: ", "bold red"), one_line(refusal.message).strip()), soft_wrap=True
-        )
+        mark, err = Text("refused:", "bold red"), console(stderr=True)
+        if not isinstance(refusal, Mistakes):
+            err.print(Text.assemble(mark, " ", one_line(refusal.message).strip()), soft_wrap=True)
+            return
+        err.print(mark)
+        for line in refusal.lines:
+            err.print(Text(one_line(line)), soft_wrap=True)
 
     def _with_the_nearest(self, kind: str, name: str) -> NotFound:
         from deltaic.nearest import did_you_mean

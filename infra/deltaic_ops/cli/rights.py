@@ -1,7 +1,9 @@
 """The commands that say what a recipient may: `deltaic access` and `deltaic recipient show`."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -45,6 +47,8 @@ def access(  # noqa: PLR0913, PLR0917 -- who asks for what, and what is to be to
     """
     from deltaic_ops.rights.access import Asked, access_of
 
+    if address and not _is_address(address):
+        raise typer.BadParameter(f"'{address}' is no IP address")
     name = TableName(*table_name(table))
     out = operator(ctx, as_json)
     asked = Asked(out.admin.recipients.get(recipient), name, datetime.now(UTC), address)
@@ -107,11 +111,19 @@ def show_recipient(  # noqa: PLR0913, PLR0917 -- who, and how much of it
         out.json({**wire(person), **held, **used, "tables": told, "assets": beside, "more": more})
         return
     _show_person(out, person, soon, last)
-    show_keys(out, keys, last)
+    if person.has_ended(now):
+        out.note(f"{why_ended(person)}: nothing is answered to it, and this is what it would see otherwise")
+    show_keys(out, person.name, keys, last)
     columns = [*_SEEN, ("COUNTED", lambda one: _counted(counts[one.name]))] if count else _SEEN
     if assets:
         out.table(assets, _SEEN_ASSETS)
     out.some(tables, columns, _sees_nothing(out, person, now), more=more)
+
+
+def _is_address(text: str) -> bool:
+    with suppress(ValueError):
+        return bool(ip_address(text))
+    return False
 
 
 def _sees_nothing(out: Operator, person: RecipientEntry, now: datetime) -> str:

@@ -64,8 +64,8 @@ def told_keys(keys: "Keys", last: LastUses | None) -> dict[str, list[dict[str, A
     }
 
 
-def show_keys(out: Operator, keys: "Keys", last: LastUses | None) -> None:
-    """Show people the keys, a line each."""
+def show_keys(out: Operator, name: str, keys: "Keys", last: LastUses | None) -> None:
+    """Show people the keys of a recipient, a line each."""
     some: list[_Key] = [*keys.tokens, *keys.links, *keys.clients, *keys.policies]
     columns: list[Column] = [
         ("KEY", _kind),
@@ -79,7 +79,7 @@ def show_keys(out: Operator, keys: "Keys", last: LastUses | None) -> None:
     if some:
         out.table(some, columns)
     else:
-        out.note("no key opens its door: deltaic token create RECIPIENT")
+        out.note(f"no key opens its door: deltaic token create {name}")
 
 
 def _last(key: _Key, last: LastUses) -> datetime | None:

@@ -71,8 +71,9 @@ class Applying:
                 if refused.step.action != "create":
                     raise refused
                 waiting.append(refused.step)
-        for refused in (yield from self._made(waiting)):
-            raise refused
+        if left := (yield from self._made(waiting)):
+            self.warnings += [f"{one.step.difference.title} is refused too: {one.refusal.message}" for one in left[1:]]
+            raise left[0]
 
     def _made(self, steps: list[Step]) -> Generator[Step, None, list[Refused]]:
         """Make steps that may need each other, until all are made or none can be; return those that cannot."""
@@ -93,6 +94,14 @@ class Applying:
         return []
 
     def _make(self, step: Step) -> None:
+        before, self.warnings = self.warnings, []
+        try:
+            self._carry(step)
+            before += [f"{step.difference.title}: {said}" for said in self.warnings]
+        finally:
+            self.warnings = before  # of what is refused, and tried again, nothing yet
+
+    def _carry(self, step: Step) -> None:
         one, path = step.difference, step.difference.path
         if step.action == "delete":
             self._delete(one.kind, path)

@@ -45,6 +45,11 @@ class _Named:
         return name_of(self.kind, self.path)
 
     @property
+    def title(self) -> str:
+        """Its name behind its kind."""
+        return f"{self.kind} {self.name}"
+
+    @property
     def key(self) -> Key:
         """What it is found by."""
         return self.kind, tuple(part.lower() for part in self.path)

@@ -14,6 +14,7 @@ from deltaic_pipeline.datasets.mistakes import mistake_of
 from pydantic import ValidationError
 
 from deltaic_ops.declared.entries import policies_said_twice, unknown_names
+from deltaic_ops.declared.mistakes import Mistakes
 from deltaic_ops.declared.model import Declaration, fields
 
 MOST_TOLD = 100
@@ -73,7 +74,7 @@ def read(paths: Sequence[Path]) -> Declaration:
 
     A share, a recipient or a storage stands whole in one of them.
     """
-    files = [file for path in paths for file in _files(path)]
+    files = [*{file.resolve(): file for path in paths for file in _files(path)}.values()]
     if not files:
         raise InvalidParameter(f"no .yaml file lies in {', '.join(map(str, paths))}")
     told: dict[str, dict[str, Any]] = {group: {} for group in GROUPS}
@@ -93,12 +94,12 @@ def read(paths: Sequence[Path]) -> Declaration:
                     wrong.append(text.told((group, name), f"is declared at {there} already"))
             told[group] |= getattr(one, group)
     if wrong:
-        raise InvalidParameter("\n".join(wrong))
+        raise Mistakes(wrong)
     declared = Declaration(**told)
     found = (*unknown_names(declared), *policies_said_twice(declared))
     wrong = [first[str(way[0]), str(way[1]).lower()][0].told(way, said) for way, said in found]
     if wrong:
-        raise InvalidParameter("\n".join(wrong))
+        raise Mistakes(wrong)
     return declared
 
 
@@ -106,7 +107,10 @@ def _files(path: Path) -> Iterator[Path]:
     if not path.is_dir():
         yield path
         return
-    yield from sorted(file for file in path.rglob("*") if file.suffix.lower() in {".yaml", ".yml"} and file.is_file())
+    for file in sorted(path.rglob("*")):
+        hidden = any(part.startswith(".") for part in file.relative_to(path).parts)
+        if file.suffix.lower() in {".yaml", ".yml"} and file.is_file() and not hidden:
+            yield file
 
 
 def _read(file: Path) -> tuple[Declaration, _File]:
@@ -120,7 +124,11 @@ def _read(file: Path) -> tuple[Declaration, _File]:
         document = Document.read(content.decode(), "schema", MOST_VALUES)
     except FileNotFoundError:
         raise InvalidParameter(f"there is no file {file}") from None
-    except (OSError, UnicodeDecodeError) as failure:
+    except UnicodeDecodeError as failure:
+        before = content[: failure.start].rpartition(b"\n")
+        place = f"{file}:{content[: failure.start].count(10) + 1}:{len(before[2]) + 1}"
+        raise _Wrong([f"{place}: is no UTF-8: save the file as UTF-8"]) from None
+    except OSError as failure:
         raise InvalidParameter(f"{file} cannot be read: {failure}") from None
     except Unreadable as unreadable:
         raise _Wrong([_told(file, lines, one) for one in unreadable.mistakes[:MOST_TOLD]]) from None

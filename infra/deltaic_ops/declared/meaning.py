@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from deltaic.partition_filters import parse
+
 from deltaic_ops.declared.entries import Difference, Entry, entries
-from deltaic_ops.declared.model import Declaration, GrantOf
+from deltaic_ops.declared.model import Declaration, GrantOf, texts_of
+from deltaic_ops.filter_checks import lacked_by
 
 _SHARED = ("table", "view", "volume", "skill", "version")
 FOLLOWED = "followed schema"
@@ -77,6 +80,7 @@ class _Side:
                 followed = Entry(FOLLOWED, entry.path, entry.fields["follow"])
                 self.shared[entry.path[0].lower()][FOLLOWED, entry.name.lower()] = followed
         self.recipients = {name.lower(): name for name in declaration.recipients}
+        self._properties = {name.lower(): texts_of(one.properties) for name, one in declaration.recipients.items()}
         self._held = {
             name.lower(): {
                 share.lower(): grant
@@ -89,6 +93,16 @@ class _Side:
     def held(self, recipient: str) -> Mapping[str, GrantOf]:
         """Return its grants by their shares, in small letters."""
         return self._held.get(recipient, {})
+
+    def lacking(self, share: str, recipient: str) -> Mapping[str, str]:
+        """Return which properties a recipient lacks that filters choose rows by, by the tables of a share."""
+        properties, held = self._properties.get(recipient, {}), self.held(recipient)
+        found = {}
+        for (kind, _), one in self.seen(share, recipient).items():
+            texts = [one.fields["partition_filter"] if kind == "table" else "", held[share].partition_filter]
+            if missing := lacked_by(properties, [parse(text) for text in texts if text]):
+                found[one.name] = ", ".join(missing)
+        return found
 
     def seen(self, share: str, recipient: str) -> Mapping[tuple[str, str], Entry]:
         """Return what of a share a recipient sees; by a grant with a filter tables alone, for nothing else has rows."""
@@ -114,6 +128,11 @@ def _of_share(share: str, recipient: str, before: _Side, after: _Side, moved: Co
     if grants[0] and grants[1] and grants[0].ends_at != grants[1].ends_at:
         ends = grants[1].ends_at
         yield "", "", f"holds {share} {f'until {ends:%Y-%m-%d %H:%M} UTC' if ends else 'without an end'}"
+    lacking = [side.lacking(share, recipient) for side in (before, after)]
+    new = {name: missing for name, missing in lacking[1].items() if lacking[0].get(name) != missing}
+    for missing in sorted({*new.values()}):
+        tables = listed(name for name, lacked in new.items() if lacked == missing)
+        yield "", "", f"sees no rows of {tables}, as it lacks {missing}"
     filters = [grant.partition_filter if grant else "" for grant in grants]
     for key, entry in will.items():
         if key in was:
@@ -174,10 +193,8 @@ _MODES = {"dir": "credentials for its folder", "url": "signed URLs"}
 _OF_RECIPIENT: Mapping[str, str] = {
     "properties": "has other properties, by which filters and views choose rows",
     "addresses": "is answered at other addresses",
-    "requests_per_minute": "has another limit of requests",
-    "bytes_per_day": "has another limit of bytes",
-    "ends_at": "is answered until another time",
 }
+_LIMITS: Mapping[str, str] = {"requests_per_minute": "requests a minute", "bytes_per_day": "bytes a day"}
 
 
 def _of_recipient(own: Difference | None, policies: Iterable[Difference]) -> Iterator[str]:
@@ -197,6 +214,11 @@ def _of_recipient(own: Difference | None, policies: Iterable[Difference]) -> Ite
     else:
         changed: Mapping[str, Any] = own.in_files
         yield from (said for field, said in _OF_RECIPIENT.items() if field in changed)
+        for field, what in _LIMITS.items():
+            if field in changed:
+                yield f"may ask for {changed[field]:,} {what}" if changed[field] else f"has no limit of {what}"
+        if "ends_at" in changed:
+            yield f"is answered until {changed['ends_at']}" if changed["ends_at"] else "is answered without an end"
 
 
 def _jwts(policy: Mapping[str, Any]) -> str:

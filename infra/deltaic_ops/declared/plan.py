@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from deltaic_ops.declared.entries import Difference, Key, differences, entries
 from deltaic_ops.declared.meaning import Meaning, listed, meanings
+from deltaic_ops.declared.mistakes import Mistakes
 from deltaic_ops.declared.model import Declaration
 from deltaic_ops.declared.steps import Step, comes_back, steps
 
@@ -40,12 +41,12 @@ class Plan:
     @property
     def gone(self) -> list[str]:
         """What is deleted."""
-        return [f"{one.kind} {one.name}" for one in self.found if one.in_files is None or ends_following(one)]
+        return [one.title for one in self.found if one.in_files is None or ends_following(one)]
 
     @property
     def widened(self) -> list[str]:
         """What shows more to somebody."""
-        return [f"{step.difference.kind} {step.difference.name}" for step in self.steps if step.widens]
+        return [step.difference.title for step in self.steps if step.widens]
 
 
 def plan(files: Declaration, catalog: Declaration) -> Plan:
@@ -54,7 +55,7 @@ def plan(files: Declaration, catalog: Declaration) -> Plan:
     sources = {one.key: str(one.fields["source"]) for one in entries(files) if one.kind == "view"}
     wrong = [line for one in found for line in (*_unchangeable(one), *_sourceless(one, sources, files))]
     if wrong:
-        raise InvalidParameter("\n".join(wrong))
+        raise Mistakes(wrong)
     remarks = [said for one in found if (said := comes_back(one, files))]
     return Plan(files, found, steps(found, files, catalog), meanings(found, files, catalog), remarks)
 
@@ -72,7 +73,7 @@ def _unchangeable(one: Difference) -> Iterator[str]:
         for field in _SET_ONCE.get(one.kind, ()):
             if field in one.in_files:
                 yield (
-                    f"{one.kind} {one.name}: its {field} is set once, and is {one.in_catalog[field]}: "
+                    f"{one.title}: its {field} is set once, and is {one.in_catalog[field]}: "
                     "give the new one another name"
                 )
 
@@ -120,6 +121,6 @@ def refuse_moved(now: Plan, planned: Iterable[Difference]) -> None:
     What was carried out of the plan already differs no more.
     """
     known = {one.key: one for one in planned}
-    other = [f"{one.kind} {one.name}" for one in now.found if known.get(one.key) != one]
+    other = [one.title for one in now.found if known.get(one.key) != one]
     if other:
         raise Conflict(f"the catalog has moved since the plan was made ({listed(other)}): plan again")

@@ -19,6 +19,8 @@ MOST_VALUES = 20_000
 """What stands behind an alias counts wherever the alias stands: nine lists of nine aliases are a billion values."""
 
 DEEPEST = 50
+_BOOLEANS = {**dict.fromkeys(("yes", "on", "true"), True), **dict.fromkeys(("no", "off", "false"), False)}
+"""What YAML takes for one, in small letters."""
 
 _WHOLE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
 """What a path begins with that leads from the root, or from that of a store."""
@@ -83,7 +85,7 @@ class Document:
 
         `told_by` is the command of ours that prints the fields.
         """
-        loader = None
+        loader, root = None, None
         try:
             _refuse_too_much(text, most_values)
             loader = _Loader(text)
@@ -101,12 +103,14 @@ class Document:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             said = "; ".join(part for part in (error.context, error.problem) if part)
-            hint = " (indent with spaces)" if "\\t" in said or "tab character" in said else ""
             line = min(mark.line, text.count("\n")) + 1 if mark else 1  # libyaml's end is a line after the last one
-            hint = hint or " (quote what has {{ }})" * ("{{" in text.split("\n")[line - 1])
+            written = text.split("\n")[line - 1]
+            hint = " (indent with spaces)" if "\t" in written[: len(written) - len(written.lstrip())] else ""
+            hint = hint or " (quote what has {{ }})" * ("{{" in written)
             raise Unreadable([Mistake(line, "", f"not YAML: {said}{hint}")]) from None
         except (ValueError, RecursionError) as error:  # such as a date that is none
-            raise Unreadable([Mistake(1, "", f"not YAML: {error}")]) from None
+            line = next((line for line in _no_values(loader, root)), 1) if isinstance(error, ValueError) else 1
+            raise Unreadable([Mistake(line, "", f"not YAML: {error}")]) from None
         finally:
             if loader is not None:
                 loader.dispose()
@@ -124,8 +128,8 @@ class Document:
         for position, part in enumerate(path):
             found = _child(node, part)
             if found is not None:
-                node, line = found
-                field = _joined(field, part)
+                node, line, name = found
+                field = _joined(field, name)
             elif position == len(path) - 1:
                 field = _joined(field, part)  # the missing one itself
         return Place(line, field, node)
@@ -204,14 +208,29 @@ def _refuse_too_much(text: str, most: int) -> None:
             raise Unreadable([Mistake(line, "", f"lists and mappings within each other, more than {DEEPEST} deep")])
 
 
-def _child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, int] | None:
+def _no_values(loader: Any, node: yaml.Node | None) -> Iterator[int]:
+    """Yield the lines of what stands where a value is and is none, such as 2027-13-01."""
     if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            if key.value == str(part):
-                return value, key.start_mark.line + 1
+        for pair in node.value:
+            yield from (line for each in pair for line in _no_values(loader, each))
+    elif isinstance(node, yaml.SequenceNode):
+        yield from (line for each in node.value for line in _no_values(loader, each))
+    elif node is not None:
+        try:
+            loader.construct_object(node)
+        except (ValueError, yaml.YAMLError):  # it takes the one that was refused for one within itself
+            yield node.start_mark.line + 1
+
+
+def _child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, int, str | int] | None:
+    if isinstance(node, yaml.MappingNode):
+        named = [(key, value) for key, value in node.value if key.value == str(part)]
+        # Pydantic takes a key that YAML takes for true or false for 1 or 0.
+        for key, value in named or [each for each in node.value if _BOOLEANS.get(str(each[0].value).lower()) == part]:
+            return value, key.start_mark.line + 1, str(key.value)
     if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
         child = node.value[part]
-        return child, child.start_mark.line + 1
+        return child, child.start_mark.line + 1, part
     return None
 
 

@@ -10,6 +10,7 @@ from deltaic_pipeline.datasets.document import Document, Mistake
 SAID: dict[str, str] = {
     "missing": "is required",
     "string_type": "is text: quote it if YAML takes it for something else",
+    "text_or_list": "is text or a list of texts: quote it if YAML takes it for something else",
     "list_type": "is a list: write [one, two], or a line with a dash for each",
     "dict_type": "is a mapping of names to values",
     "model_type": "is a mapping of fields to values",
@@ -17,6 +18,9 @@ SAID: dict[str, str] = {
     "int_type": "is a whole number",
     "int_parsing": "is a whole number",
     "bool_type": "is true or false",
+    "bool_parsing": "is true or false",
+    "greater_than_equal": "is at least {ge}",
+    "less_than_equal": "is at most {le}",
     "union_tag_not_found": "lacks the field {discriminator}, which says what it is",
     "union_tag_invalid": "{discriminator} is {tag!r}: write one of {expected_tags}",
     "literal_error": "write {expected}",
@@ -31,6 +35,8 @@ SAID: dict[str, str] = {
 def mistake_of(document: Document, error: Any, fields: Iterable[str]) -> Mistake:
     """Return one of pydantic's errors with its line; `fields` are all names that a mistyped one may have meant."""
     kind, context, path = error["type"], error.get("ctx", {}), [part for part in error["loc"] if part != "[key]"]
+    if path[-1:] in (["str"], ["list[str]"]) and kind in {"string_type", "list_type"}:  # pydantic's name of a choice
+        path, kind = path[:-1], "text_or_list"
     if kind == "extra_forbidden":
         message = "is not a field here" + did_you_mean(str(path[-1]), fields)
     elif kind == "value_error":
