@@ -217,6 +217,7 @@ def test_views_that_are_behind_are_named_with_the_reason_and_the_remedy() -> Non
     behind = [
         a_view("never", max_staleness=3600),
         a_view("old", max_staleness=3600, refreshed_at=NOW - hour),
+        a_view("unmade"),
         a_view("wanted", requested_at=NOW - hour, last_refresh={"failure": "no column dose"}),
     ]
     right = [
@@ -225,7 +226,7 @@ def test_views_that_are_behind_are_named_with_the_reason_and_the_remedy() -> Non
         a_view("just_wanted", requested_at=NOW - hour / 2),
     ]
     found = list(fresh([*behind, *right], NOW))
-    assert [one.check.rpartition(".")[2] for one in found] == ["never", "old", "wanted"]
+    assert [one.check.rpartition(".")[2] for one in found] == ["never", "old", "unmade", "wanted"]
     assert {one.verdict for one in found} == {"warning"}
     assert [one.remedy for one in found] == [f"deltaic view refresh s.d.{view.name}" for view in behind]
     assert "no column dose" in found[-1].said

@@ -195,6 +195,23 @@ def test_the_doctor_finds_a_mark_without_deny_and_a_deny_without_mark(server: Fi
         Denials(iam, role).allow(one.id)
 
 
+def test_whoever_is_marked_is_denied_again_with_the_next(server: FilledServer) -> None:
+    """As where IAM told a list from before the last Deny, which would then be written back without it."""
+    admin, iam, role = server.admin, server.client("iam"), server.environment["SIGNING_ROLE_ARN"]
+    first, second = (admin.recipients.create(name) for name in ("first_cut", "second_cut"))
+    try:
+        admin.cut_off("first_cut")
+        command(server, "recipient cut-off second_cut --yes")
+        assert {first.id, second.id} <= Denials(iam, role).denied()
+        command(server, "recipient restore second_cut")
+        assert Denials(iam, role).denied() & {first.id, second.id} == {first.id}
+    finally:
+        command(server, "recipient restore first_cut")
+        for name in ("first_cut", "second_cut"):
+            admin.recipients.delete(name)
+    assert first.id not in Denials(iam, role).denied()
+
+
 def test_one_policy_holds_all_who_are_cut_off_until_it_is_full(server: FilledServer) -> None:
     iam: Any = server.client("iam")
     iam.create_role(RoleName="narrow", AssumeRolePolicyDocument='{"Version": "2012-10-17", "Statement": []}')

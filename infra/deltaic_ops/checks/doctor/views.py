@@ -34,6 +34,8 @@ def fresh(views: Iterable[View], moment: datetime | None = None) -> Iterator[Fin
 def _behind(view: View, moment: datetime) -> str:
     if view.requested_at is not None and moment - view.requested_at >= PATIENCE:
         return f"asked for since {view.requested_at:%Y-%m-%d %H:%M} UTC"
+    if view.refreshed_at is None and view.requested_at is None and not view.refresh and not view.max_staleness:
+        return "never refreshed, and nothing does it by itself"
     if stale(view, moment):
         since = f"{view.refreshed_at:%Y-%m-%d %H:%M} UTC" if view.refreshed_at else "never"
         return f"refreshed {since}, and may be {timedelta(seconds=view.max_staleness)} old"
