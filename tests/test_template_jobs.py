@@ -164,7 +164,7 @@ def test_a_job_can_do_all_its_writes(dynamo: Dynamo, admin: CatalogAdmin, decide
     view = admin.views.create("made", "by", "view", "s3://lake/v", source="made.by.jobs", sql=sql, properties=["site"])
     dynamo.client.meta.events.register("provide-client-params.dynamodb.TransactWriteItems", heard)
     task = begin(admin, view)
-    done = RefreshResult(0, {"made.by.jobs": 0}, "", 1, 0, 0, {task.wanted[0].name: 1}, 1, repeated=False)
+    done = RefreshResult(0, {"made.by.jobs": 0}, "", 1, 0, 0, {task.wanted[0].name: 1}, 1)
     assert settle(admin, task, done, "run", 1.0).refreshed_at
     admin.views.failed(view, "of no use")
     admin.views.partitions.remove("made", view.table_id, [task.wanted[0].name])

@@ -393,19 +393,6 @@ def test_what_spark_alone_can_see_is_refused_too(spark: "SparkSession", tmp_path
         over.refresh({"p": {}})
 
 
-def test_a_run_that_is_repeated_writes_nothing_again(spark: "SparkSession", tmp_path: Path) -> None:
-    made = Made(spark, tmp_path, OF_REGION)
-    made.source_of(COLUMNS, FOUR)
-    first = made.refresh(EU, "run")
-    made.run("INSERT INTO {source} VALUES (5, 'e', 'EU')")
-    at = made.version()
-    again = made.refresh(EU, "run")
-    assert (again.repeated, again.version, again.source_versions) == (True, first.version, first.source_versions)
-    assert made.version() == at
-    # With other audiences it is another refresh, or those would be thought to have no rows.
-    assert made.refresh(EU | US, "run").rows == {"p-eu": 3, "p-us": 1}
-
-
 def test_a_longer_list_than_a_relation_of_policies_holds(spark: "SparkSession", tmp_path: Path) -> None:
     made = Made(spark, tmp_path, "SELECT id FROM source WHERE region IN current_recipient('all') AND d <= current_date")
     made.source_of("id INT, region STRING, d DATE", "INSERT INTO {source} VALUES (1, 'r7', DATE'2026-01-01')")

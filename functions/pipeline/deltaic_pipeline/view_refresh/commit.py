@@ -29,7 +29,7 @@ from deltaic_pipeline.view_refresh.changes import (
     in_ranges_of,
 )
 from deltaic_pipeline.view_refresh.computation import Changes, Computation, existing_table
-from deltaic_pipeline.view_refresh.state import RefreshState, TableState, digest, utc
+from deltaic_pipeline.view_refresh.state import RefreshState, TableState, utc
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -112,16 +112,10 @@ class Commit:
         mark: dict[str, str | int | Mapping[str, int]] = {
             "view": self.computation.definition.name,
             "run": self.run,
-            "policies": audiences_digest(self.computation),
             "sourceVersions": self.computation.versions,
         }
         full = {"full": self.why_full} if self.why_full else {}
         return Transaction(self.state.application, self.state.version, mark | full)
-
-
-def audiences_digest(computation: Computation) -> str:
-    """Return what stands in a commit's mark for the audiences that were wanted."""
-    return digest(sorted(each.name for each in computation.audiences))
 
 
 def describe(spark: "SparkSession", location: str, version: int, moment: str, sources: Mapping[str, int]) -> None:

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
@@ -13,7 +13,7 @@ from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.errors import all_said, said_by_spark, spark_failures
 from deltaic_pipeline.table.merging import refuse_undecided
 from deltaic_pipeline.view_refresh.changes import Counts
-from deltaic_pipeline.view_refresh.commit import VERSION_PROPERTY, Commit, audiences_digest, describe
+from deltaic_pipeline.view_refresh.commit import VERSION_PROPERTY, Commit, describe
 from deltaic_pipeline.view_refresh.computation import Computation
 from deltaic_pipeline.view_refresh.decision import decide, why_full
 from deltaic_pipeline.view_refresh.definition import Audience, Definition
@@ -40,16 +40,13 @@ class RefreshResult:
     inserted: int
     updated: int
     deleted: int
-    """Rows that changed over all audiences; nothing was committed if all three are 0 and `repeated` is False."""
+    """Rows that changed over all audiences; nothing was committed if all three are 0."""
 
     rows: Mapping[str, int]
     """How many rows each wanted audience has now."""
 
     bytes: int
     """The size of the data files of the latest version."""
-
-    repeated: bool
-    """True when an earlier attempt of this run had committed already, so that nothing was computed now."""
 
 
 def refresh(
@@ -59,9 +56,9 @@ def refresh(
 
     `known` are the audiences that the catalog says the table holds; one that is not among them is computed in full, and
     rows of audiences that are not wanted are deleted, all in the same commit. The caller holds the lease on the view's
-    location, `spark` is its attempt's own session. `run` names this refresh: repeated after it committed, it commits no
-    rows again. Raises `InvalidParameter` for SQL that no view can have and `PipelineError` for what Spark refuses, for
-    keys that are given twice or not at all, and for columns that the view's table would lose.
+    location, `spark` is its attempt's own session, and `run` names this refresh in the log. Raises `InvalidParameter`
+    for SQL that no view can have and `PipelineError` for what Spark refuses, for keys that are given twice or not at
+    all, and for columns that the view's table would lose.
     """
     with _refusals_of(definition, audiences):
         computation = Computation.of(spark, definition, list({each.name: each for each in audiences}.values()))
@@ -72,12 +69,6 @@ def refresh(
         if marks and before.properties.get(VERSION_PROPERTY) != str(marks[0][0]):
             # A refresh was killed between its rows and its words.
             describe(spark, definition.location, marks[0][0], marks[0][1], marks[0][2]["sourceVersions"])
-        for version, _, mark in marks:
-            if mark.get("run") == run and mark.get("policies") == audiences_digest(computation):
-                versions = {str(name): int(of) for name, of in mark["sourceVersions"].items()}
-                why, counts = str(mark.get("full", "")), before.row_counts(spark)
-                result = _result(computation, version, {}, why, counts, before.bytes())
-                return replace(result, source_versions=versions, repeated=True)
         if AUDIENCE_COLUMN not in before.rows(spark).columns:
             raise PipelineError(f"at {before.location} lies a table that is no view's: give the view another location.")
         return _next(computation, run, known, before, marks)
@@ -151,7 +142,6 @@ def _result(  # noqa: PLR0913, PLR0917 -- the fields of a result
         sum(count.deleted for count in counts.values()),
         {each.name: rows.get(each.name, 0) for each in computation.audiences},
         size,
-        repeated=False,
     )
 
 
