@@ -38,11 +38,6 @@ READERS = 8
 """Logs that are read at the same time, each of which may have many commits behind its checkpoint."""
 
 
-def full_name(table: Table) -> str:
-    """Return `share.schema.table`."""
-    return f"{table.share}.{table.schema_name}.{table.name}"
-
-
 def filtered_grants(admin: CatalogAdmin, share: str) -> list[Grant]:
     """Return the grants of a share that have a filter; raises NotFound."""
     return [grant for grant in admin.grants.of_share(share) if grant.partition_filter]
@@ -153,9 +148,9 @@ def check_grant(text: str, tables: Iterable[Table], schemas: SchemaReader) -> No
             _check_urls(table)
             check_filter(text, schemas.read(table.location, table.storage))
         except InvalidParameter as wrong:
-            raise InvalidParameter(f"the filter does not fit {full_name(table)}: {wrong.message}") from wrong
+            raise InvalidParameter(f"the filter does not fit {table.title}: {wrong.message}") from wrong
         except DeltaicError as broken:
-            name = full_name(table)
+            name = table.title
             raise type(broken)(
                 f"the filter cannot be compared with {name}: {broken.message}. Correct its entry, or share it no more, "
                 f"then try again: deltaic table update {name} --location ..., or deltaic table delete {name}"
@@ -227,4 +222,4 @@ def _warning(recipient: Recipient, table: Table, grant: Grant) -> str:
     if not names:
         return ""
     words = f"propert{'y' if len(names) == 1 else 'ies'} {', '.join(names)}"
-    return f"'{recipient.name}' sees no rows of {full_name(table)}: it lacks the {words}"
+    return f"'{recipient.name}' sees no rows of {table.title}: it lacks the {words}"

@@ -8,13 +8,12 @@ from deltaic.errors import DeltaicError
 from deltaic_pipeline.view_refresh.catalog import source_of
 from deltaic_pipeline.view_refresh.sql import SOURCE, ViewSql, read_sql, refuse_unknown_columns
 
-from deltaic_ops.filter_checks import full_name
 from deltaic_ops.shared_schema import SchemaReader
 
 
 def checked_sql(admin: CatalogAdmin, schemas: Callable[[], SchemaReader], sql: str, source: Table) -> ViewSql:
     """Return what a SQL says; raises InvalidParameter, and NotFound for a table that is not shared."""
-    name_of_source = full_name(source)
+    name_of_source = source.title
     read = read_sql(sql, name_of_source)
     tables = {SOURCE: source}
     for name in read.tables:

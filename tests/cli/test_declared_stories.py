@@ -106,10 +106,10 @@ class Place:
     def _seen(self, recipient: str) -> Iterator[tuple[str, str]]:
         for share in self.reader.list_shares(recipient, None, 99):
             for table in self.reader.list_all_tables(recipient, share.name, None, 99):
-                yield "table", f"{table.share}.{table.schema_name}.{table.name}".lower()
+                yield "table", table.title.lower()
             for kind in (Volume, Skill, Model):
                 for asset in self.reader.list_assets(recipient, kind, share.name, None, None, 99):
-                    yield kind.kind, f"{asset.share}.{asset.schema_name}.{asset.name}".lower()
+                    yield kind.kind, asset.title.lower()
 
     def clear(self) -> None:
         self.client.left = None

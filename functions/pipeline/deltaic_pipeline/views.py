@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.items import View
-from deltaic.catalog.views import named
 from deltaic.errors import Conflict, DeltaicError
 from deltaic.settings import settings
 
@@ -107,7 +106,7 @@ def refresh_view(  # noqa: PLR0913 -- what, with what, and how long to wait
         task = begin(admin, view)
         definition = definition_of(admin, task.view, task.table)
         with (
-            step(progress, f"Refreshing {named(view)}") as tell,
+            step(progress, f"Refreshing {view.title}") as tell,
             tasks_shown(spark, attempt.group, tell),
             attempt.refusals(),
         ):
@@ -117,7 +116,7 @@ def refresh_view(  # noqa: PLR0913 -- what, with what, and how long to wait
             attempt.confirm()
             tell(f"version {done.version}, {sum(done.rows.values()):,} rows for {task.recipients:,} recipients")
         settle(admin, task, done, run_id, time.monotonic() - began)
-    return Outcome(named(view), done, task.recipients, len(task.wanted), time.monotonic() - began)
+    return Outcome(view.title, done, task.recipients, len(task.wanted), time.monotonic() - began)
 
 
 def _job(options: argparse.Namespace, progress: Progress, tell: Tell) -> None:
@@ -129,7 +128,7 @@ def _job(options: argparse.Namespace, progress: Progress, tell: Tell) -> None:
             views = [view for view in views if due(admin, view)]
         report(f"{len(views)} to refresh")
     run_id = options.run_id or uuid.uuid4().hex
-    tell([], {"event": "begun", "run": run_id, "views": [named(view) for view in views]})
+    tell([], {"event": "begun", "run": run_id, "views": [view.title for view in views]})
     if views:
         with step(progress, "Starting Spark") as report:
             spark = session("deltaic views", S3Access.from_environment(), memory=options.memory, report=report)
@@ -159,12 +158,12 @@ def refresh_views(  # noqa: PLR0913 -- what, with what, and how long to wait
         try:
             done = refresh_view(spark, view, admin, catalog, run_id, progress=progress, wait=wait)
         except DeltaicError as failure:
-            failures[named(view)] = failure
+            failures[view.title] = failure
             with suppress(DeltaicError):  # the failure itself matters more
                 admin.views.failed(view, failure.message)
             tell(
-                [f"{named(view)}: not refreshed"] if len(views) > 1 else [],
-                {"event": "notRefreshed", "view": named(view), "code": failure.code, "message": failure.message},
+                [f"{view.title}: not refreshed"] if len(views) > 1 else [],
+                {"event": "notRefreshed", "view": view.title, "code": failure.code, "message": failure.message},
             )
         else:
             tell(list(done.lines()), done.event())

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
-from deltaic.catalog.filter_rules import title_of
 from deltaic.catalog.items import Table, now
 from deltaic.catalog.tables import TableAdmin
 from deltaic.delta.features import PARQUET_MISREADS
@@ -98,9 +97,9 @@ def _of_others(tables: TableAdmin, location: str, storage: str) -> Iterator[Find
         yield not_asked("folder alone", f"the catalog cannot be asked: {refusal.message}")
         return
     told = [
-        f"its folder cannot be shared: not all of '{title_of(narrow)}' is, which lies in {narrow.location}"
+        f"its folder cannot be shared: not all of '{narrow.title}' is, which lies in {narrow.location}"
         if wide == whole
-        else f"it cannot be shared in part: '{title_of(wide)}' shares all that lies in {wide.location}"
+        else f"it cannot be shared in part: '{wide.title}' shares all that lies in {wide.location}"
         for wide, narrow in pairs
     ]
     yield from _warned("folder alone", "nothing that is shared in part lies in it, nor it in what is", iter(told))

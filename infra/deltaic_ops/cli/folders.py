@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 from deltaic.catalog.asset_items import Folder
-from deltaic.catalog.filter_rules import Entry, title_of
+from deltaic.catalog.filter_rules import Entry
 from deltaic.catalog.items import Table
 
 from deltaic_ops.cli.operator import Column, Operator
@@ -57,7 +57,7 @@ def look(out: Operator, location: str, storage: str, *, unchecked: bool) -> list
 def overlaps(out: Operator, entry: Folder) -> list[str]:
     """Return what else is shared of the same files as a folder that was just shared."""
     others = out.admin.volumes.overlapping(entry)
-    told = [f"{_kind(one)} '{title_of(one)}' ({one.location}) shares some of the same files" for one in others[:_SHOWN]]
+    told = [f"{_kind(one)} '{one.title}' ({one.location}) shares some of the same files" for one in others[:_SHOWN]]
     return told if len(others) <= _SHOWN else [*told, f"and {len(others) - _SHOWN} others do"]
 
 

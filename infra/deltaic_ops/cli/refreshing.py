@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from deltaic.catalog.items import View
-from deltaic.catalog.views import named
 from deltaic.errors import DeltaicError, NotFound
 
 from deltaic_ops.cli.operator import Operator
@@ -44,7 +43,7 @@ def ask_for_rows(out: Operator, shares: Iterable[str], before: Requests) -> None
     ]
     if not views:
         return
-    names = [named(view) for view in views]
+    names = [view.title for view in views]
     by_hand = f"deltaic view refresh {' '.join(names)}"
     where = jobs_of(out)
     if where is None:
@@ -76,7 +75,7 @@ def keep_schedule(out: Operator, view: View) -> str:
     schedules = Schedules(where, out.connection.client)
     if view.refresh:
         # Nobody looks when it fails, and the first time it may be the machine's fault: once more, then the alarm.
-        asked = request("views", run_name(named(view)), [named(view), f"--wait={WAIT_SECONDS}", "--json"])
+        asked = request("views", run_name(view.title), [view.title, f"--wait={WAIT_SECONDS}", "--json"])
         schedules.put(schedule_name(view), Schedule(expression=view.refresh), {**asked, "attempts": 2})
         return f"it is refreshed by {view.refresh} in UTC"
     try:

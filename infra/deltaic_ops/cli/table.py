@@ -104,7 +104,7 @@ def create(  # noqa: PLR0913, PLR0917 -- what a table entry holds
         table_id=id_,
         fit=_fit(out, warnings, unchecked=unchecked),
     )
-    done = f"shared '{made.share}.{made.schema_name}.{made.name}'; next: deltaic grant create <who> {made.share}"
+    done = f"shared '{made.title}'; next: deltaic grant create <who> {made.share}"
     out.show(made, done, warnings)
 
 
@@ -124,7 +124,7 @@ def list_(
     out = operator(ctx, as_json)
     share, schema = share_or_schema(out.admin, name)
     columns = [
-        ("NAME", lambda table: f"{table.share}.{table.schema_name}.{table.name}"),
+        ("NAME", lambda table: table.title),
         ("LOCATION", lambda table: table.location),
         ("ACCESS", lambda table: table.access_modes),
         ("HISTORY", lambda table: f"from {table.start_version}" if table.history else "no"),
@@ -195,7 +195,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a table entry holds
         iceberg=None if iceberg is None else _stored(iceberg),
         fit=_fit(out, warnings, unchecked=unchecked),
     )
-    out.show(changed, f"changed table '{changed.share}.{changed.schema_name}.{changed.name}'", warnings)
+    out.show(changed, f"changed table '{changed.title}'", warnings)
 
 
 @app.command()
@@ -208,7 +208,7 @@ def delete(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
     share, schema, table = table_name(name)
     out = operator(ctx, as_json)
     gone = out.admin.tables.delete(share, schema, table)
-    out.show(gone, f"deleted table '{gone.share}.{gone.schema_name}.{gone.name}'")
+    out.show(gone, f"deleted table '{gone.title}'")
 
 
 def _fit(out: Operator, warnings: list[str], *, unchecked: bool) -> Fit:

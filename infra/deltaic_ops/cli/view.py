@@ -7,7 +7,6 @@ from uuid import uuid4
 
 import typer
 from deltaic.catalog.items import Table, View
-from deltaic.catalog.views import named
 from deltaic.errors import InvalidParameter
 from deltaic.partition_filters.properties import value_of
 from deltaic.storage.locations import Location
@@ -77,8 +76,8 @@ def create(  # noqa: PLR0913, PLR0917 -- what a view holds
         history=history,
         table_id=identifier,
     )
-    told = [f"made view '{named(made)}'", *_promises(read), keep_schedule(out, made)]
-    out.show(made, "; ".join(part for part in [*told, f"next: deltaic view refresh {named(made)}"] if part))
+    told = [f"made view '{made.title}'", *_promises(read), keep_schedule(out, made)]
+    out.show(made, "; ".join(part for part in [*told, f"next: deltaic view refresh {made.title}"] if part))
 
 
 @app.command("list")
@@ -96,7 +95,7 @@ def list_(
     """
     out = operator(ctx, as_json)
     columns: list[Column] = [
-        ("NAME", named),
+        ("NAME", lambda view: view.title),
         ("FROM", lambda view: view.source),
         ("REFRESHED", lambda view: view.refreshed_at or "never"),
         ("VERSION", lambda view: view.last_refresh.get("version", "")),
@@ -186,7 +185,7 @@ def update(  # noqa: PLR0913, PLR0917 -- what a view holds
         refresh=when,
         max_staleness=None if max_staleness is None else int(max_staleness.total_seconds()),
     )
-    told = [f"changed view '{named(changed)}'", *(_promises(read) if read else [])]
+    told = [f"changed view '{changed.title}'", *(_promises(read) if read else [])]
     if changed.refresh != before.refresh:
         told.append(keep_schedule(out, changed))
     out.show(changed, "; ".join(part for part in told if part))
@@ -216,7 +215,7 @@ def delete(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
     view = out.admin.views.get(*place)
     gone = out.admin.views.delete(*place)
     drop_schedule(out, view)
-    out.show(view, f"deleted view '{named(view)}'; its files stay in {gone.location}")
+    out.show(view, f"deleted view '{view.title}'; its files stay in {gone.location}")
 
 
 def beside(source: str, name: str, identifier: str) -> str:
@@ -277,7 +276,7 @@ def _facts(view: View, table: Table, why: str) -> dict[str, object]:
     """Return what people see of a view, by its heading."""
     last = view.last_refresh
     facts: dict[str, object] = {
-        "view": named(view),
+        "view": view.title,
         "id": view.table_id,
         "location": table.location,
         "from": view.source,

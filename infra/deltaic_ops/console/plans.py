@@ -14,7 +14,7 @@ from deltaic.partition_filters import parse
 from deltaic.protocol.names import split_table_name
 
 from deltaic_ops.console.provider import Provider
-from deltaic_ops.filter_checks import full_name, lacked_by
+from deltaic_ops.filter_checks import lacked_by
 
 _SHOWN: Final = 10
 """Tables or recipients that a plan names."""
@@ -177,7 +177,7 @@ def _revoke_grant(provider: Provider, form: Form) -> Plan:
 
 def _filter_table(provider: Provider, form: Form) -> Plan:
     table = provider.admin.tables.get(*split_table_name(form.get("table", "")))
-    rows, name = _filter(form), full_name(table)
+    rows, name = _filter(form), table.title
     held = provider.admin.grants.of_share(table.share, Excerpt(most=_SHOWN + 1))
     words = [
         f"Rows now: {_rows(table)}.",
@@ -213,7 +213,7 @@ def _of(person: Recipient) -> tuple[str, str, str]:
 
 def _rows(table: Table) -> str:
     if table.view_properties is not None:
-        raise InvalidParameter(f"{full_name(table)} is a view, whose SQL says which rows each recipient sees")
+        raise InvalidParameter(f"{table.title} is a view, whose SQL says which rows each recipient sees")
     return table.partition_filter or "all"
 
 

@@ -17,7 +17,6 @@ from deltaic_ops.console.desk import Desk, Handler, link
 from deltaic_ops.console.provider import Provider
 from deltaic_ops.console.tables import table_of
 from deltaic_ops.console.works import Say
-from deltaic_ops.filter_checks import full_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,13 +44,13 @@ def preview(desk: Desk, request: Request) -> Response:
     admin = desk.provider.admin
     if not name:
         grants = list(admin.grants.of_share(table.share, Excerpt(most=_HOLDERS)))
-        return desk.page(request, "preview.html", name=full_name(table), holders=grants, person=None)
+        return desk.page(request, "preview.html", name=table.title, holders=grants, person=None)
     person = admin.recipients.get(name)
     return desk.asked_for(
         request,
         _key(table, person),
         "preview.html",
-        name=full_name(table),
+        name=table.title,
         person=person,
         holders=[],
         access=_access(desk.provider, table, person),
@@ -66,8 +65,8 @@ def ask(desk: Desk, request: Request) -> Response:
     def read(say: Say) -> Rows:
         return rows_of(desk.provider, table, person, say)
 
-    desk.works.begun(_key(table, person), f"Reading {full_name(table)} as {person.name}", read, older=0)
-    return RedirectResponse(link("/preview", table=full_name(table), recipient=person.name), 303)
+    desk.works.begun(_key(table, person), f"Reading {table.title} as {person.name}", read, older=0)
+    return RedirectResponse(link("/preview", table=table.title, recipient=person.name), 303)
 
 
 def rows_of(provider: Provider, table: Table, person: Recipient, say: Say) -> Rows:

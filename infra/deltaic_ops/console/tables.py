@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from deltaic_ops.console.desk import Desk, Handler, is_soon_done
 from deltaic_ops.console.works import FRESH_SECONDS
-from deltaic_ops.filter_checks import full_name
 from deltaic_ops.plots import steps
 from deltaic_ops.usage_report import amount
 
@@ -43,7 +42,7 @@ def table(desk: Desk, request: Request) -> Response:
         )
 
     key = ("table", found.id)
-    work = desk.works.begun(key, f"Reading the log of {full_name(found)}", look, older=FRESH_SECONDS)
+    work = desk.works.begun(key, f"Reading the log of {found.title}", look, older=FRESH_SECONDS)
     latest, trouble, is_done = None, "", is_soon_done(work)
     if is_done:
         desk.works.taken(key)
@@ -52,7 +51,7 @@ def table(desk: Desk, request: Request) -> Response:
         except DeltaicError as refusal:
             trouble = refusal.message
     page = desk.page(
-        request, "table.html", table=found, name=full_name(found), latest=latest, trouble=trouble, is_done=is_done
+        request, "table.html", table=found, name=found.title, latest=latest, trouble=trouble, is_done=is_done
     )
     if not is_done:
         page.headers["refresh"] = "1"
@@ -73,10 +72,10 @@ def versions(desk: Desk, request: Request) -> Response:
         rows = steps("Rows", [(one.at, one.size.rows, f"version {one.number}") for one in told], "{:,.0f}".format)
         untold = any(one.size.untold for one in told)
         return desk.page(
-            request, "versions.html", name=full_name(found), versions=told[::-1], sizes=sizes, rows=rows, untold=untold
+            request, "versions.html", name=found.title, versions=told[::-1], sizes=sizes, rows=rows, untold=untold
         )
 
-    return desk.found_out(request, ("versions", found.id), f"Reading the versions of {full_name(found)}", read, show)
+    return desk.found_out(request, ("versions", found.id), f"Reading the versions of {found.title}", read, show)
 
 
 def partitions(desk: Desk, request: Request) -> Response:
@@ -98,16 +97,14 @@ def partitions(desk: Desk, request: Request) -> Response:
         return desk.page(
             request,
             "partitions.html",
-            name=full_name(found),
+            name=found.title,
             version=version,
             columns=names,
             partitions=shown,
             more=len(sizes) - len(shown),
         )
 
-    return desk.found_out(
-        request, ("partitions", found.id), f"Reading the partitions of {full_name(found)}", read, show
-    )
+    return desk.found_out(request, ("partitions", found.id), f"Reading the partitions of {found.title}", read, show)
 
 
 def table_of(desk: Desk, request: Request) -> Table:

@@ -15,7 +15,7 @@ from deltaic.sharing.rights import Rights
 from deltaic.sharing.row_filters import restricted_rights
 from msgspec.structs import replace
 
-from deltaic_ops.filter_checks import full_name, lacked, row_filters
+from deltaic_ops.filter_checks import lacked, row_filters
 from deltaic_ops.rights.counting import Counted, counted
 from deltaic_ops.shared_schema import SchemaReader
 
@@ -79,7 +79,7 @@ def access_of(
     lacking = lacked(granted.properties, table, granted.grant)
     return Access(
         person.name,
-        full_name(table),
+        table.title,
         allowed=True,
         rule=f"a grant of the share '{granted.grant.share}', {_told(table, rights, lacking)}",
         row_filters=tuple(row_filters(table, granted.grant)),
@@ -147,7 +147,7 @@ def _absence(admin: CatalogAdmin, asked: Asked) -> str:
     except NotFound as absent:
         return absent.message
     if table.unlisted:
-        return f"'{full_name(table)}' has left the listings: {table.unlisted}"
+        return f"'{table.title}' has left the listings: {table.unlisted}"
     return "the catalog has changed meanwhile: ask again"
 
 

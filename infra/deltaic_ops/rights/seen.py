@@ -14,7 +14,7 @@ from deltaic.errors import NotFound, TableUnreadable, UnsupportedOperation
 from deltaic.sharing.rights import Rights
 from deltaic.sharing.row_filters import restricted_rights
 
-from deltaic_ops.filter_checks import full_name, lacked, row_filters
+from deltaic_ops.filter_checks import lacked, row_filters
 
 _PAGE = 200
 """So many are asked for at a time."""
@@ -43,7 +43,7 @@ class SeenTable:
     @property
     def name(self) -> str:
         """As people write it: share.schema.table."""
-        return full_name(self.table)
+        return self.table.title
 
     @property
     def row_filters(self) -> tuple[str, ...]:

@@ -75,12 +75,12 @@ def check_folders(records: Records, entered: Sequence[Entry], filtered: str = ""
     """
     for wide, narrow in opened(records, entered, filtered):
         if isinstance(wide, Folder):
-            how, remedy = f"'{title_of(wide)}' shares all", "move one of them elsewhere"
+            how, remedy = f"'{wide.title}' shares all", "move one of them elsewhere"
         else:
-            how = f"'{title_of(wide)}' is shared by the access mode 'dir', whose credentials read all"
-            remedy = f"share '{title_of(wide)}' by the access mode 'url' alone, or move one of them elsewhere"
+            how = f"'{wide.title}' is shared by the access mode 'dir', whose credentials read all"
+            remedy = f"share '{wide.title}' by the access mode 'url' alone, or move one of them elsewhere"
         raise InvalidParameter(
-            f"{how} that lies in {wide.location}, and not all of '{title_of(narrow)}' ({narrow.location}) is shared: "
+            f"{how} that lies in {wide.location}, and not all of '{narrow.title}' ({narrow.location}) is shared: "
             f"{remedy}"
         )
 
@@ -134,11 +134,6 @@ def overlapping(records: Records, entered: Folder) -> list[Entry]:
     ]
 
 
-def title_of(entry: Entry) -> str:
-    """Return the name of an entry as one types it."""
-    return entry.title if isinstance(entry, Folder) else f"{entry.share}.{entry.schema_name}.{entry.name}"
-
-
 def entries_of(records: Records) -> Iterator[Entry]:
     """Yield everything in the catalog that lies in a folder."""
     for share in records.all(keys.shares()):
@@ -154,7 +149,7 @@ def _is_wide(entry: Entry) -> bool:
 
 
 def _identity(entry: Entry) -> tuple[str, str]:
-    return type(entry).__name__, title_of(entry).lower()
+    return type(entry).__name__, entry.title.lower()
 
 
 def _places(entry: Entry) -> TableLocations:

@@ -124,6 +124,11 @@ class Table(Named, frozen=True, kw_only=True):
     created_at: datetime
 
     @property
+    def title(self) -> str:
+        """Its name as one types it."""
+        return f"{self.share}.{self.schema_name}.{self.name}"
+
+    @property
     def is_restricted(self) -> bool:
         """Whether less than all of the table is shared, whoever asks."""
         return bool(self.partition_filter or self.hidden_columns or self.view_properties is not None)
@@ -217,6 +222,11 @@ class View(Item, frozen=True, kw_only=True):
     """What the last refresh did, as `deltaic view show` says it."""
 
     created_at: datetime
+
+    @property
+    def title(self) -> str:
+        """Its name as one types it."""
+        return f"{self.share}.{self.schema_name}.{self.name}"
 
 
 class ViewPartition(Item, frozen=True, kw_only=True):

@@ -50,7 +50,7 @@ class ViewPartitions:
                     ),
                 ])  # fmt: skip
             except ConditionFailed:
-                title = f"{view.share}.{view.schema_name}.{view.name}"
+                title = view.title
                 raise Conflict(f"'{title}' was changed while it was refreshed: refresh it again") from None
 
     def remove(self, share: str, table_id: str, audiences: Iterable[str]) -> None:

@@ -81,7 +81,7 @@ class ViewAdmin:
             schema_name=table.schema_name,
             name=name,
             table_id=table.id,
-            source=f"{base.share}.{base.schema_name}.{base.name}",
+            source=base.title,
             **checked(_CHECKED, {"sql": sql, **settings}),
             created_at=table.created_at,
         )
@@ -183,7 +183,7 @@ class ViewAdmin:
         def change(item: Attributes) -> dict[str, Any]:
             stored = View.read(item)
             if stored.table_id != view.table_id:
-                raise Conflict(f"'{view.share}.{view.schema_name}.{view.name}' was made anew: refresh it again")
+                raise Conflict(f"'{view.title}' was made anew: refresh it again")
             moment = now()
             assign: dict[str, Any] = {"refreshed_at": moment, "last_refresh": dict(done)}
             if wanted_still or stored.sql != view.sql:
@@ -211,11 +211,6 @@ class ViewAdmin:
                     f"'{item['recipient']}' holds '{share}' with a filter of its own, and what a view shows is its "
                     "SQL's to say: make the view in another share"
                 )
-
-
-def named(view: View) -> str:
-    """Return the name of a view as one types it."""
-    return f"{view.share}.{view.schema_name}.{view.name}"
 
 
 def _apart(location: str, source: Table) -> str:

@@ -204,7 +204,7 @@ def _retention(job: Job, means: Means, now: Survey) -> Retention:
     entries = means.entries()
     streams = [means.position(checkpoint, now.table_id) for checkpoint in job.streams]
     wanted = list(readers(DeltaLog(means.folder.store), entries, streams, older_than, moment))
-    clones = [f"{table.share}.{table.schema_name}.{table.name}" for table in entries.clones]
+    clones = [table.title for table in entries.clones]
     return Retention(
         length, because, older_than, wanted, clones, optimize.protection(now.configuration, wanted, length)
     )

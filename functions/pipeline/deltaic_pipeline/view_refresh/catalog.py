@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.items import Recipient, Table, View, ViewPartition, now
-from deltaic.catalog.views import named
 from deltaic.errors import DeltaicError, InvalidParameter, NotFound
 from deltaic.partition_filters.audiences import audience
 from deltaic.partition_filters.properties import value_of
@@ -105,11 +104,11 @@ def definition_of(admin: CatalogAdmin, view: View, table: Table) -> Definition:
     read = read_sql(view.sql, view.source)
     if read.properties != frozenset(table.view_properties or ()):
         raise InvalidParameter(
-            f"the SQL of '{named(view)}' uses other properties than its entry says: give it again by "
-            f"`deltaic view update {named(view)} --sql ...`"
+            f"the SQL of '{view.title}' uses other properties than its entry says: give it again by "
+            f"`deltaic view update {view.title} --sql ...`"
         )
     return Definition(
-        name=named(view),
+        name=view.title,
         location=table.location,
         sql=view.sql,
         source=source_of(admin, view.source),
@@ -124,7 +123,7 @@ def source_of(admin: CatalogAdmin, name: str) -> SourceTable:
         found = admin.views.source(name)
     except NotFound as missing:
         raise NotFound(f"{missing.message}: share it under that name again, or change the view's SQL") from None
-    return SourceTable(f"{found.share}.{found.schema_name}.{found.name}", found.location)
+    return SourceTable(found.title, found.location)
 
 
 def holders_by_audience(admin: CatalogAdmin, table: Table) -> dict[str, list[Recipient]]:

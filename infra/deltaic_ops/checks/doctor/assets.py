@@ -10,7 +10,7 @@ from deltaic.errors import DeltaicError, TableRefused, TooManyRequests, Unavaila
 from msgspec.structs import asdict
 
 from deltaic_ops.checks.findings import Finding, not_asked, ok
-from deltaic_ops.filter_checks import READERS, full_name
+from deltaic_ops.filter_checks import READERS
 from deltaic_ops.folder_contents import is_empty, skill_facts
 from deltaic_ops.shared_schema import SchemaReader
 
@@ -24,7 +24,7 @@ def assets(folders: Sequence[Folder], iceberg: Sequence[Table], schemas: SchemaR
         (f"finds the {one.kind} {one.title}", _update(one), partial(_folder, one, schemas)) for one in folders
     ]
     for table in iceberg:
-        name = full_name(table)
+        name = table.title
         remedy = f"deltaic table update {name} --location ..., or deltaic table delete {name}"
         looks.append((f"finds the metadata of {name}", remedy, partial(_metadata, table, schemas)))
     with ThreadPoolExecutor(READERS) as pool:

@@ -154,7 +154,7 @@ def _read(what: Examined, tables: list[Table], parameters: Any) -> Iterator[Find
     bearers: dict[str, str] = {}
     with ExitStack() as tokens, httpx.Client(timeout=TIMEOUT_SECONDS) as http:
         for table in tables:
-            name = f"{table.share}.{table.schema_name}.{table.name}"
+            name = table.title
             bearer = _bearer(what.admin, table.share, bearers, tokens)
             if bearer is None:
                 yield not_asked(f"reads {name}", "nobody holds its share who is answered wherever it asks from")

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from deltaic.catalog.filter_rules import Entry, title_of
+from deltaic.catalog.filter_rules import Entry
 from deltaic.catalog.items import Grant, Recipient, Table
 from deltaic.errors import DeltaicError
 from deltaic.partition_filters import evaluate, parse
 
 from deltaic_ops.checks.doctor.reading import Heads
 from deltaic_ops.checks.findings import Finding, judge, not_asked, ok
-from deltaic_ops.filter_checks import full_name, lacked, row_filters
+from deltaic_ops.filter_checks import lacked, row_filters
 from deltaic_ops.shared_schema import SharedSchema, check_filter, check_hidden
 
 
@@ -25,9 +25,9 @@ def filters(
         filtered = [grant for grant in grants if grant.partition_filter]
         schema = None
         if own or filtered:
-            head = heads.get(full_name(table))
+            head = heads.get(table.title)
             if not isinstance(head, SharedSchema):
-                yield not_asked(f"what narrows {full_name(table)} fits it", "its log could not be read")
+                yield not_asked(f"what narrows {table.title} fits it", "its log could not be read")
                 continue
             schema = head
             yield from _fits(table, filtered, schema)
@@ -42,9 +42,9 @@ def folders(pairs: Iterable[tuple[Entry, Table]]) -> Iterator[Finding]:
         Finding(
             check,
             "failed",
-            f"those of {title_of(wide)} read all of {full_name(narrow)}: {narrow.location} and {wide.location} lie "
+            f"those of {wide.title} read all of {narrow.title}: {narrow.location} and {wide.location} lie "
             "one in the other",
-            f"deltaic table update {full_name(wide)} --access-mode url; or move one of them"
+            f"deltaic table update {wide.title} --access-mode url; or move one of them"
             if isinstance(wide, Table)
             else "move one of them",
         )
@@ -54,7 +54,7 @@ def folders(pairs: Iterable[tuple[Entry, Table]]) -> Iterator[Finding]:
 
 
 def _fits(table: Table, filtered: Sequence[Grant], schema: SharedSchema) -> Iterator[Finding]:
-    name = full_name(table)
+    name = table.title
     check = f"what narrows {name} fits it"
     wrong = []
     if table.partition_filter and (why := _why(lambda: check_filter(table.partition_filter, schema))):
@@ -81,7 +81,7 @@ def _sees(
     table: Table, grants: Sequence[Grant], recipients: Mapping[str, Recipient], schema: SharedSchema | None
 ) -> Finding:
     """Check that whoever holds a table has every property that its rows are chosen by."""
-    name = full_name(table)
+    name = table.title
     without, remedies = {}, []
     for grant in grants:
         recipient = recipients.get(grant.recipient_id)

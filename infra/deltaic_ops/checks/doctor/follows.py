@@ -9,7 +9,6 @@ from deltaic.catalog.items import Table
 from deltaic.sharing.following import SAME_NAME
 
 from deltaic_ops.checks.findings import Finding, ok
-from deltaic_ops.filter_checks import full_name
 
 PATIENCE = timedelta(hours=3)
 """After which a source should have been looked at again."""
@@ -31,8 +30,8 @@ def followed(
     for table in tables:
         if table.unlisted:
             wrong = True
-            remedy = f"mend it, and it comes back by itself; or deltaic table delete {full_name(table)}"
-            yield Finding(f"lists {full_name(table)}", "warning", f"recipients do not see it: {table.unlisted}", remedy)
+            remedy = f"mend it, and it comes back by itself; or deltaic table delete {table.title}"
+            yield Finding(f"lists {table.title}", "warning", f"recipients do not see it: {table.unlisted}", remedy)
     if looked_at and not wrong:
         yield ok("follows its sources", f"{looked_at} of them, every table is listed")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def buckets_of(shared: Iterable[Table | Folder]) -> dict[str, str]:
     """Return the buckets of what no storage holds, each with the name of one that lies there."""
     return {
-        Location.parse(uri).bucket: f"{one.share}.{one.schema_name}.{one.name}"
+        Location.parse(uri).bucket: one.title
         for one in shared
         if not one.storage
         for uri in (one.location, *(one.auxiliary_locations if isinstance(one, Table) else ()))

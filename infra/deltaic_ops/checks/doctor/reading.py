@@ -11,7 +11,7 @@ from deltaic.errors import DeltaicError, TableRefused, TooManyRequests, Unavaila
 
 from deltaic_ops.checks.findings import Finding, Verdict, not_asked, ok
 from deltaic_ops.checks.verify import table
-from deltaic_ops.filter_checks import READERS, full_name
+from deltaic_ops.filter_checks import READERS
 from deltaic_ops.shared_schema import SharedSchema
 
 Read = Callable[[Table], SharedSchema]
@@ -43,7 +43,7 @@ def heads(tables: Sequence[Table], read: Read) -> Heads:
             return refusal
 
     with ThreadPoolExecutor(READERS) as pool:
-        return dict(zip(map(full_name, tables), pool.map(head, tables), strict=True))
+        return dict(zip((one.title for one in tables), pool.map(head, tables), strict=True))
 
 
 def logs(heads: Heads) -> Iterator[Finding]:

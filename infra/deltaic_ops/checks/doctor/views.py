@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
 from deltaic.catalog.items import View
-from deltaic.catalog.views import named
 from deltaic_pipeline.view_refresh.catalog import stale
 
 from deltaic_ops.checks.findings import Finding, ok
@@ -25,7 +24,7 @@ def fresh(views: Iterable[View], moment: datetime | None = None) -> Iterator[Fin
             failure = view.last_refresh.get("failure")
             why = f"; the last attempt failed: {failure}" if failure else ""
             yield Finding(
-                f"refreshes the view {named(view)}", "warning", said + why, f"deltaic view refresh {named(view)}"
+                f"refreshes the view {view.title}", "warning", said + why, f"deltaic view refresh {view.title}"
             )
     if looked_at and not behind:
         yield ok("refreshes views", f"{looked_at} view(s) are as fresh as they shall be")
