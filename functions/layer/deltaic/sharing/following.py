@@ -231,8 +231,7 @@ class _Look:
         for other in self._tables_shared_in_part():
             theirs = Location.parse(other.location)
             if other.id != table_id and (theirs.contains(place) or place.contains(theirs)):
-                title = other.title
-                raise InvalidParameter(f"not all of it is shared as '{title}': share it by hand, or exclude it")
+                raise InvalidParameter(f"not all of it is shared as '{other.title}': share it by hand, or exclude it")
         latest = self._latest(location)
         try:
             for one in self._filters:

@@ -59,8 +59,8 @@ def failure(error: Exception, name: ObjectName, region: str, path: str = "", *, 
             "storage with the right one",
             f"'{name.bucket}' is not in {region}: deltaic storage create --region",
         )
-    if status in _REFUSED and not code and has_body:
-        # Every refusal of a store has a code: this is the page of a proxy.
+    if status in _REFUSED and not code and (has_body or status != HTTPStatus.FORBIDDEN):
+        # Every refusal of a store has a code, where it can have one: this is the page of a proxy.
         return Unavailable("something before the storage of this table answered in its place; try again later", uri)
     if isinstance(error, PermissionDeniedError | UnauthenticatedError) or status in _REFUSED:
         return TableRefused(

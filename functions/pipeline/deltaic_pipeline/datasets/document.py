@@ -109,7 +109,7 @@ class Document:
             hint = hint or " (quote what has {{ }})" * ("{{" in written)
             raise Unreadable([Mistake(line, "", f"not YAML: {said}{hint}")]) from None
         except (ValueError, RecursionError) as error:  # such as a date that is none
-            line = next((line for line in _no_values(loader, root)), 1) if isinstance(error, ValueError) else 1
+            line = next(_no_values(loader, root), 1) if isinstance(error, ValueError) else 1
             raise Unreadable([Mistake(line, "", f"not YAML: {error}")]) from None
         finally:
             if loader is not None:
