@@ -117,7 +117,7 @@ def show_recipient(  # noqa: PLR0913, PLR0917 -- who, and how much of it
     columns = [*_SEEN, ("COUNTED", lambda one: _counted(counts[one.name]))] if count else _SEEN
     if assets:
         out.table(assets, _SEEN_ASSETS)
-    out.some(tables, columns, _sees_nothing(out, person, now), more=more)
+    out.some(tables, columns, "" if tables else _sees_nothing(out, person, now), more=more)
 
 
 def _is_address(text: str) -> bool:
