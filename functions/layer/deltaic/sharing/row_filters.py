@@ -31,8 +31,8 @@ def restricted_rights(catalog: CatalogReader, granted: GrantedTable) -> tuple[Ri
             partition = catalog.get_view_partition(table.share, table.id, own)
             if partition is None:
                 raise UnsupportedOperation(
-                    f"Your rows of {table.title} are not there yet: the view's next refresh makes them. Ask again after "
-                    "it, or ask its provider when that is."
+                    f"Your rows of {table.title} are not there yet: the view's next refresh makes them. Ask again "
+                    "after it, or ask its provider when that is."
                 )
             start_version = max(start_version, partition.since_version)
     rights = Rights(
