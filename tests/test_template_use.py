@@ -160,7 +160,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         assert (looked["unchanged"], looked["failed"]) == (4, 0)
         # The volumes of the same folders would open to all what a grant of some rows does not.
         assert ask("FollowTables", have_followed(catalog_of(aws))) == [
-            {"follows": 4, "failed": 0, "added": 5, "refused": 1}
+            {"follows": 4, "failed": 0, "left": 0, "added": 5, "refused": 1}
         ]
         yield Seen(template, used)
 
