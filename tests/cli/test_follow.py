@@ -153,7 +153,7 @@ def test_tables_of_the_provider_are_not_touched(deltaic: Deltaic, lake: Lake, ad
     mine = list(admin.tables.list("sales"))
     [told] = deltaic.json(f"share follow sales --folder {lake.folder} --exclude 'tmp_*' --now")
     assert (told["table"], told["did"]) == ("orders", "refused")
-    assert told["why"] == f"its name is taken: s3://{lake.bucket}/elsewhere/mine"
+    assert told["why"] == f"its name is taken by the table in s3://{lake.bucket}/elsewhere/mine"
     lake.remove("Net Returns.v2")
     assert did(deltaic.json("share follow sales --now")) == {"orders": "refused"}
     assert list(admin.tables.list("sales")) == mine

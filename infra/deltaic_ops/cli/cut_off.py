@@ -28,7 +28,7 @@ def cut_off(ctx: typer.Context, name: Name, yes: Yes = False, as_json: AsJson = 
     out.confirm(f"Cut off recipient '{name}', revoke its tokens and end the URLs that it has?", yes=yes)
     marked = out.admin.cut_off(name)
     roles, keyed = roles_of(_signing_role(out.connection), out.admin.storages.list())
-    done = in_each(out.connection.client("iam"), roles, [marked, *out.admin.recipients.list()])
+    done = in_each(out.connection.client("iam"), roles, out.admin.recipients.list())
     out.show(
         marked,
         f"cut off '{marked.name}': its next request is refused, its tokens are revoked, its sessions are denied in "

@@ -135,9 +135,7 @@ def _look(out: Operator, followed: Follow, *, dry: bool) -> None:
 
     outcomes: list[TableOutcome] = []
     not_made_yet = suppress(NotFound) if dry else nullcontext()  # the schema
-    with _means(out, followed.source, followed.storage) as found:
-        means = found
-    with not_made_yet:
+    with _means(out, followed.source, followed.storage) as means, not_made_yet:
         for outcome in look(out.admin, followed, means, dry=dry):
             outcomes.append(outcome)
             out.note(f"{outcome.did} {outcome.name}")

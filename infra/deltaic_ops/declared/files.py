@@ -45,14 +45,6 @@ class _File:
         return _told(self.path, self.lines, Mistake(found.line, found.field, said))
 
 
-class _Wrong(Exception):
-    """What is wrong with a file, a line for each."""
-
-    def __init__(self, told: Sequence[str]) -> None:
-        super().__init__("\n".join(told))
-        self.told = told
-
-
 def _told(path: Path, lines: Sequence[str], mistake: Mistake) -> str:
     return f"{_place(path, lines, mistake)}: {mistake}"
 
@@ -83,8 +75,8 @@ def read(paths: Sequence[Path]) -> Declaration:
     for file in files:
         try:
             one, text = _read(file)
-        except _Wrong as mistakes:
-            wrong += mistakes.told
+        except Mistakes as mistakes:
+            wrong += mistakes.lines
             continue
         for group in GROUPS:
             for name in getattr(one, group):
@@ -127,17 +119,17 @@ def _read(file: Path) -> tuple[Declaration, _File]:
     except UnicodeDecodeError as failure:
         before = content[: failure.start].rpartition(b"\n")
         place = f"{file}:{content[: failure.start].count(10) + 1}:{len(before[2]) + 1}"
-        raise _Wrong([f"{place}: is no UTF-8: save the file as UTF-8"]) from None
+        raise Mistakes([f"{place}: is no UTF-8: save the file as UTF-8"]) from None
     except OSError as failure:
         raise InvalidParameter(f"{file} cannot be read: {failure}") from None
     except Unreadable as unreadable:
-        raise _Wrong([_told(file, lines, one) for one in unreadable.mistakes[:MOST_TOLD]]) from None
+        raise Mistakes([_told(file, lines, one) for one in unreadable.mistakes[:MOST_TOLD]]) from None
     try:
         return Declaration.model_validate(document.value), _File(file, lines, document)
     except ValidationError as refused:
         found = {mistake_of(document, error, fields()) for error in refused.errors()[:MOST_TOLD]}
         some = sorted(found, key=lambda mistake: (mistake.line, mistake.field))
-        raise _Wrong([_told(file, lines, one) for one in some]) from None
+        raise Mistakes([_told(file, lines, one) for one in some]) from None
 
 
 def text_of(declaration: Declaration) -> str:

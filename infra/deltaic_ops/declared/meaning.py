@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from deltaic.partition_filters import parse
@@ -11,6 +12,9 @@ from deltaic.partition_filters import parse
 from deltaic_ops.declared.entries import Difference, Entry, entries
 from deltaic_ops.declared.model import Declaration, GrantOf, texts_of
 from deltaic_ops.filter_checks import lacked_by
+
+_parsed = lru_cache(maxsize=4096)(parse)
+"""The same filters are asked about for each recipient."""
 
 _SHARED = ("table", "view", "volume", "skill", "version")
 FOLLOWED = "followed schema"
@@ -100,7 +104,7 @@ class _Side:
         found = {}
         for (kind, _), one in self.seen(share, recipient).items():
             texts = [one.fields["partition_filter"] if kind == "table" else "", held[share].partition_filter]
-            if missing := lacked_by(properties, [parse(text) for text in texts if text]):
+            if missing := lacked_by(properties, [_parsed(text) for text in texts if text]):
                 found[one.name] = ", ".join(missing)
         return found
 

@@ -65,7 +65,7 @@ class UrlsRequest(msgspec.Struct, frozen=True):
             if not is_name(path):
                 raise InvalidParameter(
                     f"paths[{place}] names no file: a name has no empty, '.' or '..' segment, no slash at its ends, "
-                    f"and at most {MAX_KEY_BYTES} bytes in UTF-8"
+                    f"no control character, and at most {MAX_KEY_BYTES} bytes in UTF-8"
                 )
         return cls(tuple(dict.fromkeys(paths)))
 
@@ -73,7 +73,8 @@ class UrlsRequest(msgspec.Struct, frozen=True):
 def is_name(text: str) -> bool:
     """Tell whether a file can have a name, below its folder: whoever joins it to a directory stays in it.
 
-    Other objects (`a//b`, `a/../b`) no client can ask for: what sends a URL follows the dots in it.
+    Other objects no client can ask for: what sends a URL follows the dots in it (`a//b`, `a/../b`), and no reader of
+    objects takes a control character.
     """
     return _DOTS.isdisjoint(text.split("/")) and _fits(text) and not _CONTROL.search(text)
 

@@ -172,8 +172,8 @@ class _Look:
             if not self._database and not _has_log(Location.parse(found.location), self._means):
                 return None
             if entry is not None:
-                why = SAME_NAME if entry.followed else "its name is taken"
-                return _outcome(found, "refused", f"{why}: {entry.location}")
+                why = f"{SAME_NAME}:" if entry.followed else "its name is taken by the table in"
+                return _outcome(found, "refused", f"{why} {entry.location}")
             names.check_table_name(found.name)
             self._check_new(found.location)
         except _PASSING as passing:

@@ -94,8 +94,7 @@ def readers(
     yield Reader(version, changes=False, lasting=False, why=why)
     for table in entries.shared:
         if table.history:
-            name = table.title
-            why = f"the history is shared from version {table.start_version} on as {name}"
+            why = f"the history is shared from version {table.start_version} on as {table.title}"
             yield Reader(table.start_version, changes=table.start_version == 0, lasting=True, why=why)
     for stream in streams:
         why = f"the stream of {stream.checkpoint} goes on at version {stream.version}"

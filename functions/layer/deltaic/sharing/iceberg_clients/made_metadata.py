@@ -20,10 +20,10 @@ from deltaic.iceberg.generation import FILES_A_MANIFEST, first_index, live_diges
 from deltaic.iceberg.refusals import TooManyFiles
 from deltaic.iceberg.table_document import table_document
 from deltaic.iceberg.table_version import Means, TableVersion
-from deltaic.platform_limits import BUFFERED_BYTES
 from deltaic.protocol.json_bodies import encode
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.iceberg_clients.made_folder import folder_of, index_key, read_index, since_of
+from deltaic.sharing.iceberg_clients.own_metadata import MOST_BYTES
 from deltaic.sharing.rights import Rights
 from deltaic.sharing.snapshots import open_log
 from deltaic.sharing.table_visibility import check_hidden, visibility_of
@@ -33,9 +33,6 @@ _NOT_LISTED: Final = (MalformedRequest, TableUnreadable, UnsupportedOperation)
 """What a version is left out for: its log is gone, or it cannot be read so."""
 
 _PUTS_AT_ONCE: Final = 16
-_MOST_BYTES: Final = BUFFERED_BYTES // 2
-"""Of metadata, which an answer holds as text in JSON."""
-
 _INCOMPLETE_SECONDS: Final = 60.0
 """How long metadata is kept in memory that lacks versions, which are made meanwhile."""
 
@@ -118,7 +115,7 @@ def _document(means: Means, table_id: str, index: FileIndex, since: int | None) 
     """Return the metadata that lists versions from `since` on, or as many of the latest as one answer holds."""
     while True:
         document = encode(table_document(means, table_id, index, since=since))
-        if len(document) <= _MOST_BYTES:
+        if len(document) <= MOST_BYTES:
             return document
         listed = [one for one in index.versions if since is not None and one >= since]
         if len(listed) < 2:  # noqa: PLR2004 -- with less than the latest there is no table

@@ -20,8 +20,8 @@ from deltaic.storage.locations import Location, TableLocations
 GLUE: Final = "glue://"
 _HINT: Final = "metadata/version-hint.text"
 _SUFFIX: Final = ".metadata.json"
-_MOST_BYTES: Final = BUFFERED_BYTES // 2
-"""What leaves with the answer."""
+MOST_BYTES: Final = BUFFERED_BYTES // 2
+"""Of a table's metadata, which leave with the answer."""
 _PLACES: Final = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 """Properties that lead files elsewhere than below the table's location."""
 
@@ -52,7 +52,7 @@ def own_metadata(
         raise TableUnreadable("the table's metadata cannot be read: its provider must act", path) from broken
     for place in filter(None, told):
         _check_shared(locations, str(place))
-    if len(document) > _MOST_BYTES:
+    if len(document) > MOST_BYTES:
         raise TableUnreadable(
             "the table's metadata is larger than an answer may be: its provider can expire old snapshots", path
         )
