@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -89,6 +90,7 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
         private_folder(state)
         self.port = _kept_port(state / "port")
         self._log = state / "ministack.log"
+        self._scratch = state / "tmp"
         self._secret = kept_secret(state / "root-secret")
         self._locks = () if lock is None else (lock,)
         self._options = () if persistent else (FORGET,)
@@ -129,6 +131,8 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
             "S3_DATA_DIR": str(self.state / "s3"),
             "LAMBDA_EXECUTOR": "local",
             "LOG_LEVEL": "WARNING",
+            # Each function's process has its layers unpacked there, 230 MB, and one that is killed leaves them.
+            "TMPDIR": str(self._scratch),
             # Listeners for services that nobody here uses, which would take ports beyond loopback.
             "IOT_MTLS_ENABLED": "0",
             "SFTP_ENABLED": "0",
@@ -136,6 +140,8 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
         }
         del environment["AWS_ENDPOINT_URL"]
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        private_folder(self._scratch)
         with private_log(self._log) as sink:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "deltaic_ops.local.ministack_server", str(self.state / "aws"), *self._options],
@@ -166,14 +172,14 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
             return
         if process.stdin is not None:
             process.stdin.close()
-        if process.poll() is not None:
-            return
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(STOP_TIMEOUT_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(STOP_TIMEOUT_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _healthy(self) -> bool:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
