@@ -43,9 +43,13 @@ CASES: dict[str, tuple[Sequence[bytes], object]] = {
         [b"X-Recipient-Id: alice", b"X-Amzn-Principal-Id: alice", b"recipientId: alice", b"Authorization: Bearer x"],
         NOBODY,
     ),
+    # Of the two lengths the chunks' counts (RFC 9112, section 6.1), so that the second bearer is of no request.
     "two lengths": (
-        [b"Authorization: Bearer ALICE", b"Content-Length: 5", b"Transfer-Encoding: chunked"],
-        NO_REQUEST,
+        [
+            b"Authorization: Bearer ALICE\r\nContent-Length: 90\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n",
+            b"GET /delta-sharing/shares HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer BOB",
+        ],
+        "alice",
     ),
 }
 
