@@ -1,5 +1,6 @@
 """Rows by key of which a table says all: no version, whatever delivers them, and nothing of them is done again."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")]
 
+BYTES_OF_A_BYTE = "spark.sql.sources.fileCompressionFactor"
 MERGE = {"mode": "merge", "keys": ["id"]}
 SCD2 = {"mode": "scd2", "keys": ["id"], "at": "day"}
 SCHEMA = "id INT, name STRING, day TIMESTAMP"
@@ -32,7 +34,10 @@ def row(key: int, name: str | None = "a", day: int = 1) -> dict[str, Any]:
 
 
 class Table:
-    """A table, and runs that deliver to it: files that are taken for large ones are compared while they are read."""
+    """A table, and runs that deliver to it: files that are taken for large ones are compared while they are read.
+
+    A megabyte of blanks is one where Spark takes each byte of a file for 64 of its rows.
+    """
 
     def __init__(self, spark: "SparkSession", catalog: Catalog, place: Place, *, large: bool = False) -> None:
         self.spark, self._catalog, self.place, self.large = spark, catalog, place, large
@@ -43,7 +48,7 @@ class Table:
         source = json_source(self.place.folder, "s", rows, parts.pop("schema", SCHEMA))
         if self.large:
             with Path(source["paths"][0]).open("a") as file:
-                file.writelines([" " * (1 << 20) + "\n"] * 40)
+                file.write(" " * (1 << 20) + "\n")
         content = dataset(self.place.location, sources={"s": source}, **parts)
         return build(self.spark, run_of(content, f"run{self._number}"), self._catalog, silent)
 
@@ -57,8 +62,12 @@ class Table:
 
 
 @pytest.fixture(params=[False, True], ids=["few rows", "many rows"])
-def table(spark: "SparkSession", catalog: Catalog, place: Place, request: pytest.FixtureRequest) -> Table:
-    return Table(spark, catalog, place, large=request.param)
+def table(spark: "SparkSession", catalog: Catalog, place: Place, request: pytest.FixtureRequest) -> Iterator[Table]:
+    # What a new session begins with: each run has one of its own.
+    settings: Any = spark._jsparkSession.sharedState().conf()
+    settings.set(BYTES_OF_A_BYTE, "64" if request.param else "1")
+    yield Table(spark.newSession(), catalog, place, large=request.param)
+    settings.remove(BYTES_OF_A_BYTE)
 
 
 @pytest.mark.parametrize("write", [MERGE, SCD2], ids=["merge", "scd2"])
