@@ -102,6 +102,9 @@ OPENSHARING_DEFECTS: dict[str, Defect] = {
         lambda seen: missing(seen) and "/namespaces/" in seen.path,
         iceberg_error(but(type="NoSuchNamespaceException")),
     ),
+    "refuses commits": when(
+        lambda seen: seen.method == "POST" and on(ICEBERG + "/[^/]+/tables/[^/]+")(seen), status(200)
+    ),
     "its 401 is of Icebergs shape": when(
         lambda seen: seen.path.startswith("/iceberg") and seen.status == httpx.codes.UNAUTHORIZED,
         iceberg_error(without("type")),

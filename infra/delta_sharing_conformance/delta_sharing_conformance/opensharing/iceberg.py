@@ -109,6 +109,16 @@ def what_is_in_no_catalog_is_not_found(shared: Shared) -> str:
 
 
 @check(SECTION)
+def refuses_commits(shared: Shared) -> str:
+    """Answer 4xx to a commit of a table, here one that would change nothing: what is shared is read only."""
+    share, namespace, name = _tables(shared)[0]
+    path = f"{_path(_prefix(shared, share), namespace)}/tables/{quote(name, safe='')}"
+    reply = _door(shared).ask("POST", path, body={"requirements": [], "updates": []})
+    expect.that(400 <= reply.status < 500, f"{reply}, not 4xx")  # noqa: PLR2004 -- as RFC 9110 has them
+    return "1 request"
+
+
+@check(SECTION)
 def its_401_is_of_Icebergs_shape(shared: Shared) -> str:  # noqa: N802 -- a name
     """Answer 401 in Iceberg's shape to who comes without a bearer token or with a wrong one."""
     share = _shares(shared)[0]
