@@ -23,6 +23,7 @@ pytestmark = pytest.mark.deploy
 
 LOG = logging.getLogger(__name__)
 FUNCTIONS = [function.name for function in load_template(parameters={"Stage": "deploytest"}).functions.values()]
+LEVEL = "POWERTOOLS_LOG_LEVEL"
 LEAST_REQUESTS = 1000
 REPEATED = {429, 503}
 """What every client repeats (PROTOCOL.md, "REST APIs"); the embedded AWS starves functions while others start."""
@@ -146,8 +147,7 @@ def test_updates_and_one_that_is_taken_back_fail_no_request(
 
     def live() -> dict[str, tuple[int, str]]:
         found = [functions.get_function_configuration(FunctionName=name, Qualifier="live") for name in FUNCTIONS]
-        levels = [said["Environment"]["Variables"]["POWERTOOLS_LOG_LEVEL"] for said in found]
-        return {said["FunctionName"]: (int(said["Version"]), level) for said, level in zip(found, levels, strict=True)}
+        return {said["FunctionName"]: (int(said["Version"]), said["Environment"]["Variables"][LEVEL]) for said in found}
 
     before = live()
     # Of what every function knows, and starts none: with snapshots each would be unpacked at once (8 GB here).

@@ -1,13 +1,16 @@
 """The embedded AWS keeps what it has answered, over a kill and a full disk, and refuses a state that it cannot read."""
 
+import json
 import os
 import resource
 import signal
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import boto3
 import httpx
@@ -54,8 +57,9 @@ def roles(aws: EmbeddedAws) -> list[str]:
     return [role["RoleName"] for role in client(aws, "iam").list_roles()["Roles"]]
 
 
-def make_role(aws: EmbeddedAws, name: str) -> str:
-    document = '{"Version":"2012-10-17","Statement":[]}'
+def make_role(aws: EmbeddedAws, name: str, *principals: dict[str, str]) -> str:
+    trusted = [{"Effect": "Allow", "Principal": one, "Action": "sts:AssumeRole"} for one in principals]
+    document = json.dumps({"Version": "2012-10-17", "Statement": trusted})
     role: str = client(aws, "iam").create_role(RoleName=name, AssumeRolePolicyDocument=document)["Role"]["RoleId"]
     return role
 
@@ -125,6 +129,30 @@ def test_on_a_full_disk_a_write_is_refused_and_nothing_is_lost(tmp_path: Path) -
     with EmbeddedAws(tmp_path) as later:
         assert keys(later) == ["a"]
         assert roles(later) == []
+
+
+def test_what_is_unpacked_for_functions_is_gone_with_the_process_or_when_the_next_one_starts(tmp_path: Path) -> None:
+    scratch, package = tmp_path / "tmp", BytesIO()
+    with ZipFile(package, "w") as archive:
+        archive.writestr("app.py", "def handler(event, context):\n    return __file__\n")
+    with EmbeddedAws(tmp_path) as aws:
+        functions = client(aws, "lambda")
+        make_role(aws, "any", {"Service": "lambda.amazonaws.com"})
+        functions.create_function(
+            FunctionName="told",
+            Runtime="python3.13",
+            Handler="app.handler",
+            Role="arn:aws:iam::000000000000:role/any",
+            Code={"ZipFile": package.getvalue()},
+        )
+        told = Path(json.load(functions.invoke(FunctionName="told")["Payload"]))
+        assert told.is_relative_to(scratch)
+    assert not scratch.exists()
+    left = scratch / "of one that was killed"
+    left.mkdir(parents=True)
+    with EmbeddedAws(tmp_path):
+        assert not left.exists()
+    assert not scratch.exists()
 
 
 def test_with_room_on_the_disk_again_writes_are_kept_again(tmp_path: Path) -> None:
