@@ -36,7 +36,7 @@ def row(key: int, name: str | None = "a", day: int = 1) -> dict[str, Any]:
 class Table:
     """A table, and runs that deliver to it: files that are taken for large ones are compared while they are read.
 
-    A megabyte of blanks is one where Spark takes each byte of a file for 64 of its rows.
+    A megabyte of blanks is one where Spark takes each byte of a file for 64 bytes of rows.
     """
 
     def __init__(self, spark: "SparkSession", catalog: Catalog, place: Place, *, large: bool = False) -> None:
