@@ -6,6 +6,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
+import httpx
+
 from delta_sharing_conformance import expect
 from delta_sharing_conformance.check import Fails, NotTried, check
 from delta_sharing_conformance.client import Reply, SharingClient
@@ -83,8 +85,8 @@ def lists_tables_by_their_identifiers(shared: Shared) -> str:
 def loads_tables_with_their_metadata(shared: Shared) -> str:
     """Answer GET of a listed table with metadata of format version 1, 2 or 3 whose schema and snapshot are in it."""
     for share, namespace, name in (found := _tables(shared)):
-        path = f"{_path(_prefix(shared, share), namespace)}/tables/{quote(name, safe='')}"
-        metadata = expect.typed("metadata", _told(_door(shared).get(path), {"metadata": dict})["metadata"], _METADATA)
+        told = _told(_door(shared).get(_table(shared, share, namespace, name)), {"metadata": dict})
+        metadata = expect.typed("metadata", told["metadata"], _METADATA)
         what = f"the metadata of {namespace[0]}.{name}"
         expect.that(metadata["format-version"] in {1, 2, 3}, f"{what} are of no known format version")
         schemas = [one.get("schema-id") for one in metadata["schemas"]]
@@ -111,10 +113,9 @@ def what_is_in_no_catalog_is_not_found(shared: Shared) -> str:
 @check(SECTION)
 def refuses_commits(shared: Shared) -> str:
     """Answer 4xx to a commit of a table, here one that would change nothing: what is shared is read only."""
-    share, namespace, name = _tables(shared)[0]
-    path = f"{_path(_prefix(shared, share), namespace)}/tables/{quote(name, safe='')}"
+    path = _table(shared, *_tables(shared)[0])
     reply = _door(shared).ask("POST", path, body={"requirements": [], "updates": []})
-    expect.that(400 <= reply.status < 500, f"{reply}, not 4xx")  # noqa: PLR2004 -- as RFC 9110 has them
+    expect.that(httpx.codes.is_client_error(reply.status), f"{reply}, not 4xx")
     return "1 request"
 
 
@@ -153,6 +154,10 @@ def _prefix(shared: Shared, share: str) -> str:
 
 def _path(prefix: str, namespace: Namespace) -> str:
     return f"/v1/{quote(prefix)}/namespaces/{quote(_LEVEL.join(namespace), safe='')}"
+
+
+def _table(shared: Shared, share: str, namespace: Namespace, name: str) -> str:
+    return f"{_path(_prefix(shared, share), namespace)}/tables/{quote(name, safe='')}"
 
 
 def _namespaces(shared: Shared, share: str) -> list[Namespace]:
