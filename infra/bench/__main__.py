@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from bench import huge, ours, reference, report, rivals
-from bench.aws import as_on_aws
+from bench import ours, reference, report, rivals
 from bench.beside import compared
 from bench.figures import Figure, amount, table
 from bench.objects import ObjectStore
@@ -28,9 +27,6 @@ def _options() -> argparse.Namespace:
     """Return what the command line says, its sizes as numbers; exits 2 for what cannot be measured."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--full", action="store_true", help="a table of a million files too (2 to 5 minutes more)")
-    parser.add_argument(
-        "--huge", action="store_true", help="only a table of ten million files (made once: 10 min, 3 GB)"
-    )
     parser.add_argument("--sizes", default="", help="other numbers of files, separated by commas")
     parser.add_argument("--state", type=Path, default=Path(".deltaic/bench"), help="where logs and objects are kept")
     parser.add_argument("--beside", type=Path, help="a built reference server to measure too (see reference.py)")
@@ -38,9 +34,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--warm", type=int, default=5, help="warm queries of each table")
     parser.add_argument("--no-report", action="store_true", help="print only")
     parser.add_argument(
-        "--add",
-        action="store_true",
-        help="replace in the report only what is measured (as --huge does)",
+        "--add", action="store_true", help="keep figures of the last report that this run does not measure"
     )
     parser.add_argument("--strict", action="store_true", help="exit 1 if a bar is missed")
     options = parser.parse_args()
@@ -57,10 +51,10 @@ def main() -> int:
     options = _options()
     busy = os.getloadavg()[0] / (os.cpu_count() or 1)
     state = options.state.resolve()
-    figures = _measure_huge(state) if options.huge else _measure(state, options.sizes, options.warm, options.beside)
+    figures = _measure(state, options.sizes, options.warm, options.beside)
     print(table(figures))
     if not options.no_report:
-        kept, machine = report.read(options.report) if options.add or options.huge else ([], {})
+        kept, machine = report.read(options.report) if options.add else ([], {})
         report.write(report.renewed(kept, figures), options.report, machine or report.machine(busy))
         _say(f"written: {options.report / 'report.md'}")
     missed = [one for one in figures if one.holds is False]
@@ -80,10 +74,6 @@ def _measure(state: Path, sizes: list[int], warm: int, beside: Path | None) -> l
         with service(objects, locations, Path(temporary)) as running:
             for files in sizes:
                 figures += _told(Bench(objects, running, partial(_say_of, files)).of_size(files, warm=warm))
-            for files in sizes:
-                if files >= 100_000:  # noqa: PLR2004 -- less fits the free burst
-                    _say_of(files, "as on AWS")
-                    figures += _told(as_on_aws(running, files))
             if 10_000 in sizes:  # noqa: PLR2004 -- the promised size
                 _say("10,000: eight at once")
                 figures += _told(Bench(objects, running, _say).parallel(10_000, 8))
@@ -93,14 +83,6 @@ def _measure(state: Path, sizes: list[int], warm: int, beside: Path | None) -> l
                     _say_of(files, f"beside the {rival.name}")
                     figures += _told(compared(files, objects.requests, running.fresh, rival, warm))
     return [*figures, *_told(_parts())]
-
-
-def _measure_huge(state: Path) -> list[Figure]:
-    state.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as temporary, ObjectStore(state) as objects:
-        locations = {huge.name(files): huge.put(objects, files, state, _say) for files in (huge.FIRST, *huge.SIZES)}
-        with service(objects, locations, Path(temporary)) as running:
-            return list(_told(huge.measured(objects, running, _say)))
 
 
 def _told(figures: Iterator[Figure]) -> Iterator[Figure]:

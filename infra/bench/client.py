@@ -2,7 +2,6 @@
 
 import socket
 import time
-import zlib
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -94,11 +93,6 @@ def unframed(body: bytes) -> bytes:
             return b"".join(parts)
         parts.append(body[end + 2 : end + 2 + length])
         at = end + 4 + length
-
-
-def unzipped(body: bytes) -> bytes:
-    """Return what a chunked, gzipped body holds."""
-    return zlib.decompress(unframed(body), wbits=31)
 
 
 def _more(sock: socket.socket) -> bytes:

@@ -1,6 +1,6 @@
 """A figure, the bar that it is held to, and how both read on a terminal."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -65,11 +65,6 @@ def table(figures: Sequence[Figure]) -> str:
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
-
-
-def least(measure: Callable[[], float], times: int) -> float:
-    """Return the least of some measurements: what the work costs when nobody disturbs it."""
-    return min(measure() for _ in range(times))
 
 
 def files_named(count: int) -> str:

@@ -7,7 +7,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import cold, layers, soak
+from bench import cold
 from bench.figures import Figure, amount, of
 from bench.reference import NAME
 
@@ -29,9 +29,7 @@ def write(figures: Sequence[Figure], folder: Path, machine: Mapping[str, object]
     folder.mkdir(parents=True, exist_ok=True)
     said = {"machine": machine, "figures": [one.as_json() for one in figures]}
     (folder / "figures.json").write_text(json.dumps(said, indent=1) + "\n")
-    page = [*_page(figures, machine), *_soaked(folder / soak.NAME)]
-    page += _started(folder / cold.NAME)
-    page += _large(folder / layers.NAME)
+    page = [*_page(figures, machine), *_started(folder / cold.NAME)]
     (folder / "report.md").write_text("\n".join(page) + "\n")
 
 
@@ -83,7 +81,8 @@ def _page(figures: Sequence[Figure], machine: Mapping[str, object]) -> list[str]
         "signing role in the embedded AWS, so URLs carry a session token, of AWS's length. The client is a raw socket.",
         "Rivals run in the same run, on the same store, in processes of their own.",
         "What they and we keep of the protocol is in [the kit's page](../delta_sharing_conformance/README.md);",
-        "what a dataset's run and a view cost when that was measured is in [spark.md](spark.md).",
+        "figures that were measured once (jobs, ten million files, Iceberg metadata, layers, a soak test) are in",
+        "[single_measurements.md](single_measurements.md).",
         "",
         "CPU is that of the whole gateway process: HTTP, authorizer, catalog lookup, log, signing, lines. Times are",
         "the least of a few runs on a machine that others use too; trust CPU, counts and ratios first.",
@@ -106,23 +105,11 @@ def _page(figures: Sequence[Figure], machine: Mapping[str, object]) -> list[str]
     return parts
 
 
-def _soaked(path: Path) -> list[str]:
-    """Return what the last soak found, if there was one."""
-    if not path.exists():
-        return []
-    return ["", "## For as long as it runs", "", *soak.section(json.loads(path.read_text()))]
-
-
 def _started(path: Path) -> list[str]:
     """Return what the last cold starts cost, if they were measured."""
     if not path.exists():
         return []
     return ["", "## Cold starts", "", *cold.section(json.loads(path.read_text()))]
-
-
-def _large(path: Path) -> list[str]:
-    """Return how large the layers are, if they were measured."""
-    return ["", *layers.chapter(json.loads(path.read_text()))] if path.exists() else []
 
 
 def _promises(figures: Sequence[Figure]) -> list[str]:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
-from deltaic_ops.local.aws_limits import Limits
 from deltaic_ops.local.resources import connect
 from deltaic_ops.local.stack import gateway_over, local_stack
 
@@ -44,9 +43,9 @@ class Service:
     token: str
 
     @contextmanager
-    def fresh(self, *, limits: Limits = "none") -> Iterator[Server]:
+    def fresh(self) -> Iterator[Server]:
         """Start a gateway process of its own; yields when its functions are loaded and it has answered a listing."""
-        with gateway_over(self.environment, self.state, limits=limits) as stack:
+        with gateway_over(self.environment, self.state) as stack:
             client = Client(stack.endpoint, self.token)
             wait_until_loaded(client)
             yield Server(client, stack.processes["gateway"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from bench.catalog import Size, recipient_name, share_name, write
-from bench.catalog import catalog as entries
+from catalog.large_catalog import Size, recipient_name, share_name, write
+from catalog.large_catalog import catalog as entries
 from deltaic_ops.rights.seen import SeenTable, seen
 
 if TYPE_CHECKING:

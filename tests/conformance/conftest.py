@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from bench import conformance_tables
+from conformance import shared_tables
 from conformance.wrong import Cached, Defect, Wrong
 from delta_sharing_conformance.client import SharingClient
 from deltaic.sharing.activation import profile
@@ -36,14 +36,13 @@ class Gateway(FilledServer):
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     entries = [
-        Entry(entry.share, entry.schema, entry.table, entry.folder, entry.options)
-        for entry in conformance_tables.ENTRIES
+        Entry(entry.share, entry.schema, entry.table, entry.folder, entry.options) for entry in shared_tables.ENTRIES
     ]
     readers = {"conformance": sorted({entry.share for entry in entries}), "mapped": ["mapped"]}
     entries.append(Entry("mapped", "features", "names", options={"history": True}))
     with Gateway.running(tmp_path_factory.mktemp("conformance"), entries, readers) as running:
-        conformance_tables.fill(running.environment, DATA_BUCKET)
-        conformance_tables.share_folders(running.admin, DATA_BUCKET)
+        shared_tables.fill(running.environment, DATA_BUCKET)
+        shared_tables.share_folders(running.admin, DATA_BUCKET)
         running.upload(MAPPED, "names")
         yield running
 

@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 import schemathesis
-from bench.conformance_tables import ENTRIES
 from conformance.conftest import Gateway
 from conformance.contract import DOCUMENT, mistakes
+from conformance.shared_tables import ENTRIES
 from conformance.wrong import Cached, Defect, Exchange
 from delta_sharing_conformance.client import DELTA, SharingClient
 from delta_sharing_conformance.run import run

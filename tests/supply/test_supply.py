@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from bench import layers
 from deltaic_ops.deploy.template import ROOT
 from deltaic_ops.supply import age, sbom, vendored
-from deltaic_ops.supply.layers import LIMIT
 from deltaic_ops.supply.licences import ALLOWED, COPYLEFT, TABLE, licence, refused
 from deltaic_ops.supply.products import PRODUCTS, bill
 
@@ -87,13 +85,6 @@ def test_the_locks_age_is_that_of_its_newest_file(tmp_path: Path) -> None:
     assert age.judge(at + timedelta(days=3), at) == "uv.lock is 3 days old"
     assert age.judge(at + timedelta(days=61), at).startswith("warning: uv.lock is 61 days old: `uv lock --upgrade")
     assert age.newest() > datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def test_the_report_has_the_layers_sizes_as_they_were_measured() -> None:
-    measured = json.loads((ROOT / "infra" / "bench" / layers.NAME).read_text())
-    assert (ROOT / "infra" / "bench" / "report.md").read_text().endswith("\n".join(layers.chapter(measured)) + "\n")
-    assert len(measured) == 4
-    assert max(one["bytes"] for one in measured) < LIMIT
 
 
 def test_a_forge_runs_the_release_where_it_may_only_read_and_publishes_where_nothing_of_it_runs() -> None:
