@@ -52,8 +52,6 @@ NOUNS = {
     "drift": _Noun("declared", "drift", "Say how the catalog differs from such files."),
     "plan": _Noun("applying", "plan", "Say what would make the catalog what such files say."),
     "apply": _Noun("applying", "apply", "Make the catalog what such files say."),
-    "backup": _Noun("backup", "backup", "Write the catalog into a file."),
-    "restore": _Noun("backup", "restore", "Write such a file into an empty stack."),
     "remove": _Noun("remove", "remove", "Remove a stack, and say what stays."),
     "serve": _Noun("serve", "serve", "Serve shares on this machine."),
     "env": _Noun("env", "env", "Print how other programs reach the embedded AWS."),

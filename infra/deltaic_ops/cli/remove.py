@@ -16,8 +16,8 @@ def remove(
 ) -> None:
     r"""Remove a stack: recipients are cut off at once; the catalog, the tokens and the key stay.
 
-    What stays is told before and after, with the commands that delete it too. A stack of the same stage can be deployed
-    again only when that is gone, because its tables have the same names: take a backup, which restores into it.
+    The command lists what stays before and after, with the commands that delete it. A stack of the same stage can be
+    deployed again only after that, because its tables have the same names. `deltaic export` keeps the catalog as files.
 
     \b
     deltaic remove

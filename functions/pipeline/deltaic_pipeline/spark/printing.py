@@ -62,8 +62,9 @@ class _Visible(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Hand on."""
-        self.stream.flush()
+        """Flush the stream, if it is still open: Python flushes this object too when it is collected."""
+        if not self.stream.closed:
+            self.stream.flush()
 
     def isatty(self) -> bool:
         """Return whether somebody looks."""

@@ -38,7 +38,7 @@ def table(
     if not protection:
         return
     if here:
-        yield from (not_asked(check, "only AWS can: take a backup (deltaic backup)") for check in (protected, led_back))
+        yield from (not_asked(check, "only AWS has it; `deltaic export` keeps the catalog as files") for check in (protected, led_back))
         return
     chosen = parameters.get("DeletionProtection") == "disabled"
     yield judge(
