@@ -9,7 +9,6 @@ functions start by turns with ours, with the bytecode that their layer may lack.
 """
 
 import argparse
-import compileall
 import json
 import os
 import re
@@ -25,7 +24,6 @@ from statistics import median
 from typing import Any
 
 from deltaic_ops.deploy.template import ROOT, load_template
-from deltaic_ops.supply.layers import build
 
 from bench.objects import ObjectStore
 from bench.scenarios import written
@@ -94,10 +92,10 @@ def measured(state: Path, runs: int, before: Path | None = None) -> dict[str, An
     processor = "arm64" if os.uname().machine in {"aarch64", "arm64"} else "x86_64"
     with tempfile.TemporaryDirectory() as folder, ObjectStore(state) as objects:
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
-        ours = (build(Path(folder) / "layer", processor, version), ROOT)
+        ours = (build_layer(ROOT, Path(folder) / "layer", processor, version), ROOT)
         theirs = None
         if before is not None:
-            theirs = (_built(before, Path(folder) / "before", processor, version), before)
+            theirs = (build_layer(before, Path(folder) / "before", processor, version), before)
         locations = {name: objects.put_table(path) for name, path in folders.items()}
         with service(objects, locations, Path(folder)) as running:
             functions: dict[str, Any] = {}
@@ -115,15 +113,19 @@ _Code = tuple[Path, Path]
 """A layer, and the checkout that has its functions."""
 
 
-def _built(checkout: Path, folder: Path, processor: str, version: str) -> Path:
-    """Build the layer of another checkout by its own code, and compile it."""
-    program = "import sys; from pathlib import Path; from deltaic_ops.supply.layers import build; "
-    program += "print(build(Path(sys.argv[1]), *sys.argv[2:]))"
-    command = [str(checkout / ".venv" / "bin" / "python"), "-c", program, str(folder), processor, version]
-    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=True)
-    layer = Path(done.stdout.splitlines()[-1])
-    compileall.compile_dir(layer, quiet=1)
-    return layer
+def build_layer(checkout: Path, target: Path, architecture: str, python: str, layer: str = "layer") -> Path:
+    """Build a layer of a checkout as `sam build` does, and return the folder of its packages, with bytecode.
+
+    `layer` is the layer's folder below `functions`.
+    """
+    [name] = re.findall(r"^build-(\w+):", (checkout / "functions" / layer / "Makefile").read_text(), re.MULTILINE)
+    subprocess.run(
+        ["make", "--silent", f"build-{name}"],
+        cwd=checkout / "functions" / layer,
+        env={**os.environ, "ARTIFACTS_DIR": str(target), "LAYER_ARCHITECTURE": architecture, "LAYER_PYTHON": python},
+        check=True,
+    )
+    return target / "python"
 
 
 def _function(  # noqa: PLR0913, PLR0917 -- whose code, and what it is asked

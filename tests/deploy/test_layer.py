@@ -10,14 +10,16 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from bench.cold import build_layer
 from deltaic_checkpoint.making import BYTES
 from deltaic_ops.deploy.template import ROOT, load_template
-from deltaic_ops.supply.layers import LIMIT, build, unzipped
 from deltalake import write_deltalake
 
 pytestmark = pytest.mark.deploy
 
 FUNCTION = ROOT / "functions" / "maintenance" / "checkpoint"
+LIMIT = 262_144_000
+"""Bytes of a function and all its layers, unzipped (AWS, "Lambda quotas")."""
 FUNCTION_ALLOWANCE = 1_000_000
 TEMPORARY = 512_000_000
 """What a function may keep on its disk, unless the template says more."""
@@ -38,9 +40,13 @@ def layers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     target, architecture = tmp_path_factory.mktemp("layers"), str(request.param)
     return Layers(
         architecture,
-        build(target / "shared", architecture, "3.13"),
-        build(target / "packed", architecture, "3.13", "DeltalakeLayer"),
+        build_layer(ROOT, target / "shared", architecture, "3.13"),
+        build_layer(ROOT, target / "packed", architecture, "3.13", "maintenance/layer"),
     )
+
+
+def unzipped(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def test_the_layer_for_aws_fits_and_is_trimmed(layers: Layers) -> None:

@@ -1,8 +1,7 @@
-"""What is shipped is listed with its licence, nothing is copyleft unsaid, and the lock's age is told from the lock."""
+"""What is shipped is listed with its licence, nothing is copyleft unsaid."""
 
 import json
 import re
-from datetime import UTC, datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,9 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 from deltaic_ops.deploy.template import ROOT
-from deltaic_ops.supply import age, sbom, vendored
-from deltaic_ops.supply.licences import ALLOWED, COPYLEFT, TABLE, licence, refused
-from deltaic_ops.supply.products import PRODUCTS, bill
+from supply import bill_of_materials, explore_bundle
+from supply.bill_of_materials import ALLOWED, COPYLEFT, PAGE, PRODUCTS, bill, licence, refused
 
 REQUIREMENTS = {
     "layer": ROOT / "functions" / "layer" / "requirements.txt",
@@ -27,7 +25,7 @@ def required(product: str) -> dict[str, str]:
 
 def listed() -> dict[tuple[str, str], tuple[str, str]]:
     """Return the page's rows: licence and products by name and version."""
-    rows = (line.strip("| ").split(" | ") for line in TABLE.read_text().splitlines() if line.startswith("| "))
+    rows = (line.strip("| ").split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| "))
     return {(name, number): (said, where) for name, number, said, where in rows}
 
 
@@ -63,7 +61,7 @@ def test_copyleft_is_recognised() -> None:
 
 @pytest.mark.parametrize("product", REQUIREMENTS)
 def test_a_bill_of_materials_has_what_is_installed_with_hashes_and_licences(product: str, tmp_path: Path) -> None:
-    sbom.main([str(tmp_path)])
+    bill_of_materials.main([str(tmp_path)])
     made = json.loads((tmp_path / f"deltaic-{product}.cdx.json").read_text())
     assert (made["bomFormat"], made["metadata"]["component"]["name"]) == ("CycloneDX", "deltaic")
     found = {one["name"]: one for one in made["components"]}
@@ -72,19 +70,6 @@ def test_a_bill_of_materials_has_what_is_installed_with_hashes_and_licences(prod
         assert one["licenses"], one["name"]
         assert all(file["hashes"][0]["alg"] == "SHA-256" for file in one["externalReferences"])
     assert (tmp_path / "deltaic-wheel.cdx.json").is_file()
-
-
-def test_the_locks_age_is_that_of_its_newest_file(tmp_path: Path) -> None:
-    lock = tmp_path / "uv.lock"
-    lock.write_text(
-        '[[package]]\nname = "a"\nsdist = { upload-time = "2026-01-02T03:04:05.6Z" }\n'
-        '[[package]]\nname = "b"\nwheels = [{ upload-time = "2026-03-02T00:00:00Z" }, { url = "x" }]\n'
-    )
-    at = age.newest(lock)
-    assert at == datetime(2026, 3, 2, tzinfo=UTC)
-    assert age.judge(at + timedelta(days=3), at) == "uv.lock is 3 days old"
-    assert age.judge(at + timedelta(days=61), at).startswith("warning: uv.lock is 61 days old: `uv lock --upgrade")
-    assert age.newest() > datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_a_forge_runs_the_release_where_it_may_only_read_and_publishes_where_nothing_of_it_runs() -> None:
@@ -124,17 +109,17 @@ def test_the_release_runs_modules_that_are_there() -> None:
 
 
 def test_the_pages_one_file_of_others_is_made_by_the_lock_that_is_here() -> None:
-    made = vendored.MADE.read_text(encoding="utf-8")
-    assert made.startswith(vendored.head()), "run `uv run python -m deltaic_ops.supply.vendored`"
+    made = explore_bundle.BUNDLE.read_text(encoding="utf-8")
+    assert made.startswith(explore_bundle.banner()), "run `uv run python -m supply.explore_bundle`"
     assert "WebAssembly" not in made
-    asked = json.loads((vendored.FOLDER / "package.json").read_text())["dependencies"]
-    assert asked == {name: number for name, number, _ in vendored.packages()}
+    asked = json.loads((explore_bundle.FOLDER / "package.json").read_text())["dependencies"]
+    assert asked == {name: number for name, number, _ in explore_bundle.packages()}
     rows = listed()
-    for name, number, said in vendored.packages():
-        assert rows[name, number] == (said, vendored.PRODUCT)
+    for name, number, said in explore_bundle.packages():
+        assert rows[name, number] == (said, explore_bundle.PRODUCT)
         assert said == "MIT"
 
 
 def test_every_package_of_the_page_is_held_to_its_hash() -> None:
-    locked = json.loads(vendored.LOCK.read_text())["packages"]
+    locked = json.loads(explore_bundle.LOCK.read_text())["packages"]
     assert all(one["integrity"].startswith("sha512-") for path, one in locked.items() if path)

@@ -1,4 +1,4 @@
-/* Made by `uv run python -m deltaic_ops.supply.vendored` of fzstd 0.1.1 (MIT), hyparquet 1.31.5 (MIT), hyparquet-compressors 1.1.2 (MIT), hyparquet-writer 0.17.0 (MIT);
+/* Built by `uv run python -m supply.explore_bundle` from fzstd 0.1.1 (MIT), hyparquet 1.31.5 (MIT), hyparquet-compressors 1.1.2 (MIT), hyparquet-writer 0.17.0 (MIT);
    lock 393524c410a909cd6010e98dc5956bdbd15f592219d8299279c6aa9f5496972d. */
 /*
 

@@ -38,7 +38,10 @@ def table(
     if not protection:
         return
     if here:
-        yield from (not_asked(check, "only AWS has it; `deltaic export` keeps the catalog as files") for check in (protected, led_back))
+        yield from (
+            not_asked(check, "only AWS has it; `deltaic export` keeps the catalog as files")
+            for check in (protected, led_back)
+        )
         return
     chosen = parameters.get("DeletionProtection") == "disabled"
     yield judge(

@@ -1,1 +1,0 @@
-"""What the product is made of besides its own code: packages, their licences, their age."""

@@ -1,0 +1,1 @@
+"""Scripts around what the product ships besides its own code."""
