@@ -66,7 +66,7 @@ def test_what_is_exported_does_not_differ(whole: Deltaic, tmp_path: Path) -> Non
     assert alice["policies"] == [policy]
     told = whole.done("export")
     assert yaml.safe_load(told) == whole.json("export")
-    schema = json.loads(whole.done("schema"))
+    schema = json.loads(whole.done("schema-file"))
     assert list(Draft202012Validator(schema).iter_errors(whole.json("export"))) == []
     assert "is there and not empty" in whole("export declared").output
 
@@ -117,7 +117,7 @@ def test_a_slash_counts_in_texts_and_not_at_the_end_of_a_folder(tmp_path: Path) 
             "recipients:\n  a:\n    requests_per_minute: many\n",
             "f.yaml:3:5: recipients.a.requests_per_minute: is a whole",
         ),
-        ("", "f.yaml:1:1: the file is empty: `deltaic schema` prints its fields"),
+        ("", "f.yaml:1:1: the file is empty: `deltaic schema-file` prints its fields"),
         ("shares: [\n", "f.yaml:2:1: not YAML"),
         ("shares:\n  s: {}\n  s: {}\n", "f.yaml:3:3: shares.s: is written twice"),
         ("recipients:\n  a:\n    properties: {}\n    ends_at: 2027-13-01\n", "f.yaml:4:5: not YAML: month must be"),

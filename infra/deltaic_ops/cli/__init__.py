@@ -26,7 +26,7 @@ class _Noun(NamedTuple):
 
 NOUNS = {
     "share": _Noun("share", "app", "Shares: what is granted to recipients as one."),
-    "schema": _Noun("schema", "app", "Schemas: the groups of tables in a share. By itself: the JSON Schema of files."),
+    "schema": _Noun("schema", "app", "Schemas: the groups of tables in a share."),
     "table": _Noun("table", "app", "Tables: which Delta table is shared under which name, and how."),
     "view": _Noun("view", "app", "Views: what a SQL shows of a table to each recipient, kept fresh by Spark."),
     "volume": _Noun("volume", "app", "Volumes: folders of any files, shared whole."),
@@ -37,7 +37,6 @@ NOUNS = {
     "access": _Noun("rights", "access", "Say whether a recipient may read a table, and by which rule."),
     "grant": _Noun("grant", "app", "Grants: which recipient holds which share."),
     "token": _Noun("token", "app", "Bearer tokens and the profile files that carry them."),
-    "tokens": _Noun("token", "list_", "List tokens, as `token list` does."),
     "expiring": _Noun("expiring", "expiring", "List what ends soon."),
     "pipeline": _Noun("pipeline", "app", "Datasets: files that say how shared tables are built with Spark."),
     "usage": _Noun("usage", "app", "Usage: who asked for what, and what was fetched, to the byte."),
@@ -49,6 +48,7 @@ NOUNS = {
     "console": _Noun("console", "console", "Open a page of this machine about all of this, with your own rights."),
     "template": _Noun("template", "template", "Write what `sam deploy` deploys into a folder."),
     "export": _Noun("declared", "export", "Write the catalog as YAML files, to be kept beside code."),
+    "schema-file": _Noun("declared", "schema_file", "Print the JSON Schema of the catalog as files."),
     "drift": _Noun("declared", "drift", "Say how the catalog differs from such files."),
     "plan": _Noun("applying", "plan", "Say what would make the catalog what such files say."),
     "apply": _Noun("applying", "apply", "Make the catalog what such files say."),

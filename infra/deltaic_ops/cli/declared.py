@@ -1,4 +1,4 @@
-"""The commands `deltaic export` and `deltaic drift`: the catalog as files, and how it differs from them."""
+"""The commands `deltaic export`, `deltaic drift` and `deltaic schema-file`: the catalog as files."""
 
 import json
 from pathlib import Path
@@ -29,6 +29,17 @@ def catalog_of(out: Operator, admin: "CatalogAdmin", beside: "Declaration | None
 
     with out.waiting("reading the catalog:") as tell:
         return declaration_of(admin, tell, beside)
+
+
+def schema_file(ctx: typer.Context) -> None:
+    r"""Print the JSON Schema of the catalog as files, by which editors complete and check them.
+
+    \b
+    deltaic schema-file > deltaic.schema.json
+    """
+    from deltaic_ops.declared.model import Declaration
+
+    operator(ctx, as_json=True).json(Declaration.model_json_schema())
 
 
 def export(

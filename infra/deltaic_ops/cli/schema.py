@@ -1,4 +1,4 @@
-"""The commands of `deltaic schema`; by itself it prints the JSON Schema of the catalog as files."""
+"""The commands of `deltaic schema`."""
 
 from typing import Annotated
 
@@ -7,23 +7,9 @@ import typer
 from deltaic_ops.cli.operator import AsJson, operator
 from deltaic_ops.cli.words import schema_name
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 Name = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA")]
-
-
-@app.callback(invoke_without_command=True)
-def schema_of_files(ctx: typer.Context) -> None:
-    r"""Make, list and change the schemas of shares; by itself print the JSON Schema of the catalog as files.
-
-    \b
-    deltaic schema > deltaic.schema.json
-    deltaic schema list vaccine_share
-    """
-    if ctx.invoked_subcommand is None:
-        from deltaic_ops.declared.model import Declaration
-
-        operator(ctx, as_json=True).json(Declaration.model_json_schema())
 
 
 @app.command()

@@ -118,7 +118,7 @@ def list_(
 
     \b
     deltaic token list alice
-    deltaic tokens --ends-within 30d
+    deltaic token list --ends-within 30d
     """
     out = operator(ctx, as_json)
     columns = [

@@ -113,7 +113,7 @@ def _read(file: Path) -> tuple[Declaration, _File]:
         if len(content) > LARGEST_BYTES:
             raise InvalidParameter(f"{file} is larger than {LARGEST_BYTES >> 20} MiB: divide it into several files")
         lines = content.decode().split("\n")
-        document = Document.read(content.decode(), "schema", MOST_VALUES)
+        document = Document.read(content.decode(), "schema-file", MOST_VALUES)
     except FileNotFoundError:
         raise InvalidParameter(f"there is no file {file}") from None
     except UnicodeDecodeError as failure:
