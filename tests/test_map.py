@@ -268,7 +268,8 @@ def test_the_top_level_is_fixed() -> None:
         "samconfig.toml",
         "LICENSE",
         "CONTRIBUTING.md",
-        "docs",
+        "CHANGELOG.md",
+        "SECURITY.md",
         "zensical.toml",
         "dist",
     }

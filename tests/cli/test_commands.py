@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltaic.catalog.tokens import TokenStore
-from deltaic_ops.cli import NOUNS, app
+from deltaic_ops.cli import COMMANDS, app
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -219,7 +219,7 @@ def verbs() -> list[list[str]]:
     """Return every command as it is typed."""
     group: Any = get_command(app)
     found: list[list[str]] = []
-    for noun in NOUNS:
+    for noun in COMMANDS:
         command = group.get_command(None, noun)
         below = getattr(command, "commands", None)
         found += [[noun, verb] for verb, each in below.items() if not each.hidden] if below else [[noun]]

@@ -93,7 +93,7 @@ def test_whoever_fetches_uv_by_pip_checks_its_hash() -> None:
         if path.is_file()
     ]
     fetched = [line for text in texts for line in text.splitlines() if "pip install" in line]
-    assert len(fetched) == 2
+    assert len(fetched) == 3
     assert all("--require-hashes" in line for line in fetched)
     assert re.search(
         r"^uv==[\d.]+ \\\n    --hash=sha256:[0-9a-f]{64}", (ROOT / ".ci" / "uv.txt").read_text(), re.MULTILINE

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from deltaic_pipeline.spark.printing import as_called, called, only_text
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,50 +17,56 @@ if TYPE_CHECKING:
     from deltaic.errors import DeltaicError
 
 
-class _Noun(NamedTuple):
+class _Command(NamedTuple):
+    """Where a command of the first level is defined, and its line in the help."""
+
     module: str
-    command: str
-    """The Typer application of a noun with verbs, or the function that is the whole command."""
+    attribute: str
+    """The Typer application of a command with subcommands, or the function that is the whole command."""
+    group: str
+    """Heading in the help."""
     help: str
 
 
-NOUNS = {
-    "share": _Noun("share", "app", "Shares: what is granted to recipients as one."),
-    "schema": _Noun("schema", "app", "Schemas: the groups of tables in a share."),
-    "table": _Noun("table", "app", "Tables: which Delta table is shared under which name, and how."),
-    "view": _Noun("view", "app", "Views: what a SQL shows of a table to each recipient, kept fresh by Spark."),
-    "volume": _Noun("volume", "app", "Volumes: folders of any files, shared whole."),
-    "skill": _Noun("skill", "app", "Skills: folders that agents load (agentskills.io)."),
-    "model": _Noun("model", "app", "Models: folders of files by version, such as MLflow's."),
-    "storage": _Noun("storage", "app", "Storages: S3-compatible stores and roles other than AWS S3 with the stack's."),
-    "recipient": _Noun("recipient", "app", "Recipients: who may read."),
-    "access": _Noun("rights", "access", "Say whether a recipient may read a table, and by which rule."),
-    "grant": _Noun("grant", "app", "Grants: which recipient holds which share."),
-    "token": _Noun("token", "app", "Bearer tokens and the profile files that carry them."),
-    "expiring": _Noun("expiring", "expiring", "List what ends soon."),
-    "pipeline": _Noun("pipeline", "app", "Datasets: files that say how shared tables are built with Spark."),
-    "usage": _Noun("usage", "app", "Usage: who asked for what, and what was fetched, to the byte."),
-    "verify": _Noun("verify", "verify", "Play a recipient against the endpoint, and say what holds."),
-    "pull": _Noun("pull", "pull", "Bring what is shared with a recipient onto this disk."),
-    "conformance": _Noun("conformance", "app", "Check any Delta Sharing server against the protocol."),
-    "lint": _Noun("lint", "lint", "Say what recipients of a Delta table would run into, before it is shared."),
-    "doctor": _Noun("doctor", "doctor", "Look for what is wrong with a stack, and say what to do."),
-    "console": _Noun("console", "console", "Open a page of this machine about all of this, with your own rights."),
-    "template": _Noun("template", "template", "Write what `sam deploy` deploys into a folder."),
-    "export": _Noun("declared", "export", "Write the catalog as YAML files, to be kept beside code."),
-    "schema-file": _Noun("declared", "schema_file", "Print the JSON Schema of the catalog as files."),
-    "drift": _Noun("declared", "drift", "Say how the catalog differs from such files."),
-    "plan": _Noun("applying", "plan", "Say what would make the catalog what such files say."),
-    "apply": _Noun("applying", "apply", "Make the catalog what such files say."),
-    "remove": _Noun("remove", "remove", "Remove a stack, and say what stays."),
-    "serve": _Noun("serve", "serve", "Serve shares on this machine."),
-    "env": _Noun("env", "env", "Print how other programs reach the embedded AWS."),
-    "localstack": _Noun("localstack", "app", "LocalStack: the template on an emulator of AWS, on this machine."),
-    "demo": _Noun("demo", "demo", "Share a sample dataset on this machine and read it."),
+_SHARE, _RECIPIENTS, _CHECK, _OPERATE, _LOCAL = "Share", "Recipients", "Check", "Operate", "Try on this machine"
+COMMANDS = {
+    "share": _Command("share", "app", _SHARE, "Manage shares: what recipients get as a whole."),
+    "schema": _Command("schema", "app", _SHARE, "Manage schemas: the groups of tables in a share."),
+    "table": _Command("table", "app", _SHARE, "Manage shared tables: their names, folders and rules."),
+    "view": _Command("view", "app", _SHARE, "Manage views: query results that are kept up to date by Spark."),
+    "volume": _Command("volume", "app", _SHARE, "Manage volumes: shared folders of any files."),
+    "skill": _Command("skill", "app", _SHARE, "Manage skills: shared folders that agents load (agentskills.io)."),
+    "model": _Command("model", "app", _SHARE, "Manage models: shared folders of files by version."),
+    "storage": _Command("storage", "app", _SHARE, "Manage storages: other S3-compatible stores, accounts or roles."),
+    "pipeline": _Command("pipeline", "app", _SHARE, "Build and maintain shared tables with Spark."),
+    "export": _Command("declared", "export", _SHARE, "Write the catalog as YAML files."),
+    "drift": _Command("declared", "drift", _SHARE, "Compare the catalog with files and report differences."),
+    "plan": _Command("applying", "plan", _SHARE, "Show the changes that would make the catalog equal to files."),
+    "apply": _Command("applying", "apply", _SHARE, "Change the catalog to what files declare."),
+    "schema-file": _Command("declared", "schema_file", _SHARE, "Print the JSON Schema of the catalog's files."),
+    "recipient": _Command("recipient", "app", _RECIPIENTS, "Manage recipients: who can read."),
+    "grant": _Command("grant", "app", _RECIPIENTS, "Manage grants: which recipient can read which share."),
+    "token": _Command("token", "app", _RECIPIENTS, "Manage bearer tokens and the profile files that hold them."),
+    "access": _Command("rights", "access", _RECIPIENTS, "Explain whether a recipient can read a table, and why."),
+    "expiring": _Command("expiring", "expiring", _RECIPIENTS, "List tokens, grants and recipients that expire soon."),
+    "usage": _Command("usage", "app", _RECIPIENTS, "Report requests and downloaded bytes by recipient and table."),
+    "pull": _Command("pull", "pull", _RECIPIENTS, "Download shared tables, volumes, skills or models."),
+    "lint": _Command("lint", "lint", _CHECK, "Check a Delta table for problems that recipients would hit."),
+    "verify": _Command("verify", "verify", _CHECK, "Check an endpoint end to end, as a recipient would use it."),
+    "doctor": _Command("doctor", "doctor", _CHECK, "Check a stack, and say how to fix what is wrong."),
+    "conformance": _Command("conformance", "app", _CHECK, "Check any Delta Sharing server against the protocol."),
+    "console": _Command("console", "console", _OPERATE, "Open the operator's pages in a browser."),
+    "template": _Command("template", "template", _OPERATE, "Write the files that `sam deploy` deploys."),
+    "remove": _Command("remove", "remove", _OPERATE, "Remove a stack; the catalog and the tokens stay."),
+    "demo": _Command("demo", "demo", _LOCAL, "Share a sample table on this machine and read it."),
+    "serve": _Command("serve", "serve", _LOCAL, "Run a whole server on this machine."),
+    "env": _Command("env", "env", _LOCAL, "Print environment variables that connect tools to the local server."),
+    "localstack": _Command("localstack", "app", _LOCAL, "Deploy the template to LocalStack."),
 }
+"""The commands of the first level, in the order of the help."""
 
 
-HELP = """Run a Delta Sharing server: what is shared, with whom, and how they get in.
+HELP = """Run a Delta Sharing server: share tables, and manage who can read them.
 
 \b
 deltaic share create vaccine_share --comment "Trial results"
@@ -70,42 +76,33 @@ deltaic recipient create alice
 deltaic grant create alice vaccine_share
 deltaic token create alice --profile alice.share
 
-The AWS that is meant is told by these options, which may stand anywhere in
-the line, else by the ordinary AWS variables; else it is LocalStack if it is up in the state folder, else the
-embedded one there, else what AWS's own files say. Commands on the catalog
-take --json.
+These options select the AWS account and can appear anywhere on the command line. Without them, the standard AWS
+environment variables apply; without those, a local server that runs in the state folder, and then AWS's own files.
 
-Exit codes: 0 done, 1 refused, 2 not understood; drift ends with 2 where
-something differs, and jobs have codes of their own.
+Most commands take --json. Exit codes: 0 success, 1 request refused, 2 usage error (of `drift`: there are differences).
 """
 
 
-_LISTING = "deltaic.listing"
-"""In a context's `meta`: the nouns are only named."""
-
-
 class Deltaic(TyperGroup):
-    """The nouns, each imported when it is asked for; and refusals as a message with exit code 1."""
+    """The first level of commands, each imported when it runs; refused requests end with exit code 1."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 -- Typer's signature
-        """Return the nouns in the order in which one needs them."""
-        return list(NOUNS)
+        """Return the names of the commands in the order of the help."""
+        return list(COMMANDS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Load a noun; None for a word that is none."""
-        noun = NOUNS.get(cmd_name)
-        if noun is None:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 -- click's signature
+        """Import a command; None for an unknown name."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
             return None
-        if ctx is not None and ctx.meta.get(_LISTING):
-            return TyperCommand(cmd_name, short_help=noun.help)
-        loaded = getattr(import_module(f"deltaic_ops.cli.{noun.module}"), noun.command)
+        loaded = getattr(import_module(f"deltaic_ops.cli.{entry.module}"), entry.attribute)
         if not isinstance(loaded, typer.Typer):
             single = typer.Typer(add_completion=False)
             single.command(cmd_name)(loaded)
             loaded = single
         command = typer.main.get_command(loaded)
         command.name = cmd_name
-        command.short_help = noun.help
+        command.short_help = entry.help
         for each in _within(command):
             each.rich_markup_mode = None
             # Raw docstrings spell the mark that keeps example lines apart as two characters; here it becomes one.
@@ -143,18 +140,23 @@ class Deltaic(TyperGroup):
         return [*first, *rest]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the noun that is typed; of a misspelt one the nearest is told."""
-        if args and args[0] not in NOUNS and not args[0].startswith("-"):
+        """Find the command; for a misspelled name suggest the nearest one."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from deltaic.nearest import did_you_mean
 
-            ctx.fail(f"No such command '{args[0]}'{did_you_mean(args[0], NOUNS)}")
+            ctx.fail(f"No such command '{args[0]}'{did_you_mean(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """List the nouns without loading them: each brings what it works with."""
-        ctx.meta[_LISTING] = True
+        """Name the command in the examples as it is called here."""
         self.help = as_called(self.help or "")
         super().format_help(ctx, formatter)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 -- click's signature
+        """Write a section of the help for each group of commands."""
+        for group in dict.fromkeys(entry.group for entry in COMMANDS.values()):
+            with formatter.section(group):
+                formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items() if entry.group == group])
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run as the whole program, of which nothing but text is printed: names may come from anybody."""
@@ -207,7 +209,13 @@ def _print_version(wanted: bool) -> None:
 
 
 # Help is plain text: Typer's other way imports a reader of Markdown, for a quarter of a second.
-app = typer.Typer(cls=Deltaic, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = typer.Typer(
+    cls=Deltaic,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"max_content_width": 100},
+)
 
 
 @app.callback(help=HELP)
@@ -216,14 +224,16 @@ def deltaic(  # noqa: PLR0913, PLR0917 -- the global options
     catalog: Annotated[str | None, typer.Option(envvar="CATALOG_TABLE", help="DynamoDB table of the catalog.")] = None,
     tokens: Annotated[str | None, typer.Option(envvar="TOKENS_TABLE", help="DynamoDB table of the tokens.")] = None,
     stack: Annotated[
-        str | None, typer.Option(envvar="DELTAIC_STACK", help="Stack whose outputs name the tables (else deltaic).")
+        str | None,
+        typer.Option(envvar="DELTAIC_STACK", help="Stack whose outputs name both tables. [default: deltaic]"),
     ] = None,
-    profile: Annotated[str | None, typer.Option("--aws-profile", help="AWS profile (else AWS_PROFILE).")] = None,
+    profile: Annotated[str | None, typer.Option("--aws-profile", help="AWS profile. [default: $AWS_PROFILE]")] = None,
     profile_: Annotated[str | None, typer.Option("--profile", hidden=True, help="The older name.")] = None,
-    region: Annotated[str | None, typer.Option(help="AWS region (else AWS_REGION).")] = None,
-    endpoint_url: Annotated[str | None, typer.Option(help="Where AWS is (else AWS_ENDPOINT_URL).")] = None,
+    region: Annotated[str | None, typer.Option(help="AWS region. [default: $AWS_REGION]")] = None,
+    endpoint_url: Annotated[str | None, typer.Option(help="AWS endpoint URL. [default: $AWS_ENDPOINT_URL]")] = None,
     state: Annotated[
-        str, typer.Option(envvar="DELTAIC_STATE", help="Folder of the embedded AWS, used if no AWS is named.")
+        str,
+        typer.Option(envvar="DELTAIC_STATE", help="Folder of the local server, used if no AWS account is selected."),
     ] = ".deltaic",
     version: Annotated[  # noqa: ARG001 -- its callback has answered
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
