@@ -346,7 +346,7 @@ def test_the_site_has_every_page_and_begins_each_with_its_title() -> None:
 def test_a_seam_names_the_version_that_is_pinned() -> None:
     seams = (ROOT / "CONTRIBUTING.md").read_text().partition("\n## Seams")[2].partition("\n## ")[0]
     named = re.findall(r"([\w-]+) (\d+\.\d+\.\d+)", seams)
-    lists = "".join(path.read_text() for path in (ROOT / "infra" / "deltaic_ops" / "localstack").glob("*.txt"))
+    lists = "".join(path.read_text() for path in (ROOT / "tests" / "emulators").glob("*.txt"))
     lock, npm = (ROOT / "uv.lock").read_text(), (ROOT / "infra" / "vendored" / "package-lock.json").read_text()
     assert named
     for name, version in named:

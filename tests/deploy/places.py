@@ -3,7 +3,6 @@
 What differs between the three is said here, once; docs/local.md has it as a table.
 """
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -19,11 +18,10 @@ from deltaic.catalog.dynamo import Dynamo
 from deltaic.errors import Unavailable
 from deltaic_ops.deploy.sam import Deployment, described
 from deltaic_ops.local.resources import DATA_BUCKET
-from deltaic_ops.localstack import deploying, starting
-from deltaic_ops.localstack.engines import LOCALEMU, LOCALSTACK_CORE, Engine, install
+from deltaic_ops.localstack import deploying
 from deltaic_ops.localstack.running import deployed, running
-
-DELTAIC = Path(sys.executable).parent / "deltaic"
+from emulators import starting
+from emulators.engines import LOCALEMU, LOCALSTACK_CORE, Engine, install
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ class Place:
     client: Callable[[Any], Any]
     lake: str
     state: Path | None = None
-    """The state folder, where `deltaic localstack` made it."""
+    """The state folder of an emulator that `emulators` has started."""
     streams: bool = True
     """Streamed routes stream; else the template's ResponseStreaming is off."""
     own_errors: bool = True
@@ -60,20 +58,20 @@ class Place:
 
 @contextmanager
 def localemu(state: Path) -> Iterator[Place]:
-    """Go the way of a user: `deltaic localstack up`, `deploy`, and `down` in the end."""
+    """Start LocalEmu by its commands, deploy the template there, and stop it in the end."""
     fetched(LOCALEMU)
     try:
-        said("up", "--engine", "localemu", "--port", "0", state=state)
+        run_emulators("up", "--port", "0", state=state)
         there = running(state)
         assert there is not None
-        said("deploy", state=state)
+        run_emulators("deploy", state=state)
         stack = deployed(state)
         assert stack is not None
         client = partial(deploying.session(there).client, endpoint_url=there.endpoint)
         deployment = described(stack.stack, deploying.session(there), there.environment)
         yield Place("localemu", dict(there.environment), stack.endpoint, deployment, client, DATA_BUCKET, state)
     finally:
-        said("down", state=state)
+        run_emulators("down", state=state)
         assert running(state) is None
 
 
@@ -107,15 +105,14 @@ def fetched(engine: Engine) -> None:
         unavailable(error.message)
 
 
-def said(*command: str, state: Path) -> dict[str, Any]:
-    """Run `deltaic localstack ... --json` as a user does, and return its answer."""
+def run_emulators(*command: str, state: Path) -> None:
+    """Run `python -m emulators`."""
     done = subprocess.run(
-        [str(DELTAIC), "--state", str(state), "localstack", *command, "--json"],
+        [sys.executable, "-m", "emulators", *command, "--state", str(state)],
+        cwd=Path(__file__).parent.parent,
         capture_output=True,
         text=True,
         timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer

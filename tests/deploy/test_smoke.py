@@ -4,6 +4,7 @@ import io
 import json
 import os
 import subprocess
+import sys
 import time
 import zipfile
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from botocore.config import Config
 from delta_sharing_conformance.client import SharingClient
 from deltaic_ops.checks.verify import verify
 from deltalake import write_deltalake
-from deploy.places import DELTAIC, Place, said
+from deploy.places import Place, run_emulators
 from deploy.test_roles import ALLOWED, PROBE, REFUSED
 
 pytestmark = [
@@ -250,8 +251,9 @@ def test_a_recipients_round_finds_nothing_wrong(shared: Shared) -> None:
 def test_the_commands_know_the_stack_that_they_made(place: Place) -> None:
     state = place.state
     assert state is not None
-    known = said("status", state=state)
-    assert said("up", "--port", "0", state=state) == known  # it is up, so nothing happens
+    known = json.loads(run(state, "localstack", "status", "--json"))
+    run_emulators("up", "--port", "0", state=state)  # it is up, so nothing happens
+    assert json.loads(run(state, "localstack", "status", "--json")) == known
     assert (known["engine"], known["sharingEndpoint"]) == ("localemu", place.endpoint)
     found = json.loads(run(state, "verify", "--json"))
     assert all(finding["holds"] for finding in found)
@@ -262,7 +264,7 @@ def test_the_commands_know_the_stack_that_they_made(place: Place) -> None:
 
 def run(state: Path, *command: str) -> str:
     done = subprocess.run(
-        [str(DELTAIC), "--state", str(state), *command],
+        [str(Path(sys.executable).parent / "deltaic"), "--state", str(state), *command],
         env={name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
         capture_output=True,
         text=True,

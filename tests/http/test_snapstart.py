@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltaic_ops.localstack.parts.runtime_process import runtime_process
+from emulators.parts.runtime_process import runtime_process
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltaic_ops.localstack.parts.runtime_api import Outcome, RuntimeApi
-from deltaic_ops.localstack.parts.runtime_process import runtime_process
+from emulators.parts.runtime_api import Outcome, RuntimeApi
+from emulators.parts.runtime_process import runtime_process
 
 FOLDER = Path(__file__).parent / "streamed"
 DELIMITER = b"\0" * 8

@@ -1,4 +1,4 @@
-"""What `deltaic localstack` refuses, and what a state folder tells of a LocalStack that is up, or was."""
+"""What `deltaic localstack` refuses, and what a state folder records of an emulator that is up, or was."""
 
 import json
 import os
@@ -16,9 +16,10 @@ from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.outputs import reachable
 from deltaic_ops.deploy.template import TEMPLATE
 from deltaic_ops.deploy.transform import translated
-from deltaic_ops.localstack import containers, engines, running, starting
-from deltaic_ops.localstack.engines import ENGINES, LOCALEMU
+from deltaic_ops.localstack import containers, running
 from deltaic_ops.localstack.running import Deployed, Running, announce, born, deployed
+from emulators import engines, starting
+from emulators.engines import ENGINES, LOCALEMU
 from typer.testing import CliRunner, Result
 
 
@@ -39,27 +40,21 @@ def test_nothing_is_deployed_where_nothing_is_up(tmp_path: Path) -> None:
     assert json.loads(deltaic(tmp_path / "s", "localstack", "status", "--json").stdout) == {"up": False}
 
 
-def test_a_port_that_is_taken_is_named_before_anything_is_fetched(tmp_path: Path) -> None:
+def test_a_port_in_use_is_named_before_docker_is_asked(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        refused = deltaic(tmp_path / "s", "localstack", "up", "--engine", "localemu", "--port", port)
+        refused = deltaic(tmp_path / "s", "localstack", "up", "--port", port)
     assert refused.exit_code == 1
-    assert f"port {port} is taken" in refused.stderr
+    assert f"port {port} is in use" in refused.stderr
     assert "--port" in refused.stderr
-
-
-def test_localstack_core_wants_a_dynamodb(tmp_path: Path) -> None:
-    refused = deltaic(tmp_path / "s", "localstack", "up", "--engine", "localstack-core")
-    assert refused.exit_code == 1
-    assert "--dynamodb-local" in refused.stderr
 
 
 def test_down_where_nothing_is_up_says_so(tmp_path: Path) -> None:
     ended = deltaic(tmp_path / "s", "localstack", "down")
     assert ended.exit_code == 0
-    assert "nothing was up; kept: logs and the build" in ended.stderr
+    assert "nothing was up; the build stays" in ended.stderr
     assert (tmp_path / "s").stat().st_mode & 0o777 == 0o700
 
 
@@ -89,7 +84,9 @@ def test_what_is_up_is_what_commands_mean_until_it_ends(tmp_path: Path, monkeypa
             assert meant.environment["AWS_ENDPOINT_URL"] == "http://127.0.0.1:9"
         again = deltaic(state, "localstack", "up", "--json")
         assert (again.exit_code, json.loads(again.stdout)["pid"]) == (0, sleeper.pid)
-        assert deltaic(state, "localstack", "up", "--engine", "docker").exit_code == 1
+        refused = deltaic(state, "localstack", "down")
+        assert (refused.exit_code, sleeper.poll()) == (1, None)
+        assert "localemu does not run in Docker: stop it with the tool that started it" in refused.stderr
         assert (state / "localstack" / "running.json").stat().st_mode & 0o077 == 0
     finally:
         starting.end(sleeper.pid)

@@ -1,16 +1,18 @@
 """LocalStack in Docker: by Compose, from one pinned image (compose.yaml)."""
 
+import http.client
 import os
+import shutil
+import socket
 import subprocess
 import time
 from pathlib import Path
 from typing import Final
 
-from deltaic.errors import Unavailable
+from deltaic.errors import Conflict, Unavailable
 
 from deltaic_ops.local.embedded import free_port
 from deltaic_ops.localstack.running import Running
-from deltaic_ops.localstack.starting import healthy
 
 COMPOSE: Final = Path(__file__).with_name("compose.yaml")
 VERSION: Final = "4.14.0"
@@ -37,13 +39,51 @@ def end(project: str) -> None:
     _compose(project, 0, "down", "--volumes", "--timeout", "10", check=False)
 
 
+def docker_answers() -> bool:
+    """Return whether a Docker engine with Compose can be used here."""
+    docker = shutil.which("docker")
+    return docker is not None and all(_succeeds(docker, *words) for words in (["info"], ["compose", "version"]))
+
+
+def check_port(port: int) -> None:
+    """Raise Conflict if a port of 127.0.0.1 is in use."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            raise Conflict(
+                f"port {port} is in use: stop the program that uses it, or choose another port with --port "
+                "(0 takes a free one)"
+            ) from None
+
+
+def healthy(port: int, path: str) -> bool:
+    """Return whether an emulator answers at its health address."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _succeeds(*command: str) -> bool:
+    try:
+        return subprocess.run(command, capture_output=True, timeout=20, check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
 def _wait(project: str, port: int) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not healthy(port, "/_localstack/health"):
         if time.monotonic() > deadline or not _compose(project, port, "ps", "--quiet", "--status", "running"):
             said = " ".join(_compose(project, port, "logs", "--no-color", "--tail", "5").split())
             token = "" if os.environ.get("LOCALSTACK_AUTH_TOKEN") else " (LOCALSTACK_AUTH_TOKEN is not set)"
-            raise Unavailable(f"LocalStack did not start{token}: {said}; or take --engine localemu")
+            raise Unavailable(f"LocalStack did not start{token}: {said}")
         time.sleep(1)
 
 

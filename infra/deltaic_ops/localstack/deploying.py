@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from deltaic.errors import AlreadyExists, Conflict, Unavailable
+from deltaic_pipeline.spark.progress import Progress, step
 
 from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.outputs import reachable
 from deltaic_ops.deploy.sam import BuildTarget, Deployment, SamError, build, deploy, package
 from deltaic_ops.deploy.transform import translated
 from deltaic_ops.local.resources import DATA_BUCKET
-from deltaic_ops.localstack.engines import PYTHON
-from deltaic_ops.localstack.running import Running
+from deltaic_ops.localstack.running import PROFILE, Deployed, Running, announce, folder_of
 from deltaic_ops.profile import profile_place
 
 if TYPE_CHECKING:
@@ -40,8 +40,33 @@ PARAMETERS: Final = {
     "DeletionProtection": "disabled",
     "DataBuckets": f"arn:aws:s3:::{DATA_BUCKET}",
 }
+PYTHON: Final = "3.13"
+"""The Python of the functions (template.yaml), for which the layer is built."""
 _SAID = 700
 _LAYER = re.compile(r"^(?P<before>\s+ContentUri: )(?P<folder>\w+)\s*$", re.MULTILINE)
+
+
+def deploy_sample(
+    state: Path, stack: str, emulator: Running, parameters: Mapping[str, str], progress: Progress
+) -> Deployed:
+    """Build the template, deploy it to an emulator and share a sample table there; record it in the state folder.
+
+    Raises Conflict for a stack that exists, Unavailable for what SAM refuses.
+    """
+    folder = folder_of(state)
+    refuse_update(stack, emulator)
+    with step(progress, "Building the functions and their layer"):
+        artifacts = built(folder / "build")
+    with step(progress, f"Deploying the stack {stack}") as tell:
+        deployment = deployed(artifacts, stack, emulator, parameters)
+        endpoint = endpoint_of(deployment, emulator)
+        tell(endpoint)
+    profile = folder / PROFILE
+    with step(progress, f"Publishing a table and writing the profile of {READER}") as tell:
+        tell(f"{publish(deployment, emulator, profile)} rows, {profile}")
+    record = Deployed(stack, endpoint, str(profile.absolute()))
+    announce(state, record)
+    return record
 
 
 def built(folder: Path) -> Path:
@@ -63,8 +88,8 @@ def refuse_update(stack: str, running: Running) -> None:
         client.describe_stacks(StackName=stack)
         if not running.containers:
             raise Conflict(
-                f"the stack '{stack}' is there already, and {running.engine} cannot update one: begin anew by `deltaic "
-                "localstack down` and `up`, or name another by --stack, with --parameter Stage=NAME"
+                f"the stack '{stack}' is there already, and {running.engine} cannot update one: stop the emulator and "
+                "start it again, or choose another stack with --stack and --parameter Stage=NAME"
             )
 
 
@@ -72,7 +97,7 @@ def deployed(folder: Path, stack: str, running: Running, parameters: Mapping[str
     """Run `sam deploy` of what was built; raises Unavailable.
 
     For LocalStack's own image SAM's transform runs here, since it follows references before it transforms and refuses
-    those that the transform makes (parts/formation.py mends that where the emulator is a process).
+    those that the transform makes (tests/emulators corrects that for emulators that run as a process).
     """
     client = session(running).client("s3", endpoint_url=running.endpoint)
     for bucket in (ARTIFACTS, DATA_BUCKET):

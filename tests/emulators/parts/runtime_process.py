@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from deltaic_ops.localstack.parts.runtime_api import Outcome, RuntimeApi
+from emulators.parts.runtime_api import Outcome, RuntimeApi
 
 
 @contextmanager
-def runtime_process(  # noqa: PLR0913 -- what a process is started with
+def runtime_process(
     folder: Path,
     environment: Mapping[str, str],
     *,

@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from deltaic_ops.localstack.parts.rights import leading_keys, partition_key, secret_arn, tables_of
+
+from emulators.parts.rights import leading_keys, partition_key, secret_arn, tables_of
 
 KEY = {"pk": {"S": "shares"}, "sk": {"S": "share/a"}}
 OTHER = {"pk": {"S": "recipient/r"}, "sk": {"S": "grant/a"}}

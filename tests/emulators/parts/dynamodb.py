@@ -5,7 +5,7 @@ LocalStack would fetch one from places that a machine without its image may not 
 
 import os
 
-from deltaic_ops.localstack.parts.emulator import Emulator
+from emulators.parts.emulator import Emulator
 
 PORT = "DYNAMODB_LOCAL_PORT"
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from deltaic_ops.localstack.parts.emulator import Emulator
+from emulators.parts.emulator import Emulator
 
 _EQUALS = re.compile(r"(?P<name>#?\w+)\s*=\s*(?P<value>:\w+)")
 
@@ -20,7 +20,7 @@ def install(emulator: Emulator) -> None:
         return
     enforcer = emulator.module("services.iam_enforcement.enforcer")
     connect = emulator.module("aws.connect").connect_to
-    build_conditions, build_arn = enforcer._build_conditions, enforcer.build_resource_arn  # noqa: SLF001 -- no seam
+    build_conditions, build_arn = enforcer._build_conditions, enforcer.build_resource_arn
 
     def conditions(context: Any, caller: Any) -> dict[str, Any]:
         values: dict[str, Any] = build_conditions(context, caller)
@@ -41,7 +41,7 @@ def install(emulator: Emulator) -> None:
             params["SecretId"] = secret_arn(connect(region_name=other["region"]).secretsmanager, params["SecretId"])
         return str(build_arn(service=service, request_params=params, **other))
 
-    enforcer._build_conditions, enforcer.build_resource_arn = conditions, resource_arn  # noqa: SLF001 -- no seam
+    enforcer._build_conditions, enforcer.build_resource_arn = conditions, resource_arn
 
 
 def leading_keys(parameters: Mapping[str, Any], partition_key_of: Callable[[str], str]) -> Iterator[str]:

@@ -8,7 +8,7 @@ a resource, there is nothing to search for.
 import json
 from typing import Any
 
-from deltaic_ops.localstack.parts.emulator import Emulator
+from emulators.parts.emulator import Emulator
 
 MACROS = ('"Fn::Transform"', '"Fn::ForEach')
 
@@ -16,14 +16,14 @@ MACROS = ('"Fn::Transform"', '"Fn::ForEach')
 def install(emulator: Emulator) -> None:
     """Skip the search where it cannot find anything."""
     kind = emulator.module("services.cloudformation.engine.v2.change_set_model_transform").ChangeSetModelTransform
-    search = kind._execute_local_transforms  # noqa: SLF001 -- the emulator has no seam of its own here
+    search = kind._execute_local_transforms
 
     def execute(self: Any) -> None:
         templates = (self._before_template, self._after_template)
         if any(has_macros(template) for template in templates if isinstance(template, dict)):
             search(self)
 
-    kind._execute_local_transforms = execute  # noqa: SLF001 -- as above
+    kind._execute_local_transforms = execute
 
 
 def has_macros(template: dict[str, Any]) -> bool:

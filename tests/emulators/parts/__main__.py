@@ -1,9 +1,9 @@
-"""Starts an emulator with the parts in it: `python -m deltaic_ops.localstack.parts localemu` (or `localstack`)."""
+"""Starts an emulator with the parts in it: `python -m emulators.parts localemu` (or `localstack`)."""
 
 import sys
 
-from deltaic_ops.localstack.parts import dynamodb, formation, gateway, processes, rights, streams
-from deltaic_ops.localstack.parts.emulator import Emulator
+from emulators.parts import dynamodb, formation, gateway, processes, rights, streams
+from emulators.parts.emulator import Emulator
 
 
 def main(name: str) -> None:

@@ -13,8 +13,9 @@ from typing import Any
 from deltaic_ops.deploy.api import Authorizer
 from deltaic_ops.local.authorizer import Refused, TokenAuthorizer
 from deltaic_ops.local.proxy_event import MalformedAnswer, read_prelude
-from deltaic_ops.localstack.parts.emulator import Emulator
-from deltaic_ops.localstack.parts.streams import Broken, Stream, Streams
+
+from emulators.parts.emulator import Emulator
+from emulators.parts.streams import Broken, Stream, Streams
 
 EXECUTE_API = "services.apigateway.next_gen.execute_api"
 RESPONSES = "x-amazon-apigateway-gateway-responses"

@@ -1,30 +1,30 @@
 """Start and end of an emulator on this machine: one process group, on loopback, files in one folder."""
 
-import http.client
 import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from deltaic.errors import Conflict, Unavailable
-
+from deltaic.errors import Unavailable
+from deltaic_ops.deploy.template import ROOT
 from deltaic_ops.local.embedded import free_port
 from deltaic_ops.local.private import UMASK, private_log
-from deltaic_ops.localstack.engines import Engine
+from deltaic_ops.localstack.containers import check_port, healthy
 from deltaic_ops.localstack.running import Running, born
+
+from emulators.engines import Engine
 
 START_SECONDS: Final = 180.0
 STOP_SECONDS: Final = 5.0
 LOG: Final = "emulator.log"
 FUNCTION_LOGS: Final = "functions"
-_CODE = Path(__file__).parents[2]
-"""Where `deltaic_ops` is imported from: the emulator's own Python finds the parts there."""
+_CODE = (Path(__file__).parents[1], ROOT / "infra")
+"""The folders from which the emulator's own Python imports the parts and what they use."""
 
 
 def start(engine: Engine, folder: Path, port: int, dynamodb_local: int = 0) -> Running:
@@ -33,7 +33,7 @@ def start(engine: Engine, folder: Path, port: int, dynamodb_local: int = 0) -> R
     `port` 0 takes a free one. `dynamodb_local` is the port of a DynamoDB Local for LocalStack, which has none inside.
     """
     port = port or free_port()
-    take(port)
+    check_port(port)
     folder = folder.resolve()
     files = folder / "run"
     shutil.rmtree(files, ignore_errors=True)
@@ -49,7 +49,7 @@ def start(engine: Engine, folder: Path, port: int, dynamodb_local: int = 0) -> R
     log.unlink(missing_ok=True)
     with private_log(log) as sink:
         process = subprocess.Popen(
-            [str(engine.python), "-m", "deltaic_ops.localstack.parts", engine.module],
+            [str(engine.python), "-m", "emulators.parts", engine.module],
             env=own,
             cwd=files,
             umask=UMASK,
@@ -79,7 +79,7 @@ def environment(engine: Engine, files: Path, port: int, key_id: str) -> dict[str
     here = f"127.0.0.1:{port}"
     return {
         "PATH": os.pathsep.join([str(engine.python.parent), os.environ.get("PATH", os.defpath)]),
-        "PYTHONPATH": str(_CODE),
+        "PYTHONPATH": os.pathsep.join(map(str, _CODE)),
         "LANG": "C.UTF-8",
         "HOME": str(files / "home"),
         "FILESYSTEM_ROOT": str(files / "root"),
@@ -124,18 +124,6 @@ def _group_lives(pid: int) -> bool:
     return True
 
 
-def take(port: int) -> None:
-    """Raise Conflict if a port is taken."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            raise Conflict(
-                f"port {port} is taken: stop what listens there, or choose another one by --port (0 takes a free one)"
-            ) from None
-
-
 def _wait(process: "subprocess.Popen[bytes]", engine: Engine, port: int, log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not healthy(port, f"/_{engine.module}/health"):
@@ -144,15 +132,3 @@ def _wait(process: "subprocess.Popen[bytes]", engine: Engine, port: int, log: Pa
             last = lines[-1] if lines else "it said nothing"
             raise Unavailable(f"{engine.name} did not start ({last}): see {log}")
         time.sleep(0.2)
-
-
-def healthy(port: int, path: str) -> bool:
-    """Return whether an emulator answers at its own address."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-    try:
-        connection.request("GET", path)
-        return connection.getresponse().status == http.client.OK
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()

@@ -8,19 +8,20 @@ from typing import Any
 
 import pytest
 from deltaic_ops.local.proxy_event import MalformedAnswer
-from deltaic_ops.localstack.parts.formation import has_macros
-from deltaic_ops.localstack.parts.gateway import opened, rendered, token_authorizer
-from deltaic_ops.localstack.parts.processes import ANSWER_LIMIT, limited
-from deltaic_ops.localstack.parts.runtime_api import Outcome
-from deltaic_ops.localstack.parts.streams import CHUNKS, Broken, Stream, Streams
+
+from emulators.parts.formation import has_macros
+from emulators.parts.gateway import opened, rendered, token_authorizer
+from emulators.parts.processes import ANSWER_LIMIT, limited
+from emulators.parts.runtime_api import Outcome
+from emulators.parts.streams import CHUNKS, Broken, Stream, Streams
 
 PRELUDE = json.dumps({"statusCode": 206, "headers": {"X-A": "b"}}).encode() + b"\0" * 8
 
 
 def test_what_the_parts_share_with_the_local_gateway_needs_no_layer() -> None:
     """They run in the emulator's environment, which has none."""
-    shared = ("deploy.api", "local.authorizer", "local.proxy_event", "localstack.parts.streams")
-    modules = ", ".join(f"deltaic_ops.{name}" for name in shared)
+    shared = ("deploy.api", "local.authorizer", "local.proxy_event")
+    modules = ", ".join(["emulators.parts.streams", *(f"deltaic_ops.{name}" for name in shared)])
     code = f"import sys; sys.modules['deltaic'] = None; import {modules}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -10,10 +10,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from deltaic_ops.localstack.parts.emulator import Emulator
-from deltaic_ops.localstack.parts.runtime_api import Outcome, RuntimeApi
-from deltaic_ops.localstack.parts.runtime_process import runtime_process
-from deltaic_ops.localstack.parts.streams import Streams
+from emulators.parts.emulator import Emulator
+from emulators.parts.runtime_api import Outcome, RuntimeApi
+from emulators.parts.runtime_process import runtime_process
+from emulators.parts.streams import Streams
 
 PYTHON = "FUNCTIONS_PYTHON"
 LOGS = "FUNCTIONS_LOGS"

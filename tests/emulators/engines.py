@@ -1,7 +1,6 @@
-"""The emulators that there are, and where the software of those that need no Docker lies: once for a user.
+"""The emulators, and their software in the user's cache: each is installed once, from pinned versions and hashes.
 
-LocalEmu, the open fork of LocalStack, is the default without Docker. All that they run with is listed beside this
-module, by version and hash.
+LocalEmu is the open fork of LocalStack. The lists of packages are next to this module.
 """
 
 import fcntl
@@ -15,10 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from deltaic.errors import Unavailable
+from deltaic_ops.localstack.deploying import PYTHON
 from deltaic_pipeline.spark.environment import machine
 
-PYTHON: Final = "3.13"
-"""Of the functions (template.yaml), and the only one on which both emulators run."""
 _INSTALL_SECONDS = 900
 
 
@@ -74,14 +72,6 @@ def install(engine: Engine) -> None:
         (engine.folder / "complete").touch()
 
 
-def docker_answers() -> bool:
-    """Return whether a Docker engine can be used here, with Compose."""
-    docker = shutil.which("docker")
-    if docker is None:
-        return False
-    return all(_succeeds(docker, *arguments) for arguments in (("info",), ("compose", "version")))
-
-
 def _python() -> str:
     """Return what uv shall take as Python 3.13: one that is here, else it fetches one."""
     found = _run(_uv_path(), "python", "find", "--no-project", PYTHON)
@@ -126,21 +116,6 @@ def _run(*command: str) -> "subprocess.CompletedProcess[str]":
         timeout=_INSTALL_SECONDS,
         check=False,
     )
-
-
-def _succeeds(*command: str) -> bool:
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=20,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
 
 
 def _last_line(done: "subprocess.CompletedProcess[str]") -> str:

@@ -1,0 +1,81 @@
+"""Start an emulator without Docker, deploy the template to it, check it and stop it.
+
+uv run python -m emulators up [--engine localstack-core --dynamodb-local PORT] [--port 0]
+uv run python -m emulators deploy
+uv run python -m emulators verify
+uv run python -m emulators down
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from deltaic.errors import DeltaicError, InvalidParameter, NotFound
+from deltaic_ops.localstack import deploying, running
+from deltaic_pipeline.spark.progress import step, terminal
+
+from emulators import starting
+from emulators.engines import ENGINES, LOCALEMU, LOCALSTACK_CORE, install
+
+DELTAIC = Path(sys.executable).parent / "deltaic"
+
+
+def main() -> int:
+    """Run one command; returns its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="emulators", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("command", choices=["up", "deploy", "verify", "down"])
+    parser.add_argument("--engine", choices=ENGINES, default=LOCALEMU.name)
+    parser.add_argument("--port", type=int, default=4566, help="port on 127.0.0.1; 0 takes a free one")
+    parser.add_argument("--dynamodb-local", type=int, default=0, metavar="PORT", help="localstack-core needs one")
+    parser.add_argument("--state", type=Path, default=Path(".deltaic"), help="folder of the emulator's files")
+    options = parser.parse_args()
+    if options.command == "verify":
+        return subprocess.run([DELTAIC, "--state", options.state, "verify"], check=False).returncode
+    try:
+        with running.alone(options.state) as folder:
+            match options.command:
+                case "up":
+                    up(options, folder)
+                case "deploy":
+                    emulator = running.running(options.state)
+                    if emulator is None:
+                        raise NotFound(f"no emulator is up in {options.state}: start it with `up`")
+                    deploying.deploy_sample(options.state, "deltaic", emulator, {}, terminal())
+                case _:
+                    down(options.state, folder)
+    except DeltaicError as error:
+        print(f"refused: {error.message}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def up(options: argparse.Namespace, folder: Path) -> None:
+    """Install the emulator if needed, start it unless one is up, and record it in the state folder."""
+    engine = ENGINES[options.engine]
+    if running.running(options.state) is not None:
+        return
+    if engine is LOCALSTACK_CORE and not options.dynamodb_local:
+        raise InvalidParameter("localstack-core has no DynamoDB: give the port of DynamoDB Local by --dynamodb-local")
+    with step(terminal(), f"Starting {engine.name} {engine.version}") as tell:
+        install(engine)
+        emulator = starting.start(engine, folder, options.port, options.dynamodb_local)
+        tell(emulator.endpoint)
+    running.announce(options.state, emulator)
+
+
+def down(state: Path, folder: Path) -> None:
+    """Stop the emulator that `up` has started, and remove what functions have unpacked."""
+    emulator = running.running(state)
+    if emulator is not None:
+        starting.end(emulator.pid)
+    running.forget(state)
+    for name in ("root", "tmp"):
+        shutil.rmtree(folder / "run" / name, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
