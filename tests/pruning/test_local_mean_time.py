@@ -87,7 +87,7 @@ def test_bounds_for_iceberg_hold_every_old_time(zone: str, moments: list[datetim
 
 
 def iceberg_bounds(text: str) -> tuple[int, int]:
-    """Return the bounds of the only column in an Iceberg manifest, where each follows the column's id and its length."""
+    """Return the bounds of the only column of an Iceberg manifest: each follows the column's id and its length."""
     metadata = table(column("c", "timestamp"))
     schema = iceberg_schema(metadata)
     _, (encoded,) = FileMetrics(metadata, schema).encode(pa.array([text]))

@@ -49,6 +49,7 @@ class SnapshotCache:
         snapshot = self._nearest(table, segment)
         if snapshot is None or not snapshot.is_made_of(segment):
             snapshot = Snapshot(store, segment, self._row_groups, table, before=snapshot)
+        snapshot = snapshot.confirmed()
         self._snapshots.put((table, snapshot.version), snapshot, snapshot.nbytes)
         # All of them: a snapshot grows while it is kept, by what it is asked.
         self._snapshots.weigh(lambda held: held.nbytes)

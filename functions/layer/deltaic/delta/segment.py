@@ -25,7 +25,7 @@ class Segment(msgspec.Struct, frozen=True):
     commits: tuple[Commit, ...]
     """Ascending; a log compaction file stands for the commits that it covers."""
     checksum: LogFile | None
-    """`N.crc` of the version, if there is one."""
+    """`N.crc` of the version, if there is one that is not older than `N.json`."""
     own: LogFile | None
     """`N.json` of the version; None where only the checkpoint is left."""
 
@@ -150,8 +150,10 @@ def _assemble(listing: LogListing, version: int, checkpoint: Checkpoint | None) 
             raise _gap(at, version)
         commits.append(commit)
         at = commit.end + 1
-    own = listing.commits.get(version)
-    return Segment(version, checkpoint, tuple(commits), listing.checksums.get(version), own.file if own else None)
+    own, checksum = listing.commits.get(version), listing.checksums.get(version)
+    if own is None or (checksum is not None and checksum.modified < own.file.modified):
+        checksum = None  # it describes an earlier commit of this version, if any
+    return Segment(version, checkpoint, tuple(commits), checksum, own.file if own else None)
 
 
 def _gap(missing: int, version: int) -> TableUnreadable:

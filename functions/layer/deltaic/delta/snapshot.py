@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Final
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from deltaic.delta.actions import Metadata, Protocol
 from deltaic.delta.checkpoint import CheckpointReader
@@ -83,6 +84,19 @@ class Snapshot:
         commits = self._segment.commits
         return segment.base == self.base and segment.commits[: len(commits)] == commits
 
+    def with_commits(self) -> "Snapshot":
+        """Read the commits, and return this version without its checksum if they contradict it; else itself."""
+        self._replay(self._checkpoint)
+        return self.confirmed()
+
+    def confirmed(self) -> "Snapshot":
+        """Return this version without its checksum if commits that are read already contradict it; else itself."""
+        tail, checksum = self._replayed, self._checksum
+        if tail is None or checksum is None or checksum.agrees_with(tail, is_whole=self._checkpoint is None):
+            return self
+        segment = replace(self._segment, checksum=None)
+        return Snapshot(self._store, segment, self._cache, self._table, before=self)
+
     @property
     def nbytes(self) -> int:
         """Bytes that this snapshot keeps in memory, estimated."""
@@ -125,9 +139,9 @@ class Snapshot:
     def timestamp(self) -> int:
         """When this version was committed, in ms since the epoch: in-commit timestamp if enabled, else file time."""
         own = self._segment.own
-        if self._checksum is not None and self._checksum.in_commit_timestamp is not None:
-            return self._checksum.in_commit_timestamp
         if own is not None and records_in_commit_timestamps(self.metadata):
+            if self._checksum is not None and self._checksum.in_commit_timestamp is not None:
+                return self._checksum.in_commit_timestamp
             path = LOG + own.name
             with reading(path):
                 return in_commit_timestamp(read_listed(self._store, own), path)
@@ -168,8 +182,6 @@ class Snapshot:
         """Tell whether some live file has a deletion vector; may say yes for a vector that was removed lately."""
         if DELETION_VECTORS not in supported_features(self.protocol):
             return False
-        if self._checksum is not None and self._checksum.deletion_vectors is not None:
-            return self._checksum.deletion_vectors > 0
         vectors = self._tail.files["deletionVector"]
         return vectors.null_count < len(vectors) or any(part.has_deletion_vectors for part in self._parts)
 

@@ -154,14 +154,14 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
     def _resolve(self, claims: PageClaims | None, start: Position | None) -> tuple[Snapshot, ResponseFormat]:
         """Return the snapshot, as the page that starts there needs it, and the format."""
         if claims is not None:
-            snapshot = self.log.snapshot(claims.version, at=start)
+            snapshot = self.log.snapshot(claims.version, at=start).with_commits()
             claims.check_log(snapshot.metadata.id)
         elif self.request.refresh_token is not None:
             pinned = self._refreshed(self.request.refresh_token)
-            snapshot = self.log.snapshot(pinned.version)
+            snapshot = self.log.snapshot(pinned.version).with_commits()
             pinned.check_log(snapshot.metadata.id)
         else:
-            snapshot = find(self.log, self.request.version, self.request.instant())
+            snapshot = find(self.log, self.request.version, self.request.instant()).with_commits()
         self.table.gate.check_version(snapshot.version)
         return snapshot, claims.response_format if claims else negotiate(snapshot.live_features, self.options)
 

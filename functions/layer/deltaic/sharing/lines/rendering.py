@@ -21,6 +21,7 @@ from deltaic.delta.scan.file_batches import FileBatch
 from deltaic.delta.scan.partition_codes import partition_codes
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
 from deltaic.protocol.lines import file_id
+from deltaic.protocol.parquet_lines import refuse_deletion_vector
 from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.lines.cells import integers, octets, texts
 from deltaic.sharing.lines.hidden_columns import statistics_without, without_keys
@@ -168,6 +169,8 @@ def _columns(batch: pa.RecordBatch, style: FileStyle) -> list[bytes | list[bytes
     sizes = integers(batch.column("size"))
     ids = _ids(octets(batch.column("path")), style.scheme)
     if style.response_format == "parquet":
+        if batch.column("deletionVector").null_count < batch.num_rows:
+            raise refuse_deletion_vector()
         sized = [b',"size":%d%b' % (size, frame) for size in sizes]
         return [b'","id":"', ids, b'","partitionValues":', partitions, sized, statistics, b"}}\n"]
     times = integers(batch.column("modificationTime"))
