@@ -214,7 +214,11 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
                 if files == parameters.max_files:
                     following = (visible.commit.version, number)
                     break
-                out.append(changes.line(visible.commit, change, visible.removed, visible.hidden_columns))
+                seen = visible.visibility_of(change)
+                line = changes.line(
+                    visible.commit, change, visible.removed, seen.shown_columns, restricted=seen.is_restricted
+                )
+                out.append(line)
                 _count(metrics, change, visible.removed)
                 files += 1
             if joined := b"".join(out):
