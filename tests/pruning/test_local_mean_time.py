@@ -74,7 +74,9 @@ def test_no_file_with_an_old_time_is_dropped(zone: str, moments: list[datetime])
         for operator in ("=", "<=", ">="):
             asked = skipper(table(column("c", "timestamp")), f"c {operator} TIMESTAMP '{written}'")
             maps = pa.array([[]], MAP)
-            assert asked.by_json_statistics(maps, pa.array([stats(low, high)])).to_pylist() == [True], operator
+            assert asked.by_json_statistics(maps, pa.array([stats(low, high)], pa.string())).to_pylist() == [True], (
+                operator
+            )
             assert asked.by_typed_statistics(maps, typed(low, high)).to_pylist() == [True], operator
 
 
@@ -90,7 +92,7 @@ def iceberg_bounds(text: str) -> tuple[int, int]:
     """Return the bounds of the only column of an Iceberg manifest: each follows the column's id and its length."""
     metadata = table(column("c", "timestamp"))
     schema = iceberg_schema(metadata)
-    _, (encoded,) = FileMetrics(metadata, schema).encode(pa.array([text]))
+    _, (encoded,) = FileMetrics(metadata, schema).encode(pa.array([text], pa.string()))
     _, low, high = encoded.split(avro.whole(schema.leaf_ids["c",]) + avro.whole(8))
     return struct.unpack("<q", low[:8])[0], struct.unpack("<q", high[:8])[0]
 

@@ -1,6 +1,7 @@
 """A table whose schemaString is no schema is refused for everyone, at every door, by a message that names its log."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def test_every_door_refuses_it_and_names_the_log(tmp_path: Path, schema_string: 
     log.commit(add("g"))
     asked = Feed(tmp_path, rights=who)
     head = asked.log.snapshot().metadata
-    doors = [
+    doors: list[Callable[[], object]] = [
         lambda: list(asked.query().chunks),
         lambda: list(asked.query(predicateHints=["p = 'a'"]).chunks),
         lambda: list(asked.answer(0, 1).chunks),

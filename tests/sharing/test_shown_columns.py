@@ -22,7 +22,7 @@ def spelled(root: Path) -> None:
     stats = {"numRecords": 1, "minValues": {"REGION": "canary", "x": "a", "other": "canary"}}
     files: list[dict[str, Any]] = [{"partitionValues": values, "stats": json.dumps(stats)} for values in VALUES]
     log.commit(*(add(f"f{at}", **file) for at, file in enumerate(files)))
-    gone = {"partitionValues": VALUES[0], "size": 1, "extendedFileMetadata": True}
+    gone: dict[str, Any] = {"partitionValues": VALUES[0], "size": 1, "extendedFileMetadata": True}
     log.commit(
         remove("f0", **gone), {"cdc": {"path": "c", "partitionValues": VALUES[1], "size": 1, "dataChange": False}}
     )

@@ -5,13 +5,14 @@ checkpoint (or at 0), follow each other without a gap up to the version, and con
 `_last_checkpoint` only saves listing: a stale, corrupt, wrong or missing one changes no answer.
 """
 
+from itertools import takewhile
 from typing import Final
 
 import msgspec
 
 from deltaic.delta.paths import LAST_CHECKPOINT, LOG, Checkpoint, Commit, LogListing, read_listing, version_prefix
 from deltaic.delta.store import LogFile, TableStore
-from deltaic.errors import DeltaicError, MalformedRequest, TableUnreadable
+from deltaic.errors import DeltaicError, MalformedRequest, TableRefused, TableUnreadable
 
 _LOOK_BACK: Final = 1000
 """How many versions back a listing starts that looks for the checkpoint of an older version: one page of S3."""
@@ -77,6 +78,24 @@ def segment_of(listing: LogListing) -> Segment:
         return _segment(listing, listing.latest)
     except _NoBase as truncated:
         raise TableUnreadable(_NO_START) from truncated
+
+
+def earlier_segment(store: TableStore, segment: Segment, failure: DeltaicError) -> Segment:
+    """Return the segment that makes the same version from the checkpoint before, or from all commits.
+
+    Raises `failure` where it is no fault of a file of the checkpoint (missing, empty or corrupt), or where the commits
+    that the checkpoint stands for are gone.
+    """
+    path = failure.detail.partition(": 0 bytes")[0]  # see `reading` and `check_length`
+    is_of_checkpoint = path.endswith(".parquet") or (".checkpoint." in path and path.endswith(".json"))
+    if segment.checkpoint is None or isinstance(failure, TableRefused) or not is_of_checkpoint:
+        raise failure
+    listing = read_listing(store.list_log(), until=segment.version)
+    older = list(takewhile(lambda checkpoint: checkpoint.identity != segment.base, listing.checkpoints))
+    try:
+        return _assemble(listing, segment.version, older[-1] if older else None)
+    except (_NoBase, TableUnreadable):
+        raise failure from None
 
 
 def read_hint(store: TableStore) -> int:

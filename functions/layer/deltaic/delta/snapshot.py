@@ -22,19 +22,20 @@ from deltaic.delta.lengths import read_all_listed, read_listed
 from deltaic.delta.packed import packed_bytes
 from deltaic.delta.paths import LOG, Commit
 from deltaic.delta.replay import Tail, replay
-from deltaic.delta.scan.checkpoint_parts import Part
+from deltaic.delta.scan.checkpoint_parts import ParquetPart, Part
 from deltaic.delta.scan.file_batches import FileBatch, Position
 from deltaic.delta.scan.order import Scan
 from deltaic.delta.scan.row_group_cache import RowGroupCache
-from deltaic.delta.segment import Segment, checkpoint_replaced
+from deltaic.delta.segment import Segment, checkpoint_replaced, earlier_segment
 from deltaic.delta.store import TableStore
 from deltaic.delta.times import file_time
 from deltaic.delta.totals import checkpoint_totals, filtered_totals
 from deltaic.delta.unreadable import reading
-from deltaic.errors import TableUnreadable
+from deltaic.errors import DeltaicError, TableUnreadable
 
 BATCH_ROWS: Final = 4096
 _READ_AT_ONCE: Final = 3
+_FEW_PARTS: Final = 8
 _LEAST_BYTES: Final = 16 << 10
 """What any snapshot costs: metadata, protocol, footers."""
 _MOST_TOTALS: Final = 64
@@ -75,6 +76,21 @@ class Snapshot:
             self._earlier = before._tail_so_far  # noqa: SLF001 -- as above
         check_readable(self.protocol)
 
+    @classmethod
+    def of(
+        cls,
+        store: TableStore,
+        segment: Segment,
+        cache: RowGroupCache | None = None,
+        table: str = "",
+        before: "Snapshot | None" = None,
+    ) -> "Snapshot":
+        """Make the version of a segment, from an earlier checkpoint where the segment's own cannot be read."""
+        try:
+            return cls(store, segment, cache, table, before)
+        except DeltaicError as failure:
+            return cls.of(store, earlier_segment(store, segment, failure), cache, table)
+
     def is_made_of(self, segment: Segment) -> bool:
         """Tell whether this is exactly the version of a segment, by the same files."""
         return segment.version == self.version and self.is_continued_by(segment)
@@ -85,9 +101,23 @@ class Snapshot:
         return segment.base == self.base and segment.commits[: len(commits)] == commits
 
     def with_commits(self) -> "Snapshot":
-        """Read the commits, and return this version without its checksum if they contradict it; else itself."""
-        self._replay(self._checkpoint)
+        """Read what files are listed by, and return the version that it makes; itself, if the log is in order.
+
+        A checksum that the commits contradict is left out, and a checkpoint that cannot be opened.
+        """
+        try:
+            self._replay(self._checkpoint)
+            self._open_parts()
+        except DeltaicError as failure:
+            segment = earlier_segment(self._store, self._segment, failure)
+            return Snapshot.of(self._store, segment, self._cache, self._table).with_commits()
         return self.confirmed()
+
+    def _open_parts(self) -> None:
+        """Read the footers of the checkpoint's parts: of all that are counted or few, else of the first."""
+        parts = [part for part in self._parts if isinstance(part, ParquetPart) and part.summary is None]
+        for part in parts if self._checksum is None or len(parts) <= _FEW_PARTS else parts[:1]:
+            _ = part.file
 
     def confirmed(self) -> "Snapshot":
         """Return this version without its checksum if commits that are read already contradict it; else itself."""

@@ -12,7 +12,7 @@ from deltaic.delta.actions import Metadata, Protocol
 from deltaic.delta.checksum import Totals
 from deltaic.delta.features import partition_values_in_files
 from deltaic.delta.file_filter import FileFilter
-from deltaic.delta.schema import read_schema
+from deltaic.delta.schema import parts_of, read_schema
 from deltaic.delta.snapshot import Snapshot
 from deltaic.errors import TableUnreadable
 from deltaic.sharing.rights import Rights
@@ -192,13 +192,7 @@ def _without_counters(column: dict[str, Any]) -> dict[str, Any]:
 def _left_for_readers(schema: dict[str, Any]) -> int:
     """Leave of what its columns say, nested ones too, what readers need; return the largest id of column mapping."""
     ids = [0]
-    todo: list[Any] = [schema]
-    while todo:
-        item = todo.pop()
-        if not isinstance(item, dict):
-            continue
-        todo += [item[name] for name in ("type", "elementType", "keyType", "valueType", "sqlType") if name in item]
-        todo += item.get("fields") or ()
+    for item in parts_of(schema):
         if "name" in item:
             about = {name: value for name, value in (item.get("metadata") or {}).items() if name in _FOR_READERS}
             item["metadata"] = about
