@@ -19,7 +19,7 @@ from deltaic.delta.features import (
     partition_values_in_files,
     supported_features,
 )
-from deltaic.delta.schema import read_schema
+from deltaic.delta.schema_string import read_schema
 from deltaic.errors import DeltaicError, InvalidParameter, TableRefused, UnsupportedOperation
 from deltaic.partition_filters import check, parse
 from deltaic.storage.aws_credentials import Credentials
@@ -54,12 +54,7 @@ class SharedSchema:
     @property
     def types(self) -> dict[str, str]:
         """The types of its columns by their names, as SQL writes them."""
-        return {field["name"]: _type_text(field["type"]) for field in self.fields}
-
-    @property
-    def fields(self) -> list[dict[str, Any]]:
-        """The columns as the table's schema has them; raises TableUnreadable for a schema that is none."""
-        return list(read_schema(self.metadata.schema_string)["fields"])
+        return {field["name"]: _type_text(field["type"]) for field in _fields(self.metadata)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +167,7 @@ def check_hidden(columns: Sequence[str], schema: SharedSchema) -> tuple[str, ...
     """
     if not columns:
         return ()
-    fields = schema.fields
+    fields = _fields(schema.metadata)
     by_name = {field["name"].lower(): field["name"] for field in fields}
     partitions = {name.lower() for name in schema.metadata.partition_columns}
     for name in columns:
@@ -216,7 +211,7 @@ def missed_by_folder(schema: SharedSchema) -> Iterator[str]:
     if unread := unread_in_folders(schema):
         yield f"neither deltalake nor polars reads a table with {', '.join(sorted(unread))}: share it by URLs too"
     odd = set(schema.metadata.partition_columns)
-    odd -= {field["name"] for field in schema.fields if str(field["type"]).startswith(_PLAIN_IN_PATHS)}
+    odd -= {field["name"] for field in _fields(schema.metadata) if str(field["type"]).startswith(_PLAIN_IN_PATHS)}
     if odd:
         yield (
             f"values of {', '.join(sorted(odd))} may stand in its paths with a space or a letter beyond ASCII, where "
@@ -251,6 +246,10 @@ def _check_files(schema: SharedSchema) -> None:
             f"no column of this table can be hidden: it has the feature {feature}, under which partition values "
             "are written into the files. Share a copy without that feature"
         )
+
+
+def _fields(metadata: Metadata) -> list[dict[str, Any]]:
+    return list(read_schema(metadata.schema_string)["fields"])
 
 
 def _type_text(kind: Any) -> str:

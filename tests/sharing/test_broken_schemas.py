@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from delta_tables.handmade import HandmadeLog, add, metadata, protocol
 from deltaic.delta.actions import metadata_of
-from deltaic.delta.schema import parts_of, read_schema
+from deltaic.delta.schema_string import parts_of, read_schema
 from deltaic.errors import TableUnreadable
 from deltaic.iceberg.table_schema import iceberg_schema
 from deltaic.sharing.rights import ALL, Rights

@@ -10,7 +10,7 @@ from deltaic.delta.actions import Add, AddCdcFile, Metadata, Remove
 from deltaic.delta.deletion_vectors import unique_id
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.paths import LogListing, read_listing
-from deltaic.delta.schema import read_schema
+from deltaic.delta.schema_string import read_schema
 from deltaic.delta.snapshot import Snapshot
 from deltaic.errors import TableUnreadable
 from deltaic.sharing.page import live_rows

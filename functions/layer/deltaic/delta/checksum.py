@@ -1,9 +1,8 @@
 """Version checksums, where they can be believed, and what they save: protocol, metadata and totals by one request.
 
 Delta protocol, "Version Checksum File Schema". A checksum that lacks a required field, counts anything but one
-protocol and one metaData, or cannot be read is treated as absent: readers must work without it. So is one that is
-older than its commit (see `deltaic.delta.segment`), or that the commits contradict. Whether files have deletion
-vectors is read from the log alone: a wrong answer would bring deleted rows back.
+protocol and one metaData, or cannot be read is treated as absent: readers must work without it. So is one that
+the commits contradict. Whether files have deletion vectors is read from the log alone (decision 183).
 """
 
 from typing import Any, Final, NamedTuple
@@ -32,7 +31,6 @@ class Checksum(msgspec.Struct, frozen=True):
     protocol: Protocol
     metadata: Metadata
     totals: Totals
-    in_commit_timestamp: int | None
 
     def agrees_with(self, tail: Tail, *, is_whole: bool) -> bool:
         """Return whether the commits after the checkpoint confirm it; `is_whole` where there is no checkpoint."""
@@ -51,7 +49,6 @@ class _Record(msgspec.Struct, rename="camel"):
     num_protocol: int
     metadata: dict[str, Any]
     protocol: dict[str, Any]
-    in_commit_timestamp_opt: int | None = None
 
 
 _record: Final = msgspec.json.Decoder(_Record)
@@ -70,7 +67,6 @@ def read_checksum(store: TableStore, file: LogFile | None) -> Checksum | None:
             protocol_of(record.protocol, path),
             metadata_of(record.metadata, path),
             Totals(record.num_files, record.table_size_bytes),
-            record.in_commit_timestamp_opt,
         )
     except (FileNotFoundError, msgspec.MsgspecError, ValueError, RecursionError, TableUnreadable):
         return None

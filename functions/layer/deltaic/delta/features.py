@@ -7,7 +7,7 @@ feature changes nothing for those who read.
 from typing import Final
 
 from deltaic.delta.actions import Metadata, Protocol
-from deltaic.delta.schema import TYPES, parts_of, read_schema
+from deltaic.delta.schema_string import TYPES, parts_of, read_schema
 from deltaic.errors import TableUnreadable, UnsupportedOperation
 from deltaic.table_features import TABLE_FEATURES, Concerns
 

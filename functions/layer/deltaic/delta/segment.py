@@ -12,7 +12,7 @@ import msgspec
 
 from deltaic.delta.paths import LAST_CHECKPOINT, LOG, Checkpoint, Commit, LogListing, read_listing, version_prefix
 from deltaic.delta.store import LogFile, TableStore
-from deltaic.errors import DeltaicError, MalformedRequest, TableRefused, TableUnreadable
+from deltaic.errors import DeltaicError, MalformedRequest, TableUnreadable
 
 _LOOK_BACK: Final = 1000
 """How many versions back a listing starts that looks for the checkpoint of an older version: one page of S3."""
@@ -26,7 +26,7 @@ class Segment(msgspec.Struct, frozen=True):
     commits: tuple[Commit, ...]
     """Ascending; a log compaction file stands for the commits that it covers."""
     checksum: LogFile | None
-    """`N.crc` of the version, if there is one that is not older than `N.json`."""
+    """`N.crc` of the version, unless it is missing or older than `N.json`."""
     own: LogFile | None
     """`N.json` of the version; None where only the checkpoint is left."""
 
@@ -83,12 +83,11 @@ def segment_of(listing: LogListing) -> Segment:
 def earlier_segment(store: TableStore, segment: Segment, failure: DeltaicError) -> Segment:
     """Return the segment that makes the same version from the checkpoint before, or from all commits.
 
-    Raises `failure` where it is no fault of a file of the checkpoint (missing, empty or corrupt), or where the commits
-    that the checkpoint stands for are gone.
+    Raises `failure` unless a file of the checkpoint is missing, empty or corrupt, and if older commits are gone.
     """
-    path = failure.detail.partition(": 0 bytes")[0]  # see `reading` and `check_length`
+    path, is_empty, _ = failure.detail.partition(": 0 bytes")  # see `reading` and `check_length`
     is_of_checkpoint = path.endswith(".parquet") or (".checkpoint." in path and path.endswith(".json"))
-    if segment.checkpoint is None or isinstance(failure, TableRefused) or not is_of_checkpoint:
+    if not is_of_checkpoint or not (is_empty or type(failure) is TableUnreadable):
         raise failure
     listing = read_listing(store.list_log(), until=segment.version)
     older = list(takewhile(lambda checkpoint: checkpoint.identity != segment.base, listing.checkpoints))

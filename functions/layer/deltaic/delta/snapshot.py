@@ -7,7 +7,7 @@ threads; what it has read once it keeps.
 
 from collections.abc import Generator, Hashable, Iterator, Sequence
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -36,6 +36,7 @@ from deltaic.errors import DeltaicError, TableUnreadable
 BATCH_ROWS: Final = 4096
 _READ_AT_ONCE: Final = 3
 _FEW_PARTS: Final = 8
+"""Parts of a checkpoint up to which all footers are read before an answer begins."""
 _LEAST_BYTES: Final = 16 << 10
 """What any snapshot costs: metadata, protocol, footers."""
 _MOST_TOTALS: Final = 64
@@ -77,19 +78,12 @@ class Snapshot:
         check_readable(self.protocol)
 
     @classmethod
-    def of(
-        cls,
-        store: TableStore,
-        segment: Segment,
-        cache: RowGroupCache | None = None,
-        table: str = "",
-        before: "Snapshot | None" = None,
-    ) -> "Snapshot":
+    def open(cls, store: TableStore, segment: Segment, *others: Any) -> "Snapshot":
         """Make the version of a segment, from an earlier checkpoint where the segment's own cannot be read."""
         try:
-            return cls(store, segment, cache, table, before)
+            return cls(store, segment, *others)
         except DeltaicError as failure:
-            return cls.of(store, earlier_segment(store, segment, failure), cache, table)
+            return cls.open(store, earlier_segment(store, segment, failure), *others)
 
     def is_made_of(self, segment: Segment) -> bool:
         """Tell whether this is exactly the version of a segment, by the same files."""
@@ -106,26 +100,21 @@ class Snapshot:
         A checksum that the commits contradict is left out, and a checkpoint that cannot be opened.
         """
         try:
-            self._replay(self._checkpoint)
-            self._open_parts()
+            _, parts = self._tail_and_parts
+            for part in parts if len(parts) <= _FEW_PARTS else parts[:1]:
+                if isinstance(part, ParquetPart) and part.summary is None:
+                    _ = part.file
         except DeltaicError as failure:
             segment = earlier_segment(self._store, self._segment, failure)
-            return Snapshot.of(self._store, segment, self._cache, self._table).with_commits()
+            return Snapshot.open(self._store, segment, self._cache, self._table).with_commits()
         return self.confirmed()
-
-    def _open_parts(self) -> None:
-        """Read the footers of the checkpoint's parts: of all that are counted or few, else of the first."""
-        parts = [part for part in self._parts if isinstance(part, ParquetPart) and part.summary is None]
-        for part in parts if self._checksum is None or len(parts) <= _FEW_PARTS else parts[:1]:
-            _ = part.file
 
     def confirmed(self) -> "Snapshot":
         """Return this version without its checksum if commits that are read already contradict it; else itself."""
         tail, checksum = self._replayed, self._checksum
         if tail is None or checksum is None or checksum.agrees_with(tail, is_whole=self._checkpoint is None):
             return self
-        segment = replace(self._segment, checksum=None)
-        return Snapshot(self._store, segment, self._cache, self._table, before=self)
+        return Snapshot(self._store, replace(self._segment, checksum=None), self._cache, self._table, self)
 
     @property
     def nbytes(self) -> int:
@@ -170,8 +159,6 @@ class Snapshot:
         """When this version was committed, in ms since the epoch: in-commit timestamp if enabled, else file time."""
         own = self._segment.own
         if own is not None and records_in_commit_timestamps(self.metadata):
-            if self._checksum is not None and self._checksum.in_commit_timestamp is not None:
-                return self._checksum.in_commit_timestamp
             path = LOG + own.name
             with reading(path):
                 return in_commit_timestamp(read_listed(self._store, own), path)

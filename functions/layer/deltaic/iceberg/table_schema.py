@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from deltaic.delta.schema import read_schema
+from deltaic.delta.schema_string import read_schema
 from deltaic.errors import TableUnreadable
 from deltaic.iceberg.column_types import iceberg_type
 from deltaic.iceberg.refusals import misread, misread_column

@@ -188,12 +188,9 @@ def _widen_old_times(bounds: pa.Array | None, type_: ColumnType, *, upper: bool)
     """
     if bounds is None or type_.name != "timestamp":
         return bounds
-    old = pc.less(bounds, _WHOLE_OFFSETS)
-    if not old.true_count:
-        return bounds
     # Arrow wraps around instead of failing, so the least bounds are raised to what a minute can be taken from.
     moved = pc.add(bounds, _MINUTE) if upper else pc.subtract(pc.max_element_wise(bounds, _MINUTE - INT64), _MINUTE)
-    return pc.if_else(old, moved, bounds)
+    return pc.if_else(pc.less(bounds, _WHOLE_OFFSETS), moved, bounds)
 
 
 def integers(values: list[int | None]) -> pa.Array:

@@ -12,7 +12,7 @@ from deltaic.delta.actions import Metadata, Protocol
 from deltaic.delta.checksum import Totals
 from deltaic.delta.features import partition_values_in_files
 from deltaic.delta.file_filter import FileFilter
-from deltaic.delta.schema import parts_of, read_schema
+from deltaic.delta.schema_string import parts_of, read_schema
 from deltaic.delta.snapshot import Snapshot
 from deltaic.errors import TableUnreadable
 from deltaic.sharing.rights import Rights
@@ -57,10 +57,7 @@ class TableVisibility(msgspec.Struct, frozen=True):
 
     @property
     def is_restricted(self) -> bool:
-        """Whether something is kept back from this recipient.
-
-        Then lines reveal nothing that other files share: neither row ids nor shared files of deletion vectors.
-        """
+        """Whether lines may reveal nothing that other files share: neither row ids nor files of deletion vectors."""
         return self.kept is not None or self.shown_columns is not None
 
     def sees(self, partition_values: Mapping[str, str | None]) -> bool:
@@ -159,8 +156,8 @@ def _without(metadata: Metadata, hidden: frozenset[str]) -> tuple[Metadata, froz
         )
     schema = read_schema(metadata.schema_string)
     fields: Sequence[dict[str, Any]] = schema["fields"]
-    shown_columns = _names_of(fields, hidden) if hidden else None
     schema["fields"] = [_without_counters(one) for one in fields if one["name"].lower() not in hidden]
+    shown = _names_of(schema["fields"]) - _names_of([one for one in fields if one["name"].lower() in hidden])
     configuration = {name: value for name, value in metadata.configuration.items() if name.lower() != _ROW_TRACKING}
     if hidden:
         largest = _left_for_readers(schema)
@@ -172,16 +169,13 @@ def _without(metadata: Metadata, hidden: frozenset[str]) -> tuple[Metadata, froz
         partition_columns=[name for name in metadata.partition_columns if name.lower() not in hidden],
         configuration=configuration,
     )
-    return visible, shown_columns
+    return visible, shown if hidden else None
 
 
-def _names_of(fields: Sequence[dict[str, Any]], hidden: frozenset[str]) -> frozenset[str]:
-    """Return the logical and physical names of the columns that are not hidden, without those of hidden columns."""
-    names: dict[bool, set[str]] = {True: set(), False: set()}
-    for field in fields:
-        both = field["name"], (field.get("metadata") or {}).get(_PHYSICAL_NAME)
-        names[field["name"].lower() in hidden].update(name for name in both if isinstance(name, str))
-    return frozenset(names[False] - names[True])
+def _names_of(fields: Sequence[dict[str, Any]]) -> frozenset[str]:
+    """Return the logical and physical names of columns."""
+    both = [(field["name"], (field.get("metadata") or {}).get(_PHYSICAL_NAME)) for field in fields]
+    return frozenset(name for names in both for name in names if isinstance(name, str))
 
 
 def _without_counters(column: dict[str, Any]) -> dict[str, Any]:

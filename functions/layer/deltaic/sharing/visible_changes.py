@@ -87,10 +87,6 @@ class VisibleCommit(msgspec.Struct, frozen=True):
     before: TableVisibility
     """The same under the metadata before, which names the partition values of removed files."""
 
-    def visibility_of(self, change: FileChange) -> TableVisibility:
-        """Return what the recipient sees under the metadata that names the partition values of a change."""
-        return self.before if isinstance(change.action, Remove) else self.visibility
-
 
 class VisibleCommits(msgspec.Struct, frozen=True):
     """Commits as one recipient sees them."""

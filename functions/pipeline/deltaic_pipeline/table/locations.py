@@ -86,7 +86,7 @@ class Places:
         if found is None or not self._has_any(found[1], f"{found[2].rstrip('/')}/_delta_log/"):
             return None
         from deltaic.delta.log import DeltaLog
-        from deltaic.delta.schema import read_schema
+        from deltaic.delta.schema_string import read_schema
 
         from deltaic_pipeline.table.s3_folder import S3Folder
 

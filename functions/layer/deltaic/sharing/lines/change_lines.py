@@ -16,6 +16,7 @@ from deltaic.protocol import lines
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
 from deltaic.protocol.wire_actions import ActionKind
 from deltaic.sharing.lines.shown_columns import shown_statistics
+from deltaic.sharing.table_visibility import TableVisibility
 from deltaic.storage.locations import TableLocations
 from deltaic.storage.table_urls import TableUrls
 
@@ -37,14 +38,12 @@ class ChangeLines(msgspec.Struct, frozen=True):
         commit: CommitChanges,
         change: FileChange,
         removed: Mapping[str, RemovedFile],
-        shown_columns: frozenset[str] | None = None,
-        *,
-        restricted: bool = False,
+        visibility: TableVisibility,
     ) -> bytes:
         """Return the line of one change; every change carries version and timestamp, which streams are built on.
 
-        `removed` is what `find_removed` found of removes that do not tell it themselves; `shown_columns` and
-        `restricted` are as in `FileStyle`.
+        `removed` is what `find_removed` found of removes that do not tell it themselves; `visibility` is that of the
+        metadata that names the change's partition values.
         """
         action = change.action
         kind: ActionKind = "cdf"
@@ -55,16 +54,16 @@ class ChangeLines(msgspec.Struct, frozen=True):
             kind, vector = "remove", action.deletion_vector
             if (known := removed.get(action.path)) is not None:
                 partition_values, size = known
-        tracked = None if isinstance(action, AddCdcFile) or restricted else action
+        tracked = None if isinstance(action, AddCdcFile) or visibility.is_restricted else action
         return lines.file(
             self.response_format,
             lines.FileAction(
                 kind=kind,
                 url=self.urls.url(action.path),
                 id=lines.file_id(action.path, self.scheme),
-                partition_values=self._named(text_map(partition_values), shown_columns),
+                partition_values=self._named(text_map(partition_values), visibility.shown_columns),
                 size=size or 0,
-                stats=None if stats is None else shown_statistics(text(stats), shown_columns),
+                stats=None if stats is None else shown_statistics(text(stats), visibility.shown_columns),
                 version=commit.version,
                 timestamp=commit.timestamp,
                 expiration=self.urls.expires_at_ms,
