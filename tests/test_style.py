@@ -60,7 +60,7 @@ BELOW = {
 ONLY_OF = {
     "catalog": {"protocol.names", "storage.locations", "partition_filters"},
     "storage": {"delta.store"},
-    "iceberg": {"delta.store", "delta.deletion_vectors", "pruning"},
+    "iceberg": {"delta.store", "delta.deletion_vectors", "delta.schema_string", "pruning"},
 }
 """Where a part may use one module of another only: the rules for names and locations, the port it implements."""
 

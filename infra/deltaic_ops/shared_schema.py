@@ -1,6 +1,5 @@
 """The columns of a shared table, read from its log with the operator's credentials, and what must hold of them."""
 
-import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +19,8 @@ from deltaic.delta.features import (
     partition_values_in_files,
     supported_features,
 )
-from deltaic.errors import DeltaicError, InvalidParameter, TableRefused, TableUnreadable, UnsupportedOperation
+from deltaic.delta.schema_string import read_schema
+from deltaic.errors import DeltaicError, InvalidParameter, TableRefused, UnsupportedOperation
 from deltaic.partition_filters import check, parse
 from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
@@ -249,10 +249,7 @@ def _check_files(schema: SharedSchema) -> None:
 
 
 def _fields(metadata: Metadata) -> list[dict[str, Any]]:
-    try:
-        return [{**field, "name": str(field["name"])} for field in json.loads(metadata.schema_string)["fields"]]
-    except (ValueError, TypeError, KeyError) as broken:
-        raise TableUnreadable("the table's log has a schema that cannot be read: repair the table first") from broken
+    return list(read_schema(metadata.schema_string)["fields"])
 
 
 def _type_text(kind: Any) -> str:

@@ -96,6 +96,9 @@ def test_a_file_of_another_length_is_a_passing_failure_and_never_kept(
     store = Faulty(tmp_path, of=of, body=FAULTS[fault])
     table = DeltaLog(store, SnapshotCache(8 << 20), "t")
     for _ in range(2):
+        if fault == "empty" and kind in {classic, in_parts}:  # read without the checkpoint, as if it were not there
+            assert whole(table)[0] == expected_files(log.state())
+            continue
         with pytest.raises(Unavailable, match="try again"):
             whole(table)
     store.of = None

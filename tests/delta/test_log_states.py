@@ -18,6 +18,7 @@ from delta_tables.handmade import (
     remove,
     vector,
 )
+from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.log import DeltaLog
 from deltaic.errors import DeltaicError, MalformedRequest, TableUnreadable, UnsupportedOperation
 
@@ -354,6 +355,41 @@ def lose_a_sidecar(log: HandmadeLog) -> str:
     return lost.name
 
 
+def empty_a_part(log: HandmadeLog) -> str:
+    log.multipart(9, 2)
+    name = f"{9:020d}.checkpoint.{2:010d}.{2:010d}.parquet"
+    (log.log / name).write_bytes(b"")
+    return name
+
+
+def empty_a_manifest(log: HandmadeLog) -> str:
+    log.v2(9, "json", 2)
+    (manifest,) = log.log.glob("*.checkpoint.*.json")
+    manifest.write_bytes(b"")
+    return manifest.name
+
+
+def empty_a_sidecar(log: HandmadeLog) -> str:
+    empty = log.v2(9, "parquet", 2)[1]
+    empty.write_bytes(b"")
+    return empty.name
+
+
+def corrupt_a_sidecar(log: HandmadeLog) -> str:
+    corrupt = log.v2(9, "json", 2)[1]
+    corrupt.write_bytes(b"\0" * corrupt.stat().st_size)
+    return corrupt.name
+
+
+def break_the_metadata(log: HandmadeLog) -> str:
+    log.classic(9)
+    path = log.log / f"{9:020d}.checkpoint.parquet"
+    whole = pq.read_table(path)
+    columns = pa.array([{"id": "i", "schemaString": "{}", "format": "parquet"}] * whole.num_rows)
+    pq.write_table(whole.set_column(whole.schema.get_field_index("metaData"), "metaData", columns), path)
+    return path.name
+
+
 def tear_the_manifest(log: HandmadeLog) -> str:
     log.v2(9, "json", 1)
     (manifest,) = log.log.glob("*.checkpoint.*.json")
@@ -374,8 +410,9 @@ def outgrow_an_offset(log: HandmadeLog) -> str:
 
 
 def outgrow_a_size_in_the_manifest(log: HandmadeLog) -> str:
-    log.commit(add("f9", size=2**63))
-    log.v2(10, "json", 0)
+    version = log.commit(add("f9", size=2**63))
+    log.v2(version, "json", 0)
+    log.forget(*range(version + 1))
     (manifest,) = log.log.glob("*.checkpoint.*.json")
     return manifest.name
 
@@ -411,11 +448,7 @@ def remove_the_log(log: HandmadeLog) -> str:
         put_bytes_that_are_no_text,
         lose_a_commit,
         lose_the_first_commit,
-        corrupt_the_checkpoint,
-        empty_the_checkpoint,
         damage_the_pages,
-        lose_a_sidecar,
-        tear_the_manifest,
         outgrow_a_size,
         outgrow_a_row_id,
         outgrow_an_offset,
@@ -431,6 +464,67 @@ def test_damage_is_refused_with_the_file_named(tmp_path: Path, damage: Callable[
     with pytest.raises(TableUnreadable) as refusal:
         list(DeltaLog(FolderStore(tmp_path)).snapshot().files())
     assert named in refusal.value.message
+
+
+CHECKPOINT_DAMAGE = [
+    corrupt_the_checkpoint,
+    empty_the_checkpoint,
+    empty_a_part,
+    empty_a_manifest,
+    empty_a_sidecar,
+    lose_a_sidecar,
+    corrupt_a_sidecar,
+    tear_the_manifest,
+    break_the_metadata,
+]
+
+
+@pytest.mark.parametrize("damage", CHECKPOINT_DAMAGE, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("older", [False, True], ids=["from all commits", "from the checkpoint before"])
+def test_a_checkpoint_that_cannot_be_read_is_left_out(
+    tmp_path: Path, damage: Callable[[HandmadeLog], str], *, older: bool
+) -> None:
+    log = history(tmp_path)
+    if older:
+        log.classic(5)
+        log.forget(0, 1, 2)
+    damage(log)
+    log.hint(9)
+    if damage is not break_the_metadata:  # with a checksum, its metaData is not read
+        log.checksum(9)
+    expected = log.state()
+    for delta in (DeltaLog(FolderStore(tmp_path)), DeltaLog(FolderStore(tmp_path), SnapshotCache(1 << 24), "t")):
+        for _ in range(2):
+            snapshot = delta.snapshot().with_commits()
+            assert found_files(snapshot.files()) == expected_files(expected)
+            assert snapshot.totals().num_files == len(expected.files)
+            assert expected.metadata is not None
+            assert snapshot.metadata.id == expected.metadata["id"]
+            assert snapshot.base.partition("-")[0] == ("5" if older else "")
+        first = next(snapshot.scan(None, 2))
+        rest = delta.snapshot(9, at=first.position(1)).with_commits().scan(None, 2, first.position(1))
+        assert 1 + sum(batch.files.num_rows for batch in rest) == len(expected.files)
+
+
+@pytest.mark.parametrize("damage", CHECKPOINT_DAMAGE, ids=lambda damage: damage.__name__)
+def test_a_checkpoint_that_cannot_be_read_is_named_where_nothing_else_is_left(
+    tmp_path: Path, damage: Callable[[HandmadeLog], str]
+) -> None:
+    log = history(tmp_path)
+    named = damage(log)
+    log.forget(*range(9))
+    with pytest.raises(DeltaicError) as refusal:
+        list(DeltaLog(FolderStore(tmp_path)).snapshot().with_commits().files())
+    assert named in refusal.value.message + refusal.value.detail or "neither its first commit nor" in str(refusal.value)
+
+
+def test_an_empty_compaction_file_is_ignored(tmp_path: Path) -> None:
+    log = history(tmp_path)
+    log.classic(1)
+    (log.log / f"{2:020d}.{4:020d}.compacted.json").write_bytes(b"")
+    log.forget(3)
+    with pytest.raises(TableUnreadable, match=f"{3:020d}.json: the log has a gap"):
+        DeltaLog(FolderStore(tmp_path)).snapshot()
 
 
 def test_damage_before_the_checkpoint_does_no_harm(tmp_path: Path) -> None:

@@ -183,5 +183,6 @@ def test_ids_of_two_columns_that_are_one_number_are_refused() -> None:
         other = seen.setdefault(zlib.crc32(name.encode()) & 0x3FFFFFFF, name)
         if other != name:
             break
+    schema = json.dumps({"type": "struct", "fields": [column(name, "long"), column(other, "long")]})
     with pytest.raises(UnsupportedOperation, match="two of its columns have one field id"):
-        iceberg_schema(Metadata(json.dumps({"fields": [column(name, "long"), column(other, "long")]}), []))
+        iceberg_schema(Metadata(schema, []))

@@ -278,6 +278,33 @@ def test_not_like_drops_what_all_begins_so() -> None:
     assert kept("string", "c NOT LIKE 'ab%'", stats("aba", "ac")) is True
 
 
+@pytest.mark.parametrize(
+    ("hint", "want"),
+    [
+        ("c = 3", False),
+        ("c = 4", False),
+        ("c = 5", False),
+        ("c IN (1, 3, 5, 9)", False),
+        ("c >= 4", False),
+        ("c <= 4", False),
+        ("c BETWEEN 1 AND 9", True),
+        ("c > 0", True),
+        ("c < 9", True),
+        ("c IS NULL", False),
+    ],
+)
+def test_a_minimum_above_the_maximum_is_believed(hint: str, *, want: bool) -> None:
+    """Decision 182: each bound holds by itself, so no value equals anything in a file whose bounds exclude all."""
+    metadata = table(column("c", "integer"))
+    assert kept_by_json(metadata, hint, stats(5, 3)) == [want]
+    bounds = pa.struct([("c", pa.int32())])
+    counts = pa.struct([("c", pa.int64())])
+    kind = pa.struct([("numRecords", pa.int64()), ("minValues", bounds), ("maxValues", bounds), ("nullCount", counts)])
+    row: Any = {"numRecords": 10, "minValues": {"c": 5}, "maxValues": {"c": 3}, "nullCount": {"c": 0}}
+    asked = skipper(metadata, hint)
+    assert asked.by_typed_statistics(pa.array([[]], MAP), pa.array([row], kind)).to_pylist() == [want]
+
+
 def test_times_are_cut_to_milliseconds() -> None:
     text = stats("2021-04-28T23:33:48.719Z", "2021-04-28T23:33:48.719Z")
     assert kept("timestamp", "c > TIMESTAMP '2021-04-28T23:33:48.719998Z'", text) is True

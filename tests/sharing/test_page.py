@@ -94,6 +94,16 @@ def paged(
     return found
 
 
+@pytest.mark.parametrize(("limit", "files"), [(1, ["c"]), (6, ["c"]), (7, ["c", "d"]), (100, ["c", "d"])])
+def test_a_limit_counts_only_rows_of_files_that_the_hints_keep(tmp_path: Path, limit: int, files: list[str]) -> None:
+    """Decision 181: two files of five rows each come first, and the hint drops them."""
+    log = HandmadeLog(tmp_path)
+    log.commit(protocol(), metadata())
+    log.commit(add("a", 5), add("b", 5), add("c", 6), add("d", 6))
+    page = whole(DeltaLog(FolderStore(tmp_path)), 1, "x >= 16", limit)
+    assert [path for path, _ in paths(page)] == files
+
+
 @settings(deadline=None, max_examples=tries(40))
 @given(
     plan=PLANS,

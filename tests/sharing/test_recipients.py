@@ -40,7 +40,7 @@ def urls(name: str) -> TableUrls:
 def test_eight_recipients_at_once_get_each_their_own_urls(tmp_path: Path, response_format: ResponseFormat) -> None:
     hand = HandmadeLog(tmp_path)
     hand.commit(protocol(3, 7, "deletionVectors"), metadata())
-    marked = vector("dv000000000000000001")
+    marked = vector("dv000000000000000001") if response_format == "delta" else None
     hand.commit(*(add(f"p=a/f{n:04d}", n + 1, vector=marked if n % 9 == 0 else None) for n in range(FILES)))
     hand.classic(1, row_group=700)
     hand.commit(add("p=a/late", 7))

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from contract.logs import z85
 from deltaic.delta.scan.file_batches import FILE_SCHEMA, FileBatch, Position
+from deltaic.errors import UnsupportedOperation
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
 from deltaic.sharing.audit_record import ResponseMetrics
@@ -149,12 +150,18 @@ def plainly(row: Row, style: FileStyle) -> bytes:
 
 def check(batch: FileBatch, rows: list[Row], style: FileStyle) -> None:
     metrics = ResponseMetrics()
+    if style.response_format == "parquet" and any(row.get("deletionVector") for row in rows):
+        with pytest.raises(UnsupportedOperation, match="deletion vector"):
+            list(render(batch, urls(), style, metrics))
+        with pytest.raises(UnsupportedOperation, match="deletion vector"):
+            _ = [plainly(row, style) for row in rows]
+        return
     chunks = list(render(batch, urls(), style, metrics))
     assert all(chunk.isascii() and chunk.endswith(b"\n") for chunk in chunks)
     assert all(chunk.count(b"\n") <= CHUNK_LINES for chunk in chunks)
     found = b"".join(chunks).splitlines()
     assert found == b"".join(chunks).split(b"\n")[:-1]
-    vectors = [row["deletionVector"] for row in rows if row.get("deletionVector") and style.response_format == "delta"]
+    vectors = [row["deletionVector"] for row in rows if row.get("deletionVector")]
     assert (metrics.files or 0, metrics.bytes, metrics.deletion_vectors) == (
         len(rows),
         sum(row["size"] for row in rows),

@@ -79,7 +79,7 @@ def _surveyed(store: "ObjectTableStore", table: Table | None) -> Survey:
     from deltaic.delta.log import DeltaLog
     from deltaic.iceberg.data_footers import columns_in_views
 
-    snapshot, untold, odd = DeltaLog(store).snapshot(), 0, 0
+    snapshot, untold, odd = DeltaLog(store).snapshot().with_commits(), 0, 0
     for batch in snapshot.files():
         untold += batch["stats"].null_count
         odd += sum(map(_is_odd, batch["path"].to_pylist()))

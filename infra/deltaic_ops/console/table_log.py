@@ -10,6 +10,7 @@ from deltaic.delta.actions import Add, AddCdcFile, Metadata, Remove
 from deltaic.delta.deletion_vectors import unique_id
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.paths import LogListing, read_listing
+from deltaic.delta.schema_string import read_schema
 from deltaic.delta.snapshot import Snapshot
 from deltaic.errors import TableUnreadable
 from deltaic.sharing.page import live_rows
@@ -159,4 +160,4 @@ def _physical_names(metadata: Metadata) -> list[str]:
 
 
 def _fields(metadata: Metadata) -> dict[str, Any]:
-    return {str(field["name"]): field for field in json.loads(metadata.schema_string)["fields"]}
+    return {field["name"]: field for field in read_schema(metadata.schema_string)["fields"]}

@@ -135,7 +135,8 @@ def metadata_of(action: dict[str, Any], where: str) -> Metadata:
             "createdTime": action.get("createdTime"),
         }
     except (KeyError, TypeError, AttributeError) as broken:
-        raise TableUnreadable(f"the table's log cannot be read: {where} has a broken metaData: {broken!r}") from broken
+        message = f"the table's log cannot be read: {where} has a broken metaData: {broken!r}"
+        raise TableUnreadable(message, where) from broken
     return Metadata(
         plain["id"],
         plain["schemaString"],
@@ -161,7 +162,8 @@ def protocol_of(action: dict[str, Any], where: str) -> Protocol:
             "writerFeatures": _features(action.get("writerFeatures"), writer, _WRITER_WITH_FEATURES),
         }
     except (TypeError, ValueError, AttributeError) as broken:
-        raise TableUnreadable(f"the table's log cannot be read: {where} has a broken protocol: {broken!r}") from broken
+        message = f"the table's log cannot be read: {where} has a broken protocol: {broken!r}"
+        raise TableUnreadable(message, where) from broken
     return Protocol(
         plain["minReaderVersion"],
         plain["minWriterVersion"],

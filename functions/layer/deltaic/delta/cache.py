@@ -48,7 +48,8 @@ class SnapshotCache:
         segment = find_segment(store, version, base=base, hint=self.hint(table))
         snapshot = self._nearest(table, segment)
         if snapshot is None or not snapshot.is_made_of(segment):
-            snapshot = Snapshot(store, segment, self._row_groups, table, before=snapshot)
+            snapshot = Snapshot.open(store, segment, self._row_groups, table, snapshot)
+        snapshot = snapshot.confirmed()
         self._snapshots.put((table, snapshot.version), snapshot, snapshot.nbytes)
         # All of them: a snapshot grows while it is kept, by what it is asked.
         self._snapshots.weigh(lambda held: held.nbytes)

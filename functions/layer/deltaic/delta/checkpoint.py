@@ -170,4 +170,5 @@ def _plain_metadata(action: dict[str, Any], where: str) -> dict[str, Any]:
         encoding["options"] = dict(encoding.get("options") or ())
         return action | {"format": encoding, "configuration": dict(action.get("configuration") or ())}
     except (TypeError, ValueError) as broken:
-        raise TableUnreadable(f"the table's log cannot be read: {where} has a broken metaData: {broken}") from broken
+        message = f"the table's log cannot be read: {where} has a broken metaData: {broken}"
+        raise TableUnreadable(message, where) from broken

@@ -1,16 +1,19 @@
 """Version checksums, where they can be believed, and what they save: protocol, metadata and totals by one request.
 
 Delta protocol, "Version Checksum File Schema". A checksum that lacks a required field, counts anything but one
-protocol and one metaData, or cannot be read is treated as absent: readers must work without it.
+protocol and one metaData, or cannot be read is treated as absent: readers must work without it. So is one that
+the commits contradict. Whether files have deletion vectors is read from the log alone (decision 183).
 """
 
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from deltaic import compute as pc
 from deltaic.delta.actions import Metadata, Protocol, metadata_of, protocol_of
 from deltaic.delta.lengths import read_listed
 from deltaic.delta.paths import LOG
+from deltaic.delta.replay import Tail
 from deltaic.delta.store import LogFile, TableStore
 from deltaic.errors import TableUnreadable
 
@@ -28,9 +31,15 @@ class Checksum(msgspec.Struct, frozen=True):
     protocol: Protocol
     metadata: Metadata
     totals: Totals
-    in_commit_timestamp: int | None
-    deletion_vectors: int | None
-    """How many live files have a deletion vector; None where it does not say."""
+
+    def agrees_with(self, tail: Tail, *, is_whole: bool) -> bool:
+        """Return whether the commits after the checkpoint confirm it; `is_whole` where there is no checkpoint."""
+        if (tail.protocol or self.protocol, tail.metadata or self.metadata) != (self.protocol, self.metadata):
+            return False
+        totals = Totals(tail.files.num_rows, pc.sum(tail.files["size"]).as_py() or 0)
+        if is_whole:
+            return totals == self.totals
+        return totals.num_files <= self.totals.num_files and totals.size_in_bytes <= self.totals.size_in_bytes
 
 
 class _Record(msgspec.Struct, rename="camel"):
@@ -40,8 +49,6 @@ class _Record(msgspec.Struct, rename="camel"):
     num_protocol: int
     metadata: dict[str, Any]
     protocol: dict[str, Any]
-    in_commit_timestamp_opt: int | None = None
-    num_deletion_vectors_opt: int | None = None
 
 
 _record: Final = msgspec.json.Decoder(_Record)
@@ -60,8 +67,6 @@ def read_checksum(store: TableStore, file: LogFile | None) -> Checksum | None:
             protocol_of(record.protocol, path),
             metadata_of(record.metadata, path),
             Totals(record.num_files, record.table_size_bytes),
-            record.in_commit_timestamp_opt,
-            record.num_deletion_vectors_opt,
         )
     except (FileNotFoundError, msgspec.MsgspecError, ValueError, RecursionError, TableUnreadable):
         return None

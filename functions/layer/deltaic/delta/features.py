@@ -4,10 +4,10 @@ Delta protocol, "Table Features" and "Valid Feature Names in Table Features". On
 feature changes nothing for those who read.
 """
 
-import json
-from typing import Any, Final
+from typing import Final
 
 from deltaic.delta.actions import Metadata, Protocol
+from deltaic.delta.schema_string import TYPES, parts_of, read_schema
 from deltaic.errors import TableUnreadable, UnsupportedOperation
 from deltaic.table_features import TABLE_FEATURES, Concerns
 
@@ -131,22 +131,6 @@ def change_data_enabled(metadata: Metadata) -> bool:
 
 def _schema_marks(metadata: Metadata) -> tuple[frozenset[str], bool]:
     """Return the primitive types of the schema, and whether any column's type was ever widened."""
-    try:
-        schema = json.loads(metadata.schema_string)
-    except (ValueError, RecursionError) as broken:
-        raise TableUnreadable("the table's log cannot be read: metaData has a schemaString that is no JSON") from broken
-    types: set[str] = set()
-    widened = False
-    todo: list[Any] = [schema]
-    while todo:
-        item = todo.pop()
-        if isinstance(item, str):
-            types.add(item)
-        elif isinstance(item, dict):
-            fields, marks = item.get("fields") or [], item.get("metadata") or {}
-            if not isinstance(fields, list) or not isinstance(marks, dict):
-                raise TableUnreadable("the table's log cannot be read: metaData has a schemaString that is no schema")
-            todo += [item[key] for key in ("type", "elementType", "keyType", "valueType") if key in item]
-            todo += fields
-            widened = widened or "delta.typeChanges" in marks
-    return frozenset(types), widened
+    parts = list(parts_of(read_schema(metadata.schema_string)))
+    types = frozenset(kind for part in parts for name, kind in part.items() if name in TYPES and isinstance(kind, str))
+    return types, any("delta.typeChanges" in (part.get("metadata") or ()) for part in parts)

@@ -47,7 +47,7 @@ class DeltaLog:
         base = at.base if at is not None and version is not None else None
         if self._cache is not None:
             return self._cache.snapshot(self._table, self._store, version, base=base)
-        return Snapshot(self._store, find_segment(self._store, version, base=base))
+        return Snapshot.open(self._store, find_segment(self._store, version, base=base))
 
     @cached_property
     def history(self) -> History:

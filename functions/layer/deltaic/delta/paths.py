@@ -102,6 +102,8 @@ def read_listing(files: Iterable[LogFile], *, until: int | None = None) -> LogLi
         version = int(match["version"])
         if until is not None and version > until:
             break
+        if not file.size and not (match["commit"] or match["checksum"]):
+            continue  # a checkpoint or compaction file that was never written: Spark and the kernels ignore it too
         if match["commit"]:
             commits[version] = Commit(version, version, file)
         elif match["checksum"]:

@@ -211,5 +211,6 @@ def batch_of(adds: Sequence[Add], where: str) -> pa.RecordBatch:
     try:
         arrays = [pa.array(column, field.type) for column, field in zip(columns, FILE_SCHEMA, strict=True)]
     except (OverflowError, ValueError, pa.ArrowException) as broken:
-        raise TableUnreadable(f"the table's log cannot be read: {where} has a broken add: {broken}") from broken
+        message = f"the table's log cannot be read: {where} has a broken add: {broken}"
+        raise TableUnreadable(message, where) from broken
     return pa.RecordBatch.from_arrays(arrays, schema=FILE_SCHEMA)

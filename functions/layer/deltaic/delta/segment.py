@@ -5,6 +5,7 @@ checkpoint (or at 0), follow each other without a gap up to the version, and con
 `_last_checkpoint` only saves listing: a stale, corrupt, wrong or missing one changes no answer.
 """
 
+from itertools import takewhile
 from typing import Final
 
 import msgspec
@@ -25,7 +26,7 @@ class Segment(msgspec.Struct, frozen=True):
     commits: tuple[Commit, ...]
     """Ascending; a log compaction file stands for the commits that it covers."""
     checksum: LogFile | None
-    """`N.crc` of the version, if there is one."""
+    """`N.crc` of the version, unless it is missing or older than `N.json`."""
     own: LogFile | None
     """`N.json` of the version; None where only the checkpoint is left."""
 
@@ -77,6 +78,23 @@ def segment_of(listing: LogListing) -> Segment:
         return _segment(listing, listing.latest)
     except _NoBase as truncated:
         raise TableUnreadable(_NO_START) from truncated
+
+
+def earlier_segment(store: TableStore, segment: Segment, failure: DeltaicError) -> Segment:
+    """Return the segment that makes the same version from the checkpoint before, or from all commits.
+
+    Raises `failure` unless a file of the checkpoint is missing, empty or corrupt, and if older commits are gone.
+    """
+    path, is_empty, _ = failure.detail.partition(": 0 bytes")  # see `reading` and `check_length`
+    is_of_checkpoint = path.endswith(".parquet") or (".checkpoint." in path and path.endswith(".json"))
+    if not is_of_checkpoint or not (is_empty or type(failure) is TableUnreadable):
+        raise failure
+    listing = read_listing(store.list_log(), until=segment.version)
+    older = list(takewhile(lambda checkpoint: checkpoint.identity != segment.base, listing.checkpoints))
+    try:
+        return _assemble(listing, segment.version, older[-1] if older else None)
+    except (_NoBase, TableUnreadable):
+        raise failure from None
 
 
 def read_hint(store: TableStore) -> int:
@@ -150,8 +168,10 @@ def _assemble(listing: LogListing, version: int, checkpoint: Checkpoint | None) 
             raise _gap(at, version)
         commits.append(commit)
         at = commit.end + 1
-    own = listing.commits.get(version)
-    return Segment(version, checkpoint, tuple(commits), listing.checksums.get(version), own.file if own else None)
+    own, checksum = listing.commits.get(version), listing.checksums.get(version)
+    if own is None or (checksum is not None and checksum.modified < own.file.modified):
+        checksum = None  # it describes an earlier commit of this version, if any
+    return Segment(version, checkpoint, tuple(commits), checksum, own.file if own else None)
 
 
 def _gap(missing: int, version: int) -> TableUnreadable:

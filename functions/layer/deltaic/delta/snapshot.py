@@ -7,9 +7,10 @@ threads; what it has read once it keeps.
 
 from collections.abc import Generator, Hashable, Iterator, Sequence
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from deltaic.delta.actions import Metadata, Protocol
 from deltaic.delta.checkpoint import CheckpointReader
@@ -21,19 +22,21 @@ from deltaic.delta.lengths import read_all_listed, read_listed
 from deltaic.delta.packed import packed_bytes
 from deltaic.delta.paths import LOG, Commit
 from deltaic.delta.replay import Tail, replay
-from deltaic.delta.scan.checkpoint_parts import Part
+from deltaic.delta.scan.checkpoint_parts import ParquetPart, Part
 from deltaic.delta.scan.file_batches import FileBatch, Position
 from deltaic.delta.scan.order import Scan
 from deltaic.delta.scan.row_group_cache import RowGroupCache
-from deltaic.delta.segment import Segment, checkpoint_replaced
+from deltaic.delta.segment import Segment, checkpoint_replaced, earlier_segment
 from deltaic.delta.store import TableStore
 from deltaic.delta.times import file_time
 from deltaic.delta.totals import checkpoint_totals, filtered_totals
 from deltaic.delta.unreadable import reading
-from deltaic.errors import TableUnreadable
+from deltaic.errors import DeltaicError, TableUnreadable
 
 BATCH_ROWS: Final = 4096
 _READ_AT_ONCE: Final = 3
+_FEW_PARTS: Final = 8
+"""Parts of a checkpoint up to which all footers are read before an answer begins."""
 _LEAST_BYTES: Final = 16 << 10
 """What any snapshot costs: metadata, protocol, footers."""
 _MOST_TOTALS: Final = 64
@@ -74,6 +77,14 @@ class Snapshot:
             self._earlier = before._tail_so_far  # noqa: SLF001 -- as above
         check_readable(self.protocol)
 
+    @classmethod
+    def open(cls, store: TableStore, segment: Segment, *others: Any) -> "Snapshot":
+        """Make the version of a segment, from an earlier checkpoint where the segment's own cannot be read."""
+        try:
+            return cls(store, segment, *others)
+        except DeltaicError as failure:
+            return cls.open(store, earlier_segment(store, segment, failure), *others)
+
     def is_made_of(self, segment: Segment) -> bool:
         """Tell whether this is exactly the version of a segment, by the same files."""
         return segment.version == self.version and self.is_continued_by(segment)
@@ -82,6 +93,28 @@ class Snapshot:
         """Tell whether a segment is this version's, or this version's with more commits after it."""
         commits = self._segment.commits
         return segment.base == self.base and segment.commits[: len(commits)] == commits
+
+    def with_commits(self) -> "Snapshot":
+        """Read what files are listed by, and return the version that it makes; itself, if the log is in order.
+
+        A checksum that the commits contradict is left out, and a checkpoint that cannot be opened.
+        """
+        try:
+            _, parts = self._tail_and_parts
+            for part in parts if len(parts) <= _FEW_PARTS else parts[:1]:
+                if isinstance(part, ParquetPart) and part.summary is None:
+                    _ = part.file
+        except DeltaicError as failure:
+            segment = earlier_segment(self._store, self._segment, failure)
+            return Snapshot.open(self._store, segment, self._cache, self._table).with_commits()
+        return self.confirmed()
+
+    def confirmed(self) -> "Snapshot":
+        """Return this version without its checksum if commits that are read already contradict it; else itself."""
+        tail, checksum = self._replayed, self._checksum
+        if tail is None or checksum is None or checksum.agrees_with(tail, is_whole=self._checkpoint is None):
+            return self
+        return Snapshot(self._store, replace(self._segment, checksum=None), self._cache, self._table, self)
 
     @property
     def nbytes(self) -> int:
@@ -125,8 +158,6 @@ class Snapshot:
     def timestamp(self) -> int:
         """When this version was committed, in ms since the epoch: in-commit timestamp if enabled, else file time."""
         own = self._segment.own
-        if self._checksum is not None and self._checksum.in_commit_timestamp is not None:
-            return self._checksum.in_commit_timestamp
         if own is not None and records_in_commit_timestamps(self.metadata):
             path = LOG + own.name
             with reading(path):
@@ -168,8 +199,6 @@ class Snapshot:
         """Tell whether some live file has a deletion vector; may say yes for a vector that was removed lately."""
         if DELETION_VECTORS not in supported_features(self.protocol):
             return False
-        if self._checksum is not None and self._checksum.deletion_vectors is not None:
-            return self._checksum.deletion_vectors > 0
         vectors = self._tail.files["deletionVector"]
         return vectors.null_count < len(vectors) or any(part.has_deletion_vectors for part in self._parts)
 

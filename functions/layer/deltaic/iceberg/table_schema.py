@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from deltaic.delta.schema_string import read_schema
 from deltaic.errors import TableUnreadable
 from deltaic.iceberg.column_types import iceberg_type
 from deltaic.iceberg.refusals import misread, misread_column
@@ -70,7 +71,7 @@ def iceberg_schema(metadata: TableMetadata) -> IcebergSchema:
     """
     translation = _Translation(metadata.configuration)
     try:
-        columns = json.loads(metadata.schema_string)["fields"]
+        columns = read_schema(metadata.schema_string)["fields"]
         fields, mapping = translation.struct(columns, (), ())
         partitions = _partitions(metadata.partition_columns, columns, fields, mapping)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as broken:

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from deltaic.errors import UnsupportedOperation
 from deltaic.protocol.wire_actions import FileAction, WireMetadata
 
 PROTOCOL: Final = {"minReaderVersion": 1}
@@ -35,8 +36,18 @@ def placement(table: WireMetadata) -> dict[str, Any]:
     )
 
 
+def refuse_deletion_vector() -> UnsupportedOperation:
+    """Return the error for a file with a deletion vector: without it, a client would read deleted rows."""
+    return UnsupportedOperation(
+        "Unsupported Delta Table Properties: a file of this table has a deletion vector, which the parquet response "
+        "format cannot express. Ask for the delta format, or ask the provider to purge the deletion vectors."
+    )
+
+
 def file(action: FileAction) -> dict[str, Any]:
     """Return the File, Add File, CDF File or Remove File object; the last two have no statistics."""
+    if action.deletion_vector is not None:
+        raise refuse_deletion_vector()
     return {
         "url": action.url,
         "id": action.id,

@@ -32,6 +32,9 @@ _CUT: Final = 32
 _APPENDED: Final = ("\ufffd", "\U0010ffff", "?")
 """What writers append to a cut maximum, and what became of half a surrogate pair before it."""
 _WHOLE_TIME: Final = len("YYYY-MM-DDThh:mm:ss")
+_MINUTE: Final = 60_000_000
+_WHOLE_OFFSETS: Final = 78_796_800 * 1_000_000
+"""1972-07-01T00:00:00Z in microseconds since the epoch: since then all zones are whole minutes away from UTC."""
 _LAST: Final = 0x10FFFF
 _SURROGATES: Final = range(0xD800, 0xE000)
 
@@ -76,6 +79,10 @@ def following(begin: str) -> str | None:
 
 def from_json(values: list[Any], type_: ColumnType, *, upper: bool) -> pa.Array | None:
     """Return bounds on the type's axis from values as JSON has them; None when they bound nothing."""
+    return _widen_old_times(_as_written(values, type_, upper=upper), type_, upper=upper)
+
+
+def _as_written(values: list[Any], type_: ColumnType, *, upper: bool) -> pa.Array | None:
     if type_.axis is None:
         return None
     if type_.axis is Axis.TEXT:
@@ -101,7 +108,7 @@ def exactly(values: list[Any], type_: ColumnType) -> pa.Array | None:
         return None
     if type_.axis is Axis.TEXT:
         return pa.array(values, pa.string())
-    low, high = from_json(values, type_, upper=False), from_json(values, type_, upper=True)
+    low, high = _as_written(values, type_, upper=False), _as_written(values, type_, upper=True)
     if low is None or high is None:
         return None
     return in_type(pc.if_else(pc.equal(low, high), low, pa.scalar(None, low.type)), type_)
@@ -174,6 +181,18 @@ def _wholes(values: list[Any], type_: ColumnType, *, upper: bool) -> pa.Array | 
     return integers(values)
 
 
+def _widen_old_times(bounds: pa.Array | None, type_: ColumnType, *, upper: bool) -> pa.Array | None:
+    """Widen instants before mid-1972 by a minute: older Spark writes local mean time with an offset in whole minutes.
+
+    Typed statistics are made from that JSON, and no longer show which offset it named.
+    """
+    if bounds is None or type_.name != "timestamp":
+        return bounds
+    # Arrow wraps around instead of failing, so the least bounds are raised to what a minute can be taken from.
+    moved = pc.add(bounds, _MINUTE) if upper else pc.subtract(pc.max_element_wise(bounds, _MINUTE - INT64), _MINUTE)
+    return pc.if_else(pc.less(bounds, _WHOLE_OFFSETS), moved, bounds)
+
+
 def integers(values: list[int | None]) -> pa.Array:
     """Return an int64 array, null where a number is too large to be of any column."""
     try:
@@ -208,7 +227,7 @@ def from_typed(array: pa.Array, type_: ColumnType, *, upper: bool) -> pa.Array |
     The leaf may be narrower than the column, where the column was widened since.
     """
     try:
-        return _typed(array, type_, upper=upper)
+        return _widen_old_times(_typed(array, type_, upper=upper), type_, upper=upper)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
         return None
 

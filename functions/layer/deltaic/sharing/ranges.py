@@ -214,7 +214,8 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
                 if files == parameters.max_files:
                     following = (visible.commit.version, number)
                     break
-                out.append(changes.line(visible.commit, change, visible.removed, visible.hidden_columns))
+                visibility = visible.before if isinstance(change.action, Remove) else visible.visibility
+                out.append(changes.line(visible.commit, change, visible.removed, visibility))
                 _count(metrics, change, visible.removed)
                 files += 1
             if joined := b"".join(out):

@@ -81,7 +81,7 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
         body = self._lines(plan, self.table.caller.audit.metrics)
         # The head and the first files are made before the 200 begins: what is wrong with a log shows up there.
         first = list(islice(body, 2))
-        statistics = plan.style.statistics and not plan.style.hidden_columns
+        statistics = plan.style.statistics and plan.style.shown_columns is None
         return Answer(
             version=plan.snapshot.version,
             response_format=plan.style.response_format,
@@ -137,7 +137,8 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
             timestamp=snapshot.timestamp if self.request.time_travels else None,
             partition_columns=tuple(visibility.metadata.partition_columns) if response_format == "parquet" else (),
             statistics=self.options.statistics or response_format == "delta",
-            hidden_columns=visibility.hidden_columns,
+            shown_columns=visibility.shown_columns,
+            restricted=visibility.is_restricted,
         )
 
     def _scope(self, style: FileStyle) -> Hashable:
@@ -148,20 +149,21 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
             style.scheme,
             style.partition_columns,
             style.statistics,
-            style.hidden_columns,
+            style.shown_columns,
+            style.restricted,
         )
 
     def _resolve(self, claims: PageClaims | None, start: Position | None) -> tuple[Snapshot, ResponseFormat]:
         """Return the snapshot, as the page that starts there needs it, and the format."""
         if claims is not None:
-            snapshot = self.log.snapshot(claims.version, at=start)
+            snapshot = self.log.snapshot(claims.version, at=start).with_commits()
             claims.check_log(snapshot.metadata.id)
         elif self.request.refresh_token is not None:
             pinned = self._refreshed(self.request.refresh_token)
-            snapshot = self.log.snapshot(pinned.version)
+            snapshot = self.log.snapshot(pinned.version).with_commits()
             pinned.check_log(snapshot.metadata.id)
         else:
-            snapshot = find(self.log, self.request.version, self.request.instant())
+            snapshot = find(self.log, self.request.version, self.request.instant()).with_commits()
         self.table.gate.check_version(snapshot.version)
         return snapshot, claims.response_format if claims else negotiate(snapshot.live_features, self.options)
 
@@ -172,7 +174,7 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
             plan.page_budget.made += len(head)
         yield head
         batches: Iterable[FileBatch] = plan.page
-        if plan.style.hidden_columns is not None and plan.style.response_format == "delta":
+        if plan.style.restricted and plan.style.response_format == "delta":
             batches = with_inline_vectors(self.sharing, self.table, batches)
         found = file_lines(batches, plan.urls, plan.style, plan.kept, metrics, whole=plan.whole)
         yield from found if plan.page_budget is None else fitting_lines(found, plan.page, plan.page_budget, metrics)

@@ -12,6 +12,7 @@ from deltaic.delta.actions import Metadata, Protocol
 from deltaic.delta.checksum import Totals
 from deltaic.delta.features import partition_values_in_files
 from deltaic.delta.file_filter import FileFilter
+from deltaic.delta.schema_string import parts_of, read_schema
 from deltaic.delta.snapshot import Snapshot
 from deltaic.errors import TableUnreadable
 from deltaic.sharing.rights import Rights
@@ -48,12 +49,16 @@ class TableVisibility(msgspec.Struct, frozen=True):
     """Without what is hidden: the schema that hints are understood by, and that is told."""
     kept: "Evaluated | None" = None
     """Which files; None for all."""
-    hidden_columns: frozenset[str] | None = None
-    """Hidden partition columns by their physical names; None where nothing is kept back from this recipient.
+    shown_columns: frozenset[str] | None = None
+    """The only keys of partition values and statistics that leave; None where no column is hidden.
 
-    Where something is, lines tell nothing that other files have a part in: neither row ids nor shared files of
-    deletion vectors.
+    A writer may spell the key of a hidden column in another way, so keys are compared with what may be shown.
     """
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether lines may reveal nothing that other files share: neither row ids nor files of deletion vectors."""
+        return self.kept is not None or self.shown_columns is not None
 
     def sees(self, partition_values: Mapping[str, str | None]) -> bool:
         """Tell whether files of a partition may leave."""
@@ -122,9 +127,9 @@ def visibility_of(rights: Rights, metadata: Metadata) -> TableVisibility:
         return TableVisibility(metadata)
     from deltaic.partition_filters import evaluate  # few tables have a filter
 
-    shown, hidden_columns = _without(metadata, rights.hidden)
+    shown, shown_columns = _without(metadata, rights.hidden)
     kept = evaluate(rights.filters, rights.properties, metadata) if rights.filters else None
-    return TableVisibility(shown, kept, hidden_columns)
+    return TableVisibility(shown, kept, shown_columns)
 
 
 def check_hidden(rights: Rights, protocol: Protocol, metadata: Metadata) -> None:
@@ -136,8 +141,8 @@ def check_hidden(rights: Rights, protocol: Protocol, metadata: Metadata) -> None
         )
 
 
-def _without(metadata: Metadata, hidden: frozenset[str]) -> tuple[Metadata, frozenset[str]]:
-    """Return metadata as it is told where something is kept back, and the physical names of the hidden columns.
+def _without(metadata: Metadata, hidden: frozenset[str]) -> tuple[Metadata, frozenset[str] | None]:
+    """Return metadata as recipients see it where something is kept back, and the names of the columns that they see.
 
     Raises TableUnreadable where one of them is no partition column of that version: its values are in the files then,
     or it is shown by another name.
@@ -149,9 +154,10 @@ def _without(metadata: Metadata, hidden: frozenset[str]) -> tuple[Metadata, froz
             "in it; other versions may still be read",
             f"hidden and no partition columns: {', '.join(lost)}",
         )
-    schema = json.loads(metadata.schema_string)
+    schema = read_schema(metadata.schema_string)
     fields: Sequence[dict[str, Any]] = schema["fields"]
     schema["fields"] = [_without_counters(one) for one in fields if one["name"].lower() not in hidden]
+    shown = _names_of(schema["fields"]) - _names_of([one for one in fields if one["name"].lower() in hidden])
     configuration = {name: value for name, value in metadata.configuration.items() if name.lower() != _ROW_TRACKING}
     if hidden:
         largest = _left_for_readers(schema)
@@ -163,9 +169,13 @@ def _without(metadata: Metadata, hidden: frozenset[str]) -> tuple[Metadata, froz
         partition_columns=[name for name in metadata.partition_columns if name.lower() not in hidden],
         configuration=configuration,
     )
-    return visible, frozenset(
-        (one.get("metadata") or {}).get(_PHYSICAL_NAME, one["name"]) for one in fields if one["name"].lower() in hidden
-    )
+    return visible, shown if hidden else None
+
+
+def _names_of(fields: Sequence[dict[str, Any]]) -> frozenset[str]:
+    """Return the logical and physical names of columns."""
+    both = [(field["name"], (field.get("metadata") or {}).get(_PHYSICAL_NAME)) for field in fields]
+    return frozenset(name for names in both for name in names if isinstance(name, str))
 
 
 def _without_counters(column: dict[str, Any]) -> dict[str, Any]:
@@ -176,13 +186,7 @@ def _without_counters(column: dict[str, Any]) -> dict[str, Any]:
 def _left_for_readers(schema: dict[str, Any]) -> int:
     """Leave of what its columns say, nested ones too, what readers need; return the largest id of column mapping."""
     ids = [0]
-    todo: list[Any] = [schema]
-    while todo:
-        item = todo.pop()
-        if not isinstance(item, dict):
-            continue
-        todo += [item[name] for name in ("type", "elementType", "keyType", "valueType", "sqlType") if name in item]
-        todo += item.get("fields") or ()
+    for item in parts_of(schema):
         if "name" in item:
             about = {name: value for name, value in (item.get("metadata") or {}).items() if name in _FOR_READERS}
             item["metadata"] = about

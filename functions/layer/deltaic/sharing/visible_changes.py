@@ -84,8 +84,8 @@ class VisibleCommit(msgspec.Struct, frozen=True):
     removed: Mapping[str, RemovedFile]
     visibility: TableVisibility
     """What the recipient sees under the metadata that the commit leaves."""
-    hidden_columns: frozenset[str] | None
-    """Those of that metadata and of the one before, which removed files have their partition values by."""
+    before: TableVisibility
+    """The same under the metadata before, which names the partition values of removed files."""
 
 
 class VisibleCommits(msgspec.Struct, frozen=True):
@@ -112,12 +112,11 @@ class VisibleCommits(msgspec.Struct, frozen=True):
     def _visible(self, commit: CommitChanges, visibility: TableVisibility) -> VisibleCommit:
         changes = self.kind.of(commit, visibility, self.table)
         removed = find_removed(self.log, commit.version, [change for _, change in changes])
-        if visibility.hidden_columns is None:
-            return VisibleCommit(commit, changes, removed, visibility, None)
+        if not visibility.is_restricted:
+            return VisibleCommit(commit, changes, removed, visibility, visibility)
         before = self._visibility_before(commit, visibility, changes)
         changes = self._with_inline_vectors(_seen(changes, removed, visibility, before))
-        hidden_columns = visibility.hidden_columns | (before.hidden_columns or frozenset())
-        return VisibleCommit(commit, changes, removed, visibility, hidden_columns)
+        return VisibleCommit(commit, changes, removed, visibility, before)
 
     def _visibility_before(
         self, commit: CommitChanges, visibility: TableVisibility, changes: Sequence[Numbered]

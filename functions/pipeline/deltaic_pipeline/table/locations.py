@@ -3,7 +3,6 @@
 Only what is certain is told: where the store does not answer, or does not let us look, Spark finds out.
 """
 
-import json
 import re
 from contextlib import suppress
 from fnmatch import fnmatchcase
@@ -87,12 +86,13 @@ class Places:
         if found is None or not self._has_any(found[1], f"{found[2].rstrip('/')}/_delta_log/"):
             return None
         from deltaic.delta.log import DeltaLog
+        from deltaic.delta.schema_string import read_schema
 
         from deltaic_pipeline.table.s3_folder import S3Folder
 
         with suppress(DeltaicError, ValueError, KeyError):
             log = DeltaLog(S3Folder(location, S3Access.from_environment()).store)
-            fields = json.loads(log.snapshot().metadata.schema_string)["fields"]
+            fields = read_schema(log.snapshot().metadata.schema_string)["fields"]
             kinds = {field["name"]: field["type"] for field in fields}
             return {name: kind["type"] if isinstance(kind, dict) else kind for name, kind in kinds.items()}
         return None

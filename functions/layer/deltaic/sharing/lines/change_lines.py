@@ -15,7 +15,8 @@ from deltaic.errors import TableUnreadable
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
 from deltaic.protocol.wire_actions import ActionKind
-from deltaic.sharing.lines.hidden_columns import without_columns
+from deltaic.sharing.lines.shown_columns import shown_statistics
+from deltaic.sharing.table_visibility import TableVisibility
 from deltaic.storage.locations import TableLocations
 from deltaic.storage.table_urls import TableUrls
 
@@ -37,12 +38,12 @@ class ChangeLines(msgspec.Struct, frozen=True):
         commit: CommitChanges,
         change: FileChange,
         removed: Mapping[str, RemovedFile],
-        hidden_columns: frozenset[str] | None = None,
+        visibility: TableVisibility,
     ) -> bytes:
         """Return the line of one change; every change carries version and timestamp, which streams are built on.
 
-        `removed` is what `find_removed` found of removes that do not tell it themselves; `hidden_columns` is as in
-        `FileStyle`.
+        `removed` is what `find_removed` found of removes that do not tell it themselves; `visibility` is that of the
+        metadata that names the change's partition values.
         """
         action = change.action
         kind: ActionKind = "cdf"
@@ -53,16 +54,16 @@ class ChangeLines(msgspec.Struct, frozen=True):
             kind, vector = "remove", action.deletion_vector
             if (known := removed.get(action.path)) is not None:
                 partition_values, size = known
-        tracked = None if isinstance(action, AddCdcFile) or hidden_columns is not None else action
+        tracked = None if isinstance(action, AddCdcFile) or visibility.is_restricted else action
         return lines.file(
             self.response_format,
             lines.FileAction(
                 kind=kind,
                 url=self.urls.url(action.path),
                 id=lines.file_id(action.path, self.scheme),
-                partition_values=self._named(text_map(partition_values), hidden_columns or ()),
+                partition_values=self._named(text_map(partition_values), visibility.shown_columns),
                 size=size or 0,
-                stats=None if stats is None else without_columns(text(stats), hidden_columns),
+                stats=None if stats is None else shown_statistics(text(stats), visibility.shown_columns),
                 version=commit.version,
                 timestamp=commit.timestamp,
                 expiration=self.urls.expires_at_ms,
@@ -73,9 +74,9 @@ class ChangeLines(msgspec.Struct, frozen=True):
             ),
         )
 
-    def _named(self, values: dict[str, str | None], hidden: Collection[str]) -> dict[str, str | None]:
-        """Add the columns that the log leaves out, as Spark's removes do where the value is null; drop hidden ones."""
-        values = {name: value for name, value in values.items() if name not in hidden}
+    def _named(self, values: dict[str, str | None], shown: Collection[str] | None) -> dict[str, str | None]:
+        """Add the columns that the log leaves out, as Spark's removes do where the value is null; keep shown ones."""
+        values = {name: value for name, value in values.items() if shown is None or name in shown}
         if self.response_format == "delta":
             return values
         return values | {name: None for name in self.partition_columns if name not in values}

@@ -21,11 +21,12 @@ from deltaic.delta.scan.file_batches import FileBatch
 from deltaic.delta.scan.partition_codes import partition_codes
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
 from deltaic.protocol.lines import file_id
+from deltaic.protocol.parquet_lines import refuse_deletion_vector
 from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.lines.cells import integers, octets, texts
-from deltaic.sharing.lines.hidden_columns import statistics_without, without_keys
 from deltaic.sharing.lines.line_cache import VersionLines
 from deltaic.sharing.lines.prepared import LateUrl, Prepared
+from deltaic.sharing.lines.shown_columns import all_shown_statistics, shown_values
 from deltaic.storage.table_urls import TableUrls
 
 try:
@@ -53,8 +54,10 @@ class FileStyle(msgspec.Struct, frozen=True):
     """Those that every line names, null where the log leaves one out: in parquet format, where Spark looks them up."""
     statistics: bool = True
     """Whether lines have those that the log has."""
-    hidden_columns: frozenset[str] | None = None
-    """Partition columns that no line names, nor its statistics; not None: nor row ids, which count others' rows."""
+    shown_columns: frozenset[str] | None = None
+    """Columns that partition values and statistics may name; None for all."""
+    restricted: bool = False
+    """Whether something is kept back, so that row ids, which count rows of other files, are left out."""
 
 
 def render(
@@ -161,13 +164,15 @@ def _prefix(style: FileStyle, expires_at_ms: int) -> bytes:
 
 def _columns(batch: pa.RecordBatch, style: FileStyle) -> list[bytes | list[bytes]]:
     """Return what follows the URLs, but for deletion vectors, in columns: the same for all lines, or one for each."""
-    values = without_keys(batch.column("partitionValues"), style.hidden_columns)
+    values = shown_values(batch.column("partitionValues"), style.shown_columns)
     partitions = partition_values(values, style.partition_columns)
-    shown = statistics_without(batch.column("stats"), style.hidden_columns) if style.statistics else None
+    shown = all_shown_statistics(batch.column("stats"), style.shown_columns) if style.statistics else None
     frame, statistics = (b"", b"") if shown is None else _statistics(shown)
     sizes = integers(batch.column("size"))
     ids = _ids(octets(batch.column("path")), style.scheme)
     if style.response_format == "parquet":
+        if batch.column("deletionVector").null_count < batch.num_rows:
+            raise refuse_deletion_vector()
         sized = [b',"size":%d%b' % (size, frame) for size in sizes]
         return [b'","id":"', ids, b'","partitionValues":', partitions, sized, statistics, b"}}\n"]
     times = integers(batch.column("modificationTime"))
@@ -175,7 +180,7 @@ def _columns(batch: pa.RecordBatch, style: FileStyle) -> list[bytes | list[bytes
         b',"size":%d,"modificationTime":%d,"dataChange":true%b' % (size, time, frame)
         for size, time in zip(sizes, times, strict=True)
     ]
-    tracking = _row_tracking(batch) if style.hidden_columns is None else b""
+    tracking = b"" if style.restricted else _row_tracking(batch)
     return [b'","partitionValues":', partitions, sized, statistics, tracking, b'}},"id":"', ids, b'"}}\n']
 
 

@@ -1,4 +1,4 @@
-"""Takes hidden columns out of the partition values and the statistics of files."""
+"""Keeps only shown columns in the partition values and statistics of files."""
 
 import msgspec
 import pyarrow as pa
@@ -6,11 +6,11 @@ import pyarrow as pa
 from deltaic import compute as pc
 
 
-def without_keys(values: pa.MapArray, hidden: frozenset[str] | None) -> pa.MapArray:
-    """Return `map<string,string>` without some keys; values that have none of them are returned as they are."""
-    if not hidden:
+def shown_values(values: pa.MapArray, shown: frozenset[str] | None) -> pa.MapArray:
+    """Return `map<string,string>` with the shown keys alone; None shows all."""
+    if shown is None:
         return values
-    visible: pa.BooleanArray = pc.invert(pc.is_in(values.keys, value_set=pa.array(sorted(hidden), pa.string())))
+    visible: pa.BooleanArray = pc.is_in(values.keys, value_set=pa.array(sorted(shown), pa.string()))
     if visible.true_count == len(visible):
         return values
     # Where each map ends, counted in entries that stay.
@@ -31,26 +31,25 @@ class _Statistics(msgspec.Struct, omit_defaults=True, rename="camel"):
     tight_bounds: bool | None = None
 
 
-def without_columns(statistics: str | None, hidden: frozenset[str] | None) -> str | None:
-    """Return a file's statistics without some columns, values as they were written; None for what cannot be read."""
-    if not hidden or statistics is None:
+def shown_statistics(statistics: str | None, shown: frozenset[str] | None) -> str | None:
+    """Return a file's statistics of the shown columns, values as they were written; None for what cannot be read."""
+    if shown is None or statistics is None:
         return statistics
     try:
         left = msgspec.json.decode(statistics, type=_Statistics)
     except (msgspec.DecodeError, UnicodeError):
         return None
-    lowered = {name.lower() for name in hidden}
 
     def seen(values: dict[str, msgspec.Raw] | None) -> dict[str, msgspec.Raw] | None:
-        return values and {name: value for name, value in values.items() if name.lower() not in lowered}
+        return values and {name: value for name, value in values.items() if name in shown}
 
     left.min_values, left.max_values = seen(left.min_values), seen(left.max_values)
     left.null_count = seen(left.null_count)
     return msgspec.json.encode(left).decode()
 
 
-def statistics_without(column: pa.StringArray, hidden: frozenset[str] | None) -> pa.StringArray:
-    """Return the statistics of files without some columns."""
-    if not hidden:
+def all_shown_statistics(column: pa.StringArray, shown: frozenset[str] | None) -> pa.StringArray:
+    """Return the statistics of files, of the shown columns."""
+    if shown is None:
         return column
-    return pa.array([without_columns(one, hidden) for one in column.to_pylist()], pa.string())
+    return pa.array([shown_statistics(one, shown) for one in column.to_pylist()], pa.string())
