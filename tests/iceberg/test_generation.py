@@ -1,5 +1,6 @@
 """A commit makes a few objects anew; what an index says of files is what the log says."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -10,6 +11,9 @@ from deltaic.iceberg.generation import FILES_A_MANIFEST, first_index, live_diges
 from deltaic.iceberg.refusals import TooManyFiles
 from deltaic.iceberg.table_document import table_document
 from iceberg.listed_table import ListedTable, add, remove, uris
+from pyiceberg.avro.file import AvroFile
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS
 
 FILES = 5 * FILES_A_MANIFEST
 
@@ -184,3 +188,48 @@ def test_times_of_snapshots_grow(table: ListedTable) -> None:
     document = table_document(table.means, "t", index, since=0)
     assert [one["timestamp-ms"] for one in document["snapshot-log"]] == [1_000, 1_001]
     assert [one["timestamp-ms"] for one in document["snapshots"]] == [1_000, 1_001]
+
+
+def snapshots_of_entries(objects: Mapping[str, bytes], folder: Path) -> set[int]:
+    """Return the snapshot ids that entries of data files name, as Iceberg's own library reads them."""
+    found: set[int] = set()
+    for key in manifests(objects):
+        path = folder / key.rpartition("/")[2]
+        path.write_bytes(objects[key])
+        with AvroFile(PyArrowFileIO().new_input(str(path)), MANIFEST_ENTRY_SCHEMAS[2]) as entries:
+            found |= {entry[1] for entry in entries}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("recorded", "expected"),
+    [
+        pytest.param(None, 10**12 - 1, id="not_recorded"),
+        pytest.param(0, 10**12, id="added_in_version_0"),
+        pytest.param(1, 10**12 + 1, id="added_in_version_1"),
+        pytest.param(2, 10**12 - 1, id="later_than_the_version"),
+        pytest.param(-5, 10**12 - 1, id="negative"),
+        pytest.param(2**63 - 1, 10**12 - 1, id="largest_long"),
+    ],
+)
+def test_entry_names_the_version_that_added_its_file_or_no_listed_one(
+    recorded: int | None, expected: int, tmp_path: Path
+) -> None:
+    table = ListedTable(tmp_path / "table")
+    table.commit()
+    table.commit(add(1, defaultRowCommitVersion=recorded))
+    index = first_index(table.means, table.version(1))
+    assert snapshots_of_entries(table.objects, tmp_path) == {expected}
+    listed = with_earlier(table.means, table.version(0), index).versions
+    assert (expected - 10**12 in listed) == (recorded in listed)
+
+
+def test_files_of_other_rights_have_other_digests(table: ListedTable) -> None:
+    elsewhere = msgspec.structs.replace(table.means, location="s3://made/another")
+    one, other = (first_index(means, table.version(0)) for means in (table.means, elsewhere))
+    assert one.live.isdisjoint(other.live)
+    assert {len(name) for name in one.live} == {16}
+    [uri] = uris([7])
+    assert one.lists_file(uri)
+    assert other.lists_file(uri)
+    assert not msgspec.structs.replace(other, manifests=one.manifests).lists_file(uri)

@@ -1,6 +1,8 @@
 """What is answered of a table: metadata that its reader may see, and the way to the files."""
 
 import json
+import re
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -31,6 +33,15 @@ def test_the_document_lies_where_it_says(catalog: Catalogs, server: FilledServer
     loaded = catalog().load("vended")
     stored = server.client("s3").get_object(**place(loaded.document["metadata-location"]))["Body"].read()
     assert json.loads(stored) == loaded.metadata
+
+
+def test_metadata_file_has_iceberg_s_standard_name(catalog: Catalogs) -> None:
+    """`<version>-<UUID>.metadata.json`: ClickHouse refuses any other name."""
+    name = catalog().load("signed").document["metadata-location"].rpartition("/")[2]
+    match = re.fullmatch(r"(\d{5})-(.{36})\.metadata\.json", name)
+    assert match is not None, name
+    version, identifier = match.groups()
+    assert (int(version), str(uuid.UUID(identifier))) == (2, identifier)
 
 
 def test_credentials_come_once_for_each_place_and_for_all(catalog: Catalogs, server: FilledServer) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from deltaic.iceberg.manifests import DIGEST, ListedManifest, digest
 
-_GENERATOR: Final = "2"
+_GENERATOR: Final = "3"
 """Changes where what is made of the same version does."""
 _GONE: Final = struct.Struct(f"<{DIGEST}sQ")
 MOST_SNAPSHOTS: Final = 30
@@ -44,6 +44,8 @@ class FileIndex(msgspec.Struct, frozen=True, array_like=True, dict=True):
     specs: dict[int, dict[str, Any]]
     name_mapping: list[dict[str, Any]]
     """Of all listed versions."""
+    digest_key: bytes
+    """`Means.digest_key` of the location that the index belongs to."""
     packed_gone: bytes = b""
     """Files that the last version no longer has, with the last listed version that has them."""
     generator: str = _GENERATOR
@@ -60,7 +62,7 @@ class FileIndex(msgspec.Struct, frozen=True, array_like=True, dict=True):
         return index
 
     def encode(self) -> bytes:
-        """Return some 8 bytes a file, and as many a deletion vector."""
+        """Return some 16 bytes a file, and as many a deletion vector."""
         return msgspec.msgpack.encode(self)
 
     @property
@@ -78,7 +80,7 @@ class FileIndex(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
         Deletion vectors are read from Puffin files below the location, and never from the table.
         """
-        name = digest(uri)
+        name = digest(self.digest_key, uri)
         return name in self.live or (since is not None and self.gone.get(name, -1) >= since)
 
     @cached_property

@@ -3,6 +3,7 @@
 import hashlib
 import math
 import time
+import uuid
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -98,7 +99,9 @@ def made_metadata(
     if index is not before:
         bucket.put(index_key(folder, index.version), index.encode())  # last: what it names is there
     document = _document(means, table.entry.id, index, since)
-    document_key = f"{folder}/d/{hashlib.sha256(document).hexdigest()}.json"
+    # ClickHouse reads no file that is not named like this.
+    name = uuid.UUID(bytes=hashlib.sha256(document).digest()[:16])
+    document_key = f"{folder}/d/{index.version:05d}-{name}.metadata.json"
     bucket.put(document_key, document)
     if beyond is not None and not complete:
         with suppress(DeltaicError):  # what can be read is there

@@ -104,12 +104,12 @@ def _allowed(
         for name in _readings(table, parts.hostname or "", unquote(parts.path), bucket.name):
             if not _FOLLOWED.isdisjoint(name.key.split("/")):
                 continue  # some stores would read another object
-            if known is None:
-                if any(one.holds(name) for one in table.locations):
-                    return table.storage, name
-            elif name.bucket == bucket.name and _is_for_readers(name.key, known.folder):
+            if known is not None and name.bucket == bucket.name and _is_for_readers(name.key, known.folder):
                 return bucket.storage, name
-            elif _index(sharing, known).lists_file(f"s3://{name.bucket}/{name.key}", _since(table, known)):
+            if any(one.holds(name) for one in table.locations) and (
+                known is None
+                or _index(sharing, known).lists_file(f"s3://{name.bucket}/{name.key}", _since(table, known))
+            ):
                 return table.storage, name
     raise PermissionDenied("what is asked for is not one of this table's files as you have loaded it")
 
