@@ -64,8 +64,13 @@ class Checkpoint(msgspec.Struct, frozen=True):
     @property
     def identity(self) -> str:
         """Name this very checkpoint: it changes when the checkpoint is rewritten, split or replaced."""
-        text = "".join(f"{file.name}\n{file.size}\n{file.modified}\n{file.etag}\n" for file in self.files)
-        return f"{self.version}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        return f"{self.version}-{fingerprint(*self.files)}"
+
+
+def fingerprint(*files: LogFile) -> str:
+    """Return a short digest of files of the log as they were listed; it changes when one of them is replaced."""
+    text = "".join(f"{file.name}\n{file.size}\n{file.modified}\n{file.etag}\n" for file in files)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 class LogListing(msgspec.Struct, frozen=True):
