@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from delta_tables.handmade import (
     vector,
 )
 from deltaic.delta.log import DeltaLog
+from deltaic.delta.store import LogFile
 from deltaic.errors import DeltaicError, MalformedRequest, TableUnreadable, UnsupportedOperation
 
 V1 = vector("ab^-aqEH.-t@S}K{vb[*k^")
@@ -598,3 +599,18 @@ def test_size_that_is_no_integer_is_refused(tmp_path: Path) -> None:
     log.commit(protocol(), metadata(), add("a", size=1.5))  # type: ignore[arg-type]
     with pytest.raises(TableUnreadable, match=f"{0:020d}"):
         list(DeltaLog(FolderStore(tmp_path)).snapshot().files())
+
+
+class _UnorderedStore(FolderStore):
+    """A store that lists as S3 directory buckets do, in no order."""
+
+    def list_log(self, start_after: str = "") -> Iterator[LogFile]:
+        return reversed(list(super().list_log(start_after)))
+
+
+def test_store_that_lists_in_no_order_is_refused_by_name(tmp_path: Path) -> None:
+    """What is listed behind a later version would be taken for missing."""
+    history(tmp_path).classic(5)
+    for version in (None, 4, 9):
+        with pytest.raises(UnsupportedOperation, match="general purpose bucket"):
+            DeltaLog(_UnorderedStore(tmp_path)).snapshot(version)

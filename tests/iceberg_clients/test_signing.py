@@ -133,11 +133,12 @@ def test_object_outside_the_table_s_locations_is_never_signed(catalog: Catalogs,
     write(server, "listing", ORDERS)
     loaded = catalog().load("listing")
     s3, (bucket, _, folder) = server.client("s3"), loaded.snapshot["manifest-list"].removeprefix("s3://").partition("/")
-    index_key = f"{folder.rpartition('/l/')[0]}/i/{0:020d}.index"
+    folder = folder.rpartition("/l/")[0]
+    index_key = f"{folder}/i/{0:020d}.index"
     index = FileIndex.decode(s3.get_object(Bucket=bucket, Key=index_key)["Body"].read())
     inside, outside = f"s3://{DATA_BUCKET}/listing/x.parquet", f"s3://{DATA_BUCKET}/vended/x.parquet"
     [manifest] = index.manifests
-    digests = b"".join(digest(index.digest_key, uri) for uri in (inside, outside))
+    digests = b"".join(digest(f"s3://{bucket}/{folder}", uri) for uri in (inside, outside))
     changed = msgspec.structs.replace(index, manifests=(msgspec.structs.replace(manifest, digests=digests),))
     s3.put_object(Bucket=bucket, Key=index_key, Body=changed.encode())
     assert loaded.catalog.sign(loaded, loaded.url(inside)).status == 200

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import obstore
 import pytest
-from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unavailable, UnsupportedOperation
+from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unavailable
 from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.byte_ranges import NEAR
 from deltaic.storage.connections import connection
@@ -217,9 +217,7 @@ class _Scripted(http.server.BaseHTTPRequestHandler):
             return
         query = dict(parse_qsl(parts.query))
         after = query.get("continuation-token") or query.get("start-after", "")
-        found = [key for key in self.server.keys if key.startswith(query["prefix"]) and key > after]
-        if self.server.is_ordered:
-            found.sort()
+        found = sorted(key for key in self.server.keys if key.startswith(query["prefix"]) and key > after)
         entries = "".join(
             f"<Contents><Key>{key}</Key><Size>2</Size><LastModified>2026-02-03T04:05:06.007Z</LastModified></Contents>"
             for key in found[:1000]
@@ -251,7 +249,6 @@ class Scripted(http.server.ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Scripted)
         self.keys: list[str] = []
-        self.is_ordered = True
         self.requests: list[str] = []
 
     def objects(self, bucket: str) -> ObjectTableStore:
@@ -303,18 +300,6 @@ def test_a_large_subfolder_is_not_listed_through(scripted: Scripted) -> None:
     objects = scripted.objects("bucket")
     assert [file.name for file in objects.list_log()] == names
     assert objects.requests_made == len(scripted.requests) == 2
-
-
-def test_store_that_lists_in_another_order_is_refused_by_name(scripted: Scripted) -> None:
-    """As S3 directory buckets do: what is listed behind a later version would be taken for missing."""
-    scripted.is_ordered = False
-    scripted.keys = [
-        f"t/_delta_log/{name}" for name in (COMMITS[0], "_sidecars/b", "_sidecars/a", COMMITS[2], COMMITS[1])
-    ]
-    with pytest.raises(UnsupportedOperation, match="general purpose bucket") as refusal:
-        list(scripted.objects("bucket").list_log())
-    assert "bucket/t" not in refusal.value.message
-    assert f"{COMMITS[1]} behind {COMMITS[2]}" in refusal.value.detail
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from deltaic.delta.store import LogFile
+from deltaic.errors import UnsupportedOperation
 
 LOG: Final = "_delta_log/"
 """The folder of the log, below the table's root."""
@@ -100,7 +101,14 @@ def read_listing(files: Iterable[LogFile], *, until: int | None = None) -> LogLi
     checksums: dict[int, LogFile] = {}
     whole: list[Checkpoint] = []
     parts: dict[tuple[int, int], dict[int, LogFile]] = {}
+    previous = ""
     for file in files:
+        if file.name < previous:
+            raise UnsupportedOperation(
+                "the storage of this table does not list files by name, as S3 directory buckets do not: its provider "
+                "must move the table to a general purpose bucket"
+            )
+        previous = file.name
         match = _VERSIONED.fullmatch(file.name)
         if match is None:
             continue

@@ -70,12 +70,6 @@ class GzipMember:
         return rest + self._check.to_bytes(4, "little") + (self._length & 0xFFFFFFFF).to_bytes(4, "little")
 
 
-def gzip_whole(data: bytes) -> bytes:
-    """Return bytes as one gzip member, packed fast."""
-    packed: bytes = isal_zlib.compress(data, level=1, wbits=16 + isal_zlib.MAX_WBITS)
-    return packed
-
-
 def _fast(window: bytes) -> Any:
     return isal_zlib.compressobj(level=1, wbits=_RAW, zdict=window)
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from deltaic.errors import DeltaicError
 from deltaic.http.answer_limit import AnswerLimit
 from deltaic.http.asgi import App, Message, Receive, Scope, Send
-from deltaic.http.compression import end_with, gzip_chunks, gzip_whole
+from deltaic.http.compression import end_with, gzip_chunks
 from deltaic.http.cors import readable_by_pages
 from deltaic.http.observability import Ended, Exchange, facts_of, logger, stack_of
 from deltaic.http.request import PublicRequest, Request, read_public_request, read_request
@@ -115,7 +115,8 @@ def application(  # noqa: PLR0913 -- how an endpoint's answers leave
             exchange.record(answer.status, "whole", {})
             if len(answer.body) > _BUFFERED_PAGE_BYTES and limit.gzip:
                 headers = {**answer.headers, "content-encoding": "gzip", "vary": "accept-encoding"}
-                answer = replace(answer, headers=headers, body=gzip_whole(answer.body))
+                packed = gzip_chunks([answer.body], lambda _: b"", request.page_budget)
+                answer = replace(answer, headers=headers, body=b"".join(packed))
         await _send_whole(send, answer)
 
     return app

@@ -44,8 +44,6 @@ class FileIndex(msgspec.Struct, frozen=True, array_like=True, dict=True):
     specs: dict[int, dict[str, Any]]
     name_mapping: list[dict[str, Any]]
     """Of all listed versions."""
-    digest_key: bytes
-    """`Means.digest_key` of the location that the index belongs to."""
     packed_gone: bytes = b""
     """Files that the last version no longer has, with the last listed version that has them."""
     generator: str = _GENERATOR
@@ -75,12 +73,12 @@ class FileIndex(msgspec.Struct, frozen=True, array_like=True, dict=True):
         """The versions that are listed, ascending."""
         return tuple(one.version for one in self.snapshots)
 
-    def lists_file(self, uri: str, since: int | None = None) -> bool:
+    def lists_file(self, location: str, uri: str, since: int | None = None) -> bool:
         """Tell whether a data file, by its URI, is one of a listed version from `since` on; None for the newest alone.
 
         Deletion vectors are read from Puffin files below the location, and never from the table.
         """
-        name = digest(self.digest_key, uri)
+        name = digest(location, uri)
         return name in self.live or (since is not None and self.gone.get(name, -1) >= since)
 
     @cached_property

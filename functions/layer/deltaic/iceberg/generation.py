@@ -99,7 +99,6 @@ class _Made(msgspec.Struct, frozen=True):
     snapshot: ListedSnapshot
     live: frozenset[bytes]
     manifests: tuple[ListedManifest, ...]
-    digest_key: bytes
 
     def index(self, schema: IcebergSchema, mapping: list[dict[str, Any]], before: FileIndex | None = None) -> FileIndex:
         """Return the index of this version, beside what an index of earlier ones lists."""
@@ -114,7 +113,6 @@ class _Made(msgspec.Struct, frozen=True):
             {key: schemas[key] for key in dict.fromkeys(one.schema_id for one in snapshots)},
             {key: specs[key] for key in dict.fromkeys(one.spec_id for one in snapshots)},
             mapping,
-            self.digest_key,
             pack_gone({name: last for name, last in gone.items() if name not in self.live and last >= first}),
         )
 
@@ -168,7 +166,7 @@ class _Generation:
             rows,
             sum(one.rows for one in deletes),
         )
-        return _Made(snapshot, self._files.digests, tuple(data + deletes), self._means.digest_key)
+        return _Made(snapshot, self._files.digests, tuple(data + deletes))
 
     def _by_age(self, entries: list[ManifestEntry]) -> Sequence[list[ManifestEntry]]:
         """Return what is settled and what has come since, each in the order of the entries."""

@@ -61,10 +61,10 @@ class LiveFiles:
         self._batches = []
         self._untold = 0
         self._version = version.version
-        self._digest_key = means.digest_key
+        self._location = means.location
         for rows in version.files():
             uris = means.uris(rows.column("path"))
-            self._batches.append(_Batch(rows, uris, [digest(self._digest_key, uri) for uri in uris]))
+            self._batches.append(_Batch(rows, uris, [digest(self._location, uri) for uri in uris]))
         self.digests = frozenset(name for batch in self._batches for name in batch.digests)
         self.vectors = list(self._vectors())
         if len(self.digests) < sum(len(batch.digests) for batch in self._batches):
@@ -137,7 +137,7 @@ class LiveFiles:
             for at, partition, row in zip(rows.to_pylist(), partitions, described, strict=True):
                 vector = _vector(row)
                 uri = batch.uris[at]
-                yield LiveVector(digest(self._digest_key, f"{uri}\n{vector.unique_id}"), uri, partition, vector)
+                yield LiveVector(digest(self._location, f"{uri}\n{vector.unique_id}"), uri, partition, vector)
 
 
 _COLUMNS: Final = ("path", "partitionValues", "size", "stats", "defaultRowCommitVersion")

@@ -66,9 +66,9 @@ _PARQUET, _PUFFIN = avro.text("PARQUET"), avro.text("PUFFIN")
 _NO_METRICS: Final = avro.NULL * 3
 
 
-def digest(key: bytes, name: str) -> bytes:
-    """Return the digest that an index of one `Means.digest_key` stores for a file."""
-    return hashlib.blake2b(name.encode(), digest_size=DIGEST, key=key).digest()
+def digest(location: str, name: str) -> bytes:
+    """Return what the index at a location (`Means.location`) knows a file by; elsewhere it means nothing."""
+    return hashlib.blake2b(f"{location}\n{name}".encode(), digest_size=DIGEST).digest()
 
 
 @lru_cache(maxsize=1024)

@@ -1,6 +1,5 @@
 """What Iceberg metadata is made from: a version of a Delta table in plain values, and the means to read and to put."""
 
-import hashlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
@@ -42,8 +41,3 @@ class Means(msgspec.Struct, frozen=True):
     """Reads footers and deletion vectors."""
     most_files: int = sys.maxsize
     """How many are listed anew at most."""
-
-    @property
-    def digest_key(self) -> bytes:
-        """The key of file digests, one for each location: digests of one recipient's files mean nothing elsewhere."""
-        return hashlib.sha256(self.location.encode()).digest()

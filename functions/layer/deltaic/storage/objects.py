@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from deltaic.delta.store import LogFile
-from deltaic.errors import Unavailable, UnsupportedOperation
+from deltaic.errors import Unavailable
 from deltaic.storage.aws_credentials import Credentials, own_credentials
 from deltaic.storage.byte_ranges import coalesce, cut
 from deltaic.storage.connections import connection, on_loop
@@ -45,15 +45,12 @@ class ObjectTableStore:
         self.requests_made = 0
 
     def list_log(self, start_after: str = "") -> Iterator[LogFile]:
-        """List `_delta_log/`, one level, in byte order, names greater than `start_after` only.
-
-        Raises UnsupportedOperation for a store that lists in another order: pages and `start_after` rely on it.
-        """
+        """List `_delta_log/`, one level, in byte order, names greater than `start_after` only."""
         import obstore
 
         root = self._locations.root
         folder = f"{root.key_prefix}{LOG}"
-        after, any_object, previous = start_after, False, ""
+        after, any_object = start_after, False
         while True:
             full, last = True, ""
             self._count(1)
@@ -69,8 +66,6 @@ class ObjectTableStore:
                         last = str(meta["path"])[len(folder) + 1 :]
                         any_object = True
                         if last and "/" not in last and last > start_after and not _is_folder(last, meta["size"]):
-                            _check_order(previous, last, f"s3://{root.bucket}/{folder}")
-                            previous = last
                             yield LogFile(
                                 last, meta["size"], _milliseconds(meta["last_modified"]), meta.get("e_tag") or ""
                             )
@@ -188,16 +183,6 @@ class ObjectTableStore:
         # Asked here too (it is kept), because what obstore makes of its failure has no class.
         self._credentials()
         return connection(bucket, self._storage, self._credentials)
-
-
-def _check_order(previous: str, name: str, folder: str) -> None:
-    """Raise UnsupportedOperation for a name that a listing has behind a greater one."""
-    if name < previous:
-        raise UnsupportedOperation(
-            "the storage of this table does not list files by name, as S3 directory buckets do not: its provider must "
-            "move the table to a general purpose bucket",
-            f"{folder} lists {name} behind {previous}",
-        )
 
 
 def _is_folder(name: str, size: int) -> bool:

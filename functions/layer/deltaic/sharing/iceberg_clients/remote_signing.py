@@ -107,8 +107,7 @@ def _allowed(
             if known is not None and name.bucket == bucket.name and _is_for_readers(name.key, known.folder):
                 return bucket.storage, name
             if any(one.holds(name) for one in table.locations) and (
-                known is None
-                or _index(sharing, known).lists_file(f"s3://{name.bucket}/{name.key}", _since(table, known))
+                known is None or _lists(sharing, table, known, name)
             ):
                 return table.storage, name
     raise PermissionDenied("what is asked for is not one of this table's files as you have loaded it")
@@ -137,6 +136,11 @@ def _since(table: SharedTable, known: SignedSet) -> int:
     table.gate.check_version(known.version)
     since = since_of(table)
     return known.version if since is None else since
+
+
+def _lists(sharing: Sharing, table: SharedTable, known: SignedSet, name: ObjectName) -> bool:
+    location = f"s3://{sharing.iceberg_bucket().name}/{known.folder}"
+    return _index(sharing, known).lists_file(location, f"s3://{name.bucket}/{name.key}", _since(table, known))
 
 
 def _index(sharing: Sharing, known: SignedSet) -> FileIndex:
