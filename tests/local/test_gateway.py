@@ -225,6 +225,12 @@ def test_packed_members_are_one_body(client: httpx.Client) -> None:
     assert answer.json()["event"]["body"] == "{}"
 
 
+@pytest.mark.parametrize("path", ["/echo/a", "/answer", "/nowhere"])
+def test_trace_is_not_allowed(client: httpx.Client, path: str) -> None:
+    answer = client.request("TRACE", path)
+    assert (answer.status_code, answer.headers["allow"], answer.content) == (405, "GET, HEAD, POST", b"")
+
+
 def test_bodies_are_base64_for_an_api_of_binary_media_types() -> None:
     template = replace(load_template(TEMPLATE), binary_media_types=("*/*",))
     with (

@@ -106,6 +106,9 @@ class Gateway:
         raw_path, query = _path_and_query(exchange.target)
         stage = f"/{self._template.prefix}"
         path = raw_path.removeprefix(stage)
+        if exchange.method == "TRACE":
+            exchange.respond(HTTPStatus.METHOD_NOT_ALLOWED, [("Allow", "GET, HEAD, POST")], b"")
+            return
         if raw_path.startswith(INVOCATIONS):
             self._invoke(exchange, raw_path)
             return
