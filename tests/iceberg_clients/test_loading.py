@@ -154,6 +154,18 @@ def test_a_table_that_is_made_anew_is_another_one(catalog: Catalogs, server: Fil
     refused(after.catalog.sign(before, after.url(after.snapshot["manifest-list"])), 403, "ForbiddenException")
 
 
+def test_version_whose_commit_was_replaced_is_made_anew(catalog: Catalogs, server: FilledServer) -> None:
+    server.admin.tables.create("lent", "default", "replaced", f"s3://{DATA_BUCKET}/replaced", iceberg="signed")
+    write(server, "replaced", ORDERS)
+    write(server, "replaced", ORDERS.slice(0, 3))
+    before = catalog().load("replaced")
+    server.client("s3").delete_object(Bucket=DATA_BUCKET, Key=f"replaced/_delta_log/{1:020d}.json")
+    write(server, "replaced", ORDERS.slice(0, 5))
+    after = catalog().load("replaced")
+    assert [int(one.snapshot["summary"]["total-records"]) for one in (before, after)] == [15, 17]
+    assert [versions(one.metadata) for one in (before, after)] == [[1], [1]]
+
+
 def test_credentials_are_refused_where_not_all_is_shared(catalog: Catalogs, server: FilledServer) -> None:
     """A grant's filter, that is: the catalog takes none of the table's own beside credentials."""
     share = "filtered_grant"

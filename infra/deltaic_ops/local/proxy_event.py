@@ -81,10 +81,7 @@ class Answer:
 
 
 def proxy_event(exchange: Exchange, call: Call, *, binary: bool) -> dict[str, Any]:
-    """Return the event for a function; raises Refused if its body is too large or does not unpack.
-
-    `binary` says that the API takes every body for binary data, which reaches functions in base64.
-    """
+    """Return the event for a function, its body in base64 if `binary`; raises Refused for one too large or broken."""
     headers = [(name, value) for name, value in exchange.headers if name.lower() not in _DROPPED_FROM_REQUESTS]
     body = exchange.body()
     if body and (exchange.header("content-encoding") or "").lower() == "gzip":

@@ -114,8 +114,12 @@ class Snapshot:
     @property
     def log_id(self) -> str:
         """Name this table and this version of it; both a table made anew and a replaced commit have another name."""
-        own = self._segment.own
-        return f"{self.metadata.id} {fingerprint(own) if own else ''}"
+        return f"{self.metadata.id} {self.commit_id}"
+
+    @property
+    def commit_id(self) -> str:
+        """Name the very commit file of this version; empty where only its checkpoint is left."""
+        return fingerprint(self._segment.own) if self._segment.own else ""
 
     @property
     def protocol(self) -> Protocol:

@@ -13,6 +13,7 @@ from deltaic.iceberg.column_bounds import FileMetrics
 from deltaic.iceberg.column_types import partition_value
 from deltaic.iceberg.data_footers import DataFile, check_countable, count_rows
 from deltaic.iceberg.manifests import (
+    NOT_RECORDED,
     ManifestEntry,
     Partition,
     PartitionEncoder,
@@ -110,7 +111,7 @@ class LiveFiles:
         columns = zip(chosen, partitions, rows_of, sizes, metrics, added_in, strict=True)
         for at, partition, count, size, maps, added in columns:
             encoded = self._partitions.encoded(partition)
-            known = added if added is not None and 0 <= added <= self._version else None
+            known = added if added is not None and 0 <= added <= self._version else NOT_RECORDED
             body = data_body(batch.uris[at], encoded, count, size or 0, maps, added=known)
             yield ManifestEntry(batch.digests[at], partition, count, body)
 

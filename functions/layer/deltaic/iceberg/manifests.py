@@ -20,7 +20,8 @@ from deltaic.iceberg.table_schema import IcebergSchema, PartitionColumn
 
 FIRST_SNAPSHOT: Final = 10**12
 """Snapshot ids are this and the version's number: clients take 0 for none."""
-_UNLISTED_SNAPSHOT: Final = FIRST_SNAPSHOT - 1
+NOT_RECORDED: Final = -1
+"""Stands for the version that added a file where the log does not record it: a snapshot of that id is never listed."""
 _ENTRY_FORMAT: Final = 2
 _VECTOR_FORMAT: Final = 3
 
@@ -72,16 +73,15 @@ def digest(location: str, name: str) -> bytes:
 
 
 @lru_cache(maxsize=1024)
-def _entry_head(added: int | None) -> bytes:
-    """Encode status, snapshot and sequence numbers; `added` is the version that added the file, None if unknown."""
-    snapshot = _UNLISTED_SNAPSHOT if added is None else FIRST_SNAPSHOT + added
-    return _STATUS_ADDED + avro.PRESENT + avro.whole(snapshot) + _SEQUENCE_NUMBERS
+def _entry_head(added: int) -> bytes:
+    """Encode status, snapshot and sequence numbers of a file that a version added."""
+    return _STATUS_ADDED + avro.PRESENT + avro.whole(FIRST_SNAPSHOT + added) + _SEQUENCE_NUMBERS
 
 
 def data_body(  # noqa: PLR0913 -- the fields of one entry
-    uri: str, partition: bytes, rows: int, size: int, metrics: bytes, *, added: int | None
+    uri: str, partition: bytes, rows: int, size: int, metrics: bytes, *, added: int
 ) -> bytes:
-    """Encode the entry of a data file; `added` is the version that added it, None if the log does not record it."""
+    """Encode the entry of a data file; `added` is the version that added it, or NOT_RECORDED."""
     described = (_DATA, avro.text(uri), _PARQUET, partition, avro.whole(rows), avro.whole(size), metrics)
     return b"".join((_entry_head(added), *described))
 
@@ -97,7 +97,7 @@ class VectorPlace(NamedTuple):
 
 def vector_body(uri: str, partition: bytes, deleted: int, place: VectorPlace) -> bytes:
     """Encode the entry of a data file's deletion vector."""
-    parts = (_entry_head(None), _DELETES, avro.text(place.file_uri), _PUFFIN, partition, avro.whole(deleted))
+    parts = (_entry_head(NOT_RECORDED), _DELETES, avro.text(place.file_uri), _PUFFIN, partition, avro.whole(deleted))
     sized = (avro.whole(place.file_size), _NO_METRICS, avro.PRESENT, avro.text(uri))
     where = (avro.PRESENT, avro.whole(place.offset), avro.PRESENT, avro.whole(place.length))
     return b"".join((*parts, *sized, *where))
@@ -191,7 +191,7 @@ class ManifestWriter:
     def _line(self, one: ListedManifest, first_row: int | None) -> bytes:
         start = avro.text(f"{self._location}/{one.key}") + avro.whole(one.length) + avro.whole(self._spec_id)
         content = _DELETES if one.is_deletes else _DATA
-        numbers = (1, 1, _UNLISTED_SNAPSHOT, one.files, 0, 0, one.rows, 0, 0)
+        numbers = (1, 1, FIRST_SNAPSHOT + NOT_RECORDED, one.files, 0, 0, one.rows, 0, 0)
         line = start + content + b"".join(map(avro.whole, numbers)) + one.summary
         if first_row is None:
             return line

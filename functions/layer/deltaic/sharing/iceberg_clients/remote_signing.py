@@ -146,7 +146,7 @@ def _lists(sharing: Sharing, table: SharedTable, known: SignedSet, name: ObjectN
 def _index(sharing: Sharing, known: SignedSet) -> FileIndex:
     kept = sharing.memory.iceberg.get(known)
     if kept is None:
-        kept = read_index(sharing.iceberg_bucket(), known.folder, known.version)
+        kept = read_index(sharing.iceberg_bucket(), known.index_key)
         if kept is None:
             raise PermissionDenied("what was made of this table has been made anew: load it again")
         sharing.memory.iceberg.put(known, kept, len(kept.encode()))
