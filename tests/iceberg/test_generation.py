@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -197,7 +198,8 @@ def snapshots_of_entries(objects: Mapping[str, bytes], folder: Path) -> set[int]
     for key in manifests(objects):
         path = folder / key.rpartition("/")[2]
         path.write_bytes(objects[key])
-        with AvroFile(PyArrowFileIO().new_input(str(path)), MANIFEST_ENTRY_SCHEMAS[2]) as entries:
+        entries: AvroFile[Any] = AvroFile(PyArrowFileIO().new_input(str(path)), MANIFEST_ENTRY_SCHEMAS[2])
+        with entries:
             found |= {entry[1] for entry in entries}
     return found
 
