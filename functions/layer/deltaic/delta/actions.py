@@ -113,7 +113,7 @@ def text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def whole(value: Any) -> Any:
+def integer(value: Any) -> Any:
     """Return a float without a fraction as an integer, any other value unchanged."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -138,7 +138,7 @@ def metadata_of(action: dict[str, Any], where: str) -> Metadata:
             "schemaString": text(action.get("schemaString") or _NO_COLUMNS),
             "partitionColumns": [str(name) for name in action.get("partitionColumns") or ()],
             "configuration": dict(sorted(_without_nulls(configuration).items())),
-            "createdTime": whole(action.get("createdTime")),
+            "createdTime": integer(action.get("createdTime")),
         }
     except (KeyError, TypeError, AttributeError) as broken:
         raise TableUnreadable(f"the table's log cannot be read: {where} has a broken metaData: {broken!r}") from broken

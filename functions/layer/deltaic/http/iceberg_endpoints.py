@@ -46,8 +46,8 @@ def list_iceberg(request: Request) -> Response:
         return Response(HTTPStatus.NO_CONTENT)
     if path[: len(_ENCODED)].lower() == _ENCODED:
         query = f"?{urlencode(request.query)}" if request.query else ""
-        place = "../" * path.count("/") + f"shares/{path[len(_ENCODED) :]}{query}"
-        return Response(HTTPStatus.PERMANENT_REDIRECT, {"location": place})
+        location = "../" * path.count("/") + f"shares/{path[len(_ENCODED) :]}{query}"
+        return Response(HTTPStatus.PERMANENT_REDIRECT, {"location": location})
     match path.split("/"):
         case ["namespaces", *_]:
             raise NotFound("The path names no share. Set the client's warehouse to the name of a share.")

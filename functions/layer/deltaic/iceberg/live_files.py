@@ -111,8 +111,8 @@ class LiveFiles:
         columns = zip(chosen, partitions, rows_of, sizes, metrics, added_in, strict=True)
         for at, partition, count, size, maps, added in columns:
             encoded = self._partitions.encoded(partition)
-            known = added if added is not None and 0 <= added <= self._version else NOT_RECORDED
-            body = data_body(batch.uris[at], encoded, count, size or 0, maps, added=known)
+            recorded = added if added is not None and 0 <= added <= self._version else NOT_RECORDED
+            body = data_body(batch.uris[at], encoded, count, size or 0, maps, added=recorded)
             yield ManifestEntry(batch.digests[at], partition, count, body)
 
     def _counted(self, counts: Sequence[int | None], paths: pa.Array, sizes: Sequence[int]) -> list[int]:

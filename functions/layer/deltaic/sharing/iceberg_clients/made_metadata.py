@@ -87,7 +87,7 @@ def made_metadata(
     # A table that is made anew at the same place has another id, and the same versions.
     folder = f"{of_rights}/{hashlib.sha256(snapshot.metadata.id.encode()).hexdigest()[:16]}"
     bucket = sharing.iceberg_bucket()
-    before = _nearest(bucket, key_of_index := index_key(folder, snapshot.version, snapshot.commit_id))
+    before = _nearest(bucket, version_key := index_key(folder, snapshot.version, snapshot.commit_id))
     with _means(sharing, table, bucket, folder, bounds.files) as means:
         making = _Making(table.rights, log, means, bounds.earlier_seconds)
         try:
@@ -98,7 +98,7 @@ def made_metadata(
             raise beyond(folder, snapshot.version) from None
         index, complete = making.with_history(index, since)
     if index is not before:
-        bucket.put(key_of_index, index.encode())  # last: what it names is there
+        bucket.put(version_key, index.encode())  # last: what it names is there
     document = _document(means, table.entry.id, index, since)
     # ClickHouse reads no file that is not named like this.
     name = uuid.UUID(bytes=hashlib.sha256(document).digest()[:16])
@@ -109,7 +109,7 @@ def made_metadata(
             beyond(folder, snapshot.version)
     until = math.inf if complete else sharing.clock() + _INCOMPLETE_SECONDS
     files, listed = index.snapshots[-1].files, len(index.snapshots)
-    made = MadeMetadata(snapshot.version, folder, key_of_index, document_key, document, files, listed, until)
+    made = MadeMetadata(snapshot.version, folder, version_key, document_key, document, files, listed, until)
     if (of_rights, snapshot.identity, since) == key:
         sharing.memory.iceberg.put(key, made, len(document))
     return made
@@ -131,13 +131,13 @@ def _document(means: Means, table_id: str, index: FileIndex, since: int | None) 
         since = listed[len(listed) // 2]
 
 
-def _nearest(bucket: OwnBucket, own: str) -> FileIndex | None:
+def _nearest(bucket: OwnBucket, key: str) -> FileIndex | None:
     """Return the index at the key of a version, else the newest one of an earlier version."""
-    found = read_index(bucket, own)
-    if found is not None:
-        return found
-    version = own.rpartition("-")[0]
-    earlier = [key for key in bucket.keys(own.rpartition("/")[0]) if key < version]
+    index = read_index(bucket, key)
+    if index is not None:
+        return index
+    version = key.rpartition("-")[0]
+    earlier = [other for other in bucket.keys(key.rpartition("/")[0]) if other < version]
     return read_index(bucket, earlier[-1]) if earlier else None
 
 
