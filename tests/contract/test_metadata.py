@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
-from contract.logs import delta_schema
+from contract.logs import column, delta_schema
 from contract.recipient import CAPABILITIES, NDJSON, Line, Reply, Table
 from contract.server import Server
 from contract.tables import MAPPED, NULLABLE, iso
@@ -50,6 +50,25 @@ def test_the_end_stream_capability_changes_nothing_here(table: Callable[[str], T
     reply = table("table1").asking("responseformat=delta;includeendstreamaction=true").metadata()
     assert reply.headers[CAPABILITIES] == "responseformat=delta"
     assert reply.kinds == ["protocol", "metaData"]
+
+
+def test_metadata_that_is_small_once_compressed_is_answered(server: Server) -> None:
+    """Lambda takes 6 MB, of what leaves a function: 60,000 columns with comments compress to a fraction of that."""
+    columns = [column(f"c{number}", pa.int64(), comment="what is measured " * 5) for number in range(60_000)]
+    log = server.shelf.log("wide", pa.schema(columns))
+    log.create()
+    server.admin.tables.create("share1", "default", "wide", log.location)
+    try:
+        wide = Table(server.alice, "share1", "default", "wide")
+        reply = wide.asking(accept_encoding="gzip").metadata()
+        assert (reply.status, reply.headers["content-encoding"]) == (200, "gzip")
+        assert reply.kinds == ["protocol", "metaData"]
+        assert len(json.loads(head(reply)[1]["schemaString"])["fields"]) == 60_000
+        wide.asking(accept_encoding="identity").metadata().refused(
+            400, "UNSUPPORTED_OPERATION", "6 MB", "Let it be compressed (Accept-Encoding: gzip)"
+        )
+    finally:
+        server.admin.tables.delete("share1", "default", "wide")
 
 
 def test_parquet_metadata_of_a_plain_table(table: Callable[[str], Table], server: Server) -> None:

@@ -336,7 +336,18 @@ def test_a_table_that_was_made_anew_is_not_the_one_that_was_queried(server: Serv
         metadata["metaData"]["id"] = "another"
         log.commit(log.first_protocol(), metadata, log.add([{"name": "x"}]))
         for query_id in (snapshot, span):
-            result(asked, query_id).refused(*BAD, "The table has been replaced by another one meanwhile")
+            result(asked, query_id).refused(*BAD, "log has been rewritten since this query began")
+
+
+def test_submitted_query_of_a_rewritten_version_is_refused(server: Server) -> None:
+    with growing(server, "submitted_rewritten", history=True) as (log, asked):
+        log.commit(log.add([{"name": "in the last commit"}]))
+        snapshot, span = submitted(asked), submitted(asked, startingVersion=0)
+        log.commits.pop()
+        log.times.pop()
+        log.commit(log.add([{"name": "in place of the last commit"}]))
+        for query_id in (snapshot, span):
+            result(asked, query_id).refused(*BAD, "log has been rewritten since this query began")
 
 
 def test_a_version_that_was_cleaned_up_is_a_refusal_and_no_status(server: Server) -> None:

@@ -1,6 +1,8 @@
 """Every state a log can be in gives the same version, or is refused with the cause."""
 
-from collections.abc import Callable
+import json
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +22,7 @@ from delta_tables.handmade import (
 )
 from deltaic.delta.cache import SnapshotCache
 from deltaic.delta.log import DeltaLog
+from deltaic.delta.store import LogFile
 from deltaic.errors import DeltaicError, MalformedRequest, TableUnreadable, UnsupportedOperation
 
 V1 = vector("ab^-aqEH.-t@S}K{vb[*k^")
@@ -647,3 +650,61 @@ def test_deletion_vectors_are_noticed_wherever_they_are(tmp_path: Path, form: st
         log.v2(1, "json", 0)
     found = DeltaLog(FolderStore(tmp_path)).snapshot().live_features
     assert found == ({"deletionVectors"} if present else set())
+
+
+@pytest.mark.parametrize("sidecars", [None, 0, 2], ids=["commits", "manifest", "sidecars"])
+def test_number_with_a_zero_fraction_is_an_integer(sidecars: int | None, tmp_path: Path) -> None:
+    """Some writers go by way of a float and write `"size": 5100.0`; Spark reads that as 5100."""
+    root = tmp_path / "integers"
+    log = HandmadeLog(root)
+    configuration = {"delta.enableInCommitTimestamps": "true", "delta.enableChangeDataFeed": "true"}
+    log.commit(
+        {"commitInfo": {"inCommitTimestamp": 1_700_000_000_000}},
+        protocol(3, 7, "deletionVectors", "v2Checkpoint"),
+        metadata(configuration),
+        add("a", 5100, vector=vector("ab^-aqEH.-t@S}K{vb[*k^"), baseRowId=0, defaultRowCommitVersion=0),
+        add("b", 5),
+    )
+    if sidecars is not None:
+        log.v2(0, "json", sidecars)
+    info = {"commitInfo": {"inCommitTimestamp": 1_700_000_001_000}}
+    change = {"cdc": {"path": "c", "partitionValues": {"p": "a"}, "size": 7, "dataChange": False}}
+    log.commit(info, remove("b", size=5), change)
+    copy = shutil.copytree(root, tmp_path / "floats")
+    for path in copy.rglob("*.json"):
+        path.write_bytes(lines(json.loads(line, parse_int=float) for line in path.read_text().splitlines()))
+    integers, floats = (DeltaLog(FolderStore(folder)) for folder in (root, copy))
+    read = [
+        (
+            delta.snapshot().timestamp,
+            delta.snapshot().metadata.raw,
+            delta.snapshot().protocol.raw,
+            [row for batch in delta.snapshot().files() for row in batch.to_pylist()],
+            [(commit.timestamp, commit.actions) for commit in delta.commits(0, 1)],
+        )
+        for delta in (integers, floats)
+    ]
+    assert read[0] == read[1]
+    assert ".0" not in str(read[1])
+
+
+def test_size_that_is_no_integer_is_refused(tmp_path: Path) -> None:
+    log = HandmadeLog(tmp_path)
+    log.commit(protocol(), metadata(), add("a", size=1.5))  # type: ignore[arg-type]
+    with pytest.raises(TableUnreadable, match=f"{0:020d}"):
+        list(DeltaLog(FolderStore(tmp_path)).snapshot().files())
+
+
+class _UnorderedStore(FolderStore):
+    """A store that lists as S3 directory buckets do, in no order."""
+
+    def list_log(self, start_after: str = "") -> Iterator[LogFile]:
+        return reversed(list(super().list_log(start_after)))
+
+
+def test_store_that_lists_in_no_order_is_refused_by_name(tmp_path: Path) -> None:
+    """What is listed behind a later version would be taken for missing."""
+    history(tmp_path).classic(5)
+    for version in (None, 4, 9):
+        with pytest.raises(UnsupportedOperation, match="general purpose bucket"):
+            DeltaLog(_UnorderedStore(tmp_path)).snapshot(version)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from deltaic.http.asgi import Receive, Scope, Send
 from deltaic.http.response_cycle import PRELUDE_LIMIT, prelude
-from deltaic.http.streaming import StreamingMangum
+from deltaic.http.streaming import FEWER_FILES, StreamingMangum
 from deltaic.platform_limits import BUFFERED_BYTES
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -65,7 +65,8 @@ def test_an_answer_above_6_mb_is_refused_with_the_remedy(size: int) -> None:
     document = json.loads(answer["body"])
     assert (answer["statusCode"], document["errorCode"]) == (400, "UNSUPPORTED_OPERATION")
     assert answer["headers"]["content-type"] == "application/json; charset=utf-8"
-    assert "maxFiles" in document["message"]
+    assert "Accept-Encoding: gzip" in document["message"]
+    assert "maxFiles" not in document["message"]
     assert "ResponseStreaming" not in document["message"]
 
 
@@ -78,6 +79,16 @@ def test_an_answer_just_below_6_mb_leaves_whole() -> None:
 def test_a_failure_amid_the_answer_is_a_clean_500() -> None:
     answer = answering(b'{"a":1}\n', failure=LookupError("secret-of-the-app"))(EVENT, context())
     assert (answer["statusCode"], json.loads(answer["body"])) == (500, {"errorCode": "INTERNAL_ERROR", "message": ""})
+
+
+@pytest.mark.parametrize(("body", "seconds"), [(b"x" * BUFFERED_BYTES, 29), (b"{}", 0)], ids=["too large", "late"])
+def test_refusal_of_an_answer_that_names_files_asks_for_fewer(body: bytes, seconds: float) -> None:
+    async def app(_: Scope, __: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": body})
+
+    answer = StreamingMangum(app, stream=False, remedy=FEWER_FILES)(EVENT, context(seconds))
+    assert json.loads(answer["body"])["message"].endswith(FEWER_FILES)
 
 
 def test_an_answer_that_is_late_says_so() -> None:

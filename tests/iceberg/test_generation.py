@@ -1,6 +1,8 @@
 """A commit makes a few objects anew; what an index says of files is what the log says."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,8 +12,12 @@ from deltaic.iceberg.generation import FILES_A_MANIFEST, first_index, live_diges
 from deltaic.iceberg.refusals import TooManyFiles
 from deltaic.iceberg.table_document import table_document
 from iceberg.listed_table import ListedTable, add, remove, uris
+from pyiceberg.avro.file import AvroFile
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS
 
 FILES = 5 * FILES_A_MANIFEST
+MADE = "s3://made/folder"
 
 
 @pytest.fixture
@@ -109,12 +115,12 @@ def test_files_are_listed_since_a_version(table: ListedTable) -> None:
     for index in (forth, back):
         again = FileIndex.decode(index.encode())
         assert again.versions == (0, 1, 2)
-        assert [again.lists_file(uri) for uri in (one, two, live, new)] == [False, False, True, True]
-        assert [again.lists_file(uri, 0) for uri in (one, two, live, new)] == [True, True, True, True]
-        assert [again.lists_file(uri, 1) for uri in (one, two, live, new)] == [False, True, True, True]
-        assert [again.lists_file(uri, 2) for uri in (one, two, live, new)] == [False, False, True, True]
-        assert not again.lists_file("s3://lake/table/p=None/part-99999.parquet", 0)
-        assert not again.lists_file("s3://other/table/p=None/part-00003.parquet", 0)
+        assert [again.lists_file(MADE, uri) for uri in (one, two, live, new)] == [False, False, True, True]
+        assert [again.lists_file(MADE, uri, 0) for uri in (one, two, live, new)] == [True, True, True, True]
+        assert [again.lists_file(MADE, uri, 1) for uri in (one, two, live, new)] == [False, True, True, True]
+        assert [again.lists_file(MADE, uri, 2) for uri in (one, two, live, new)] == [False, False, True, True]
+        assert not again.lists_file(MADE, "s3://lake/table/p=None/part-99999.parquet", 0)
+        assert not again.lists_file(MADE, "s3://other/table/p=None/part-00003.parquet", 0)
 
 
 def test_going_back_makes_no_manifest_of_old_files_anew(tmp_path: Path) -> None:
@@ -131,7 +137,7 @@ def test_going_back_makes_no_manifest_of_old_files_anew(tmp_path: Path) -> None:
         made = table.take()
         assert len(manifests(made)) == 1
         assert sum(map(len, made.values())) < 10_000
-    assert all(index.lists_file(uri, 0) for part in range(parts) for uri in uris([part], f"{part}"))
+    assert all(index.lists_file(MADE, uri, 0) for part in range(parts) for uri in uris([part], f"{part}"))
 
 
 def test_so_many_versions_are_listed_and_no_file_of_others(table: ListedTable) -> None:
@@ -140,7 +146,7 @@ def test_so_many_versions_are_listed_and_no_file_of_others(table: ListedTable) -
         table.commit(remove(number))
         index = newer_index(table.means, table.version(number), index)
     assert index.versions == tuple(range(3, MOST_SNAPSHOTS + 3))
-    assert [index.lists_file(uri, 0) for uri in uris([3, 4])] == [False, True]
+    assert [index.lists_file(MADE, uri, 0) for uri in uris([3, 4])] == [False, True]
     assert len(table_document(table.means, "t", index, since=0)["snapshots"]) == MOST_SNAPSHOTS
     assert len(table_document(table.means, "t", index, since=30)["snapshots"]) == 3
     assert len(table_document(table.means, "t", index)["snapshots"]) == 1
@@ -184,3 +190,49 @@ def test_times_of_snapshots_grow(table: ListedTable) -> None:
     document = table_document(table.means, "t", index, since=0)
     assert [one["timestamp-ms"] for one in document["snapshot-log"]] == [1_000, 1_001]
     assert [one["timestamp-ms"] for one in document["snapshots"]] == [1_000, 1_001]
+
+
+def snapshots_of_entries(objects: Mapping[str, bytes], folder: Path) -> set[int]:
+    """Return the snapshot ids that entries of data files name, as Iceberg's own library reads them."""
+    found: set[int] = set()
+    for key in manifests(objects):
+        path = folder / key.rpartition("/")[2]
+        path.write_bytes(objects[key])
+        entries: AvroFile[Any] = AvroFile(PyArrowFileIO().new_input(str(path)), MANIFEST_ENTRY_SCHEMAS[2])
+        with entries:
+            found |= {entry[1] for entry in entries}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("recorded", "expected"),
+    [
+        pytest.param(None, 10**12 - 1, id="not_recorded"),
+        pytest.param(0, 10**12, id="added_in_version_0"),
+        pytest.param(1, 10**12 + 1, id="added_in_version_1"),
+        pytest.param(2, 10**12 - 1, id="later_than_the_version"),
+        pytest.param(-5, 10**12 - 1, id="negative"),
+        pytest.param(2**63 - 1, 10**12 - 1, id="largest_long"),
+    ],
+)
+def test_entry_names_the_version_that_added_its_file_or_no_listed_one(
+    recorded: int | None, expected: int, tmp_path: Path
+) -> None:
+    table = ListedTable(tmp_path / "table")
+    table.commit()
+    table.commit(add(1, defaultRowCommitVersion=recorded))
+    index = first_index(table.means, table.version(1))
+    assert snapshots_of_entries(table.objects, tmp_path) == {expected}
+    listed = with_earlier(table.means, table.version(0), index).versions
+    assert (expected - 10**12 in listed) == (recorded in listed)
+
+
+def test_files_of_other_rights_have_other_digests(table: ListedTable) -> None:
+    elsewhere = msgspec.structs.replace(table.means, location="s3://made/another")
+    one, other = (first_index(means, table.version(0)) for means in (table.means, elsewhere))
+    assert one.live.isdisjoint(other.live)
+    assert {len(name) for name in one.live} == {16}
+    [uri] = uris([7])
+    assert one.lists_file(MADE, uri)
+    assert other.lists_file(elsewhere.location, uri)
+    assert not one.lists_file(elsewhere.location, uri)

@@ -64,8 +64,8 @@ def test_nothing_of_other_partitions_is_named(table: ModelTable, region: str, ba
     assert own
     assert others
     assert named(read) == own
-    assert all(index.lists_file(uri, 0) for uri in own)
-    assert not any(index.lists_file(uri, 0) for uri in others)
+    assert all(index.lists_file(folder.means.location, uri, 0) for uri in own)
+    assert not any(index.lists_file(folder.means.location, uri, 0) for uri in others)
     for uri in others:
         name = uri.rpartition("/")[2].encode()
         assert not [key for key, content in folder.objects.items() if key.endswith(".puffin") and name in content]

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from urllib.parse import quote
 
+import httpx
 import pytest
 from filled_server import FilledServer
 from iceberg_clients.catalog import Catalog, refused
@@ -46,11 +47,57 @@ def test_schemas_are_namespaces_of_one_level(catalog: Catalogs) -> None:
     assert listed == {"namespaces": [["default"], ["empty"]]}
     assert json.loads(asked.recipient.get(f"{asked.namespaces}?parent=default").body) == {"namespaces": []}
     assert catalog("carol").recipient.get(f"{asked.namespaces}?parent=default").status == 404
+    refused(asked.recipient.get(f"{asked.namespaces}?parent=nope"), 404, "NoSuchNamespaceException")
     assert json.loads(asked.recipient.get(f"{asked.namespaces}/default").body)["namespace"] == ["default"]
     assert asked.recipient.ask("HEAD", f"{asked.namespaces}/default").status == 204
     assert asked.recipient.ask("HEAD", f"{asked.namespaces}/other").status == 404
     refused(asked.recipient.get(f"{asked.namespaces}/other"), 404, "NoSuchNamespaceException")
     refused(asked.recipient.get(f"{asked.namespaces}/default%1Forders"), 404, "NoSuchNamespaceException")
+
+
+def test_namespace_has_no_views(catalog: Catalogs) -> None:
+    asked = catalog()
+    reply = asked.recipient.get(f"{asked.namespaces}/default/views")
+    assert (reply.status, json.loads(reply.body)) == (200, {"identifiers": []})
+    assert asked.recipient.get(f"{asked.namespaces}/nope/views").status == 404
+    assert catalog("carol").recipient.get(f"{asked.namespaces}/default/views").status == 404
+
+
+def test_path_without_a_share_is_refused_with_the_remedy(catalog: Catalogs) -> None:
+    for path in ("/v1/namespaces", "/v1/namespaces/default/tables"):
+        refused(catalog().recipient.get(path), 404, "NoSuchWarehouseException", "Set the client's warehouse")
+
+
+@pytest.mark.parametrize("slash", ["%2F", "%2f"])
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "namespaces", 200),
+        ("GET", "namespaces?parent=nope", 404),
+        ("HEAD", "namespaces/default/tables/signed", 204),
+        ("GET", "namespaces/default/tables/signed", 200),
+        ("GET", "namespaces/default/tables/signed?snapshots=all", 200),
+        ("GET", "namespaces/default/views", 200),
+        ("POST", "namespaces/default/tables/signed/sign?set=x%2By", 400),
+        ("DELETE", "namespaces/default/tables/signed", 406),
+    ],
+)
+def test_prefix_with_an_encoded_slash_leads_to_the_same(
+    catalog: Catalogs, slash: str, method: str, path: str, status: int
+) -> None:
+    """As clients send it that encode the prefix as one segment of the path; they follow the redirect themselves."""
+    asked = catalog()
+    place, token = asked.recipient.endpoint, asked.recipient.token
+    replies = [
+        httpx.request(
+            method, f"{place}/v1/{prefix}/{path}", headers={"Authorization": f"Bearer {token}"}, trust_env=False,
+            follow_redirects=True,
+        )
+        for prefix in ("shares/lent", f"shares{slash}lent")
+    ]  # fmt: skip
+    assert [reply.status_code for reply in replies] == [status] * 2
+    assert replies[0].url == replies[1].url
+    assert [one.status_code for one in replies[1].history] == [308]
 
 
 def test_tables_that_are_open_are_listed(catalog: Catalogs) -> None:
@@ -89,7 +136,7 @@ def test_whatever_of_a_tables_name_is_unknown_it_is_the_table_that_is_told(catal
         pytest.param("POST", "/default/tables/signed/plan", id="plan"),
         pytest.param("PUT", "/default/tables/signed/sign", id="method_of_sign"),
         pytest.param("POST", "/default/tables/signed/credentials", id="method_of_credentials"),
-        pytest.param("GET", "/default/views", id="views"),
+        pytest.param("POST", "/default/views", id="create_view"),
     ],
 )
 def test_all_else_is_refused_as_what_cannot_be_done(catalog: Catalogs, method: str, path: str) -> None:

@@ -69,7 +69,7 @@ def test_what_is_missing_is_listed_meanwhile(server: FilledServer, process: Call
         return one.table(caller, NAME)
 
     def sign(made: MadeMetadata) -> bytes:
-        token = seal_set(one, table(), SignedSet(made.folder, made.version, made.listed))
+        token = seal_set(one, table(), SignedSet(made.folder, made.version, made.index_key, made.listed))
         uri = f"{server.environment['AWS_ENDPOINT_URL']}/{first.removeprefix('s3://')}"
         return sign_request(one, caller, NAME, token, SigningRequest("GET", uri))
 
@@ -104,7 +104,7 @@ def test_what_has_come_since_the_first_version_that_is_left_stands_apart(
     one = process(time.time)
     table = one.table(Caller(server.readers["alice"].id, "token", "alice", "127.0.0.1"), name)
     made = made_metadata(one, table, Bounds(files=10_000, earlier_seconds=60.0))
-    index = read_index(one.iceberg_bucket(), made.folder, made.version)
+    index = read_index(one.iceberg_bucket(), made.index_key)
     assert index is not None
     assert index.versions == (1, 2)
     assert [manifest.files for manifest in index.manifests] == [FILES_A_MANIFEST, 1, 1]

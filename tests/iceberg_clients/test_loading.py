@@ -1,6 +1,8 @@
 """What is answered of a table: metadata that its reader may see, and the way to the files."""
 
 import json
+import re
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -31,6 +33,15 @@ def test_the_document_lies_where_it_says(catalog: Catalogs, server: FilledServer
     loaded = catalog().load("vended")
     stored = server.client("s3").get_object(**place(loaded.document["metadata-location"]))["Body"].read()
     assert json.loads(stored) == loaded.metadata
+
+
+def test_metadata_file_has_iceberg_s_standard_name(catalog: Catalogs) -> None:
+    """`<version>-<UUID>.metadata.json`: ClickHouse refuses any other name."""
+    name = catalog().load("signed").document["metadata-location"].rpartition("/")[2]
+    match = re.fullmatch(r"(\d{5})-(.{36})\.metadata\.json", name)
+    assert match is not None, name
+    version, identifier = match.groups()
+    assert (int(version), str(uuid.UUID(identifier))) == (2, identifier)
 
 
 def test_credentials_come_once_for_each_place_and_for_all(catalog: Catalogs, server: FilledServer) -> None:
@@ -141,6 +152,18 @@ def test_a_table_that_is_made_anew_is_another_one(catalog: Catalogs, server: Fil
     after = catalog().load("anew")
     assert [int(one.snapshot["summary"]["total-records"]) for one in (before, after)] == [12, 3]
     refused(after.catalog.sign(before, after.url(after.snapshot["manifest-list"])), 403, "ForbiddenException")
+
+
+def test_version_whose_commit_was_replaced_is_made_anew(catalog: Catalogs, server: FilledServer) -> None:
+    server.admin.tables.create("lent", "default", "replaced", f"s3://{DATA_BUCKET}/replaced", iceberg="signed")
+    write(server, "replaced", ORDERS)
+    write(server, "replaced", ORDERS.slice(0, 3))
+    before = catalog().load("replaced")
+    server.client("s3").delete_object(Bucket=DATA_BUCKET, Key=f"replaced/_delta_log/{1:020d}.json")
+    write(server, "replaced", ORDERS.slice(0, 5))
+    after = catalog().load("replaced")
+    assert [int(one.snapshot["summary"]["total-records"]) for one in (before, after)] == [15, 17]
+    assert [versions(one.metadata) for one in (before, after)] == [[1], [1]]
 
 
 def test_credentials_are_refused_where_not_all_is_shared(catalog: Catalogs, server: FilledServer) -> None:

@@ -7,12 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
+import msgspec
 import pytest
 from contract.recipient import Table, data_url
 from deltaic.catalog.limit_counters import LimitCounters
+from deltaic.iceberg.file_index import FileIndex
+from deltaic.iceberg.manifests import digest
 from deltaic_ops.local.resources import DATA_BUCKET
 from filled_server import FilledServer, dynamo_of
 from iceberg_clients.catalog import Catalog, Loaded, SignedFiles, follow, refused
+from iceberg_clients.tables import ORDERS, write
 from pyiceberg.manifest import read_manifest_list
 
 Catalogs = Callable[..., Catalog]
@@ -121,6 +125,25 @@ def test_nothing_but_the_files_of_the_set_is_signed(catalog: Catalogs, tmp_path:
         reply = loaded.catalog.sign(loaded, url)
         assert reply.status == 403, (what, reply.body)
         refused(reply, 403, "ForbiddenException")
+
+
+def test_object_outside_the_table_s_locations_is_never_signed(catalog: Catalogs, server: FilledServer) -> None:
+    """Not even one that the index lists, as it would list an object whose name has a file's digest."""
+    server.admin.tables.create("lent", "default", "listing", f"s3://{DATA_BUCKET}/listing", iceberg="signed")
+    write(server, "listing", ORDERS)
+    loaded = catalog().load("listing")
+    s3, (bucket, _, folder) = server.client("s3"), loaded.snapshot["manifest-list"].removeprefix("s3://").partition("/")
+    folder = folder.rpartition("/l/")[0]
+    [found] = s3.list_objects_v2(Bucket=bucket, Prefix=f"{folder}/i/")["Contents"]
+    index_key = found["Key"]
+    index = FileIndex.decode(s3.get_object(Bucket=bucket, Key=index_key)["Body"].read())
+    inside, outside = f"s3://{DATA_BUCKET}/listing/x.parquet", f"s3://{DATA_BUCKET}/vended/x.parquet"
+    [manifest] = index.manifests
+    digests = b"".join(digest(f"s3://{bucket}/{folder}", uri) for uri in (inside, outside))
+    changed = msgspec.structs.replace(index, manifests=(msgspec.structs.replace(manifest, digests=digests),))
+    s3.put_object(Bucket=bucket, Key=index_key, Body=changed.encode())
+    assert loaded.catalog.sign(loaded, loaded.url(inside)).status == 200
+    refused(loaded.catalog.sign(loaded, loaded.url(outside)), 403, "ForbiddenException")
 
 
 @pytest.mark.parametrize("method", ["PUT", "POST", "DELETE", "PATCH", "OPTIONS", "get", ""])

@@ -1,5 +1,6 @@
 """The local gateway over real sockets: it behaves as API Gateway does with the same template."""
 
+import base64
 import gzip
 import json
 import socket
@@ -9,6 +10,7 @@ import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +223,25 @@ def test_packed_members_are_one_body(client: httpx.Client) -> None:
     packed = gzip.compress(b"{") + gzip.compress(b"}") + b"\0" * 8
     answer = client.post("/echo/a", content=packed, headers={"Content-Encoding": "gzip"})
     assert answer.json()["event"]["body"] == "{}"
+
+
+@pytest.mark.parametrize("path", ["/echo/a", "/answer", "/nowhere"])
+def test_trace_is_not_allowed(client: httpx.Client, path: str) -> None:
+    answer = client.request("TRACE", path)
+    assert (answer.status_code, answer.headers["allow"], answer.content) == (405, "GET, HEAD, POST", b"")
+
+
+def test_bodies_are_base64_for_an_api_of_binary_media_types() -> None:
+    template = replace(load_template(TEMPLATE), binary_media_types=("*/*",))
+    with (
+        Gateway(template, Functions(template.functions, template.environment)) as running,
+        httpx.Client(base_url=running.endpoint, headers={"Authorization": "Bearer alice"}, trust_env=False) as client,
+    ):
+        with_body, without = client.post("/echo/a", content=b"{}").json(), client.get("/echo/a").json()
+    assert [(one["event"]["body"], one["event"]["isBase64Encoded"]) for one in (with_body, without)] == [
+        (base64.b64encode(b"{}").decode(), True),
+        (None, False),
+    ]
 
 
 @pytest.mark.parametrize("cut", [3, 10, -1], ids=["head", "data", "checksum"])

@@ -140,7 +140,7 @@ def test_a_refresh_token_pins_its_version_for_an_hour() -> None:
 @pytest.mark.parametrize("pinned", [PAGE, PINNED], ids=["page", "refresh"])
 def test_a_token_belongs_to_one_log(pinned: PageClaims | RefreshClaims) -> None:
     pinned.check_log("m")
-    with pytest.raises(InvalidParameter, match=r"replaced by another one meanwhile\. Please restart the query"):
+    with pytest.raises(InvalidParameter, match=r"rewritten since this query began\. Please restart the query"):
         pinned.check_log("n")
 
 

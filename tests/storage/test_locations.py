@@ -52,6 +52,11 @@ def test_what_is_no_location_is_refused(uri: str) -> None:
         Location.parse(uri)
 
 
+def test_directory_bucket_is_refused_by_its_kind() -> None:
+    with pytest.raises(InvalidParameter, match=r"S3 directory bucket.*general purpose bucket"):
+        Location.parse("s3://lake--euc1-az1--x-s3/orders")
+
+
 @pytest.mark.parametrize(
     ("inner", "contained"),
     [

@@ -76,6 +76,7 @@ class Template:
     authorizer: Authorizer
     gateway_responses: Mapping[str, GatewayResponse]
     minimum_compression_size: int | None
+    binary_media_types: tuple[str, ...]
     tables: Mapping[str, DynamoTable]
     secrets: Mapping[str, Secret]
     roles: Mapping[str, Role]
@@ -133,6 +134,7 @@ def load_template(
         authorizer=Authorizer.read(api, by_name),
         gateway_responses={name: GatewayResponse.read(one) for name, one in api.get("GatewayResponses", {}).items()},
         minimum_compression_size=api.get("MinimumCompressionSize"),
+        binary_media_types=tuple(kind.replace("~1", "/") for kind in api.get("BinaryMediaTypes", ())),
         tables={key: _table(key, one) for key, one in of_kind("AWS::DynamoDB::Table").items()},
         secrets={key: _secret(key, one) for key, one in of_kind("AWS::SecretsManager::Secret").items()},
         roles={key: _role(key, names[key], one) for key, one in of_kind("AWS::IAM::Role").items()},

@@ -9,7 +9,7 @@ import json
 import logging
 import socket
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Any, Self
@@ -65,7 +65,6 @@ class Gateway:
         functions: Functions,
         *,
         listener: socket.socket | None = None,
-        binary_media_types: Sequence[str] = (),
         limits: Limits = "none",
     ) -> None:
         """With `limits` "aws" an answer is held to what AWS lets pass of it."""
@@ -74,7 +73,7 @@ class Gateway:
         self._functions = functions
         self._routes = RouteTable(template.routes)
         self._authorizer = TokenAuthorizer(template.authorizer, self._ask_authorizer)
-        self._binary = any(kind == "*/*" for kind in binary_media_types)
+        self._binary = "*/*" in template.binary_media_types
         self._server = HttpServer(self._handle, listener)
 
     @property
@@ -107,6 +106,9 @@ class Gateway:
         raw_path, query = _path_and_query(exchange.target)
         stage = f"/{self._template.prefix}"
         path = raw_path.removeprefix(stage)
+        if exchange.method == "TRACE":
+            exchange.respond(HTTPStatus.METHOD_NOT_ALLOWED, [("Allow", "GET, HEAD, POST")], b"")
+            return
         if raw_path.startswith(INVOCATIONS):
             self._invoke(exchange, raw_path)
             return
@@ -117,7 +119,8 @@ class Gateway:
         context = (
             {} if match.route.public else self._authorizer.authorize(exchange.header(self._authorizer.header), arn)
         )
-        event = proxy_event(exchange, Call(match, self._template.prefix, path, query, context, request_id))
+        call = Call(match, self._template.prefix, path, query, context, request_id)
+        event = proxy_event(exchange, call, binary=self._binary)
         if match.route.streamed:
             self._stream(exchange, match, event, request_id)
         else:

@@ -80,8 +80,8 @@ class Answer:
     body: bytes
 
 
-def proxy_event(exchange: Exchange, call: Call) -> dict[str, Any]:
-    """Return the event for a function; raises Refused if its body is too large or does not unpack."""
+def proxy_event(exchange: Exchange, call: Call, *, binary: bool) -> dict[str, Any]:
+    """Return the event for a function, its body in base64 if `binary`; raises Refused for one too large or broken."""
     headers = [(name, value) for name, value in exchange.headers if name.lower() not in _DROPPED_FROM_REQUESTS]
     body = exchange.body()
     if body and (exchange.header("content-encoding") or "").lower() == "gzip":
@@ -122,8 +122,8 @@ def proxy_event(exchange: Exchange, call: Call) -> dict[str, Any]:
             "resourcePath": call.match.route.path,
             "stage": call.stage,
         },
-        "body": body.decode("utf-8", "replace") if body else None,
-        "isBase64Encoded": False,
+        "body": (base64.b64encode(body).decode() if binary else body.decode("utf-8", "replace")) if body else None,
+        "isBase64Encoded": bool(body) and binary,
     }
 
 

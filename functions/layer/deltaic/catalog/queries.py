@@ -45,7 +45,7 @@ class Query(Item, frozen=True, kw_only=True):
 
     response_format: Literal["parquet", "delta"]
     log_id: str
-    """The `id` of the table's metadata: a table that is made anew at the same place has another."""
+    """Names the log and the newest commit that is read, as in `PageClaims`."""
 
     file_id_hash: Literal["parquet", "delta"] | None = None
     """The header as sent."""

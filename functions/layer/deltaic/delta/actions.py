@@ -1,6 +1,7 @@
 """The log's actions in memory: the fields that are read, and the raw JSON where it travels on.
 
-Delta protocol, "Actions". Fields are as lenient as the writers are: an absent field and a null one are the same.
+Delta protocol, "Actions". Fields are as lenient as the writers are: an absent field and a null one are the same,
+and a number such as `5100.0` is an integer (`strict=False` of the decoders).
 """
 
 from typing import Any, Final
@@ -112,6 +113,11 @@ def text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
+def integer(value: Any) -> Any:
+    """Return a float without a fraction as an integer, any other value unchanged."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def text_map(values: dict[str, Any] | None) -> dict[str, str | None]:
     """Return a string map of the log with every value a string or None."""
     return {key: value if value is None else text(value) for key, value in (values or {}).items()}
@@ -132,7 +138,7 @@ def metadata_of(action: dict[str, Any], where: str) -> Metadata:
             "schemaString": text(action.get("schemaString") or _NO_COLUMNS),
             "partitionColumns": [str(name) for name in action.get("partitionColumns") or ()],
             "configuration": dict(sorted(_without_nulls(configuration).items())),
-            "createdTime": action.get("createdTime"),
+            "createdTime": integer(action.get("createdTime")),
         }
     except (KeyError, TypeError, AttributeError) as broken:
         message = f"the table's log cannot be read: {where} has a broken metaData: {broken!r}"

@@ -32,7 +32,7 @@ class _ManifestLine(msgspec.Struct, gc=False):
     protocol: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
 
 
-_manifest: Final = msgspec.json.Decoder(_ManifestLine)
+_manifest: Final = msgspec.json.Decoder(_ManifestLine, strict=False)
 
 
 class _Manifest(msgspec.Struct, frozen=True, dict=True):

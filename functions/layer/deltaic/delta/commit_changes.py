@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from deltaic.delta.actions import Add, AddCdcFile, Metadata, Protocol, Remove, metadata_of, protocol_of, text
+from deltaic.delta.actions import Add, AddCdcFile, Metadata, Protocol, Remove, integer, metadata_of, protocol_of, text
 from deltaic.delta.commit_cache import CommitCache, ReadFiles
 from deltaic.delta.commits import slices, windows
 from deltaic.delta.paths import LOG, Commit, version_prefix
@@ -76,9 +76,9 @@ class _CommitLine(msgspec.Struct, gc=False):
 
 
 _lines: Final = msgspec.json.Decoder(_CommitLine)
-_add: Final = msgspec.json.Decoder(Add)
-_remove: Final = msgspec.json.Decoder(Remove)
-_cdc: Final = msgspec.json.Decoder(AddCdcFile)
+_add: Final = msgspec.json.Decoder(Add, strict=False)
+_remove: Final = msgspec.json.Decoder(Remove, strict=False)
+_cdc: Final = msgspec.json.Decoder(AddCdcFile, strict=False)
 _plain: Final = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -143,7 +143,7 @@ def commit_changes(content: bytes, path: str, version: int, file_time: int) -> C
                 actions += _actions(line, path)
                 if info := _raw(line.commit_info):
                     about = _plain.decode(info)
-                    own = about.get("inCommitTimestamp")
+                    own = integer(about.get("inCommitTimestamp"))
                     timestamp = own if isinstance(own, int) else timestamp
                     merged_nothing = merged_nothing or _merged_nothing(about)
                     updates_none.append(_updates_none(about))

@@ -38,8 +38,8 @@ class _Info(msgspec.Struct, gc=False, rename="camel"):
     commit_info: _Times | None = None
 
 
-_lines: Final = msgspec.json.Decoder(FileActions)
-_info: Final = msgspec.json.Decoder(_Info)
+_lines: Final = msgspec.json.Decoder(FileActions, strict=False)
+_info: Final = msgspec.json.Decoder(_Info, strict=False)
 _plain: Final = msgspec.json.Decoder(dict[str, Any])
 
 

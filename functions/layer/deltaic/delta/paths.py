@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from deltaic.delta.store import LogFile
+from deltaic.errors import UnsupportedOperation
 
 LOG: Final = "_delta_log/"
 """The folder of the log, below the table's root."""
@@ -64,8 +65,13 @@ class Checkpoint(msgspec.Struct, frozen=True):
     @property
     def identity(self) -> str:
         """Name this very checkpoint: it changes when the checkpoint is rewritten, split or replaced."""
-        text = "".join(f"{file.name}\n{file.size}\n{file.modified}\n{file.etag}\n" for file in self.files)
-        return f"{self.version}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        return f"{self.version}-{fingerprint(*self.files)}"
+
+
+def fingerprint(*files: LogFile) -> str:
+    """Return a short digest of files of the log as they were listed; it changes when one of them is replaced."""
+    text = "".join(f"{file.name}\n{file.size}\n{file.modified}\n{file.etag}\n" for file in files)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 class LogListing(msgspec.Struct, frozen=True):
@@ -95,7 +101,14 @@ def read_listing(files: Iterable[LogFile], *, until: int | None = None) -> LogLi
     checksums: dict[int, LogFile] = {}
     whole: list[Checkpoint] = []
     parts: dict[tuple[int, int], dict[int, LogFile]] = {}
+    previous = ""
     for file in files:
+        if file.name < previous:
+            raise UnsupportedOperation(
+                "the storage of this table does not list files by name, as S3 directory buckets do not: its provider "
+                "must move the table to a general purpose bucket"
+            )
+        previous = file.name
         match = _VERSIONED.fullmatch(file.name)
         if match is None:
             continue

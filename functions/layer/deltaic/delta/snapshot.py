@@ -20,7 +20,7 @@ from deltaic.delta.features import DELETION_VECTORS, check_readable, live_featur
 from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.lengths import read_all_listed, read_listed
 from deltaic.delta.packed import packed_bytes
-from deltaic.delta.paths import LOG, Commit
+from deltaic.delta.paths import LOG, Commit, fingerprint
 from deltaic.delta.replay import Tail, replay
 from deltaic.delta.scan.checkpoint_parts import ParquetPart, Part
 from deltaic.delta.scan.file_batches import FileBatch, Position
@@ -143,6 +143,16 @@ class Snapshot:
     def identity(self) -> Hashable:
         """Name the very files of the log that make this version."""
         return self._segment.base, self._segment.commits
+
+    @property
+    def log_id(self) -> str:
+        """Name this table and this version of it; both a table made anew and a replaced commit have another name."""
+        return f"{self.metadata.id} {self.commit_id}"
+
+    @property
+    def commit_id(self) -> str:
+        """Name the very commit file of this version; empty where only its checkpoint is left."""
+        return fingerprint(self._segment.own) if self._segment.own else ""
 
     @property
     def protocol(self) -> Protocol:

@@ -22,7 +22,7 @@ from deltaic.http.observability import Ended, Exchange, facts_of, logger, stack_
 from deltaic.http.request import PublicRequest, Request, read_public_request, read_request
 from deltaic.http.response import Response, Stream, error_response
 from deltaic.http.snapstart import load_before_snapshot
-from deltaic.http.streaming import DeadlineReached, StreamingMangum, answer_too_large
+from deltaic.http.streaming import FEWER_FILES, DeadlineReached, StreamingMangum, answer_too_large
 from deltaic.platform_limits import BUFFERED_BYTES
 from deltaic.settings import settings
 from deltaic.sharing.page_budget import PageBudget
@@ -76,7 +76,7 @@ def streamed(endpoint: str, use_case: UseCase) -> Handler:
         most_bytes=settings().stream_limit_bytes,
         page_bytes=page_bytes if streams else min(page_bytes, _BUFFERED_PAGE_BYTES),
     )
-    return StreamingMangum(readable_by_pages(app), stream=streams)
+    return StreamingMangum(readable_by_pages(app), stream=streams, remedy=FEWER_FILES)
 
 
 def application(  # noqa: PLR0913 -- how an endpoint's answers leave
@@ -113,6 +113,10 @@ def application(  # noqa: PLR0913 -- how an endpoint's answers leave
                 await _send_stream(exchange, answer, send, limit, request.page_budget)
                 return
             exchange.record(answer.status, "whole", {})
+            if len(answer.body) > _BUFFERED_PAGE_BYTES and limit.gzip:
+                headers = {**answer.headers, "content-encoding": "gzip", "vary": "accept-encoding"}
+                packed = gzip_chunks([answer.body], lambda _: b"", request.page_budget)
+                answer = replace(answer, headers=headers, body=b"".join(packed))
         await _send_whole(send, answer)
 
     return app
@@ -142,7 +146,7 @@ def _whole(stream: Stream) -> bytes:
         parts.append(chunk)
         size += len(chunk)
         if size > BUFFERED_BYTES:
-            raise answer_too_large()
+            raise answer_too_large(FEWER_FILES)
     return b"".join(parts)
 
 

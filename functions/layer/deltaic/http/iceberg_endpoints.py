@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
+from urllib.parse import unquote, urlencode
 
 from deltaic.errors import DeltaicError, NotFound, UnsupportedOperation
 from deltaic.http.request import PublicRequest, Request
@@ -13,6 +14,8 @@ from deltaic.sharing.caller import TableName
 from deltaic.sharing.iceberg_clients import namespaces
 
 _JSON: Final = {"content-type": "application/json"}
+_ENCODED: Final = "shares%2f"
+"""How some clients send the prefix `shares/{share}`; they are redirected, since routes have the slash."""
 READS: Final = frozenset({"GET", "HEAD"})
 
 
@@ -41,6 +44,16 @@ def list_iceberg(request: Request) -> Response:
     path = request.path.partition("/iceberg/v1/")[2]
     if request.method == "POST" and path.endswith("/metrics"):
         return Response(HTTPStatus.NO_CONTENT)
+    if path[: len(_ENCODED)].lower() == _ENCODED:
+        query = f"?{urlencode(request.query)}" if request.query else ""
+        location = "../" * path.count("/") + f"shares/{path[len(_ENCODED) :]}{query}"
+        return Response(HTTPStatus.PERMANENT_REDIRECT, {"location": location})
+    match path.split("/"):
+        case ["namespaces", *_]:
+            raise NotFound("The path names no share. Set the client's warehouse to the name of a share.")
+        case ["shares", share, "namespaces", schema, "views"] if request.method == "GET":
+            namespaces.get_namespace(sharing(), request.caller, unquote(share), unquote(schema))
+            return answer(iceberg_bodies.tables(schema, ()))
     found = _ROUTES.get(request.route) if request.method in READS else None
     if found is None:
         raise UnsupportedOperation("shared tables are read only, and this server has no such call of Iceberg's catalog")
@@ -56,8 +69,11 @@ def _config(request: Request) -> bytes:
 
 
 def _namespaces(request: Request) -> bytes:
-    found = namespaces.list_namespaces(sharing(), request.caller, request.names["share"])
-    return iceberg_bodies.namespaces(()) if request.query.get("parent") else found  # they have one level
+    share, parent = request.names["share"], request.query.get("parent")
+    if not parent:
+        return namespaces.list_namespaces(sharing(), request.caller, share)
+    namespaces.get_namespace(sharing(), request.caller, share, parent)
+    return iceberg_bodies.namespaces(())  # they have one level
 
 
 def _namespace(request: Request) -> bytes:

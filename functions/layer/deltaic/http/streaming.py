@@ -23,7 +23,7 @@ from deltaic.http.response_cycle import AnswerTooLarge, DeadlineReached, Opener,
 from deltaic.http.runtime_stream import find_runtime
 from deltaic.platform_limits import BUFFERED_BYTES
 
-__all__ = ["DeadlineReached", "StreamingMangum", "answer_too_large"]
+__all__ = ["FEWER_FILES", "DeadlineReached", "StreamingMangum", "answer_too_large"]
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +35,12 @@ MARGIN_SECONDS = 2.0
 
 UNLIMITED_SECONDS = 900.0
 
+FEWER_FILES = (
+    "Ask for it in pages (maxFiles, then pageToken) or for fewer files (predicateHints, limitHint); its provider can "
+    "lift the limit by streaming."
+)
+"""What helps where an answer names files."""
+
 
 class StreamingMangum(Mangum):
     """The Lambda handler of an ASGI app: `handler = StreamingMangum(app, stream=True)`.
@@ -44,9 +50,17 @@ class StreamingMangum(Mangum):
     client: a client that somebody else has patched is left alone.
     """
 
-    def __init__(self, app: App, *, stream: bool) -> None:
+    def __init__(
+        self,
+        app: App,
+        *,
+        stream: bool,
+        remedy: str = "Let it be compressed (Accept-Encoding: gzip), or ask for less at a time (maxResults).",
+    ) -> None:
+        """`remedy` is what a client can do about an answer that is too large or takes too long."""
         super().__init__(app, lifespan="off", text_mime_types=TEXT_TYPES)  # type: ignore[arg-type]
         self.stream = stream
+        self._remedy = remedy
         self._runtime = find_runtime() if stream else None
 
     def __call__(self, event: dict[str, Any], context: Any) -> Any:
@@ -66,18 +80,18 @@ class StreamingMangum(Mangum):
         try:
             _event_loop().run_until_complete(cycle(self.app))
         except AnswerTooLarge:
-            return handler(_error(answer_too_large()))
+            return handler(_error(answer_too_large(self._remedy)))
         except Exception as error:
             if self.stream:
                 raise
             logger.exception("the app failed")
-            return handler(_error(_in_time() if isinstance(error, DeadlineReached) else DeltaicError("")))
+            return handler(_error(_in_time(self._remedy) if isinstance(error, DeadlineReached) else DeltaicError("")))
         if isinstance(out, Streamed):
             return None
         if self.stream:
             return prelude(out.status, out.headers) + out.body
         answer = handler({"status": out.status, "headers": out.headers, "body": bytes(out.body)})
-        return answer if _fits(answer) else handler(_error(answer_too_large()))
+        return answer if _fits(answer) else handler(_error(answer_too_large(self._remedy)))
 
     def _opener(self, context: Any) -> Opener | None:
         offered: Opener | None = getattr(context, "open_response_stream", None)
@@ -112,20 +126,16 @@ def _fits(answer: dict[str, Any]) -> bool:
     return len(json.dumps(answer, ensure_ascii=False).encode()) <= BUFFERED_BYTES
 
 
-def answer_too_large() -> DeltaicError:
+def answer_too_large(remedy: str) -> DeltaicError:
     """Return the refusal of a buffered answer over BUFFERED_BYTES: permanent, so no 5xx, and with the remedy."""
     return UnsupportedOperation(
-        "The answer is larger than the 6 MB that this server can send in one piece. Ask for it in pages (maxFiles, "
-        "then pageToken) or for fewer files (predicateHints, limitHint); its provider can lift the limit by streaming.",
+        f"The answer is larger than the 6 MB that this server can send in one piece. {remedy}",
         "deploy with ResponseStreaming=enabled",
     )
 
 
-def _in_time() -> DeltaicError:
-    return UnsupportedOperation(
-        "The answer was not ready in the time that this server has. Ask for it in pages (maxFiles, then pageToken) "
-        "or for fewer files (predicateHints, limitHint)."
-    )
+def _in_time(remedy: str) -> DeltaicError:
+    return UnsupportedOperation(f"The answer was not ready in the time that this server has. {remedy}")
 
 
 def _error(error: DeltaicError) -> Any:

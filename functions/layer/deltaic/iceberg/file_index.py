@@ -8,7 +8,7 @@ import msgspec
 
 from deltaic.iceberg.manifests import DIGEST, ListedManifest, digest
 
-_GENERATOR: Final = "2"
+_GENERATOR: Final = "3"
 """Changes where what is made of the same version does."""
 _GONE: Final = struct.Struct(f"<{DIGEST}sQ")
 MOST_SNAPSHOTS: Final = 30
@@ -60,7 +60,7 @@ class FileIndex(msgspec.Struct, frozen=True, array_like=True, dict=True):
         return index
 
     def encode(self) -> bytes:
-        """Return some 8 bytes a file, and as many a deletion vector."""
+        """Return some 16 bytes a file, and as many a deletion vector."""
         return msgspec.msgpack.encode(self)
 
     @property
@@ -73,12 +73,12 @@ class FileIndex(msgspec.Struct, frozen=True, array_like=True, dict=True):
         """The versions that are listed, ascending."""
         return tuple(one.version for one in self.snapshots)
 
-    def lists_file(self, uri: str, since: int | None = None) -> bool:
+    def lists_file(self, location: str, uri: str, since: int | None = None) -> bool:
         """Tell whether a data file, by its URI, is one of a listed version from `since` on; None for the newest alone.
 
         Deletion vectors are read from Puffin files below the location, and never from the table.
         """
-        name = digest(uri)
+        name = digest(location, uri)
         return name in self.live or (since is not None and self.gone.get(name, -1) >= since)
 
     @cached_property

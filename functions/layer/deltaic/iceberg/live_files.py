@@ -13,6 +13,7 @@ from deltaic.iceberg.column_bounds import FileMetrics
 from deltaic.iceberg.column_types import partition_value
 from deltaic.iceberg.data_footers import DataFile, check_countable, count_rows
 from deltaic.iceberg.manifests import (
+    NOT_RECORDED,
     ManifestEntry,
     Partition,
     PartitionEncoder,
@@ -60,9 +61,11 @@ class LiveFiles:
         self._partitions = _Partitions(schema)
         self._batches = []
         self._untold = 0
+        self._version = version.version
+        self._location = means.location
         for rows in version.files():
             uris = means.uris(rows.column("path"))
-            self._batches.append(_Batch(rows, uris, [digest(uri) for uri in uris]))
+            self._batches.append(_Batch(rows, uris, [digest(self._location, uri) for uri in uris]))
         self.digests = frozenset(name for batch in self._batches for name in batch.digests)
         self.vectors = list(self._vectors())
         if len(self.digests) < sum(len(batch.digests) for batch in self._batches):
@@ -104,9 +107,12 @@ class LiveFiles:
         sizes = files.column("size").to_pylist()
         rows_of = self._counted(counts, files.column("path"), sizes)
         partitions = self._partitions.of(files.column("partitionValues"))
-        for at, partition, count, size, maps in zip(chosen, partitions, rows_of, sizes, metrics, strict=True):
+        added_in = files.column("defaultRowCommitVersion").to_pylist()
+        columns = zip(chosen, partitions, rows_of, sizes, metrics, added_in, strict=True)
+        for at, partition, count, size, maps, added in columns:
             encoded = self._partitions.encoded(partition)
-            body = data_body(batch.uris[at], encoded, count, size or 0, maps)
+            recorded = added if added is not None and 0 <= added <= self._version else NOT_RECORDED
+            body = data_body(batch.uris[at], encoded, count, size or 0, maps, added=recorded)
             yield ManifestEntry(batch.digests[at], partition, count, body)
 
     def _counted(self, counts: Sequence[int | None], paths: pa.Array, sizes: Sequence[int]) -> list[int]:
@@ -132,10 +138,10 @@ class LiveFiles:
             for at, partition, row in zip(rows.to_pylist(), partitions, described, strict=True):
                 vector = _vector(row)
                 uri = batch.uris[at]
-                yield LiveVector(digest(f"{uri}\n{vector.unique_id}"), uri, partition, vector)
+                yield LiveVector(digest(self._location, f"{uri}\n{vector.unique_id}"), uri, partition, vector)
 
 
-_COLUMNS: Final = ("path", "partitionValues", "size", "stats")
+_COLUMNS: Final = ("path", "partitionValues", "size", "stats", "defaultRowCommitVersion")
 
 
 def _chosen(batch: _Batch, wanted: frozenset[bytes]) -> pa.Array | None:

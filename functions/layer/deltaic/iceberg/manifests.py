@@ -1,12 +1,14 @@
 """Manifests and their lists: which data files a version has, and which deletion vectors.
 
-Iceberg specification, "Manifests" and "Manifest Lists". Entries name one snapshot and one sequence number, whatever the
-version, so that a manifest serves all versions that have its files.
+Iceberg specification, "Manifests" and "Manifest Lists". Entries have one sequence number, whatever the version, so that
+a manifest serves all versions that have its files. An entry names the version that added its file, or a snapshot that
+is never listed: ClickHouse reads a file by the schema of the snapshot that its entry names, and drops newer columns.
 """
 
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from math import isnan
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +20,8 @@ from deltaic.iceberg.table_schema import IcebergSchema, PartitionColumn
 
 FIRST_SNAPSHOT: Final = 10**12
 """Snapshot ids are this and the version's number: clients take 0 for none."""
+NOT_RECORDED: Final = -1
+"""Stands for the version that added a file where the log does not record it: a snapshot of that id is never listed."""
 _ENTRY_FORMAT: Final = 2
 _VECTOR_FORMAT: Final = 3
 
@@ -54,23 +58,32 @@ class ListedManifest(msgspec.Struct, frozen=True, array_like=True):
         return len(self.digests) // DIGEST
 
 
-DIGEST: Final = 8
+DIGEST: Final = 16
 _STATUS_ADDED: Final = avro.whole(1)
 _DATA, _DELETES = avro.whole(0), avro.whole(1)
-_HEAD: Final = _STATUS_ADDED + avro.PRESENT + avro.whole(FIRST_SNAPSHOT) + (avro.PRESENT + avro.whole(1)) * 2
-"""Status, snapshot, sequence number of the data, sequence number of the file."""
+_SEQUENCE_NUMBERS: Final = (avro.PRESENT + avro.whole(1)) * 2
+"""Of the data and of the file."""
 _PARQUET, _PUFFIN = avro.text("PARQUET"), avro.text("PUFFIN")
 _NO_METRICS: Final = avro.NULL * 3
 
 
-def digest(name: str) -> bytes:
-    """Return what an index knows a file by."""
-    return hashlib.blake2b(name.encode(), digest_size=DIGEST).digest()
+def digest(location: str, name: str) -> bytes:
+    """Return what the index at a location (`Means.location`) knows a file by; elsewhere it means nothing."""
+    return hashlib.blake2b(f"{location}\n{name}".encode(), digest_size=DIGEST).digest()
 
 
-def data_body(uri: str, partition: bytes, rows: int, size: int, metrics: bytes) -> bytes:
-    """Encode the entry of a data file."""
-    return b"".join((_HEAD, _DATA, avro.text(uri), _PARQUET, partition, avro.whole(rows), avro.whole(size), metrics))
+@lru_cache(maxsize=1024)
+def _entry_head(added: int) -> bytes:
+    """Encode status, snapshot and sequence numbers of a file that a version added."""
+    return _STATUS_ADDED + avro.PRESENT + avro.whole(FIRST_SNAPSHOT + added) + _SEQUENCE_NUMBERS
+
+
+def data_body(  # noqa: PLR0913 -- the fields of one entry
+    uri: str, partition: bytes, rows: int, size: int, metrics: bytes, *, added: int
+) -> bytes:
+    """Encode the entry of a data file; `added` is the version that added it, or NOT_RECORDED."""
+    described = (_DATA, avro.text(uri), _PARQUET, partition, avro.whole(rows), avro.whole(size), metrics)
+    return b"".join((_entry_head(added), *described))
 
 
 class VectorPlace(NamedTuple):
@@ -84,7 +97,7 @@ class VectorPlace(NamedTuple):
 
 def vector_body(uri: str, partition: bytes, deleted: int, place: VectorPlace) -> bytes:
     """Encode the entry of a data file's deletion vector."""
-    parts = (_HEAD, _DELETES, avro.text(place.file_uri), _PUFFIN, partition, avro.whole(deleted))
+    parts = (_entry_head(NOT_RECORDED), _DELETES, avro.text(place.file_uri), _PUFFIN, partition, avro.whole(deleted))
     sized = (avro.whole(place.file_size), _NO_METRICS, avro.PRESENT, avro.text(uri))
     where = (avro.PRESENT, avro.whole(place.offset), avro.PRESENT, avro.whole(place.length))
     return b"".join((*parts, *sized, *where))
@@ -178,7 +191,7 @@ class ManifestWriter:
     def _line(self, one: ListedManifest, first_row: int | None) -> bytes:
         start = avro.text(f"{self._location}/{one.key}") + avro.whole(one.length) + avro.whole(self._spec_id)
         content = _DELETES if one.is_deletes else _DATA
-        numbers = (1, 1, FIRST_SNAPSHOT, one.files, 0, 0, one.rows, 0, 0)
+        numbers = (1, 1, FIRST_SNAPSHOT + NOT_RECORDED, one.files, 0, 0, one.rows, 0, 0)
         line = start + content + b"".join(map(avro.whole, numbers)) + one.summary
         if first_row is None:
             return line

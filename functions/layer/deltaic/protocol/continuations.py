@@ -65,12 +65,12 @@ class PageClaims(msgspec.Struct, frozen=True):
     response_format: ResponseFormat
     """The first page's: what it was chosen for, later pages may no longer see."""
     log_id: str
-    """The `id` of the table's metadata: a table that is made anew at the same place has another."""
+    """Names the log and the newest commit that is read: what is paged must not be rewritten in between."""
     position: ResumePoint
     """Empty at the very beginning, which is where a submitted query is pinned."""
 
     def check_log(self, log_id: str) -> None:
-        """Raise `InvalidParameter` if the log now read is that of another table."""
+        """Raise `InvalidParameter` if the log that is read now has another id; `log_id` may be the beginning of one."""
         _check_log(self.log_id, log_id)
 
 
@@ -86,7 +86,7 @@ class RefreshClaims(msgspec.Struct, frozen=True):
     """As in `PageBinding`."""
 
     def check_log(self, log_id: str) -> None:
-        """Raise `InvalidParameter` if the log now read is that of another table."""
+        """Raise `InvalidParameter` if the log that is read now has another id; `log_id` may be the beginning of one."""
         _check_log(self.log_id, log_id)
 
 
@@ -175,8 +175,8 @@ def check_rights(pinned: str, found: str) -> None:
 
 
 def _check_log(pinned: str, found: str) -> None:
-    if pinned != found:
-        raise InvalidParameter("The table has been replaced by another one meanwhile. Please restart the query.")
+    if not pinned.startswith(found):
+        raise InvalidParameter("The table's log has been rewritten since this query began. Please restart the query.")
 
 
 def _keyed(listing: Listing) -> Listing:

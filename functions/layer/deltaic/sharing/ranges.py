@@ -10,6 +10,7 @@ from deltaic.delta import deletion_vectors, features
 from deltaic.delta.actions import AddCdcFile, Metadata, Protocol, Remove
 from deltaic.delta.commit_changes import Change, CommitChanges, CommitRange, FileChange
 from deltaic.delta.log import DeltaLog
+from deltaic.delta.paths import fingerprint
 from deltaic.delta.snapshot import Snapshot
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import ResponseFormat
@@ -77,6 +78,8 @@ class _RangePlan(msgspec.Struct, frozen=True):
     """None where no token can be asked for."""
     files: int
     """How many the commits name at the least."""
+    log_id: str
+    """What page tokens pin."""
 
 
 class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,8 +98,9 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
 
     def pin(self) -> PageClaims:
         """Return where the answer begins, for whoever asks for it later; what can be refused is refused now."""
-        live, _, _ = self._examine(self.log.commits(self.versions.first, self.versions.last))
-        return self._claims(negotiate(live, self.request.options), ())
+        commits = self.log.commits(self.versions.first, self.versions.last)
+        live, _, _ = self._examine(commits)
+        return self._claims(negotiate(live, self.request.options), self._log_id(commits), ())
 
     def answer(self) -> Answer:
         """Answer; what can be refused is refused before a line."""
@@ -116,8 +120,11 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
         """Return what the answer is made of, and its first lines; refuses what can be refused."""
         request, page, table = self.request, self.page, self.request.table
         if page is not None:
-            page.check_log(self.head.metadata.id)
+            page.check_log(self.head.log_id)
         commits = self.log.commits(self._resumes_at[0], self.versions.last)
+        log_id = self._log_id(commits)
+        if page is not None:
+            page.check_log(log_id)
         live, examined, files = self._examine(commits)
         response_format = page.response_format if page else negotiate(live, request.options)
         version = self.head.version
@@ -133,6 +140,7 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
             urls=request.sharing.urls(table),
             signer=None if request.parameters.max_files is None else request.sharing.signer,
             files=files,
+            log_id=log_id,
         )
         return plan, opening
 
@@ -243,12 +251,15 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
     def _end(self, plan: _RangePlan, following: ResumePoint | None, expires_at_ms: int | None) -> bytes:
         token = None
         if plan.signer is not None and following is not None:
-            claims = self._claims(plan.response_format, following)
+            claims = self._claims(plan.response_format, plan.log_id, following)
             token = seal_page_token(plan.signer, self.request.binding, claims, now=self.request.sharing.clock())
         return lines.end_stream_action(lines.EndStreamAction(next_page_token=token, min_url_expiration=expires_at_ms))
 
-    def _claims(self, response_format: ResponseFormat, position: ResumePoint) -> PageClaims:
-        return PageClaims(*self.versions, response_format, self.head.metadata.id, position)
+    def _log_id(self, commits: CommitRange) -> str:
+        return f"{self.head.log_id} {fingerprint(commits.commits[-1].file)}"
+
+    def _claims(self, response_format: ResponseFormat, log_id: str, position: ResumePoint) -> PageClaims:
+        return PageClaims(*self.versions, response_format, log_id, position)
 
 
 def _live_features(

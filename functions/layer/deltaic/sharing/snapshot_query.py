@@ -73,7 +73,7 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
     def pin(self) -> PageClaims:
         """Return where the answer begins, for whoever asks for it later; refuses by version and format."""
         snapshot, response_format = self._resolve(None, None)
-        return PageClaims(snapshot.version, None, snapshot.version, response_format, snapshot.metadata.id, ())
+        return PageClaims(snapshot.version, None, snapshot.version, response_format, snapshot.log_id, ())
 
     def answer(self) -> Answer:
         """Answer; what can be refused is refused before a line."""
@@ -157,11 +157,11 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
         """Return the snapshot, as the page that starts there needs it, and the format."""
         if claims is not None:
             snapshot = self.log.snapshot(claims.version, at=start).with_commits()
-            claims.check_log(snapshot.metadata.id)
+            claims.check_log(snapshot.log_id)
         elif self.request.refresh_token is not None:
             pinned = self._refreshed(self.request.refresh_token)
             snapshot = self.log.snapshot(pinned.version).with_commits()
-            pinned.check_log(snapshot.metadata.id)
+            pinned.check_log(snapshot.log_id)
         else:
             snapshot = find(self.log, self.request.version, self.request.instant()).with_commits()
         self.table.gate.check_version(snapshot.version)
@@ -185,7 +185,7 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
 
     def _end(self, plan: _SnapshotPlan, *, expires: bool) -> bytes:
         now = self.sharing.clock()
-        version, log_id = plan.snapshot.version, plan.snapshot.metadata.id
+        version, log_id = plan.snapshot.version, plan.snapshot.log_id
         next_token = refresh_token = None
         if plan.signer is not None and plan.page.next is not None:
             claims = PageClaims(version, None, version, plan.style.response_format, log_id, plan.page.next)

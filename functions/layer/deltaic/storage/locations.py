@@ -90,6 +90,10 @@ class Location(msgspec.Struct, frozen=True):
             bucket, prefix = point[1], rest[point.end() :]
         else:
             bucket, _, prefix = rest.partition("/")
+        if bucket.endswith("--x-s3"):
+            raise InvalidParameter(
+                "the location is in an S3 directory bucket, which lists files in no order: use a general purpose bucket"
+            )
         if not point and not _BUCKET.fullmatch(bucket):
             raise InvalidParameter(f"'{uri}' does not name a bucket: write s3://bucket/folder")
         prefix = prefix.strip("/")

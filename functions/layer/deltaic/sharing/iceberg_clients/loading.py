@@ -88,7 +88,7 @@ def _document(sharing: Sharing, table: SharedTable) -> _Document:
     made = metadata_at_once(sharing, table)
     table.caller.audit.add(version=made.version, listedFiles=made.files)
     bucket = sharing.iceberg_bucket().name
-    signed = SignedSet(made.folder, made.version, made.listed)
+    signed = SignedSet(made.folder, made.version, made.index_key, made.listed)
     token = seal_set(sharing, table, signed) if table.entry.iceberg == "signed" else ""
     return _Document(f"s3://{bucket}/{made.document_key}", made.document, (Location(bucket, made.folder),), token)
 

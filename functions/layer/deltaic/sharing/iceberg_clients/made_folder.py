@@ -27,14 +27,14 @@ def since_of(table: SharedTable) -> int | None:
     return table.gate.start_version if table.gate.history_shared else None
 
 
-def index_key(folder: str, version: int) -> str:
-    """Return where the index of a version lies: what was made, and of which files."""
-    return f"{folder}/{INDEXES}/{version:020d}.index"
+def index_key(folder: str, version: int, commit_id: str) -> str:
+    """Return where the index of a version lies: what was made, and of which files; a replaced commit has another."""
+    return f"{folder}/{INDEXES}/{version:020d}-{commit_id}.index"
 
 
-def read_index(bucket: OwnBucket, folder: str, version: int) -> FileIndex | None:
-    """Return the index of a version; None where there is none that this release can read."""
-    content = bucket.get(index_key(folder, version))
+def read_index(bucket: OwnBucket, key: str) -> FileIndex | None:
+    """Return the index at a key; None where there is none that this release can read."""
+    content = bucket.get(key)
     try:
         return None if content is None else FileIndex.decode(content)
     except ValueError:  # of another release

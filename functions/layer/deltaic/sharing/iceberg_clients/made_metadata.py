@@ -3,6 +3,7 @@
 import hashlib
 import math
 import time
+import uuid
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -52,6 +53,7 @@ class MadeMetadata(msgspec.Struct, frozen=True):
     version: int
     folder: str
     """Key of the folder of all that was made for these rights, without a slash at its end."""
+    index_key: str
     document_key: str
     document: bytes
     """The table's metadata, in JSON."""
@@ -85,7 +87,7 @@ def made_metadata(
     # A table that is made anew at the same place has another id, and the same versions.
     folder = f"{of_rights}/{hashlib.sha256(snapshot.metadata.id.encode()).hexdigest()[:16]}"
     bucket = sharing.iceberg_bucket()
-    before = _nearest(bucket, folder, snapshot.version)
+    before = _nearest(bucket, version_key := index_key(folder, snapshot.version, snapshot.commit_id))
     with _means(sharing, table, bucket, folder, bounds.files) as means:
         making = _Making(table.rights, log, means, bounds.earlier_seconds)
         try:
@@ -96,16 +98,18 @@ def made_metadata(
             raise beyond(folder, snapshot.version) from None
         index, complete = making.with_history(index, since)
     if index is not before:
-        bucket.put(index_key(folder, index.version), index.encode())  # last: what it names is there
+        bucket.put(version_key, index.encode())  # last: what it names is there
     document = _document(means, table.entry.id, index, since)
-    document_key = f"{folder}/d/{hashlib.sha256(document).hexdigest()}.json"
+    # ClickHouse reads no file that is not named like this.
+    name = uuid.UUID(bytes=hashlib.sha256(document).digest()[:16])
+    document_key = f"{folder}/d/{index.version:05d}-{name}.metadata.json"
     bucket.put(document_key, document)
     if beyond is not None and not complete:
         with suppress(DeltaicError):  # what can be read is there
             beyond(folder, snapshot.version)
     until = math.inf if complete else sharing.clock() + _INCOMPLETE_SECONDS
     files, listed = index.snapshots[-1].files, len(index.snapshots)
-    made = MadeMetadata(snapshot.version, folder, document_key, document, files, listed, until)
+    made = MadeMetadata(snapshot.version, folder, version_key, document_key, document, files, listed, until)
     if (of_rights, snapshot.identity, since) == key:
         sharing.memory.iceberg.put(key, made, len(document))
     return made
@@ -127,14 +131,14 @@ def _document(means: Means, table_id: str, index: FileIndex, since: int | None) 
         since = listed[len(listed) // 2]
 
 
-def _nearest(bucket: OwnBucket, folder: str, version: int) -> FileIndex | None:
-    """Return the newest index that is there up to a version."""
-    found = read_index(bucket, folder, version)
-    if found is not None:
-        return found
-    last = index_key(folder, version)
-    earlier = [key for key in bucket.keys(last.rpartition("/")[0]) if key < last]
-    return read_index(bucket, folder, int(earlier[-1][-26:-6])) if earlier else None
+def _nearest(bucket: OwnBucket, key: str) -> FileIndex | None:
+    """Return the index at the key of a version, else the newest one of an earlier version."""
+    index = read_index(bucket, key)
+    if index is not None:
+        return index
+    version = key.rpartition("-")[0]
+    earlier = [other for other in bucket.keys(key.rpartition("/")[0]) if other < version]
+    return read_index(bucket, earlier[-1]) if earlier else None
 
 
 @contextmanager

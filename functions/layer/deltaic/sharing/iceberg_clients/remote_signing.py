@@ -104,12 +104,11 @@ def _allowed(
         for name in _readings(table, parts.hostname or "", unquote(parts.path), bucket.name):
             if not _FOLLOWED.isdisjoint(name.key.split("/")):
                 continue  # some stores would read another object
-            if known is None:
-                if any(one.holds(name) for one in table.locations):
-                    return table.storage, name
-            elif name.bucket == bucket.name and _is_for_readers(name.key, known.folder):
+            if known is not None and name.bucket == bucket.name and _is_for_readers(name.key, known.folder):
                 return bucket.storage, name
-            elif _index(sharing, known).lists_file(f"s3://{name.bucket}/{name.key}", _since(table, known)):
+            if any(one.holds(name) for one in table.locations) and (
+                known is None or _lists(sharing, table, known, name)
+            ):
                 return table.storage, name
     raise PermissionDenied("what is asked for is not one of this table's files as you have loaded it")
 
@@ -139,10 +138,15 @@ def _since(table: SharedTable, known: SignedSet) -> int:
     return known.version if since is None else since
 
 
+def _lists(sharing: Sharing, table: SharedTable, known: SignedSet, name: ObjectName) -> bool:
+    location = f"s3://{sharing.iceberg_bucket().name}/{known.folder}"
+    return _index(sharing, known).lists_file(location, f"s3://{name.bucket}/{name.key}", _since(table, known))
+
+
 def _index(sharing: Sharing, known: SignedSet) -> FileIndex:
     kept = sharing.memory.iceberg.get(known)
     if kept is None:
-        kept = read_index(sharing.iceberg_bucket(), known.folder, known.version)
+        kept = read_index(sharing.iceberg_bucket(), known.index_key)
         if kept is None:
             raise PermissionDenied("what was made of this table has been made anew: load it again")
         sharing.memory.iceberg.put(known, kept, len(kept.encode()))

@@ -22,6 +22,7 @@ class SignedSet(msgspec.Struct, frozen=True):
 
     folder: str
     version: int
+    index_key: str = ""
     listed: int = 0
     """How many versions were listed with it: an index that has been kept may know fewer."""
 
@@ -38,7 +39,7 @@ def open_set(sharing: Sharing, table: SharedTable, token: str) -> SignedSet:
     if opened is not None and not opened.expired(sharing.clock()):
         found = msgspec.convert(opened.claims, SignedSet)
         week = found.folder.partition("/")[0]
-        is_own = found.folder.startswith(f"{folder_of(table, week)}/")
+        is_own = found.index_key.startswith(f"{folder_of(table, week)}/")
         if is_own and opened.claims["recipient"] == table.caller.recipient_id:
             return found
     raise PermissionDenied("this table was loaded too long ago, or with other rights than you have now: load it again")
