@@ -1,7 +1,7 @@
 """The entries of models and of their versions. Their files are never touched."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, Unpack
+from collections.abc import Iterator
+from typing import Final, Unpack
 from uuid import uuid4
 
 from deltaic.catalog import keys
@@ -11,16 +11,15 @@ from deltaic.catalog.asset_entries import (
     Facts,
     FolderChanges,
     FolderSettings,
+    change_folder,
     done,
     enter,
 )
 from deltaic.catalog.asset_items import Model, ModelVersion
 from deltaic.catalog.aws_errors import ConditionFailed
-from deltaic.catalog.dynamo import Attributes
-from deltaic.catalog.filter_rules import check_folders
 from deltaic.catalog.items import now
 from deltaic.catalog.records import DELETING, Records, checked
-from deltaic.catalog.writes import ABSENT, Writes
+from deltaic.catalog.writes import ABSENT
 from deltaic.errors import Conflict, InvalidParameter, NotFound
 from deltaic.protocol import names
 
@@ -96,7 +95,6 @@ class ModelAdmin(AssetEntries[Model]):
             **(facts or {}),
             "created_at": now(),
         })  # fmt: skip
-        check_folders(self._records, [made])
         counted = self._records.update(
             self._key(share, schema, name), add={"versions": 1}, expect={"id": model.id, "state": ABSENT}
         )
@@ -119,22 +117,8 @@ class ModelAdmin(AssetEntries[Model]):
     ) -> ModelVersion:
         """Change what is given of a version and keep the rest, the id above all; raises NotFound, InvalidParameter."""
         model = self.get(share, schema, name)
-        assign = {**checked(CHECKED, changes), **changes.get("facts", {})}
-
-        def change(before: Attributes) -> Mapping[str, Any]:
-            after = ModelVersion.read({**before, **assign})
-            if (after.location, after.storage) != (before["location"], before["storage"]):
-                check_folders(self._records, [after])
-            return assign
-
-        def moved(before: Attributes, after: Mapping[str, Any]) -> Writes:
-            return self._records.moves(before["storage"], after.get("storage", before["storage"]))
-
         key, missing = keys.model_version(model.share, model.id, version), _missing_version(model, version)
-        try:
-            return ModelVersion.read(self._records.change(key, missing, change, also=moved))
-        except ConditionFailed:
-            raise NotFound(f"storage '{changes.get('storage')}' not found") from None
+        return change_folder(self._records, key, missing, ModelVersion, changes)
 
     def remove_version(self, share: str, schema: str, name: str, version: int) -> ModelVersion:
         """Remove a version's entry, not the files; raises NotFound."""

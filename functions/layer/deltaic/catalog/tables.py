@@ -18,6 +18,7 @@ from deltaic.catalog.filter_rules import (
     checked_filter,
     entries_of,
     opened,
+    uncompared,
 )
 from deltaic.catalog.items import AccessMode, IcebergAccess, Table, TableFormat, now
 from deltaic.catalog.records import EVERY, Checks, Excerpt, Records, checked, checked_id
@@ -123,17 +124,17 @@ class TableAdmin:
 
     def enter(self, table: Table, also: Sequence[Write] = ()) -> Table:
         """Write an entry that is complete, and other items in the same transaction; raises as `create` does."""
-        check_folders(self._records, [table])
         share, schema, name, storage = table.share, table.schema_name, table.name, table.storage
+        writes = [
+            self._records.put_new(keys.table(share, schema, name), to_item(table)),
+            self._records.update(
+                keys.schema(share, schema), add={"tables": 1}, expect={"share_id": table.share_id, "state": ABSENT}
+            ),
+            *self._records.uses(storage, 1),
+            *also,
+        ]
         try:
-            self._records.transact([
-                self._records.put_new(keys.table(share, schema, name), to_item(table)),
-                self._records.update(
-                    keys.schema(share, schema), add={"tables": 1}, expect={"share_id": table.share_id, "state": ABSENT}
-                ),
-                *self._records.uses(storage, 1),
-                *also,
-            ])  # fmt: skip
+            self._records.transact_checked(writes, lambda: check_folders(self._records, table))
         except ConditionFailed as failed:
             if failed.index == 0:
                 title = f"{share}.{schema}.{name}"
@@ -177,17 +178,20 @@ class TableAdmin:
                 )
             check_iceberg(after)
             check_access(after.access_modes, after.partition_filter, after.hidden_columns)
-            if any(name in assign and assign[name] != before.get(name) for name in _OF_VIEWS):
-                check_folders(self._records, [after])
             hidden = fit(after, Table.read(before)).hidden_columns
             return {**assign, "hidden_columns": hidden} if "hidden_columns" in assign else assign
 
         def moved(before: Attributes, after: Mapping[str, Any]) -> Writes:
             return self._records.moves(before["storage"], after.get("storage", before["storage"]))
 
+        def check(before: Attributes, after: Mapping[str, Any]) -> Writes:
+            if all(after.get(name, before.get(name)) == before.get(name) for name in _OF_VIEWS):
+                return []
+            return check_folders(self._records, Table.read({**before, **after}))
+
         try:
             item = self._records.change(
-                keys.table(share, schema, name), _missing(share, schema, name), change, also=moved
+                keys.table(share, schema, name), _missing(share, schema, name), change, also=moved, check=check
             )
         except ConditionFailed:
             raise NotFound(f"storage '{changes.get('storage')}' not found") from None
@@ -222,6 +226,10 @@ class TableAdmin:
         Of the whole catalog, or only what one of the entries opens, or is opened by, if they were `entered`.
         """
         return opened(self._records, entered)
+
+    def uncompared(self, entered: Iterable[Entry] | None = None) -> Iterator[Entry]:
+        """Yield what is shared whole or in part and lies in an unknown bucket, of the catalog or of some entries."""
+        return uncompared(self._records, entered)
 
     def delete(self, share: str, schema: str, name: str) -> Table:
         """Delete a table entry, not the table, and what else there is of a view; raises NotFound."""

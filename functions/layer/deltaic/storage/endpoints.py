@@ -12,6 +12,9 @@ from deltaic.urls import DEFAULT_PORTS, web_address
 # A bucket that can be the first label of a host (Amazon S3 User Guide, "Virtual hosting of buckets").
 _HOST_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{1,61})[a-z0-9]")
 _HOST_LABELS = re.compile(r"[a-z0-9](?:[a-z0-9.-]{1,61})[a-z0-9]")
+AWS = "amazonaws.com"
+"""The name of AWS S3 as a store (`store_name`)."""
+
 _IPV4 = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 _DNS_SUFFIXES = (
     ("cn-", "amazonaws.com.cn"),
@@ -87,9 +90,33 @@ def origin(storage: StorageConfig, bucket: str, *, public: bool = True) -> Origi
     return Origin(parts.scheme, host.lower(), authority, f"{root}/" if in_host else f"{root}/{bucket}/")
 
 
+def store_name(endpoint: str) -> str:
+    """Return the one name of a store, however its endpoint is written: to compare endpoints, not to reach them.
+
+    AWS S3 is one store, all names of this machine are one host, and the ports of http and https are no difference.
+    """
+    if not endpoint or is_aws(endpoint):
+        return AWS
+    parts = web_address(endpoint)
+    host = _host_name((parts.hostname or "").rstrip("."))
+    return host if parts.port in {None, DEFAULT_PORTS[parts.scheme]} else f"{host}:{parts.port}"
+
+
+def _host_name(host: str) -> str:
+    from ipaddress import ip_address  # no request needs it
+    from socket import inet_aton, inet_ntoa
+
+    try:  # inet_aton reads 127.1, as clients do
+        address = ip_address(host if ":" in host else inet_ntoa(inet_aton(host)))
+    except (ValueError, OSError):
+        return "localhost" if f".{host}".endswith(".localhost") else host
+    address = getattr(address, "ipv4_mapped", None) or address
+    return "localhost" if address.is_loopback or address.is_unspecified else str(address)
+
+
 def is_aws(endpoint: str) -> bool:
     """Tell whether an endpoint is AWS's own, such as a VPC endpoint: AWS credentials may then be shown to it."""
-    host = urlsplit(endpoint).hostname or ""
+    host = (urlsplit(endpoint).hostname or "").rstrip(".")
     return any(host.endswith(f".{suffix}") for suffix in ("amazonaws.com", *(suffix for _, suffix in _DNS_SUFFIXES)))
 
 
