@@ -49,7 +49,8 @@ class CatalogAdmin:
         buckets: Buckets | None = None,
     ) -> None:
         dynamo = dynamo or Dynamo()
-        self._records = records = Records(catalog_table, dynamo, buckets)
+        self.buckets = buckets or Buckets()
+        self._records = records = Records(catalog_table, dynamo, self.buckets)
         self.storages = StorageAdmin(records, secrets)
         partitions, requests = ViewPartitions(records), ViewRequests(records)
         self.tables = TableAdmin(records, partitions)

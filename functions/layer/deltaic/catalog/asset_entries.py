@@ -5,21 +5,18 @@ from typing import Any, Final, Generic, TypedDict, TypeVar
 from uuid import uuid4
 
 from deltaic.catalog import keys
-from deltaic.catalog.asset_items import Asset, Folder, Skill
+from deltaic.catalog.asset_items import Asset, Folder
 from deltaic.catalog.aws_errors import ConditionFailed
-from deltaic.catalog.dynamo import Attributes
-from deltaic.catalog.filter_rules import Entry, check_folders, overlapping
+from deltaic.catalog.filter_rules import Entry, Overlaps
 from deltaic.catalog.items import Schema, now
 from deltaic.catalog.keys import Key
-from deltaic.catalog.records import EVERY, Checks, Excerpt, Records, checked, checked_id
+from deltaic.catalog.placed_entries import enter
+from deltaic.catalog.records import EVERY, Checks, Excerpt, Records, checked_id
 from deltaic.catalog.tables import checked_access_modes, checked_location
-from deltaic.catalog.writes import ABSENT, Write, Writes
-from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
+from deltaic.catalog.writes import ABSENT, Writes
 from deltaic.protocol import names
-from deltaic.storage.locations import Location
 
 _Asset = TypeVar("_Asset", bound=Asset)
-_Folder = TypeVar("_Folder", bound=Folder)
 
 Facts = Mapping[str, Any]
 """What a skill's SKILL.md or a version's MLmodel says, by the names of the entry's attributes."""
@@ -76,12 +73,12 @@ class AssetEntries(Generic[_Asset]):
         counted = self._records.update(
             keys.schema(*parent), add={"tables": 1}, expect={"share_id": asset.share_id, "state": ABSENT}
         )
-        enter(self._records, key, asset, counted, more, f"schema '{asset.share}.{asset.schema_name}'")
+        enter(self._records, key, asset, {**asset.attributes(), **more}, counted, f"schema '{'.'.join(parent)}'")
         return asset
 
     def overlapping(self, entered: Folder) -> Sequence[Entry]:
         """Return what else is shared of the same files."""
-        return overlapping(self._records, entered)
+        return Overlaps(self._records).of(entered)
 
     def _leave(self, asset: _Asset, expect: Mapping[str, Any]) -> Writes:
         """Return the writes by which an entry as it was read goes."""
@@ -106,54 +103,6 @@ def _new_in(parent: Schema, name: str, asset_id: str | None) -> dict[str, Any]:
         "share_id": parent.share_id,
         "created_at": now(),
     }
-
-
-def enter(  # noqa: PLR0913, PLR0917 -- a transaction and what to say of it
-    records: Records, key: Key, entry: Asset, counted: Write, more: Mapping[str, Any], parent: str
-) -> None:
-    """Write a new entry, which its parent counts.
-
-    Raises AlreadyExists, NotFound for the parent or the storage, InvalidParameter for a folder that opens others.
-    """
-    storage = entry.storage if isinstance(entry, Folder) else ""
-    writes = [records.put_new(key, {**entry.attributes(), **more}), counted, *records.uses(storage, 1)]
-    try:
-        records.transact_checked(writes, lambda: check_folders(records, entry) if isinstance(entry, Folder) else [])
-    except ConditionFailed as failed:
-        if failed.index == 0:
-            raise AlreadyExists(f"there is a {entry.kind} '{entry.title}' already: choose another name") from None
-        what = parent if failed.index == 1 else f"storage '{storage}'"
-        raise NotFound(f"{what} not found") from None
-
-
-def change_folder(records: Records, key: Key, missing: str, folder: type[_Folder], changes: FolderChanges) -> _Folder:
-    """Change what is given of a folder's entry and keep the rest; raises NotFound, InvalidParameter."""
-    assign = {**checked(CHECKED, changes), **changes.get("facts", {})}
-
-    def moved(before: Attributes, after: Mapping[str, Any]) -> Writes:
-        return records.moves(before["storage"], after.get("storage", before["storage"]))
-
-    def check(before: Attributes, after: Mapping[str, Any]) -> Writes:
-        if all(after.get(name, before[name]) == before[name] for name in ("location", "storage")):
-            return []
-        entry = folder.read({**before, **after})
-        check_name(entry)
-        return check_folders(records, entry)
-
-    try:
-        return folder.read(records.change(key, missing, lambda _: assign, also=moved, check=check))
-    except ConditionFailed:
-        raise NotFound(f"storage '{changes.get('storage')}' not found") from None
-
-
-def check_name(entry: Folder) -> None:
-    """Refuse a skill that is named otherwise than its folder; raises InvalidParameter."""
-    folder = Location.parse(entry.location).prefix.rpartition("/")[2]
-    if isinstance(entry, Skill) and folder != entry.name:
-        raise InvalidParameter(
-            f"a skill has the name of its folder (agentskills.io), and '{entry.name}' lies in '{folder}': share it "
-            "under that name, or move it"
-        )
 
 
 def done(records: Records, writes: Writes) -> bool:

@@ -1,6 +1,6 @@
 """What the catalog itself demands of partition filters and hidden columns; whether a table has them it cannot know."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache, cached_property
 
 from deltaic import partition_filters
@@ -8,7 +8,7 @@ from deltaic.catalog import keys
 from deltaic.catalog.asset_items import FOLDERS, Folder, Model, ModelVersion
 from deltaic.catalog.items import Storage, Table
 from deltaic.catalog.records import Records
-from deltaic.catalog.writes import ABSENT, Condition, Write, Writes
+from deltaic.catalog.writes import ABSENT, Write, Writes
 from deltaic.errors import InvalidParameter
 from deltaic.protocol import names
 from deltaic.storage.endpoints import AWS, store_name
@@ -76,15 +76,14 @@ def check_folders(
     Returns writes for the transaction that stores the change, which fail it if somebody else changed meanwhile what
     this check relies on (decision 187).
     """
-    share = filtered or (entered.share if entered else "")
+    of_all, of_share = keys.overlaps(), keys.share_overlaps(filtered or (entered.share if entered else ""))
     # Read first, so that whatever is changed while the rest is read is noticed.
-    revision = records.attributes(keys.overlaps()).get("revision", ABSENT)
-    counts = records.attributes(keys.share_overlaps(share)) if share else {}
-    catalog = _Catalog(records, filtered, moved)
-    changed = [entered] if entered else catalog.concerned()
+    before = records.several([of_all, of_share])
+    overlaps = Overlaps(records, filtered, moved)
+    changed = [entered] if entered else overlaps.concerned()
     for entry in changed:
-        catalog.check(entry)
-    for wide, narrow in catalog.opened(changed):
+        overlaps.check(entry)
+    for wide, narrow in overlaps.opened(changed):
         if isinstance(wide, Folder):
             how, remedy = f"'{wide.title}' shares all", "move one of them elsewhere"
         else:
@@ -94,49 +93,16 @@ def check_folders(
             f"{how} that lies in {wide.location}, and not all of '{narrow.title}' ({narrow.location}) is shared: "
             f"{remedy}"
         )
-    writes: Writes = []
-    if entered is None or _is_wide(entered) or catalog.is_narrow(entered):
-        writes.append(_raise(records, keys.overlaps(), "revision", {"revision": revision}))
-    # Another table is restricted only by a filter of its share's grants, which looks for such tables.
-    if filtered:
-        writes.append(_raise(records, keys.share_overlaps(share), "filters", {"tables": counts.get("tables", ABSENT)}))
-    elif not writes:
-        writes.append(_raise(records, keys.share_overlaps(share), "tables", {"filters": counts.get("filters", ABSENT)}))
-    return writes
 
+    def raised(key: keys.Key, counter: str, seen: str) -> Write:
+        expect = {seen: before.get(key, {}).get(seen, ABSENT)}
+        return records.update(key, add={counter: 1}, expect=expect, create=True)
 
-def opened(records: Records, entered: Sequence[Entry] | None = None) -> Iterator[tuple[Entry, Table]]:
-    """Yield each folder that is shared whole with each table that it opens and of which not all is shared.
-
-    Those are tables shared by `dir`, volumes, skills and versions of models. Of the whole catalog, or only the pairs
-    with one of `entered` (see `check_folders`).
-    """
-    return _Catalog(records).opened(entered)
-
-
-def uncompared(records: Records, entered: Iterable[Entry] | None = None) -> Iterator[Entry]:
-    """Yield what is shared whole or in part and lies in an unknown bucket, so that its folder cannot be compared.
-
-    Of the whole catalog, or of `entered`.
-    """
-    catalog = _Catalog(records)
-    for entry in entries_of(records) if entered is None else entered:
-        unknown = any(map(records.buckets.is_unknown, _locations(entry)))
-        if unknown and (_is_wide(entry) or catalog.is_narrow(entry)):
-            yield entry
-
-
-def overlapping(records: Records, entered: Folder) -> list[Entry]:
-    """Return what else is shared of which the same files are a part, in whole or as one of several folders."""
-    catalog = _Catalog(records)
-    [own] = catalog.places(entered)
-    return [
-        entry
-        for entry in entries_of(records)
-        if _identity(entry) != _identity(entered)
-        and any(place.contains(own) or own.contains(place) for place in catalog.places(entry))
-        and catalog.stores(entry) & catalog.stores(entered)
-    ]
+    if entered is not None and not _is_wide(entered) and not overlaps.is_narrow(entered):
+        # Only a filter of its share's grants, which counts such tables, could restrict it.
+        return [raised(of_share, "tables", seen="filters")]
+    of_filter = [raised(of_share, "filters", seen="tables")] if filtered else []
+    return [raised(of_all, "revision", seen="revision"), *of_filter]
 
 
 def entries_of(records: Records) -> Iterator[Entry]:
@@ -154,13 +120,8 @@ def stores_of(storage: Storage) -> frozenset[str]:
     return frozenset(map(store_name, {storage.endpoint, storage.public_endpoint or storage.endpoint}))
 
 
-def _raise(records: Records, key: keys.Key, counter: str, expect: Condition) -> Write:
-    """Return the write that raises a counter of an item that is as expected."""
-    return records.update(key, add={counter: 1}, expect=expect, create=True)
-
-
-class _Catalog:
-    """The catalog as one check sees it, with what is about to change in it; nothing is read twice."""
+class Overlaps:
+    """Which folders of a catalog overlap, with what is about to change in it; nothing is read twice."""
 
     def __init__(self, records: Records, filtered: str = "", moved: Storage | None = None) -> None:
         self._records = records
@@ -194,8 +155,12 @@ class _Catalog:
                 "has a filter: put the view into another share, or grant the share without a filter"
             )
 
-    def opened(self, entered: Sequence[Entry] | None) -> Iterator[tuple[Entry, Table]]:
-        """Yield the pairs of a folder that is shared whole and a table in part; see the function of that name."""
+    def opened(self, entered: Sequence[Entry] | None = None) -> Iterator[tuple[Entry, Table]]:
+        """Yield each folder that is shared whole with each table that it opens and of which not all is shared.
+
+        Those are tables shared by `dir`, volumes, skills and versions of models. Of the whole catalog, or only the
+        pairs with one of `entered`.
+        """
         if entered is not None and not any(_is_wide(entry) or self.is_narrow(entry) for entry in entered):
             return  # most tables: the rest of the catalog is not read for them
         entries = {_identity(entry): entry for entry in [*entries_of(self._records), *(entered or ())]}
@@ -212,6 +177,24 @@ class _Catalog:
                         and self.is_narrow(narrow)
                     ):
                         yield wide, narrow
+
+    def uncompared(self) -> Iterator[Entry]:
+        """Yield what is shared whole or in part in an unknown bucket, so that nobody can tell what it overlaps."""
+        for entry in entries_of(self._records):
+            unknown = any(map(self._records.buckets.is_unknown, _locations(entry)))
+            if unknown and (_is_wide(entry) or self.is_narrow(entry)):
+                yield entry
+
+    def of(self, entered: Folder) -> list[Entry]:
+        """Return what else is shared of which the same files are a part, in whole or as one of several folders."""
+        [own] = self.places(entered)
+        return [
+            entry
+            for entry in entries_of(self._records)
+            if _identity(entry) != _identity(entered)
+            and any(place.contains(own) or own.contains(place) for place in self.places(entry))
+            and self.stores(entry) & self.stores(entered)
+        ]
 
     def is_narrow(self, entry: Entry) -> bool:
         """Return whether some recipient may not see all of a table."""

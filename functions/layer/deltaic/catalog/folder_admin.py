@@ -1,6 +1,7 @@
 """The entries of volumes and skills: folders that are shared whole. Their files are never touched."""
 
-from typing import TypeVar, Unpack
+from collections.abc import Mapping
+from typing import Any, TypeVar, Unpack
 
 from deltaic.catalog import keys
 from deltaic.catalog.asset_entries import (
@@ -9,12 +10,14 @@ from deltaic.catalog.asset_entries import (
     Facts,
     FolderChanges,
     FolderSettings,
-    change_folder,
-    check_name,
     done,
 )
-from deltaic.catalog.asset_items import Folder
+from deltaic.catalog.asset_items import Folder, Skill
+from deltaic.catalog.dynamo import Attributes
+from deltaic.catalog.placed_entries import change
 from deltaic.catalog.records import checked
+from deltaic.errors import InvalidParameter
+from deltaic.storage.locations import Location
 
 _Folder = TypeVar("_Folder", bound=Folder)
 
@@ -39,13 +42,18 @@ class FolderAdmin(AssetEntries[_Folder]):
             **checked(CHECKED, {"location": location, **settings}),
             **(facts or {}),
         })  # fmt: skip
-        check_name(made)
-        return self._enter(made, {})
+        return self._enter(_named_as_its_folder(made), {})
 
     def update(self, share: str, schema: str, name: str, **changes: Unpack[FolderChanges]) -> _Folder:
         """Change what is given and keep the rest, the id above all; raises NotFound, InvalidParameter."""
+        assign = {**checked(CHECKED, changes), **changes.get("facts", {})}
+
+        def checked_change(before: Attributes) -> Mapping[str, Any]:
+            _named_as_its_folder(self._item.read({**before, **assign}))
+            return assign
+
         key, missing = self._key(share, schema, name), self._missing(share, schema, name)
-        return change_folder(self._records, key, missing, self._item, changes)
+        return self._item.read(change(self._records, key, missing, self._item, checked_change))
 
     def delete(self, share: str, schema: str, name: str) -> _Folder:
         """Delete an entry, not the files; raises NotFound."""
@@ -64,3 +72,14 @@ class FolderAdmin(AssetEntries[_Folder]):
         """Delete an entry as it was read; False if it is gone, or lies in another storage by now."""
         leave = self._leave(found, {"storage": found.storage})
         return done(self._records, [*leave, *self._records.uses(found.storage, -1)])
+
+
+def _named_as_its_folder(entry: _Folder) -> _Folder:
+    """Return an entry, unless it is a skill that is named otherwise than its folder: raises InvalidParameter."""
+    folder = Location.parse(entry.location).prefix.rpartition("/")[2]
+    if isinstance(entry, Skill) and folder != entry.name:
+        raise InvalidParameter(
+            f"a skill has the name of its folder (agentskills.io), and '{entry.name}' lies in '{folder}': share it "
+            "under that name, or move it"
+        )
+    return entry

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from deltaic.catalog import keys
@@ -51,7 +52,7 @@ class GrantAdmin:
                 self._records.put_new(keys.grant(holder.id, entry.name), grant.attributes()),
                 self._records.put_new(keys.grantee(entry.name, holder.id), grant.attributes()),
             ]
-            self._records.transact_checked(writes, lambda: self._check_folders(entry.name, rows))
+            self._records.transact_checked(writes, partial(self._check_folders, entry.name, rows))
         except ConditionFailed as failed:
             if failed.index == 0:
                 raise NotFound(f"share '{share}' not found") from None
@@ -86,12 +87,8 @@ class GrantAdmin:
 
         try:
             key = keys.grant(self._records.recipient(recipient).id, share)
-            return Grant.read(
-                self._records.change(
-                    key, missing, lambda _: assign, also=both,
-                    check=lambda _, after: self._check_folders(share, after.get("partition_filter", "")),
-                )
-            )  # fmt: skip
+            check = partial(self._check_folders, share, assign.get("partition_filter", ""))
+            return Grant.read(self._records.change(key, missing, lambda _: assign, both, check))
         except ConditionFailed:
             raise NotFound(missing) from None
 
@@ -119,7 +116,7 @@ class GrantAdmin:
         for grant in tuple(self._in(stretch)):
             self._remove(grant)
 
-    def _check_folders(self, share: str, rows: str) -> Writes:
+    def _check_folders(self, share: str, rows: str, *_: object) -> Writes:
         """Refuse a filter on a share of whose tables another entry's credentials would read all rows."""
         return check_folders(self._records, filtered=share) if rows else []
 

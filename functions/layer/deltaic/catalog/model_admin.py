@@ -11,13 +11,12 @@ from deltaic.catalog.asset_entries import (
     Facts,
     FolderChanges,
     FolderSettings,
-    change_folder,
     done,
-    enter,
 )
 from deltaic.catalog.asset_items import Model, ModelVersion
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.items import now
+from deltaic.catalog.placed_entries import change, enter
 from deltaic.catalog.records import DELETING, Records, checked
 from deltaic.catalog.writes import ABSENT
 from deltaic.errors import Conflict, InvalidParameter, NotFound
@@ -99,7 +98,7 @@ class ModelAdmin(AssetEntries[Model]):
             self._key(share, schema, name), add={"versions": 1}, expect={"id": model.id, "state": ABSENT}
         )
         key = keys.model_version(model.share, model.id, version)
-        enter(self._records, key, made, counted, {}, f"model '{model.title}'")
+        enter(self._records, key, made, made.attributes(), counted, f"model '{model.title}'")
         return made
 
     def version(self, share: str, schema: str, name: str, version: int) -> ModelVersion:
@@ -118,7 +117,8 @@ class ModelAdmin(AssetEntries[Model]):
         """Change what is given of a version and keep the rest, the id above all; raises NotFound, InvalidParameter."""
         model = self.get(share, schema, name)
         key, missing = keys.model_version(model.share, model.id, version), _missing_version(model, version)
-        return change_folder(self._records, key, missing, ModelVersion, changes)
+        assign = {**checked(CHECKED, changes), **changes.get("facts", {})}
+        return ModelVersion.read(change(self._records, key, missing, ModelVersion, lambda _: assign))
 
     def remove_version(self, share: str, schema: str, name: str, version: int) -> ModelVersion:
         """Remove a version's entry, not the files; raises NotFound."""

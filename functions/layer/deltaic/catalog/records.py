@@ -54,10 +54,10 @@ Checks = Mapping[str, Callable[[Any], Any]]
 class Records:
     """The entries of one catalog table, and the parents that several kinds of entry look up."""
 
-    def __init__(self, table: str, dynamo: Dynamo, buckets: Buckets | None = None) -> None:
+    def __init__(self, table: str, dynamo: Dynamo, buckets: Buckets) -> None:
         self.table = table
         """The name of the DynamoDB table."""
-        self.buckets = buckets or Buckets()
+        self.buckets = buckets
         self._dynamo = dynamo
         # Every write spells out the table.
         self.put_new, self.check = partial(put_new, table), partial(check, table)
@@ -74,10 +74,6 @@ class Records:
     def recipient(self, name: str) -> Recipient:
         """Return a recipient; raises NotFound."""
         return Recipient.read(self.present(keys.recipient(name), f"recipient '{name}' not found"))
-
-    def attributes(self, key: Key) -> Attributes:
-        """Return the attributes of an item; none if there is no such item."""
-        return self._dynamo.get(self.table, key) or {}
 
     def existing(self, key: Key, missing: str, *, begun: bool = False) -> Attributes:
         """Return an entry, one whose deletion has begun included, or only such a one if `begun`.

@@ -10,32 +10,25 @@ from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.filter_rules import (
-    Entry,
+    Overlaps,
     check_access,
-    check_folders,
     check_iceberg,
     checked_columns,
     checked_filter,
     entries_of,
-    opened,
-    uncompared,
 )
 from deltaic.catalog.items import AccessMode, IcebergAccess, Table, TableFormat, now
+from deltaic.catalog.placed_entries import DECISIVE, change, enter
 from deltaic.catalog.records import EVERY, Checks, Excerpt, Records, checked, checked_id
 from deltaic.catalog.view_partitions import ViewPartitions
 from deltaic.catalog.writes import ABSENT, Write, Writes
-from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
+from deltaic.errors import InvalidParameter
 from deltaic.protocol import names
 from deltaic.storage.locations import Location
 
 _ACCESS_MODES: Final = ("url", "dir")
 _ICEBERG: Final = ("", "vended", "signed")
 _LATEST_LONG: Final = 2**63 - 1
-_OF_VIEWS: Final = frozenset({
-    "location", "auxiliary_locations", "access_modes", "storage", "partition_filter", "hidden_columns",
-})  # fmt: skip
-"""What no caller changes of the entry of a view: any of these would show all recipients' rows, or none."""
-
 _WHOLE: Final = {
     "auxiliary_locations": (),
     "access_modes": ("url",),
@@ -124,23 +117,12 @@ class TableAdmin:
 
     def enter(self, table: Table, also: Sequence[Write] = ()) -> Table:
         """Write an entry that is complete, and other items in the same transaction; raises as `create` does."""
-        share, schema, name, storage = table.share, table.schema_name, table.name, table.storage
-        writes = [
-            self._records.put_new(keys.table(share, schema, name), to_item(table)),
-            self._records.update(
-                keys.schema(share, schema), add={"tables": 1}, expect={"share_id": table.share_id, "state": ABSENT}
-            ),
-            *self._records.uses(storage, 1),
-            *also,
-        ]
-        try:
-            self._records.transact_checked(writes, lambda: check_folders(self._records, table))
-        except ConditionFailed as failed:
-            if failed.index == 0:
-                title = f"{share}.{schema}.{name}"
-                raise AlreadyExists(f"there is a table '{title}' already: choose another name, or update it") from None
-            what = f"schema '{share}.{schema}'" if failed.index == 1 else f"storage '{storage}'"
-            raise NotFound(f"{what} not found") from None
+        parent = (table.share, table.schema_name)
+        counted = self._records.update(
+            keys.schema(*parent), add={"tables": 1}, expect={"share_id": table.share_id, "state": ABSENT}
+        )
+        key, item = keys.table(*parent, table.name), to_item(table)
+        enter(self._records, key, table, item, counted, f"schema '{'.'.join(parent)}'", also)
         return table
 
     def get(self, share: str, schema: str, name: str) -> Table:
@@ -169,9 +151,9 @@ class TableAdmin:
         """
         assign = checked(_CHECKED, changes)
 
-        def change(before: Attributes) -> Mapping[str, Any]:
+        def checked_change(before: Attributes) -> Mapping[str, Any]:
             after = Table.read({**before, **assign})
-            if after.view_properties is not None and assign.keys() & _OF_VIEWS:
+            if after.view_properties is not None and assign.keys() & DECISIVE:
                 raise InvalidParameter(
                     f"'{share}.{schema}.{name}' is a view, whose SQL says what is shared: change the view by "
                     "`deltaic view update`, or make another elsewhere"
@@ -181,21 +163,8 @@ class TableAdmin:
             hidden = fit(after, Table.read(before)).hidden_columns
             return {**assign, "hidden_columns": hidden} if "hidden_columns" in assign else assign
 
-        def moved(before: Attributes, after: Mapping[str, Any]) -> Writes:
-            return self._records.moves(before["storage"], after.get("storage", before["storage"]))
-
-        def check(before: Attributes, after: Mapping[str, Any]) -> Writes:
-            if all(after.get(name, before.get(name)) == before.get(name) for name in _OF_VIEWS):
-                return []
-            return check_folders(self._records, Table.read({**before, **after}))
-
-        try:
-            item = self._records.change(
-                keys.table(share, schema, name), _missing(share, schema, name), change, also=moved, check=check
-            )
-        except ConditionFailed:
-            raise NotFound(f"storage '{changes.get('storage')}' not found") from None
-        return Table.read(item)
+        key, missing = keys.table(share, schema, name), _missing(share, schema, name)
+        return Table.read(change(self._records, key, missing, Table, checked_change))
 
     def some(self, share: str, schema: str, wanted: Iterable[str]) -> dict[str, Table]:
         """Return those of the tables of a schema that there are, by the keys of their names."""
@@ -220,16 +189,10 @@ class TableAdmin:
         """Yield every table of which not all is shared, the views among them."""
         return (one for one in entries_of(self._records) if isinstance(one, Table) and one.is_restricted)
 
-    def opened(self, entered: Sequence[Table] | None = None) -> Iterator[tuple[Entry, Table]]:
-        """Yield what shares a folder whole with the tables that it opens though not all of them is shared.
-
-        Of the whole catalog, or only what one of the entries opens, or is opened by, if they were `entered`.
-        """
-        return opened(self._records, entered)
-
-    def uncompared(self, entered: Iterable[Entry] | None = None) -> Iterator[Entry]:
-        """Yield what is shared whole or in part and lies in an unknown bucket, of the catalog or of some entries."""
-        return uncompared(self._records, entered)
+    @property
+    def overlaps(self) -> Overlaps:
+        """Which of the catalog's folders overlap."""
+        return Overlaps(self._records)
 
     def delete(self, share: str, schema: str, name: str) -> Table:
         """Delete a table entry, not the table, and what else there is of a view; raises NotFound."""

@@ -1,6 +1,7 @@
 """The address of a storage: its scheme, host and path, for AWS S3 and for S3-compatible stores."""
 
 import re
+from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -91,27 +92,23 @@ def origin(storage: StorageConfig, bucket: str, *, public: bool = True) -> Origi
 
 
 def store_name(endpoint: str) -> str:
-    """Return the one name of a store, however its endpoint is written: to compare endpoints, not to reach them.
+    """Return one name for a store, however its endpoint is spelled: by it stores are compared, not reached.
 
-    AWS S3 is one store, all names of this machine are one host, and the ports of http and https are no difference.
+    AWS S3 is one store, this machine one host, and the ports of http and https make no difference.
     """
+    from ipaddress import ip_address  # no recipient's request needs it
+    from socket import inet_aton, inet_ntoa
+
     if not endpoint or is_aws(endpoint):
         return AWS
     parts = web_address(endpoint)
-    host = _host_name((parts.hostname or "").rstrip("."))
-    return host if parts.port in {None, DEFAULT_PORTS[parts.scheme]} else f"{host}:{parts.port}"
-
-
-def _host_name(host: str) -> str:
-    from ipaddress import ip_address  # no request needs it
-    from socket import inet_aton, inet_ntoa
-
-    try:  # inet_aton reads 127.1, as clients do
+    host = (parts.hostname or "").rstrip(".")
+    with suppress(ValueError, OSError):  # a name, not an address; inet_aton reads 127.1, as clients do
         address = ip_address(host if ":" in host else inet_ntoa(inet_aton(host)))
-    except (ValueError, OSError):
-        return "localhost" if f".{host}".endswith(".localhost") else host
-    address = getattr(address, "ipv4_mapped", None) or address
-    return "localhost" if address.is_loopback or address.is_unspecified else str(address)
+        address = getattr(address, "ipv4_mapped", None) or address
+        host = "localhost" if address.is_loopback or address.is_unspecified else str(address)
+    host = "localhost" if host.endswith(".localhost") else host
+    return host if parts.port in {None, DEFAULT_PORTS[parts.scheme]} else f"{host}:{parts.port}"
 
 
 def is_aws(endpoint: str) -> bool:
