@@ -93,7 +93,10 @@ def test_a_job_may_do_what_jobs_do_and_nothing_else(resources: dict[str, dict[st
         ),
         ("s3:GetObject", "${JobsBucket.Arn}/*"),
         ("secretsmanager:GetSecretValue", "arn:aws:secretsmanager:us-east-1:000000000000:secret:deltaic/dev/jobs/*"),
-        *((f"dynamodb:{action}", "${Catalog.Arn}") for action in ("GetItem", "Query", "UpdateItem", "DeleteItem")),
+        *(
+            (f"dynamodb:{action}", "${Catalog.Arn}")
+            for action in ("GetItem", "BatchGetItem", "Query", "UpdateItem", "DeleteItem")
+        ),
         ("logs:DescribeLogGroups", "*"),
         *(
             (f"logs:{action}", name)
@@ -111,9 +114,10 @@ def test_a_job_reads_entries_and_writes_leases_tables_and_variants(resources: di
         if action.startswith("dynamodb:")
     }
     assert bound == {
-        "dynamodb:GetItem": ["lease/*", "shares", "share/*"],
+        "dynamodb:GetItem": ["lease/*", "shares", "share/*", "overlaps"],
+        "dynamodb:BatchGetItem": ["lease/*", "shares", "share/*", "overlaps"],
         "dynamodb:Query": ["shares", "share/*", "recipients", "storages"],
-        "dynamodb:UpdateItem": ["lease/*", "shares", "share/*"],
+        "dynamodb:UpdateItem": ["lease/*", "shares", "share/*", "overlaps"],
         "dynamodb:DeleteItem": ["share/*/*"],
     }
     # Grants, tokens and queries: what says who may read.
@@ -175,7 +179,9 @@ def test_a_job_can_do_all_its_writes(dynamo: Dynamo, admin: CatalogAdmin, decide
 
 def test_no_job_writes_what_narrows_an_entry_nor_does_away_with_one(decide: Decide) -> None:
     place = keys_of.table("s", "d", "t")
-    for name, value in {**NARROWING, "view_properties": ["site"], "recipient": "alice", "recipient_id": "0a"}.items():
+    others = {"iceberg": "vended", "format": "iceberg", "metadata_location": "s3://lake/t/metadata/v1.metadata.json"}
+    names = {**NARROWING, **others, "view_properties": ["site"], "recipient": "alice", "recipient_id": "0a"}
+    for name, value in names.items():
         for change in ({name: value}, {"history": True, name: None}):
             [[_, write]] = update("catalog", place, assign=change).items()
             assert not decide("UpdateItem", write), change

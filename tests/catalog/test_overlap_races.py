@@ -279,6 +279,7 @@ OF_A_STORY = 40
 STORIES = 10_000 // OF_A_STORY if settings().max_examples > USUAL else tries(4)
 
 
+@pytest.mark.timeout(7200)  # as many stories as the long profile asks for take half an hour
 @settings(
     max_examples=STORIES,
     deadline=None,
