@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from catalog.conftest import Catalog
 
+    Operation = Callable[[CatalogAdmin], Any]
+    Changes = dict[str, tuple[Operation, Operation]]
+
 LAKE = "s3://lake"
 ROWS = "region = 'EU'"
 REQUESTS = {"get_item", "batch_get_item", "query", "transact_write_items"}
@@ -53,6 +56,17 @@ def interrupted(catalog: Catalog, requests: set[str], before: Callable[[], None]
     return CatalogAdmin(catalog.catalog_table, catalog.tokens_table, Dynamo(lambda: client))
 
 
+def interrupted_once(catalog: Catalog, operation: Operation) -> CatalogAdmin:
+    """Return an administrator, before whose first write another one makes a change that must succeed."""
+    waiting = [operation]
+
+    def act() -> None:
+        if waiting:
+            waiting.pop()(catalog.admin)
+
+    return interrupted(catalog, WRITE, act)
+
+
 def fill(admin: CatalogAdmin) -> None:
     """Create two shares, each with a schema, and a recipient."""
     for share in ("whole", "part"):
@@ -71,7 +85,7 @@ def versions(admin: CatalogAdmin) -> None:
     admin.models.add_version("whole", "d", "m", 9, "s3://elsewhere")
 
 
-WIDE = {
+WIDE: Changes = {
     "volume": (
         lambda _: None,
         lambda admin: admin.volumes.create("whole", "d", "v", LAKE),
@@ -111,7 +125,7 @@ WIDE = {
 }
 """By what it is: what goes before, and a change that shares a folder whole."""
 
-NARROW = {
+NARROW: Changes = {
     "filter": (
         lambda _: None,
         lambda admin: admin.tables.create("part", "d", "t", f"{LAKE}/a", partition_filter=ROWS),
@@ -149,15 +163,12 @@ def test_of_two_operators_who_share_and_restrict_the_same_folder_the_second_is_r
         fill(catalog.admin)
         for before, _ in (outer, inner):
             before(catalog.admin)
-        waiting = [inner[1]]
-        both = interrupted(catalog, WRITE, lambda waiting=waiting: waiting and waiting.pop()(catalog.admin))
         with pytest.raises(InvalidParameter, match=r"all that lies in|is shared by the access mode 'dir'"):
-            outer[1](both)
-        assert not waiting
+            outer[1](interrupted_once(catalog, inner[1]))
         assert list(catalog.admin.tables.overlaps.opened()) == []
 
 
-PLAIN = {
+PLAIN: dict[str, Operation] = {
     "new table": lambda admin: admin.tables.create("part", "d", "t", f"{LAKE}/a"),
     "moved table": lambda admin: admin.tables.update("part", "d", "outside", location=f"{LAKE}/a"),
 }  # fmt: skip
@@ -172,10 +183,8 @@ def test_a_table_enters_no_shared_folder_while_its_share_gets_a_filter(catalog: 
         fill(catalog.admin)
         catalog.admin.volumes.create("whole", "d", "v", LAKE)
         catalog.admin.tables.create("part", "d", "outside", "s3://outside/t")
-        waiting = [inner]
-        both = interrupted(catalog, WRITE, lambda waiting=waiting: waiting and waiting.pop()(catalog.admin))
         with pytest.raises(InvalidParameter, match=r"'whole\.d\.v' shares all that lies in"):
-            outer(both)
+            outer(interrupted_once(catalog, inner))
         assert list(catalog.admin.tables.overlaps.opened()) == []
         catalog.clear()
 
@@ -210,7 +219,7 @@ STORAGES = st.sampled_from(["", "", "near", "far"])
 ENDPOINTS = st.sampled_from(["http://127.0.0.1:9000", "http://far:9000", "", "https://s3.eu-west-1.amazonaws.com"])
 TABLES = st.sampled_from(["t", "u"])
 FILTERS = st.sampled_from(["", ROWS])
-RIGHTS = st.sampled_from([
+RIGHTS: st.SearchStrategy[dict[str, Any]] = st.sampled_from([
     {"access_modes": ["url"]},
     {"access_modes": ["url", "dir"]},
     {"access_modes": ["url"], "partition_filter": ROWS},
@@ -220,9 +229,9 @@ RIGHTS = st.sampled_from([
 
 
 @st.composite
-def operations(draw: st.DrawFn) -> tuple[str, Callable[[CatalogAdmin], Any]]:
+def operations(draw: st.DrawFn) -> tuple[str, Operation]:
     """Return an operation of an administrator, with what it says of itself."""
-    share, name, place, storage, rights = (draw(each) for each in (SHARES, TABLES, PLACES, STORAGES, RIGHTS))
+    share, name, place, storage, rights = draw(SHARES), draw(TABLES), draw(PLACES), draw(STORAGES), draw(RIGHTS)
     rows, endpoint = draw(FILTERS), draw(ENDPOINTS)
     kind, run = draw(st.sampled_from(_operations(share, name, place, storage, rights, rows, endpoint)))
     return f"{kind}: {share} {name} {place} {storage} {rights} {rows} {endpoint}", run
@@ -230,7 +239,7 @@ def operations(draw: st.DrawFn) -> tuple[str, Callable[[CatalogAdmin], Any]]:
 
 def _operations(  # noqa: PLR0917 -- what an operation is drawn from
     share: str, name: str, place: str, storage: str, rights: dict[str, Any], rows: str, endpoint: str
-) -> list[tuple[str, Callable[[CatalogAdmin], Any]]]:
+) -> list[tuple[str, Operation]]:
     changes = {**rights, "location": place, "storage": storage}
     of_folder = {"location": place, "storage": storage}
 
