@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 POINT = "s3://arn:aws:s3:eu-west-1:123456789012:accesspoint/partner"
 UNKNOWN = "s3://arn:aws:s3:eu-west-1:123456789012:accesspoint/elsewhere"
 ALIAS = "s3://partner-abcdefghijklmnopqrstuvwxyz0123456-s3alias"
-ROWS = {"partition_filter": "region = 'EU'"}
+ROWS: dict[str, Any] = {"partition_filter": "region = 'EU'"}
 OWN = "deltaic-icebergbucket"
 
 

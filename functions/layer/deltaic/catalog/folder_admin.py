@@ -10,7 +10,6 @@ from deltaic.catalog.asset_entries import (
     Facts,
     FolderChanges,
     FolderSettings,
-    done,
 )
 from deltaic.catalog.asset_items import Folder, Skill
 from deltaic.catalog.dynamo import Attributes
@@ -71,7 +70,7 @@ class FolderAdmin(AssetEntries[_Folder]):
     def _remove(self, found: _Folder) -> bool:
         """Delete an entry as it was read; False if it is gone, or lies in another storage by now."""
         leave = self._leave(found, {"storage": found.storage})
-        return done(self._records, [*leave, *self._records.uses(found.storage, -1)])
+        return self._records.attempt([*leave, *self._records.uses(found.storage, -1)])
 
 
 def _named_as_its_folder(entry: _Folder) -> _Folder:

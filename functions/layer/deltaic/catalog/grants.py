@@ -126,14 +126,10 @@ class GrantAdmin:
     def _remove(self, grant: Grant) -> bool:
         """Delete both sides of a grant; False if they were gone."""
         same = {"share_id": grant.share_id}
-        try:
-            self._records.transact([
-                self._records.delete(keys.grant(grant.recipient_id, grant.share), same),
-                self._records.delete(keys.grantee(grant.share, grant.recipient_id), same),
-            ])  # fmt: skip
-        except ConditionFailed:
-            return False
-        return True
+        return self._records.attempt([
+            self._records.delete(keys.grant(grant.recipient_id, grant.share), same),
+            self._records.delete(keys.grantee(grant.share, grant.recipient_id), same),
+        ])  # fmt: skip
 
 
 def _missing(recipient: str, share: str) -> str:

@@ -11,7 +11,6 @@ from deltaic.catalog.asset_entries import (
     Facts,
     FolderChanges,
     FolderSettings,
-    done,
 )
 from deltaic.catalog.asset_items import Model, ModelVersion
 from deltaic.catalog.aws_errors import ConditionFailed
@@ -98,7 +97,7 @@ class ModelAdmin(AssetEntries[Model]):
             self._key(share, schema, name), add={"versions": 1}, expect={"id": model.id, "state": ABSENT}
         )
         key = keys.model_version(model.share, model.id, version)
-        enter(self._records, key, made, made.attributes(), counted, f"model '{model.title}'")
+        enter(self._records, key, made, made.attributes(), (counted, f"model '{model.title}'"))
         return made
 
     def version(self, share: str, schema: str, name: str, version: int) -> ModelVersion:
@@ -132,7 +131,7 @@ class ModelAdmin(AssetEntries[Model]):
         return map(ModelVersion.read, self._records.all(keys.model_versions(model.share, model.id)))
 
     def _remove(self, model: Model, found: ModelVersion) -> bool:
-        return done(self._records, [
+        return self._records.attempt([
             self._records.delete(keys.model_version(model.share, model.id, found.version), {"id": found.id}),
             self._records.update(self._key(model.share, model.schema_name, model.name), add={"versions": -1}),
             *self._records.uses(found.storage, -1),

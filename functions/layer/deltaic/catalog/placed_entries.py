@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from deltaic.catalog import keys
 from deltaic.catalog.asset_items import Asset
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes
@@ -10,7 +11,7 @@ from deltaic.catalog.filter_rules import Entry, check_folders
 from deltaic.catalog.items import Table
 from deltaic.catalog.keys import Key
 from deltaic.catalog.records import Change, Records
-from deltaic.catalog.writes import Write, Writes
+from deltaic.catalog.writes import ABSENT, Write, Writes
 from deltaic.errors import AlreadyExists, NotFound
 
 DECISIVE: Final = frozenset({
@@ -19,20 +20,23 @@ DECISIVE: Final = frozenset({
 """The attributes that decide which rows a recipient can read."""
 
 
-def enter(  # noqa: PLR0913, PLR0917 -- a transaction and what to say of it
+def enter(  # noqa: PLR0913, PLR0917 -- a transaction
     records: Records,
     key: Key,
     entry: Asset | Table,
     attributes: Mapping[str, Any],
-    counted: Write,
-    parent: str,
+    parent: tuple[Write, str] | None = None,
     also: Sequence[Write] = (),
 ) -> None:
-    """Write a new entry, which its parent counts, and other items in the same transaction.
+    """Write a new entry, which its schema or another `parent` counts, and other items in the same transaction.
 
     Raises AlreadyExists, NotFound for the parent or the storage, and what `check_folders` raises.
     """
-    storage = getattr(entry, "storage", "")
+    storage, schema = getattr(entry, "storage", ""), (entry.share, entry.schema_name)
+    same = {"share_id": entry.share_id, "state": ABSENT}
+    counted, title = parent or (
+        records.update(keys.schema(*schema), add={"tables": 1}, expect=same), f"schema '{'.'.join(schema)}'"
+    )  # fmt: skip
     writes = [records.put_new(key, attributes), counted, *records.uses(storage, 1), *also]
     try:
         records.transact_checked(writes, lambda: check_folders(records, entry) if isinstance(entry, Entry) else [])
@@ -42,7 +46,7 @@ def enter(  # noqa: PLR0913, PLR0917 -- a transaction and what to say of it
             raise AlreadyExists(
                 f"there is a {kind} '{entry.title}' already: choose another name, or update it"
             ) from None
-        what = parent if failed.index == 1 else f"storage '{storage}'"
+        what = title if failed.index == 1 else f"storage '{storage}'"
         raise NotFound(f"{what} not found") from None
 
 

@@ -119,6 +119,14 @@ class Records:
         """Make all the writes or none; raises ConditionFailed for the first condition that did not hold."""
         self._dynamo.transact(writes)
 
+    def attempt(self, writes: Iterable[Write]) -> bool:
+        """Make all the writes; return False if a condition did not hold."""
+        try:
+            self.transact(writes)
+        except ConditionFailed:
+            return False
+        return True
+
     def transact_checked(self, writes: Sequence[Write], check: Callable[[], Writes]) -> None:
         """Make all the writes or none, if a check of other entries allows it.
 

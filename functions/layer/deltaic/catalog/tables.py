@@ -2,12 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final, TypedDict, Unpack, cast
 from uuid import uuid4
 
 from deltaic.catalog import keys
-from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.filter_rules import (
     Overlaps,
@@ -117,12 +115,8 @@ class TableAdmin:
 
     def enter(self, table: Table, also: Sequence[Write] = ()) -> Table:
         """Write an entry that is complete, and other items in the same transaction; raises as `create` does."""
-        parent = (table.share, table.schema_name)
-        counted = self._records.update(
-            keys.schema(*parent), add={"tables": 1}, expect={"share_id": table.share_id, "state": ABSENT}
-        )
-        key, item = keys.table(*parent, table.name), to_item(table)
-        enter(self._records, key, table, item, counted, f"schema '{'.'.join(parent)}'", also)
+        key = keys.table(table.share, table.schema_name, table.name)
+        enter(self._records, key, table, to_item(table), also=also)
         return table
 
     def get(self, share: str, schema: str, name: str) -> Table:
@@ -178,12 +172,10 @@ class TableAdmin:
         """
         key, same = keys.table(table.share, table.schema_name, table.name), {"id": table.id, "followed": True}
         place = {"location": table.location, "storage": table.storage}
-        with suppress(ConditionFailed):
-            self._records.transact([
-                self._records.update(
-                    key, assign={"unlisted": unlisted or None}, add={"revision": 1}, expect={**same, **place}
-                )
-            ])  # fmt: skip
+        expect = {**same, **place}
+        self._records.attempt([
+            self._records.update(key, assign={"unlisted": unlisted or None}, add={"revision": 1}, expect=expect)
+        ])  # fmt: skip
 
     def restricted(self) -> Iterator[Table]:
         """Yield every table of which not all is shared, the views among them."""
@@ -214,18 +206,13 @@ class TableAdmin:
             self._partitions.end(table)
             place = keys.view(table.share, table.schema_name, table.name)
             of_view = [self._records.delete(place, present=False)]
-        try:
-            self._records.transact([
-                self._records.delete(
-                    keys.table(table.share, table.schema_name, table.name), {"id": table.id, "storage": table.storage}
-                ),
-                self._records.update(keys.schema(table.share, table.schema_name), add={"tables": -1}),
-                *self._records.uses(table.storage, -1),
-                *of_view,
-            ])  # fmt: skip
-        except ConditionFailed:
-            return False
-        return True
+        same = {"id": table.id, "storage": table.storage}
+        return self._records.attempt([
+            self._records.delete(keys.table(table.share, table.schema_name, table.name), same),
+            self._records.update(keys.schema(table.share, table.schema_name), add={"tables": -1}),
+            *self._records.uses(table.storage, -1),
+            *of_view,
+        ])  # fmt: skip
 
 
 def to_item(table: Table) -> dict[str, Any]:
