@@ -42,9 +42,9 @@ def test_what_follows_reads_logs_writes_no_object_and_deletes_nothing(made: dict
     assert {resource for action, resource in grants if action.startswith("dynamodb:")} == {"${Catalog.Arn}"}
     assert keys(made, "FollowTables") == {
         "dynamodb:Query": ["shares", "share/*", "storages"],
-        "dynamodb:BatchGetItem": ["share/*"],
+        "dynamodb:BatchGetItem": ["share/*", "overlaps"],
         "dynamodb:GetItem": ["shares", "share/*", "storages"],
-        "dynamodb:UpdateItem": ["share/*", "storages"],
+        "dynamodb:UpdateItem": ["share/*", "storages", "overlaps"],
     }
     assert {resource for action, resource in grants if action.startswith("secretsmanager:")} == {STORAGE_SECRETS}
     assert not [action for action, _ in grants if "*" in action or action.startswith(("sts:", "kms:"))]

@@ -26,7 +26,7 @@ def test_while_it_is_off_nothing_of_it_is_made(made: dict[str, dict[str, Any]]) 
     # A function has a permission for each of its routes, and none shares a version with a stack that lacks it.
     assert [kind for kind in more if kind not in {"AWS::Lambda::Permission", "AWS::Lambda::Version"}] == [
         *["AWS::IAM::Role"] * 4, *["AWS::Lambda::Alias"] * 4, "AWS::Lambda::EventInvokeConfig",
-        *["AWS::Lambda::Function"] * 4, "AWS::S3::Bucket",
+        *["AWS::Lambda::Function"] * 4, "AWS::S3::Bucket", "AWS::S3::BucketPolicy",
     ]  # fmt: skip
     assert "IcebergBucket" not in json.dumps(off)
     assert [one.path for one in load_template().routes if one.path.startswith("/iceberg")] == []

@@ -19,7 +19,7 @@ from deltaic_ops.deploy.template import TEMPLATE
 from deltaic_pipeline.table.catalog_entry import CatalogRegister, Entry, TableName
 from deltaic_pipeline.view_refresh.catalog import begin, settle
 from deltaic_pipeline.view_refresh.refreshing import RefreshResult
-from ministack.core.iam_evaluator import EvalContext, evaluate, parse_policy_document
+from ministack.core.iam_evaluator import EvalContext, evaluate, evaluate_resource_policy, parse_policy_document
 from pipeline.place import CATALOG
 from template_rights import BUCKETS, CHANGED, OBJECTS, configured, granted, keys, published, several
 
@@ -93,7 +93,10 @@ def test_a_job_may_do_what_jobs_do_and_nothing_else(resources: dict[str, dict[st
         ),
         ("s3:GetObject", "${JobsBucket.Arn}/*"),
         ("secretsmanager:GetSecretValue", "arn:aws:secretsmanager:us-east-1:000000000000:secret:deltaic/dev/jobs/*"),
-        *((f"dynamodb:{action}", "${Catalog.Arn}") for action in ("GetItem", "Query", "UpdateItem", "DeleteItem")),
+        *(
+            (f"dynamodb:{action}", "${Catalog.Arn}")
+            for action in ("GetItem", "BatchGetItem", "Query", "UpdateItem", "DeleteItem")
+        ),
         ("logs:DescribeLogGroups", "*"),
         *(
             (f"logs:{action}", name)
@@ -111,14 +114,31 @@ def test_a_job_reads_entries_and_writes_leases_tables_and_variants(resources: di
         if action.startswith("dynamodb:")
     }
     assert bound == {
-        "dynamodb:GetItem": ["lease/*", "shares", "share/*"],
+        "dynamodb:GetItem": ["lease/*", "shares", "share/*", "overlaps"],
+        "dynamodb:BatchGetItem": ["lease/*", "shares", "share/*", "overlaps"],
         "dynamodb:Query": ["shares", "share/*", "recipients", "storages"],
-        "dynamodb:UpdateItem": ["lease/*", "shares", "share/*"],
+        "dynamodb:UpdateItem": ["lease/*", "shares", "share/*", "overlaps"],
         "dynamodb:DeleteItem": ["share/*/*"],
     }
     # Grants, tokens and queries: what says who may read.
     for partition in ("recipient/0a", "query/0a", "token/ab"):
         assert not any(fnmatchcase(partition, key) for allowed in bound.values() for key in allowed)
+
+
+@pytest.mark.parametrize("secure", [True, False])
+@pytest.mark.parametrize("account", ["123456789012", "000000000000"])
+def test_the_stacks_buckets_deny_plain_http_to_all_accounts_but_that_of_emulators(account: str, secure: bool) -> None:
+    made = transformed(parameters={**ON, "Iceberg": "enabled"})
+    buckets = {name for name, said in made.items() if said["Type"] == "AWS::S3::Bucket"}
+    policies = [said["Properties"] for said in made.values() if said["Type"] == "AWS::S3::BucketPolicy"]
+    assert {policy["Bucket"] for policy in policies} == {f"${{{name}}}" for name in buckets}
+    for policy in policies:
+        bucket = f"arn:aws:s3:::{policy['Bucket'][2:-1].lower()}"
+        document = json.dumps(policy["PolicyDocument"]).replace(f"{policy['Bucket'][:-1]}.Arn}}", bucket)
+        for action, resource in (("s3:GetObject", f"{bucket}/key"), ("s3:ListBucket", bucket)):
+            one = EvalContext("reader", "AssumedRole", account, action, resource, "us-east-1", secure_transport=secure)
+            denied = evaluate_resource_policy(json.loads(document), one).decision == "Deny"
+            assert denied == (not secure and account != "000000000000")
 
 
 Decide = Callable[[str, Mapping[str, Any]], bool]
@@ -175,7 +195,9 @@ def test_a_job_can_do_all_its_writes(dynamo: Dynamo, admin: CatalogAdmin, decide
 
 def test_no_job_writes_what_narrows_an_entry_nor_does_away_with_one(decide: Decide) -> None:
     place = keys_of.table("s", "d", "t")
-    for name, value in {**NARROWING, "view_properties": ["site"], "recipient": "alice", "recipient_id": "0a"}.items():
+    others = {"iceberg": "vended", "format": "iceberg", "metadata_location": "s3://lake/t/metadata/v1.metadata.json"}
+    names = {**NARROWING, **others, "view_properties": ["site"], "recipient": "alice", "recipient_id": "0a"}
+    for name, value in names.items():
         for change in ({name: value}, {"history": True, name: None}):
             [[_, write]] = update("catalog", place, assign=change).items()
             assert not decide("UpdateItem", write), change

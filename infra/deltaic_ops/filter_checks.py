@@ -20,6 +20,7 @@ from deltaic.partition_filters.conditions import (
     Property,
 )
 from deltaic.partition_filters.properties import value_of
+from deltaic.storage.locations import Location
 from msgspec.structs import replace
 
 from deltaic_ops.checks.lint import warned
@@ -60,10 +61,11 @@ def fitted(
     again; an `unchecked` table is read only where something narrows it.
     """
     moved = before is None or (wanted.location, wanted.storage) != (before.location, before.storage)
+    unknown = unknown_bucket(admin, wanted.location) if moved else []
     if wanted.format == "iceberg":
         if moved and not unchecked:
             schemas().check_iceberg(wanted)
-        return wanted, []
+        return wanted, unknown
 
     def new(name: str) -> bool:
         return moved or getattr(wanted, name) != getattr(before, name)
@@ -77,7 +79,7 @@ def fitted(
     looked_at = narrowed_somehow or (not unchecked and (moved or by_folder or by_iceberg))
     with_history = wanted.history and new("history") and not unchecked
     if not (looked_at or with_history):
-        return wanted, []
+        return wanted, unknown
     try:
         whole = survey(schemas(), wanted.location, wanted.storage, wanted) if moved and not unchecked else None
         schema = whole.schema if whole else schemas().read(wanted.location, wanted.storage)
@@ -85,7 +87,7 @@ def fitted(
         raise
     except DeltaicError as refusal:
         if not looked_at:
-            return wanted, []
+            return wanted, unknown
         if isinstance(refusal, UnsupportedOperation):  # by recipients neither
             raise
         remedy = "" if narrowed_somehow else ", or share it unseen: --unchecked"
@@ -99,7 +101,16 @@ def fitted(
     else:
         told = [*(missed_by_folder(schema) if by_folder else []), *(missed_by_history(schema) if with_history else [])]
         told += missed_by_iceberg(schema) if by_iceberg else []
-    return stored, [*told, *(_unseen(admin, stored) if rows else [])]
+    return stored, [*told, *unknown, *(_unseen(admin, stored) if rows else [])]
+
+
+def unknown_bucket(admin: CatalogAdmin, location: str) -> list[str]:
+    """Return a warning if nobody can tell which other folders overlap a location."""
+    told = (
+        f"whether other shared folders overlap {location} cannot be checked, since the bucket of its access point is "
+        "unknown: name the bucket itself, or use credentials that may call s3:GetAccessPoint"
+    )
+    return [told] if admin.buckets.is_unknown(Location.parse(location)) else []
 
 
 def unread_by_iceberg(schemas: Callable[[], SchemaReader], table: Table) -> list[str]:

@@ -188,7 +188,7 @@ def test_a_folder_that_is_moved_or_a_grant_that_narrows_opens_nothing_either(adm
     admin.grants.create("ann", "sales", partition_filter="region = 'eu'")
     with pytest.raises(InvalidParameter, match=r"'raw\.d\.v' shares all"):
         admin.volumes.update("raw", "d", "v", location=f"{LAKE}/t")
-    assert list(admin.tables.opened()) == []
+    assert list(admin.tables.overlaps.opened()) == []
 
 
 def test_what_else_is_shared_of_the_same_files_is_told(admin: CatalogAdmin) -> None:
@@ -197,9 +197,9 @@ def test_what_else_is_shared_of_the_same_files_is_told(admin: CatalogAdmin) -> N
     admin.volumes.create("sales", "europe", "sibling", f"{LAKE}/t1")
     outer = admin.volumes.create("sales", "europe", "outer", f"{LAKE}/t")
     clone = admin.volumes.create("sales", "europe", "clone", "s3://other")
-    assert [one.name for one in admin.volumes.overlapping(outer)] == ["t", "inner"]
-    assert [one.name for one in admin.volumes.overlapping(inner)] == ["t", "outer"]
-    assert [one.name for one in admin.volumes.overlapping(clone)] == ["t"]
+    assert [one.name for one in admin.tables.overlaps.of(outer)] == ["t", "inner"]
+    assert [one.name for one in admin.tables.overlaps.of(inner)] == ["t", "outer"]
+    assert [one.name for one in admin.tables.overlaps.of(clone)] == ["t"]
 
 
 def test_a_share_tells_all_its_folders(admin: CatalogAdmin) -> None:

@@ -246,7 +246,7 @@ def test_what_credentials_for_another_folder_would_open_is_refused_whichever_was
         admin.tables.create(*second[0], **{**second[1], **second[2]})
         with pytest.raises(InvalidParameter, match=r"'raw\.d\.wide' is shared by"):
             admin.tables.update(*second[0], **{name: second[1][name] for name in second[2] if name in second[1]})
-        assert list(admin.tables.opened()) == []
+        assert list(admin.tables.overlaps.opened()) == []
         admin.tables.delete(*first[0])
         admin.tables.delete(*second[0])
 
@@ -268,7 +268,7 @@ def test_what_credentials_do_not_open_stays_possible(
     other_share(admin)
     admin.tables.create("raw", "d", "wide", **WHOLE | wide)
     admin.tables.create("sales", "europe", "part", **PART | narrow)
-    assert list(admin.tables.opened()) == []
+    assert list(admin.tables.overlaps.opened()) == []
 
 
 def test_a_view_is_opened_by_no_folder_nor_a_table_by_a_grant_of_some_of_its_rows(admin: CatalogAdmin) -> None:

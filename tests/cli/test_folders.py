@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import boto3
 import pytest
+from deltaic.storage.locations import access_point
+from deltaic_ops.cli.connection import Connection, Wishes
 
 if TYPE_CHECKING:
-    import boto3
     from cli.conftest import Deltaic
     from deltaic_ops.local.embedded import EmbeddedAws
 
@@ -116,3 +118,45 @@ def test_a_version_tells_the_run_that_mlflow_tells(filled: Deltaic) -> None:
     filled.done(f"model version remove {name} 3")
     filled.done(f"model delete {name} --force")
     assert filled.json("model list vaccine_share") == []
+
+
+@pytest.mark.usefixtures("s3")
+def test_a_folder_of_the_stacks_own_bucket_is_refused(filled: Deltaic) -> None:
+    filled.variables["ICEBERG_BUCKET"] = BUCKET
+    for command in ("volume create", "table create --unchecked"):
+        refused = filled(f"{command} vaccine_share.acme.scans --location s3://{BUCKET}/scans")
+        assert refused.exit_code == 1
+        assert f"the bucket '{BUCKET}', which holds the stack's own files" in " ".join(refused.stderr.split())
+
+
+def test_a_folder_behind_an_unknown_access_point_is_shared_with_a_warning(filled: Deltaic) -> None:
+    point = "s3://arn:aws:s3:us-east-1:123456789012:accesspoint/partner"
+    for command in ("volume create", "model version add", "table create --access-mode dir"):
+        name = "vaccine_share.acme.scans" if command != "model version add" else "vaccine_share.acme.m 1"
+        if command == "model version add":
+            filled.done("model create vaccine_share.acme.m")
+        shared = filled(f"{command} {name} --location {point}/scans --unchecked")
+        assert shared.exit_code == 0, shared.output
+        assert "cannot be checked, since the bucket of its access point is unknown" in " ".join(shared.stderr.split())
+
+
+def test_the_bucket_behind_an_access_point_is_asked_of_s3(
+    embedded_aws: EmbeddedAws,
+) -> None:
+    told = embedded_aws.environment
+    session = boto3.Session(told["AWS_ACCESS_KEY_ID"], told["AWS_SECRET_ACCESS_KEY"], region_name="us-east-1")
+    account = session.client("sts", endpoint_url=embedded_aws.endpoint).get_caller_identity()["Account"]
+
+    def without_account(request: Any, **_: Any) -> None:
+        # S3 Control has a host for each account; an address of this machine has none.
+        request.url = request.url.replace(f"//{account}.", "//")
+
+    session.events.register("before-sign.s3-control", without_account)
+    session.client("s3", endpoint_url=embedded_aws.endpoint).create_bucket(Bucket="behind-a-point")
+    control: Any = session.client("s3control", endpoint_url=embedded_aws.endpoint)
+    control.create_access_point(AccountId=account, Name="partner", Bucket="behind-a-point")
+    where = Connection(Wishes(), {"AWS_ENDPOINT_URL": embedded_aws.endpoint}, lambda: session)
+    for name, bucket in (("partner", "behind-a-point"), ("unknown", "")):
+        point = access_point(f"arn:aws:s3:us-east-1:{account}:accesspoint/{name}")
+        assert point is not None
+        assert where.buckets.behind(point) == bucket

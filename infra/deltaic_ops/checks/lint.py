@@ -92,7 +92,7 @@ def _of_others(tables: TableAdmin, location: str, storage: str) -> Iterator[Find
     )
     whole, in_part = replace(entry, access_modes=("url", "dir")), replace(entry, name="-", hidden_columns=("-",))
     try:
-        pairs = [*tables.opened([whole, in_part])]
+        pairs = [*tables.overlaps.opened([whole, in_part])]
     except DeltaicError as refusal:
         yield not_asked("folder alone", f"the catalog cannot be asked: {refusal.message}")
         return

@@ -4,11 +4,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltaic.catalog.aws_errors import refused
+from deltaic.catalog.buckets import Buckets
 from deltaic.catalog.dynamo import Dynamo, client_config
 from deltaic.catalog.items import Storage
 from deltaic.errors import Conflict, NotFound, Unavailable
@@ -21,6 +22,7 @@ from deltaic_ops.local.variables import THIS_MACHINE, check_answered, names_aws
 if TYPE_CHECKING:
     import boto3
     from deltaic.storage.aws_credentials import Credentials
+    from deltaic.storage.locations import AccessPoint
 
     from deltaic_ops.shared_schema import SchemaReader
 
@@ -174,6 +176,25 @@ class Connection:
         sessions = SigningSessions(region=self.region, endpoint=endpoint, client=self.client)
         return SchemaReader(home, self._credentials, sessions, storage)
 
+    @cached_property
+    def buckets(self) -> Buckets:
+        """What the stack and S3 say of buckets."""
+        return Buckets(self._own_buckets, cache(self._bucket_behind))
+
+    def _own_buckets(self) -> set[str]:
+        told = None if self._keys else self.outputs  # this machine's AWS has variables in the place of a stack
+        jobs = told.jobs.bucket if told and told.jobs else ""
+        return {self._variables.get("ICEBERG_BUCKET", ""), told.iceberg_bucket if told else "", jobs} - {""}
+
+    def _bucket_behind(self, point: "AccessPoint") -> str:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            client = self._session.client("s3control", point.region, endpoint_url=self._endpoint("s3-control"))
+            return str(client.get_access_point(AccountId=point.account, Name=point.name)["Bucket"])
+        except (BotoCoreError, ClientError):  # somebody else's, or no right to ask
+            return ""
+
     def _credentials(self) -> "Credentials":
         from deltaic.storage.aws_credentials import Credentials
 
@@ -269,7 +290,7 @@ def _started(state: Path, lock: int, parts: ExitStack) -> Mapping[str, str]:
     from deltaic_ops.local.resources import PARAMETERS
 
     functions = load_template(parameters=PARAMETERS).environment
-    told = ("CATALOG_TABLE", "TOKENS_TABLE", "SIGNING_ROLE_ARN")
+    told = ("CATALOG_TABLE", "TOKENS_TABLE", "SIGNING_ROLE_ARN", "ICEBERG_BUCKET")
     tables = {name: functions[name] for name in told if name in functions}
     try:
         aws = parts.enter_context(EmbeddedAws(state, lock=lock))

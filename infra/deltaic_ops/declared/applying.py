@@ -18,7 +18,7 @@ from deltaic_ops.declared.entries import Difference
 from deltaic_ops.declared.model import texts_of
 from deltaic_ops.declared.plan import ends_following
 from deltaic_ops.declared.steps import Step
-from deltaic_ops.filter_checks import check_grant, fitted
+from deltaic_ops.filter_checks import check_grant, fitted, unknown_bucket
 from deltaic_ops.folder_contents import is_empty, skill_facts
 from deltaic_ops.shared_schema import SchemaReader
 from deltaic_ops.view_checks import checked_sql
@@ -221,6 +221,7 @@ class Applying:
         admin.update(*path, **fields)
 
     def _look(self, location: str, storage: str) -> None:
+        self.warnings += unknown_bucket(self.admin, location)
         if not self.unchecked and is_empty(self.schemas(), location, storage):
             self.warnings.append(f"nothing lies in {location} yet")
 

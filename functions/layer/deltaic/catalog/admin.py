@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from deltaic.catalog import keys
 from deltaic.catalog.asset_items import Folder, Model, Skill, Volume
+from deltaic.catalog.buckets import Buckets
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.federation import Federation
 from deltaic.catalog.folder_admin import FolderAdmin
@@ -45,9 +46,11 @@ class CatalogAdmin:
         tokens_table: str,
         dynamo: Dynamo | None = None,
         secrets: "Callable[[], SecretsManagerClient]" = connect_secrets,
+        buckets: Buckets | None = None,
     ) -> None:
         dynamo = dynamo or Dynamo()
-        self._records = records = Records(catalog_table, dynamo)
+        self.buckets = buckets or Buckets()
+        self._records = records = Records(catalog_table, dynamo, self.buckets)
         self.storages = StorageAdmin(records, secrets)
         partitions, requests = ViewPartitions(records), ViewRequests(records)
         self.tables = TableAdmin(records, partitions)

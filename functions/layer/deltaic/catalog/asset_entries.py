@@ -5,15 +5,13 @@ from typing import Any, Final, Generic, TypedDict, TypeVar
 from uuid import uuid4
 
 from deltaic.catalog import keys
-from deltaic.catalog.asset_items import Asset, Folder
-from deltaic.catalog.aws_errors import ConditionFailed
-from deltaic.catalog.filter_rules import Entry, overlapping
+from deltaic.catalog.asset_items import Asset
 from deltaic.catalog.items import Schema, now
 from deltaic.catalog.keys import Key
+from deltaic.catalog.placed_entries import enter
 from deltaic.catalog.records import EVERY, Checks, Excerpt, Records, checked_id
 from deltaic.catalog.tables import checked_access_modes, checked_location
-from deltaic.catalog.writes import ABSENT, Write, Writes
-from deltaic.errors import AlreadyExists, NotFound
+from deltaic.catalog.writes import Writes
 from deltaic.protocol import names
 
 _Asset = TypeVar("_Asset", bound=Asset)
@@ -69,16 +67,9 @@ class AssetEntries(Generic[_Asset]):
         return _new_in(self._records.schema(share, schema), name, asset_id)
 
     def _enter(self, asset: _Asset, more: Mapping[str, Any]) -> _Asset:
-        key, parent = self._key(asset.share, asset.schema_name, asset.name), (asset.share, asset.schema_name)
-        counted = self._records.update(
-            keys.schema(*parent), add={"tables": 1}, expect={"share_id": asset.share_id, "state": ABSENT}
-        )
-        enter(self._records, key, asset, counted, more, f"schema '{asset.share}.{asset.schema_name}'")
+        key = self._key(asset.share, asset.schema_name, asset.name)
+        enter(self._records, key, asset, {**asset.attributes(), **more})
         return asset
-
-    def overlapping(self, entered: Folder) -> Sequence[Entry]:
-        """Return what else is shared of the same files."""
-        return overlapping(self._records, entered)
 
     def _leave(self, asset: _Asset, expect: Mapping[str, Any]) -> Writes:
         """Return the writes by which an entry as it was read goes."""
@@ -103,29 +94,6 @@ def _new_in(parent: Schema, name: str, asset_id: str | None) -> dict[str, Any]:
         "share_id": parent.share_id,
         "created_at": now(),
     }
-
-
-def enter(  # noqa: PLR0913, PLR0917 -- a transaction and what to say of it
-    records: Records, key: Key, entry: Asset, counted: Write, more: Mapping[str, Any], parent: str
-) -> None:
-    """Write a new entry, which its parent counts; raises AlreadyExists, and NotFound for the parent or the storage."""
-    storage = entry.storage if isinstance(entry, Folder) else ""
-    try:
-        records.transact([records.put_new(key, {**entry.attributes(), **more}), counted, *records.uses(storage, 1)])
-    except ConditionFailed as failed:
-        if failed.index == 0:
-            raise AlreadyExists(f"there is a {entry.kind} '{entry.title}' already: choose another name") from None
-        what = parent if failed.index == 1 else f"storage '{storage}'"
-        raise NotFound(f"{what} not found") from None
-
-
-def done(records: Records, writes: Writes) -> bool:
-    """Make all the writes; False if a condition did not hold."""
-    try:
-        records.transact(writes)
-    except ConditionFailed:
-        return False
-    return True
 
 
 CHECKED: Final[Checks] = {

@@ -1,20 +1,18 @@
 """What the catalog itself demands of partition filters and hidden columns; whether a table has them it cannot know."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import cache
-from typing import Final
-from urllib.parse import urlsplit
+from collections.abc import Collection, Iterator, Sequence
+from functools import cache, cached_property
 
 from deltaic import partition_filters
 from deltaic.catalog import keys
 from deltaic.catalog.asset_items import FOLDERS, Folder, Model, ModelVersion
 from deltaic.catalog.items import Storage, Table
 from deltaic.catalog.records import Records
+from deltaic.catalog.writes import ABSENT, Write, Writes
 from deltaic.errors import InvalidParameter
 from deltaic.protocol import names
-from deltaic.storage.locations import Location, TableLocations
-
-_AWS: Final = "amazonaws.com"
+from deltaic.storage.endpoints import AWS, store_name
+from deltaic.storage.locations import Location, access_point
 
 Entry = Table | Folder
 """What lies in a folder. A volume, a skill or a version of a model is shared whole, by its URLs too."""
@@ -67,13 +65,25 @@ def check_iceberg(table: Table) -> None:
         )
 
 
-def check_folders(records: Records, entered: Sequence[Entry], filtered: str = "") -> None:
-    """Refuse entries after which one folder would open a table of which not all is shared.
+def check_folders(
+    records: Records, entered: Entry | None = None, *, filtered: str = "", moved: Storage | None = None
+) -> Writes:
+    """Refuse a change after which one folder would open a table of which not all is shared.
 
-    `entered` are entries as they are about to be stored; `filtered` is a share that is about to be granted with a
-    filter. Raises InvalidParameter.
+    `entered` is an entry as it is about to be stored; `filtered` is a share that is about to be granted with a filter;
+    `moved` is a storage that is about to get another address. Raises InvalidParameter.
+
+    Returns writes for the transaction that stores the change, which fail it if somebody else changed meanwhile what
+    this check relies on (decision 187).
     """
-    for wide, narrow in opened(records, entered, filtered):
+    of_all, of_share = keys.overlaps(), keys.share_overlaps(filtered or (entered.share if entered else ""))
+    # Read first, so that whatever is changed while the rest is read is noticed.
+    before = records.several([of_all, of_share])
+    overlaps = Overlaps(records, filtered, moved)
+    changed = [entered] if entered else overlaps.concerned()
+    for entry in changed:
+        overlaps.check(entry)
+    for wide, narrow in overlaps.opened(changed):
         if isinstance(wide, Folder):
             how, remedy = f"'{wide.title}' shares all", "move one of them elsewhere"
         else:
@@ -84,54 +94,15 @@ def check_folders(records: Records, entered: Sequence[Entry], filtered: str = ""
             f"{remedy}"
         )
 
+    def raised(key: keys.Key, counter: str, seen: str) -> Write:
+        expect = {seen: before.get(key, {}).get(seen, ABSENT)}
+        return records.update(key, add={counter: 1}, expect=expect, create=True)
 
-def opened(
-    records: Records, entered: Sequence[Entry] | None = None, filtered: str = ""
-) -> Iterator[tuple[Entry, Table]]:
-    """Yield each folder that is shared whole with each table that it opens and of which not all is shared.
-
-    Those are tables shared by `dir`, volumes, skills and versions of models. Of the whole catalog, or only the pairs
-    with one of `entered` (see `check_folders`).
-    """
-
-    @cache
-    def held_in_part(share: str) -> bool:
-        grants = records.all(keys.grantees(share))
-        return share.lower() == filtered.lower() or any(grant.get("partition_filter") for grant in grants)
-
-    def is_narrow(entry: Entry) -> bool:
-        return isinstance(entry, Table) and (entry.is_restricted or held_in_part(entry.share))
-
-    if entered is not None and not any(_is_wide(entry) or is_narrow(entry) for entry in entered):
-        return  # most tables: the rest of the catalog is not read for them
-    entries = {_identity(entry): entry for entry in [*entries_of(records), *(entered or ())]}
-    looked_at = entries.keys() if entered is None else {_identity(entry) for entry in entered}
-    addresses = _addresses(records)
-    for one, wide in entries.items():
-        if _is_wide(wide):
-            for other, narrow in entries.items():
-                if (
-                    isinstance(narrow, Table)
-                    and other != one
-                    and not looked_at.isdisjoint((one, other))
-                    and _reads(wide, narrow)
-                    and addresses(wide) & addresses(narrow)
-                    and is_narrow(narrow)
-                ):
-                    yield wide, narrow
-
-
-def overlapping(records: Records, entered: Folder) -> list[Entry]:
-    """Return what else is shared of which the same files are a part, in whole or as one of several folders."""
-    addresses = _addresses(records)
-    own = Location.parse(entered.location)
-    return [
-        entry
-        for entry in entries_of(records)
-        if _identity(entry) != _identity(entered)
-        and any(place.contains(own) or own.contains(place) for place in _places(entry))
-        and addresses(entry) & addresses(entered)
-    ]
+    if entered is not None and not _is_wide(entered) and not overlaps.is_narrow(entered):
+        # Only a filter of its share's grants, which counts such tables, could restrict it.
+        return [raised(of_share, "tables", seen="filters")]
+    of_filter = [raised(of_share, "filters", seen="tables")] if filtered else []
+    return [raised(of_all, "revision", seen="revision"), *of_filter]
 
 
 def entries_of(records: Records) -> Iterator[Entry]:
@@ -144,6 +115,121 @@ def entries_of(records: Records) -> Iterator[Entry]:
             yield from map(ModelVersion.read, records.all(keys.model_versions(model.share, model.id)))
 
 
+def stores_of(storage: Storage) -> frozenset[str]:
+    """Return the names of the store that a storage means, of which several may be known."""
+    return frozenset(map(store_name, {storage.endpoint, storage.public_endpoint or storage.endpoint}))
+
+
+class Overlaps:
+    """Which folders of a catalog overlap, with what is about to change in it; nothing is read twice."""
+
+    def __init__(self, records: Records, filtered: str = "", moved: Storage | None = None) -> None:
+        self._records = records
+        self._filtered = filtered
+        self._moved = moved
+
+        @cache
+        def is_filtered(share: str) -> bool:
+            grants = records.all(keys.grantees(share))
+            return share.lower() == filtered.lower() or any(grant.get("partition_filter") for grant in grants)
+
+        self._is_filtered = is_filtered
+
+    def concerned(self) -> list[Entry]:
+        """Return the entries that get a filter or another store by what is about to change."""
+        if self._moved:
+            return [entry for entry in entries_of(self._records) if entry.storage == names.key(self._moved.name)]
+        return [Table.read(item) for item in self._records.all(keys.all_tables(self._filtered))]
+
+    def check(self, entry: Entry) -> None:
+        """Refuse what no entry may be, whatever else is shared; raises InvalidParameter."""
+        own = {place.bucket for place in self.places(entry)}.intersection(self._records.buckets.own())
+        if own:
+            raise InvalidParameter(
+                f"'{entry.title}' would share the bucket '{min(own)}', which holds the stack's own files: name a "
+                "folder in another bucket"
+            )
+        if isinstance(entry, Table) and entry.view_properties is not None and self._is_filtered(entry.share):
+            raise InvalidParameter(
+                f"'{entry.title}' is a view, whose SQL says what each recipient sees, and a grant of '{entry.share}' "
+                "has a filter: put the view into another share, or grant the share without a filter"
+            )
+
+    def opened(self, entered: Sequence[Entry] | None = None) -> Iterator[tuple[Entry, Table]]:
+        """Yield each folder that is shared whole with each table that it opens and of which not all is shared.
+
+        Those are tables shared by `dir`, volumes, skills and versions of models. Of the whole catalog, or only the
+        pairs with one of `entered`.
+        """
+        if entered is not None and not any(_is_wide(entry) or self.is_narrow(entry) for entry in entered):
+            return  # most tables: the rest of the catalog is not read for them
+        entries = {_identity(entry): entry for entry in [*entries_of(self._records), *(entered or ())]}
+        looked_at = entries.keys() if entered is None else {_identity(entry) for entry in entered}
+        for one, wide in entries.items():
+            if _is_wide(wide):
+                for other, narrow in entries.items():
+                    if (
+                        isinstance(narrow, Table)
+                        and other != one
+                        and not looked_at.isdisjoint((one, other))
+                        and self._reads(wide, narrow)
+                        and self.stores(wide) & self.stores(narrow)
+                        and self.is_narrow(narrow)
+                    ):
+                        yield wide, narrow
+
+    def uncompared(self) -> Iterator[Entry]:
+        """Yield what is shared whole or in part in an unknown bucket, so that nobody can tell what it overlaps."""
+        for entry in entries_of(self._records):
+            unknown = any(map(self._records.buckets.is_unknown, _locations(entry)))
+            if unknown and (_is_wide(entry) or self.is_narrow(entry)):
+                yield entry
+
+    def of(self, entered: Folder) -> list[Entry]:
+        """Return what else is shared of which the same files are a part, in whole or as one of several folders."""
+        [own] = self.places(entered)
+        return [
+            entry
+            for entry in entries_of(self._records)
+            if _identity(entry) != _identity(entered)
+            and any(place.contains(own) or own.contains(place) for place in self.places(entry))
+            and self.stores(entry) & self.stores(entered)
+        ]
+
+    def is_narrow(self, entry: Entry) -> bool:
+        """Return whether some recipient may not see all of a table."""
+        return isinstance(entry, Table) and (entry.is_restricted or self._is_filtered(entry.share))
+
+    def places(self, entry: Entry) -> list[Location]:
+        """Return the folders of an entry, by their buckets where those are known."""
+        return [self._records.buckets.resolve(place) for place in _locations(entry)]
+
+    def stores(self, entry: Entry) -> frozenset[str]:
+        """Return the names of an entry's store; an access point is AWS's own, whatever the storage."""
+        storage = self._storages.get(entry.storage)
+        by_points = any(access_point(place.bucket) for place in _locations(entry))
+        return (stores_of(storage) if storage else frozenset({AWS})) | ({AWS} if by_points else frozenset())
+
+    @cached_property
+    def _storages(self) -> dict[str, Storage]:
+        known = map(Storage.read, self._records.all(keys.storages()))
+        return {names.key(storage.name): storage for storage in [*known, *([self._moved] if self._moved else [])]}
+
+    def _reads(self, wide: Entry, narrow: Table) -> bool:
+        """Tell whether the folders of one entry hold files of a table that the entry does not share itself.
+
+        What lies in its own root a table shares as a whole: who enters the same folder twice, in part and by `dir`,
+        says so. A view's folder holds the rows of all recipients.
+        """
+        is_same = isinstance(wide, Table) and narrow.view_properties is None
+        own = self.places(wide)[0] if is_same else None
+        return any(
+            (folder.contains(place) or place.contains(folder)) and not folder == place == own
+            for folder in self.places(wide)
+            for place in self.places(narrow)
+        )
+
+
 def _is_wide(entry: Entry) -> bool:
     return isinstance(entry, Folder) or "dir" in entry.access_modes
 
@@ -152,36 +238,6 @@ def _identity(entry: Entry) -> tuple[str, str]:
     return type(entry).__name__, entry.title.lower()
 
 
-def _places(entry: Entry) -> TableLocations:
-    return TableLocations.parse(entry.location, () if isinstance(entry, Folder) else entry.auxiliary_locations)
-
-
-def _reads(wide: Entry, narrow: Table) -> bool:
-    """Tell whether the folders of one entry hold files of a table that the entry does not share itself.
-
-    What lies in its own root a table shares as a whole: who enters the same folder twice, in part and by `dir`, says
-    so. A view's folder holds the rows of all recipients.
-    """
-    is_same = isinstance(wide, Table) and narrow.view_properties is None
-    own = Location.parse(wide.location) if is_same else None
-    return any(
-        (folder.contains(place) or place.contains(folder)) and not folder == place == own
-        for folder in _places(wide)
-        for place in _places(narrow)
-    )
-
-
-def _addresses(records: Records) -> Callable[[Entry], frozenset[str]]:
-    """Return what tells the endpoints of an entry's store, which several storages may name; those of AWS are one."""
-
-    @cache
-    def storages() -> dict[str, Storage]:
-        return {names.key(storage.name): storage for storage in map(Storage.read, records.all(keys.storages()))}
-
-    def addresses(entry: Entry) -> frozenset[str]:
-        storage = storages().get(entry.storage)
-        told = {storage.endpoint, storage.public_endpoint} - {""} if storage else set()
-        hosts = {urlsplit(url).netloc.lower() for url in told} or {_AWS}
-        return frozenset(_AWS if host.endswith(_AWS) else host for host in hosts)
-
-    return addresses
+def _locations(entry: Entry) -> list[Location]:
+    auxiliary = () if isinstance(entry, Folder) else entry.auxiliary_locations
+    return [Location.parse(uri) for uri in (entry.location, *auxiliary)]

@@ -10,15 +10,12 @@ from deltaic.catalog.asset_entries import (
     Facts,
     FolderChanges,
     FolderSettings,
-    done,
 )
 from deltaic.catalog.asset_items import Folder, Skill
-from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes
-from deltaic.catalog.filter_rules import check_folders
+from deltaic.catalog.placed_entries import change
 from deltaic.catalog.records import checked
-from deltaic.catalog.writes import Writes
-from deltaic.errors import InvalidParameter, NotFound
+from deltaic.errors import InvalidParameter
 from deltaic.storage.locations import Location
 
 _Folder = TypeVar("_Folder", bound=Folder)
@@ -44,27 +41,18 @@ class FolderAdmin(AssetEntries[_Folder]):
             **checked(CHECKED, {"location": location, **settings}),
             **(facts or {}),
         })  # fmt: skip
-        self._check(made)
-        return self._enter(made, {})
+        return self._enter(_named_as_its_folder(made), {})
 
     def update(self, share: str, schema: str, name: str, **changes: Unpack[FolderChanges]) -> _Folder:
         """Change what is given and keep the rest, the id above all; raises NotFound, InvalidParameter."""
         assign = {**checked(CHECKED, changes), **changes.get("facts", {})}
 
-        def change(before: Attributes) -> Mapping[str, Any]:
-            after = self._item.read({**before, **assign})
-            if (after.location, after.storage) != (before["location"], before["storage"]):
-                self._check(after)
+        def checked_change(before: Attributes) -> Mapping[str, Any]:
+            _named_as_its_folder(self._item.read({**before, **assign}))
             return assign
 
-        def moved(before: Attributes, after: Mapping[str, Any]) -> Writes:
-            return self._records.moves(before["storage"], after.get("storage", before["storage"]))
-
         key, missing = self._key(share, schema, name), self._missing(share, schema, name)
-        try:
-            return self._item.read(self._records.change(key, missing, change, also=moved))
-        except ConditionFailed:
-            raise NotFound(f"storage '{changes.get('storage')}' not found") from None
+        return self._item.read(change(self._records, key, missing, self._item, checked_change))
 
     def delete(self, share: str, schema: str, name: str) -> _Folder:
         """Delete an entry, not the files; raises NotFound."""
@@ -79,16 +67,18 @@ class FolderAdmin(AssetEntries[_Folder]):
         for item in tuple(self._records.all(keys.assets(self._item.kind, share, schema))):
             self._remove(self._item.read(item))
 
-    def _check(self, entry: _Folder) -> None:
-        folder = Location.parse(entry.location).prefix.rpartition("/")[2]
-        if isinstance(entry, Skill) and folder != entry.name:
-            raise InvalidParameter(
-                f"a skill has the name of its folder (agentskills.io), and '{entry.name}' lies in '{folder}': share it "
-                "under that name, or move it"
-            )
-        check_folders(self._records, [entry])
-
     def _remove(self, found: _Folder) -> bool:
         """Delete an entry as it was read; False if it is gone, or lies in another storage by now."""
         leave = self._leave(found, {"storage": found.storage})
-        return done(self._records, [*leave, *self._records.uses(found.storage, -1)])
+        return self._records.attempt([*leave, *self._records.uses(found.storage, -1)])
+
+
+def _named_as_its_folder(entry: _Folder) -> _Folder:
+    """Return an entry, unless it is a skill that is named otherwise than its folder: raises InvalidParameter."""
+    folder = Location.parse(entry.location).prefix.rpartition("/")[2]
+    if isinstance(entry, Skill) and folder != entry.name:
+        raise InvalidParameter(
+            f"a skill has the name of its folder (agentskills.io), and '{entry.name}' lies in '{folder}': share it "
+            "under that name, or move it"
+        )
+    return entry

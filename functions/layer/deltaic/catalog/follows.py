@@ -141,10 +141,7 @@ class FollowAdmin:
         """Record how a look went; of one that has ended nothing."""
         told = {"came": dict(came), "reasons": dict(reasons), "failure": failure or None, "looked_at": now()}
         key, same = keys.follow(follow.share, follow.schema_name), {"created_at": follow.created_at}
-        try:
-            self._records.transact([self._records.update(key, assign=told, expect=same)])
-        except ConditionFailed:
-            return
+        self._records.attempt([self._records.update(key, assign=told, expect=same)])
 
     def end(self, share: str, schema: str) -> Follow:
         """Follow no more; tables that were entered stay. Raises NotFound."""
@@ -160,17 +157,12 @@ class FollowAdmin:
             self._remove(Follow.read(item))
 
     def _remove(self, found: Follow) -> bool:
-        try:
-            self._records.transact([
-                self._records.delete(
-                    keys.follow(found.share, found.schema_name), {"created_at": found.created_at}
-                ),
-                self._records.update(keys.schema(found.share, found.schema_name), add={"tables": -1}),
-                *self._records.uses(found.storage, -1),
-            ])  # fmt: skip
-        except ConditionFailed:
-            return False
-        return True
+        key = keys.follow(found.share, found.schema_name)
+        return self._records.attempt([
+            self._records.delete(key, {"created_at": found.created_at}),
+            self._records.update(keys.schema(found.share, found.schema_name), add={"tables": -1}),
+            *self._records.uses(found.storage, -1),
+        ])  # fmt: skip
 
 
 def checked(source: str, **given: Any) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.filter_rules import check_folders, checked_filter
-from deltaic.catalog.items import Grant, Table, now
+from deltaic.catalog.items import Grant, now
 from deltaic.catalog.records import EVERY, Excerpt, Records
 from deltaic.catalog.restrictions import end
 from deltaic.catalog.view_requests import ViewRequests
@@ -35,7 +36,6 @@ class GrantAdmin:
         rows = checked_filter(partition_filter)
         holder = self._records.recipient(recipient)
         entry = self._records.share(share)
-        self._check_folders(entry.name, rows)
         grant = Grant(
             recipient=holder.name,
             recipient_id=holder.id,
@@ -46,12 +46,13 @@ class GrantAdmin:
             ends_at=None if ends_at is None else end(ends_at),
         )
         try:
-            self._records.transact([
+            writes = [
                 self._records.check(keys.share(entry.name), {"id": entry.id, "state": ABSENT}),
                 self._records.check(keys.recipient_id(holder.id), {"state": ABSENT}),
                 self._records.put_new(keys.grant(holder.id, entry.name), grant.attributes()),
                 self._records.put_new(keys.grantee(entry.name, holder.id), grant.attributes()),
-            ])  # fmt: skip
+            ]
+            self._records.transact_checked(writes, partial(self._check_folders, entry.name, rows))
         except ConditionFailed as failed:
             if failed.index == 0:
                 raise NotFound(f"share '{share}' not found") from None
@@ -77,7 +78,6 @@ class GrantAdmin:
         assign: dict[str, Any] = {} if ends_at is None else {"ends_at": end(ends_at)}
         if partition_filter is not None:
             assign["partition_filter"] = checked_filter(partition_filter)
-            self._check_folders(share, assign["partition_filter"])
         missing = _missing(recipient, share)
 
         def both(before: Attributes, after: Mapping[str, Any]) -> Writes:
@@ -87,7 +87,8 @@ class GrantAdmin:
 
         try:
             key = keys.grant(self._records.recipient(recipient).id, share)
-            return Grant.read(self._records.change(key, missing, lambda _: assign, also=both))
+            check = partial(self._check_folders, share, assign.get("partition_filter", ""))
+            return Grant.read(self._records.change(key, missing, lambda _: assign, both, check))
         except ConditionFailed:
             raise NotFound(missing) from None
 
@@ -115,12 +116,9 @@ class GrantAdmin:
         for grant in tuple(self._in(stretch)):
             self._remove(grant)
 
-    def _check_folders(self, share: str, rows: str) -> None:
-        """Refuse a filter on a share of whose tables another table's credentials would read all rows."""
-        if rows:
-            check_folders(
-                self._records, [Table.read(item) for item in self._records.all(keys.all_tables(share))], share
-            )
+    def _check_folders(self, share: str, rows: str, *_: object) -> Writes:
+        """Refuse a filter on a share of whose tables another entry's credentials would read all rows."""
+        return check_folders(self._records, filtered=share) if rows else []
 
     def _in(self, stretch: keys.KeyRange, excerpt: Excerpt = EVERY) -> Iterator[Grant]:
         return map(Grant.read, self._records.all(stretch, excerpt))
@@ -128,14 +126,10 @@ class GrantAdmin:
     def _remove(self, grant: Grant) -> bool:
         """Delete both sides of a grant; False if they were gone."""
         same = {"share_id": grant.share_id}
-        try:
-            self._records.transact([
-                self._records.delete(keys.grant(grant.recipient_id, grant.share), same),
-                self._records.delete(keys.grantee(grant.share, grant.recipient_id), same),
-            ])  # fmt: skip
-        except ConditionFailed:
-            return False
-        return True
+        return self._records.attempt([
+            self._records.delete(keys.grant(grant.recipient_id, grant.share), same),
+            self._records.delete(keys.grantee(grant.share, grant.recipient_id), same),
+        ])  # fmt: skip
 
 
 def _missing(recipient: str, share: str) -> str:

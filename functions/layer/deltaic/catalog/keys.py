@@ -138,6 +138,16 @@ def storage(name: str) -> Key:
     return Key("storages", f"storage/{segment(name)}")
 
 
+def overlaps() -> Key:
+    """Where the revision of the entries lies that share a folder whole, or a table in part."""
+    return Key("overlaps", "overlaps")
+
+
+def share_overlaps(share_name: str) -> Key:
+    """Where a share counts the tables that entered a folder and the filters that its grants got."""
+    return Key(f"share/{segment(share_name)}", "overlaps")
+
+
 def lease(location: str) -> Key:
     """Where the lease on a table location lies."""
     # Object keys are case-sensitive and long, so it is the digest of the location that is unique.

@@ -1,7 +1,7 @@
 """The entries of models and of their versions. Their files are never touched."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, Unpack
+from collections.abc import Iterator
+from typing import Final, Unpack
 from uuid import uuid4
 
 from deltaic.catalog import keys
@@ -11,16 +11,13 @@ from deltaic.catalog.asset_entries import (
     Facts,
     FolderChanges,
     FolderSettings,
-    done,
-    enter,
 )
 from deltaic.catalog.asset_items import Model, ModelVersion
 from deltaic.catalog.aws_errors import ConditionFailed
-from deltaic.catalog.dynamo import Attributes
-from deltaic.catalog.filter_rules import check_folders
 from deltaic.catalog.items import now
+from deltaic.catalog.placed_entries import change, enter
 from deltaic.catalog.records import DELETING, Records, checked
-from deltaic.catalog.writes import ABSENT, Writes
+from deltaic.catalog.writes import ABSENT
 from deltaic.errors import Conflict, InvalidParameter, NotFound
 from deltaic.protocol import names
 
@@ -96,12 +93,11 @@ class ModelAdmin(AssetEntries[Model]):
             **(facts or {}),
             "created_at": now(),
         })  # fmt: skip
-        check_folders(self._records, [made])
         counted = self._records.update(
             self._key(share, schema, name), add={"versions": 1}, expect={"id": model.id, "state": ABSENT}
         )
         key = keys.model_version(model.share, model.id, version)
-        enter(self._records, key, made, counted, {}, f"model '{model.title}'")
+        enter(self._records, key, made, made.attributes(), (counted, f"model '{model.title}'"))
         return made
 
     def version(self, share: str, schema: str, name: str, version: int) -> ModelVersion:
@@ -119,22 +115,9 @@ class ModelAdmin(AssetEntries[Model]):
     ) -> ModelVersion:
         """Change what is given of a version and keep the rest, the id above all; raises NotFound, InvalidParameter."""
         model = self.get(share, schema, name)
-        assign = {**checked(CHECKED, changes), **changes.get("facts", {})}
-
-        def change(before: Attributes) -> Mapping[str, Any]:
-            after = ModelVersion.read({**before, **assign})
-            if (after.location, after.storage) != (before["location"], before["storage"]):
-                check_folders(self._records, [after])
-            return assign
-
-        def moved(before: Attributes, after: Mapping[str, Any]) -> Writes:
-            return self._records.moves(before["storage"], after.get("storage", before["storage"]))
-
         key, missing = keys.model_version(model.share, model.id, version), _missing_version(model, version)
-        try:
-            return ModelVersion.read(self._records.change(key, missing, change, also=moved))
-        except ConditionFailed:
-            raise NotFound(f"storage '{changes.get('storage')}' not found") from None
+        assign = {**checked(CHECKED, changes), **changes.get("facts", {})}
+        return ModelVersion.read(change(self._records, key, missing, ModelVersion, lambda _: assign))
 
     def remove_version(self, share: str, schema: str, name: str, version: int) -> ModelVersion:
         """Remove a version's entry, not the files; raises NotFound."""
@@ -148,7 +131,7 @@ class ModelAdmin(AssetEntries[Model]):
         return map(ModelVersion.read, self._records.all(keys.model_versions(model.share, model.id)))
 
     def _remove(self, model: Model, found: ModelVersion) -> bool:
-        return done(self._records, [
+        return self._records.attempt([
             self._records.delete(keys.model_version(model.share, model.id, found.version), {"id": found.id}),
             self._records.update(self._key(model.share, model.schema_name, model.name), add={"versions": -1}),
             *self._records.uses(found.storage, -1),

@@ -1,6 +1,6 @@
 """What the administration of every kind of entry rests on: nobody's change is lost, nothing is written half."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -8,6 +8,7 @@ from uuid import UUID
 
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
+from deltaic.catalog.buckets import Buckets
 from deltaic.catalog.dynamo import Attributes, Dynamo
 from deltaic.catalog.items import Recipient, Schema, Share
 from deltaic.catalog.keys import Key
@@ -16,6 +17,7 @@ from deltaic.errors import Conflict, InvalidParameter, NotFound
 from deltaic.protocol import names
 
 _RACES: Final = 50
+_KEEP_CHANGING: Final = "others keep changing this part of the catalog: try again in a moment"
 DELETING: Final = "deleting"
 """The `state` of an entry whose deletion has begun: nothing can be made below it any more."""
 
@@ -52,9 +54,10 @@ Checks = Mapping[str, Callable[[Any], Any]]
 class Records:
     """The entries of one catalog table, and the parents that several kinds of entry look up."""
 
-    def __init__(self, table: str, dynamo: Dynamo) -> None:
+    def __init__(self, table: str, dynamo: Dynamo, buckets: Buckets) -> None:
         self.table = table
         """The name of the DynamoDB table."""
+        self.buckets = buckets
         self._dynamo = dynamo
         # Every write spells out the table.
         self.put_new, self.check = partial(put_new, table), partial(check, table)
@@ -116,37 +119,55 @@ class Records:
         """Make all the writes or none; raises ConditionFailed for the first condition that did not hold."""
         self._dynamo.transact(writes)
 
+    def attempt(self, writes: Iterable[Write]) -> bool:
+        """Make all the writes; return False if a condition did not hold."""
+        try:
+            self.transact(writes)
+        except ConditionFailed:
+            return False
+        return True
+
+    def transact_checked(self, writes: Sequence[Write], check: Callable[[], Writes]) -> None:
+        """Make all the writes or none, if a check of other entries allows it.
+
+        `check` returns writes that fail once what it read has changed; then it is repeated. Raises what `check` raises,
+        ConditionFailed for a condition of `writes`, and Conflict.
+        """
+        for _ in range(_RACES):
+            try:
+                return self.transact([*writes, *check()])
+            except ConditionFailed as failed:
+                if failed.index < len(writes):
+                    raise
+        raise Conflict(_KEEP_CHANGING)
+
     def change(
         self,
         key: Key,
         missing: str,
         change: Change,
         also: Callable[[Attributes, Mapping[str, Any]], Writes] = lambda _before, _after: [],
+        check: Callable[[Attributes, Mapping[str, Any]], Writes] = lambda _before, _after: [],
     ) -> Attributes:
         """Change an entry, and what `also` says in the same transaction, unless it was changed in between: then again.
 
-        A condition of `also` that does not hold is raised as ConditionFailed, counted from 1.
+        A condition of `also` that does not hold is raised as ConditionFailed, counted from 1. `check` is as in
+        `transact_checked`.
         """
         for _ in range(_RACES):
             item = self.present(key, missing)
             assign = change(item)
             revision = item.get("revision", ABSENT)
+            expect = {"revision": revision, "state": ABSENT, "created_at": item["created_at"]}
+            writes = [self.update(key, assign=assign, add={"revision": 1}, expect=expect), *also(item, assign)]
             try:
-                self.transact([
-                    self.update(
-                        key,
-                        assign=assign,
-                        add={"revision": 1},
-                        expect={"revision": revision, "state": ABSENT, "created_at": item["created_at"]},
-                    ),
-                    *also(item, assign),
-                ])  # fmt: skip
+                self.transact([*writes, *check(item, assign)])
             except ConditionFailed as failed:
-                if failed.index > 0:
+                if 0 < failed.index < len(writes):
                     raise
             else:
                 return {name: value for name, value in {**item, **assign}.items() if value is not None}
-        raise Conflict("others keep changing this entry: try again in a moment")
+        raise Conflict(_KEEP_CHANGING)
 
 
 def merged_properties(

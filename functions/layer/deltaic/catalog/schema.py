@@ -9,6 +9,8 @@ found by key or by key prefix; only operators' lists of what all recipients hold
               share/<share>         table/<schema>/<table>          a table
               share/<share>         follow/<schema>                 what a schema follows, and how the last look went
               share/<share>         grant/<recipient id>            a grant, seen from the share
+              share/<share>         overlaps                        how often its tables moved and grants got filters
+              overlaps              overlaps                        the revision of what is shared by folder or in part
               recipients            recipient/<recipient>           a recipient
               recipient/<id>        recipient                       that the recipient exists, and its name
               recipient/<id>        grant/<share>                   a grant, seen from the recipient

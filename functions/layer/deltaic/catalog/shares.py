@@ -95,7 +95,8 @@ class ShareAdmin:
             # The grants first: for recipients the share is gone at once, not piece by piece.
             self._grants.remove_all(keys.grantees(name))
             self._schemas.remove_all(name)
-            self._records.transact([self._records.delete(key, empty)])
+            counters = self._records.delete(keys.share_overlaps(name), present=False)
+            self._records.transact([self._records.delete(key, empty), counters])
         except ConditionFailed as failed:
             left = (failed.item or {}).get("schemas", 0)
             if left and not force:

@@ -2,15 +2,17 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed, refused
-from deltaic.catalog.dynamo import botocore_client
+from deltaic.catalog.dynamo import Attributes, botocore_client
+from deltaic.catalog.filter_rules import check_folders, stores_of
 from deltaic.catalog.items import Storage, now
 from deltaic.catalog.records import Checks, Records, checked
+from deltaic.catalog.writes import Writes
 from deltaic.errors import AlreadyExists, Conflict, InvalidParameter, NotFound
 from deltaic.protocol import names
 from deltaic.urls import web_address
@@ -96,9 +98,18 @@ class StorageAdmin:
         assign = checked(_CHECKED, changes)
         if access_keys is not None:
             assign["secret"] = self._secret(self.get(name).name)
-            self._keep(assign["secret"], access_keys)
+
+        def check(before: Attributes, after: Mapping[str, Any]) -> Writes:
+            moved = Storage.read({**before, **after})
+            writes: Writes = []
+            if stores_of(moved) != stores_of(Storage.read(before)):
+                writes = check_folders(self._records, moved=moved)
+            if access_keys is not None:
+                self._keep(assign["secret"], access_keys)
+            return writes
+
         missing = f"storage '{name}' not found"
-        return Storage.read(self._records.change(keys.storage(name), missing, lambda _: assign))
+        return Storage.read(self._records.change(keys.storage(name), missing, lambda _: assign, check=check))
 
     def delete(self, name: str) -> Storage:
         """Delete a storage that nothing shared lies in, and its access keys; raises NotFound, Conflict."""

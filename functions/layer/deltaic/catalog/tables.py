@@ -2,39 +2,31 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final, TypedDict, Unpack, cast
 from uuid import uuid4
 
 from deltaic.catalog import keys
-from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes
 from deltaic.catalog.filter_rules import (
-    Entry,
+    Overlaps,
     check_access,
-    check_folders,
     check_iceberg,
     checked_columns,
     checked_filter,
     entries_of,
-    opened,
 )
 from deltaic.catalog.items import AccessMode, IcebergAccess, Table, TableFormat, now
+from deltaic.catalog.placed_entries import DECISIVE, change, enter
 from deltaic.catalog.records import EVERY, Checks, Excerpt, Records, checked, checked_id
 from deltaic.catalog.view_partitions import ViewPartitions
 from deltaic.catalog.writes import ABSENT, Write, Writes
-from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
+from deltaic.errors import InvalidParameter
 from deltaic.protocol import names
 from deltaic.storage.locations import Location
 
 _ACCESS_MODES: Final = ("url", "dir")
 _ICEBERG: Final = ("", "vended", "signed")
 _LATEST_LONG: Final = 2**63 - 1
-_OF_VIEWS: Final = frozenset({
-    "location", "auxiliary_locations", "access_modes", "storage", "partition_filter", "hidden_columns",
-})  # fmt: skip
-"""What no caller changes of the entry of a view: any of these would show all recipients' rows, or none."""
-
 _WHOLE: Final = {
     "auxiliary_locations": (),
     "access_modes": ("url",),
@@ -123,23 +115,8 @@ class TableAdmin:
 
     def enter(self, table: Table, also: Sequence[Write] = ()) -> Table:
         """Write an entry that is complete, and other items in the same transaction; raises as `create` does."""
-        check_folders(self._records, [table])
-        share, schema, name, storage = table.share, table.schema_name, table.name, table.storage
-        try:
-            self._records.transact([
-                self._records.put_new(keys.table(share, schema, name), to_item(table)),
-                self._records.update(
-                    keys.schema(share, schema), add={"tables": 1}, expect={"share_id": table.share_id, "state": ABSENT}
-                ),
-                *self._records.uses(storage, 1),
-                *also,
-            ])  # fmt: skip
-        except ConditionFailed as failed:
-            if failed.index == 0:
-                title = f"{share}.{schema}.{name}"
-                raise AlreadyExists(f"there is a table '{title}' already: choose another name, or update it") from None
-            what = f"schema '{share}.{schema}'" if failed.index == 1 else f"storage '{storage}'"
-            raise NotFound(f"{what} not found") from None
+        key = keys.table(table.share, table.schema_name, table.name)
+        enter(self._records, key, table, to_item(table), also=also)
         return table
 
     def get(self, share: str, schema: str, name: str) -> Table:
@@ -168,30 +145,20 @@ class TableAdmin:
         """
         assign = checked(_CHECKED, changes)
 
-        def change(before: Attributes) -> Mapping[str, Any]:
+        def checked_change(before: Attributes) -> Mapping[str, Any]:
             after = Table.read({**before, **assign})
-            if after.view_properties is not None and assign.keys() & _OF_VIEWS:
+            if after.view_properties is not None and assign.keys() & DECISIVE:
                 raise InvalidParameter(
                     f"'{share}.{schema}.{name}' is a view, whose SQL says what is shared: change the view by "
                     "`deltaic view update`, or make another elsewhere"
                 )
             check_iceberg(after)
             check_access(after.access_modes, after.partition_filter, after.hidden_columns)
-            if any(name in assign and assign[name] != before.get(name) for name in _OF_VIEWS):
-                check_folders(self._records, [after])
             hidden = fit(after, Table.read(before)).hidden_columns
             return {**assign, "hidden_columns": hidden} if "hidden_columns" in assign else assign
 
-        def moved(before: Attributes, after: Mapping[str, Any]) -> Writes:
-            return self._records.moves(before["storage"], after.get("storage", before["storage"]))
-
-        try:
-            item = self._records.change(
-                keys.table(share, schema, name), _missing(share, schema, name), change, also=moved
-            )
-        except ConditionFailed:
-            raise NotFound(f"storage '{changes.get('storage')}' not found") from None
-        return Table.read(item)
+        key, missing = keys.table(share, schema, name), _missing(share, schema, name)
+        return Table.read(change(self._records, key, missing, Table, checked_change))
 
     def some(self, share: str, schema: str, wanted: Iterable[str]) -> dict[str, Table]:
         """Return those of the tables of a schema that there are, by the keys of their names."""
@@ -205,23 +172,19 @@ class TableAdmin:
         """
         key, same = keys.table(table.share, table.schema_name, table.name), {"id": table.id, "followed": True}
         place = {"location": table.location, "storage": table.storage}
-        with suppress(ConditionFailed):
-            self._records.transact([
-                self._records.update(
-                    key, assign={"unlisted": unlisted or None}, add={"revision": 1}, expect={**same, **place}
-                )
-            ])  # fmt: skip
+        expect = {**same, **place}
+        self._records.attempt([
+            self._records.update(key, assign={"unlisted": unlisted or None}, add={"revision": 1}, expect=expect)
+        ])  # fmt: skip
 
     def restricted(self) -> Iterator[Table]:
         """Yield every table of which not all is shared, the views among them."""
         return (one for one in entries_of(self._records) if isinstance(one, Table) and one.is_restricted)
 
-    def opened(self, entered: Sequence[Table] | None = None) -> Iterator[tuple[Entry, Table]]:
-        """Yield what shares a folder whole with the tables that it opens though not all of them is shared.
-
-        Of the whole catalog, or only what one of the entries opens, or is opened by, if they were `entered`.
-        """
-        return opened(self._records, entered)
+    @property
+    def overlaps(self) -> Overlaps:
+        """Which of the catalog's folders overlap."""
+        return Overlaps(self._records)
 
     def delete(self, share: str, schema: str, name: str) -> Table:
         """Delete a table entry, not the table, and what else there is of a view; raises NotFound."""
@@ -243,18 +206,13 @@ class TableAdmin:
             self._partitions.end(table)
             place = keys.view(table.share, table.schema_name, table.name)
             of_view = [self._records.delete(place, present=False)]
-        try:
-            self._records.transact([
-                self._records.delete(
-                    keys.table(table.share, table.schema_name, table.name), {"id": table.id, "storage": table.storage}
-                ),
-                self._records.update(keys.schema(table.share, table.schema_name), add={"tables": -1}),
-                *self._records.uses(table.storage, -1),
-                *of_view,
-            ])  # fmt: skip
-        except ConditionFailed:
-            return False
-        return True
+        same = {"id": table.id, "storage": table.storage}
+        return self._records.attempt([
+            self._records.delete(keys.table(table.share, table.schema_name, table.name), same),
+            self._records.update(keys.schema(table.share, table.schema_name), add={"tables": -1}),
+            *self._records.uses(table.storage, -1),
+            *of_view,
+        ])  # fmt: skip
 
 
 def to_item(table: Table) -> dict[str, Any]:

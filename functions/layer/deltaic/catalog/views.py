@@ -63,7 +63,6 @@ class ViewAdmin:
         names.check_table_name(name)
         parent = self._records.schema(share, schema)
         base = self.source(source)
-        self._refuse_filtered_grants(parent.share)
         table = Table(
             name=name,
             schema_name=parent.name,
@@ -202,15 +201,6 @@ class ViewAdmin:
     def _change(self, view: View, change: Change) -> View:
         place = (view.share, view.schema_name, view.name)
         return View.read(self._records.change(keys.view(*place), _missing(*place), change))
-
-    def _refuse_filtered_grants(self, share: str) -> None:
-        """Raise InvalidParameter where a grant has a filter of its own, which no view can fit."""
-        for item in self._records.all(keys.grantees(share)):
-            if item.get("partition_filter"):
-                raise InvalidParameter(
-                    f"'{item['recipient']}' holds '{share}' with a filter of its own, and what a view shows is its "
-                    "SQL's to say: make the view in another share"
-                )
 
 
 def _apart(location: str, source: Table) -> str:

@@ -1,6 +1,7 @@
 """The address of a storage: its scheme, host and path, for AWS S3 and for S3-compatible stores."""
 
 import re
+from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -12,6 +13,9 @@ from deltaic.urls import DEFAULT_PORTS, web_address
 # A bucket that can be the first label of a host (Amazon S3 User Guide, "Virtual hosting of buckets").
 _HOST_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{1,61})[a-z0-9]")
 _HOST_LABELS = re.compile(r"[a-z0-9](?:[a-z0-9.-]{1,61})[a-z0-9]")
+AWS = "amazonaws.com"
+"""The name of AWS S3 as a store (`store_name`)."""
+
 _IPV4 = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
 _DNS_SUFFIXES = (
     ("cn-", "amazonaws.com.cn"),
@@ -87,9 +91,29 @@ def origin(storage: StorageConfig, bucket: str, *, public: bool = True) -> Origi
     return Origin(parts.scheme, host.lower(), authority, f"{root}/" if in_host else f"{root}/{bucket}/")
 
 
+def store_name(endpoint: str) -> str:
+    """Return one name for a store, however its endpoint is spelled: by it stores are compared, not reached.
+
+    AWS S3 is one store, this machine one host, and the ports of http and https make no difference.
+    """
+    from ipaddress import ip_address  # no recipient's request needs it
+    from socket import inet_aton, inet_ntoa
+
+    if not endpoint or is_aws(endpoint):
+        return AWS
+    parts = web_address(endpoint)
+    host = (parts.hostname or "").rstrip(".")
+    with suppress(ValueError, OSError):  # a name, not an address; inet_aton reads 127.1, as clients do
+        address = ip_address(host if ":" in host else inet_ntoa(inet_aton(host)))
+        address = getattr(address, "ipv4_mapped", None) or address
+        host = "localhost" if address.is_loopback or address.is_unspecified else str(address)
+    host = "localhost" if host.endswith(".localhost") else host
+    return host if parts.port in {None, DEFAULT_PORTS[parts.scheme]} else f"{host}:{parts.port}"
+
+
 def is_aws(endpoint: str) -> bool:
     """Tell whether an endpoint is AWS's own, such as a VPC endpoint: AWS credentials may then be shown to it."""
-    host = urlsplit(endpoint).hostname or ""
+    host = (urlsplit(endpoint).hostname or "").rstrip(".")
     return any(host.endswith(f".{suffix}") for suffix in ("amazonaws.com", *(suffix for _, suffix in _DNS_SUFFIXES)))
 
 

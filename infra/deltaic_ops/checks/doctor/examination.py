@@ -138,7 +138,7 @@ def _catalog(what: Examined, stack: DeployedStack | None, only: tuple[str, str, 
     heads = reading.heads([one for tables in shared.values() for one in tables if one.id not in unmade], read)
     yield from reading.logs(heads)
     yield from assets(beside, iceberg, what.schemas)
-    yield from folders(what.admin.tables.opened())
+    yield from folders(what.admin.tables.overlaps.opened(), what.admin.tables.overlaps.uncompared())
     recipients = {recipient.id: recipient for recipient in what.admin.recipients.list()}
     for share, tables in shared.items():
         yield from filters(tables, [*what.admin.grants.of_share(share)], recipients, heads)

@@ -35,8 +35,8 @@ def filters(
             yield _sees(table, grants, recipients, schema)
 
 
-def folders(pairs: Iterable[tuple[Entry, Table]]) -> Iterator[Finding]:
-    """Name each folder that is shared whole and opens a table of which not all is; else one line for all."""
+def folders(pairs: Iterable[tuple[Entry, Table]], uncompared: Iterable[Entry]) -> Iterator[Finding]:
+    """Name each folder that is shared whole and opens a table of which not all is, and each that is `uncompared`."""
     check = "credentials for a folder open no table of which not all is shared"
     wrong = [
         Finding(
@@ -49,6 +49,11 @@ def folders(pairs: Iterable[tuple[Entry, Table]]) -> Iterator[Finding]:
             else "move one of them",
         )
         for wide, narrow in pairs
+    ]
+    remedy = "give the operator s3:GetAccessPoint, or name the bucket itself"
+    wrong += [
+        Finding(check, "warning", f"{entry.title} cannot be compared: no bucket is known of {entry.location}", remedy)
+        for entry in uncompared
     ]
     yield from wrong or [ok(check, "the whole catalog")]
 

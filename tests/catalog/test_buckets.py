@@ -1,0 +1,118 @@
+"""What is known of buckets and stores decides what may be shared: the stack's own, access points, addresses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.buckets import Buckets
+from deltaic.catalog.storages import AccessKeys
+from deltaic.errors import InvalidParameter
+from deltaic_ops.checks.doctor.filters import folders
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from catalog.conftest import Catalog
+    from deltaic.storage.locations import AccessPoint
+
+POINT = "s3://arn:aws:s3:eu-west-1:123456789012:accesspoint/partner"
+UNKNOWN = "s3://arn:aws:s3:eu-west-1:123456789012:accesspoint/elsewhere"
+ALIAS = "s3://partner-abcdefghijklmnopqrstuvwxyz0123456-s3alias"
+ROWS: dict[str, Any] = {"partition_filter": "region = 'EU'"}
+OWN = "deltaic-icebergbucket"
+
+
+def behind(point: AccessPoint) -> str:
+    return "lake" if point.name == "partner" else ""
+
+
+@pytest.fixture
+def admin(catalog: Catalog) -> CatalogAdmin:
+    """Return a catalog with a share, whose administrator knows one bucket of the stack and one access point."""
+    buckets = Buckets(own=lambda: {OWN}, behind=behind)
+    admin = CatalogAdmin(catalog.catalog_table, catalog.tokens_table, catalog.dynamo, buckets=buckets)
+    admin.shares.create("s")
+    admin.schemas.create("s", "d")
+    return admin
+
+
+SHARED: list[Any] = [
+    pytest.param(lambda admin, place: admin.tables.create("s", "d", "t", place), id="table"),
+    pytest.param(
+        lambda admin, place: admin.tables.create("s", "d", "t", "s3://lake", auxiliary_locations=[place]),
+        id="auxiliary location",
+    ),
+    pytest.param(lambda admin, place: admin.tables.update("s", "d", "there", location=place), id="moved table"),
+    pytest.param(lambda admin, place: admin.volumes.create("s", "d", "v", place), id="volume"),
+    pytest.param(lambda admin, place: admin.volumes.update("s", "d", "there", location=place), id="moved volume"),
+    pytest.param(
+        lambda admin, place: admin.skills.create("s", "d", "a", f"{place}/a", facts={"description": "a"}), id="skill"
+    ),
+    pytest.param(lambda admin, place: admin.models.add_version("s", "d", "m", 1, place), id="model version"),
+]
+
+
+@pytest.mark.parametrize("share", SHARED)
+def test_the_stacks_own_bucket_is_never_shared(
+    catalog: Catalog, admin: CatalogAdmin, share: Callable[[CatalogAdmin, str], Any]
+) -> None:
+    admin.tables.create("s", "d", "there", "s3://lake/t")
+    admin.volumes.create("s", "d", "there", "s3://lake/v")
+    admin.models.create("s", "d", "m")
+    before = catalog.items()
+    with pytest.raises(
+        InvalidParameter, match=rf"the bucket '{OWN}', which holds the stack's own files: name a folder"
+    ):
+        share(admin, f"s3a://{OWN}/metadata")
+    assert catalog.items() == before
+    share(admin, f"s3://{OWN}-of-others/metadata")
+
+
+def test_an_access_point_is_compared_by_its_bucket(admin: CatalogAdmin) -> None:
+    admin.tables.create("s", "d", "t", "s3://lake/t", **ROWS)
+    with pytest.raises(InvalidParameter, match=r"'s\.d\.v' shares all that lies in"):
+        admin.volumes.create("s", "d", "v", POINT)
+    admin.tables.delete("s", "d", "t")
+    # The access point is AWS's own, whatever the storage says.
+    admin.storages.create("minio", endpoint="http://minio:9000")
+    admin.volumes.create("s", "d", "v", f"{POINT}/t/x", storage="minio")
+    with pytest.raises(InvalidParameter, match=r"'s\.d\.v' shares all that lies in"):
+        admin.tables.create("s", "d", "t", "s3://lake/t", **ROWS)
+    admin.tables.create("s", "d", "t", "s3://lake/u", **ROWS)
+    assert list(admin.tables.overlaps.uncompared()) == []
+
+
+def test_what_lies_behind_an_unknown_access_point_is_reported(admin: CatalogAdmin) -> None:
+    admin.tables.create("s", "d", "part", "s3://lake/t", **ROWS)
+    admin.tables.create("s", "d", "plain", f"{UNKNOWN}/plain")
+    for name, place in (("known", f"{POINT}/v"), ("point", UNKNOWN), ("alias", ALIAS)):
+        admin.volumes.create("s", "d", name, place)
+    found = list(folders(admin.tables.overlaps.opened(), admin.tables.overlaps.uncompared()))
+    assert [finding.verdict for finding in found] == ["warning", "warning"]
+    assert [finding.said.partition(" ")[0] for finding in found] == ["s.d.alias", "s.d.point"]
+
+
+def test_a_storage_moves_onto_no_store_in_which_its_volumes_open_a_restricted_table(
+    catalog: Catalog, secrets_manager: Any
+) -> None:
+    admin = CatalogAdmin(catalog.catalog_table, catalog.tokens_table, catalog.dynamo, lambda: secrets_manager)
+    admin.shares.create("s")
+    admin.schemas.create("s", "d")
+    admin.storages.create("minio", endpoint="http://127.0.0.1:9000")
+    made = admin.storages.create("other", endpoint="http://other:9000", access_keys=AccessKeys("id", "first"))
+    admin.volumes.create("s", "d", "v", "s3://lake", storage="other")
+    admin.tables.create("s", "d", "t", "s3://lake/t", storage="minio", **ROWS)
+    changes: list[dict[str, Any]] = [
+        {"endpoint": "http://localhost:9000"},
+        {"public_endpoint": "http://LOCALHOST.:9000/"},
+    ]
+    for change in changes:
+        with pytest.raises(InvalidParameter, match=r"'s\.d\.v' shares all that lies in s3://lake"):
+            admin.storages.update("other", access_keys=AccessKeys("id", "second"), **change)
+        assert admin.storages.get("other") == made
+    assert "first" in secrets_manager.get_secret_value(SecretId=made.secret)["SecretString"]
+    assert admin.storages.update("other", endpoint="http://localhost:9001").endpoint == "http://localhost:9001"
+    admin.volumes.delete("s", "d", "v")
+    admin.storages.delete("other")
