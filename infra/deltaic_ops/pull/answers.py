@@ -65,49 +65,38 @@ class Vector(_Answer, frozen=True):
 class Add(_Answer, frozen=True):
     """Delta's `add`, without what concerns writers alone."""
 
-    path: str
-    size: Number
+    path: str | None = None
+    size: Number | None = None
     partition_values: dict[str, str | None] | None = None
     modification_time: Number = 0
     stats: str | None = None
     deletion_vector: Vector | None = None
 
 
-class Action(_Answer, frozen=True):
-    """The action of a file in delta format."""
-
-    add: Add
-
-
-class File(_Answer, frozen=True):
-    """A file in either format."""
+class File(Add, frozen=True, kw_only=True):
+    """A file: in parquet format a kind of `add` with other names, in delta format what holds one."""
 
     id: str
     url: str | None = None
-    size: Number | None = None
-    partition_values: dict[str, str | None] | None = None
-    stats: str | None = None
-    timestamp: Number | None = None
     expiration_timestamp: Number | None = None
     deletion_vector_file_id: str | None = None
-    delta_single_action: Action | None = None
-
-    @property
-    def add(self) -> Add:
-        """The file as Delta's action; raises ValueError for one that has none and lacks what parquet format tells."""
-        if self.delta_single_action is not None:
-            return self.delta_single_action.add
-        if self.url is None or self.size is None:
-            raise ValueError("url or size of a file is missing")
-        return Add(self.url, self.size, self.partition_values, self.timestamp or 0, self.stats)
+    delta_single_action: dict[str, Add] | None = None
 
 
-class End(_Answer, frozen=True):
-    """The action at the end of a page."""
+class Reply(_Answer, frozen=True):
+    """Any other object of a server; its route says which of the fields it may have."""
 
+    items: "list[SharedObject] | None" = None
     next_page_token: str | None = None
     refresh_token: str | None = None
     error_message: str | None = None
+    access_modes: list[str] | None = None
+    storage_location: str | None = None
+    credentials: "Reply | None" = None
+    aws_temp_credentials: dict[str, str] | None = None
+    expiration_time: Number = 0
+    region: str | None = None
+    endpoint: str | None = None
 
 
 class Line(_Answer, frozen=True):
@@ -116,76 +105,16 @@ class Line(_Answer, frozen=True):
     protocol: Protocol | None = None
     meta_data: Metadata | None = None
     file: File | None = None
-    end_stream_action: End | msgspec.UnsetType | None = msgspec.UNSET
+    end_stream_action: Reply | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class Folder(_Answer, frozen=True):
-    """A volume, skill, model or model version."""
-
-    access_modes: list[str] | None = None
-    storage_location: str | None = None
-
-
-class SharedObject(_Answer, frozen=True):
+class SharedObject(msgspec.Struct, frozen=True):
     """A file of a folder, whose ETag is another one when its content is."""
 
     name: str
     size: Number
     etag: Annotated[str, msgspec.Meta(min_length=1)]
     url: str | None = None
-
-
-class ObjectPage(_Answer, frozen=True):
-    """A page of a folder's files, or of their URLs."""
-
-    items: list[SharedObject] | None = None
-    next_page_token: str | None = None
-
-
-class AwsKeys(_Answer, frozen=True):
-    """Keys of AWS."""
-
-    access_key_id: str
-    secret_access_key: str
-    session_token: str
-
-
-class Credentials(_Answer, frozen=True):
-    """Temporary credentials: flat, or inside `credentials` as those of tables are."""
-
-    credentials: "Credentials | None" = None
-    aws_temp_credentials: AwsKeys | None = None
-    expiration_time: Number = 0
-    region: str | None = None
-    endpoint: str | None = None
-
-
-class StoredObject(msgspec.Struct, frozen=True, rename="pascal"):
-    """An object as a store lists it."""
-
-    key: str
-    size: Number
-    e_tag: str
-
-
-class StorePage(msgspec.Struct, frozen=True, rename="pascal"):
-    """A page of a store's listing."""
-
-    contents: list[StoredObject] = []
-    is_truncated: bool = False
-    next_continuation_token: str = ""
-
-    def __post_init__(self) -> None:
-        """Raise ValueError where the next page has no token."""
-        if self.is_truncated and not self.next_continuation_token:
-            raise ValueError("a listing is cut off")
-
-
-class StoredHead(msgspec.Struct, frozen=True, rename="pascal"):
-    """An object as a store describes it alone."""
-
-    content_length: Number
-    e_tag: str
 
 
 def decoded(text: bytes, kind: type[_T], host: str) -> _T:
@@ -198,10 +127,10 @@ def decoded(text: bytes, kind: type[_T], host: str) -> _T:
         raise Unavailable(f"the answer of {host} is no JSON, or breaks off") from None
 
 
-def converted(told: object, kind: type[_T]) -> _T:
-    """Return what botocore made of a store's answer; raises InvalidAnswer."""
+def stored_object(name: object, size: object, etag: object) -> SharedObject:
+    """Return an object as a store describes it; raises InvalidAnswer."""
     try:
-        return msgspec.convert(told, kind)
+        return msgspec.convert({"name": name, "size": size, "etag": etag}, SharedObject)
     except msgspec.ValidationError as wrong:
         raise InvalidAnswer("the store", wrong) from None
 

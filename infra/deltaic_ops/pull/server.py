@@ -25,7 +25,7 @@ from deltaic.errors import (
 )
 from deltaic.urls import web_address
 
-from deltaic_ops.pull.answers import InvalidAnswer, decoded
+from deltaic_ops.pull.answers import InvalidAnswer, Reply, decoded
 from deltaic_ops.pull.patience import patiently
 
 _TIMEOUT: Final = httpx.Timeout(120, connect=20)
@@ -138,11 +138,11 @@ class SharingServer:
 
         return patiently(once)
 
-    def get(self, kind: type[_T], method: str, path: str, body: object = None, **parameters: str | int) -> _T:
+    def json(self, method: str, path: str, body: object = None, **parameters: str | int) -> Reply:
         """Return an answer in JSON."""
 
-        def read(answer: httpx.Response) -> _T:
-            return decoded(b"".join(body_parts(answer)), kind, self.host)
+        def read(answer: httpx.Response) -> Reply:
+            return decoded(b"".join(body_parts(answer)), Reply, self.host)
 
         return self.ask(method, path, read, body=body, parameters=parameters)
 

@@ -15,22 +15,14 @@ from delta_sharing_conformance.untrusted_http import AnswerRefused, check_url
 from deltaic.errors import InvalidParameter, NotFound, PermissionDenied, Unavailable, UnsupportedOperation
 from deltaic.storage.locations import Location
 
-from deltaic_ops.pull.answers import (
-    Credentials,
-    Folder,
-    InvalidAnswer,
-    ObjectPage,
-    SharedObject,
-    StoredHead,
-    StorePage,
-    converted,
-)
+from deltaic_ops.pull.answers import InvalidAnswer, Reply, SharedObject, stored_object
 from deltaic_ops.pull.fetching import ObjectChanged, UrlRefused, Urls
 from deltaic_ops.pull.server import Shared, SharingServer
 
 _PAGE: Final = 1000
 _PIECE: Final = 1 << 18
 _LEAST_SECONDS: Final = 300
+_KEYS: Final = ("accessKeyId", "secretAccessKey", "sessionToken")
 KINDS: Final = {"volume": "volumes", "skill": "skills", "model": "models"}
 
 
@@ -60,7 +52,7 @@ class SharedFolder:
     kind: str
     path: str
     """Its route below the endpoint."""
-    told: Folder
+    told: Reply
     """What the server says of it."""
 
     def reader(self, server: SharingServer, urls: Urls) -> FolderReader:
@@ -94,9 +86,9 @@ def find_folder(
     return None
 
 
-def _told(server: SharingServer, path: str) -> Folder | None:
+def _told(server: SharingServer, path: str) -> Reply | None:
     try:
-        return server.get(Folder, "GET", path)
+        return server.json("GET", path)
     except InvalidAnswer:
         raise
     except (NotFound, PermissionDenied, UnsupportedOperation):  # as servers answer for a route that they do not have
@@ -112,16 +104,14 @@ class _ByUrls:
         self._urls = urls
 
     def pages(self) -> Iterator[Sequence[SharedObject]]:
-        def ask(token: str) -> ObjectPage:
-            return self._server.get(
-                ObjectPage, "GET", self._path, maxResults=_PAGE, **({"pageToken": token} if token else {})
-            )
+        def ask(token: str) -> Reply:
+            return self._server.json("GET", self._path, maxResults=_PAGE, **({"pageToken": token} if token else {}))
 
         return (page.items or [] for page in self._server.pages(ask, lambda page: page.next_page_token))
 
     def open(self, objects: Sequence[SharedObject], *, anew: bool = False) -> list[OpenedObject]:  # noqa: ARG002
         body = {"paths": [each.name for each in objects]}
-        found = self._server.get(ObjectPage, "POST", self._path, body).items or []
+        found = self._server.json("POST", self._path, body).items or []
         if any(each.url is None for each in found):
             raise InvalidAnswer(self._server.host, "a file without a URL")
         wanted = {each.name for each in objects}
@@ -148,15 +138,24 @@ class _ByCredentials:
         self._known: Any = None
 
     def pages(self) -> Iterator[Sequence[SharedObject]]:
-        def ask(token: str) -> StorePage:
+        def ask(token: str) -> Any:
             more = {"ContinuationToken": token} if token else {}
-            page = self._call("list_objects_v2", Bucket=self._bucket, Prefix=self._prefix, **more)
-            return converted(page, StorePage)
+            return self._call("list_objects_v2", Bucket=self._bucket, Prefix=self._prefix, **more)
 
-        for page in self._server.pages(ask, lambda page: page.next_continuation_token if page.is_truncated else ""):
-            found = [SharedObject(each.key[len(self._prefix) :], each.size, each.e_tag) for each in page.contents]
+        def next_token(page: Any) -> str:
+            token = page.get("NextContinuationToken", "")
+            if page.get("IsTruncated") and not token:
+                raise InvalidAnswer("the store", "a listing is cut off")
+            return str(token)
+
+        cut = len(self._prefix)
+        for page in self._server.pages(ask, next_token):
+            found = [
+                stored_object(each.get("Key"), each.get("Size"), each.get("ETag")) for each in page.get("Contents", [])
+            ]
             # A marker of a folder is no file.
-            yield [each for each in found if each.name and each.name[-1] != "/"]
+            files = [each for each in found if each.name[cut:] and each.name[-1] != "/"]
+            yield [SharedObject(each.name[cut:], each.size, each.etag) for each in files]
 
     def open(self, objects: Sequence[SharedObject], *, anew: bool = False) -> list[OpenedObject]:
         found = [self._now(each) for each in objects] if anew else objects
@@ -167,8 +166,7 @@ class _ByCredentials:
             told = self._call("head_object", Bucket=self._bucket, Key=self._prefix + known.name)
         except NotFound:
             return None
-        head = converted(told, StoredHead)
-        return SharedObject(known.name, head.content_length, head.e_tag)
+        return stored_object(known.name, told.get("ContentLength"), told.get("ETag"))
 
     def _reading(self, each: SharedObject) -> Callable[[int], Iterator[bytes]]:
         def read(start: int) -> Iterator[bytes]:
@@ -208,12 +206,11 @@ class _ByCredentials:
 
     def _fresh(self) -> tuple[Any, float]:
         what = "model-version" if self._folder.kind == "model" else self._folder.kind
-        told = self._server.get(Credentials, "POST", f"{self._folder.path}/temporary-{what}-credentials", {})
+        told = self._server.json("POST", f"{self._folder.path}/temporary-{what}-credentials", {})
         told = told.credentials or told
         keys = told.aws_temp_credentials
         if keys is None:
             raise UnsupportedOperation("the server gives no credentials of AWS: other stores cannot be pulled from")
-        session = boto3.session.Session(keys.access_key_id, keys.secret_access_key, keys.session_token)
         not_elsewhere: Any = {"ignore_configured_endpoint_urls": True}  # of the environment; unknown to the stubs
         config = Config(
             s3={"addressing_style": "path" if told.endpoint else "auto"},
@@ -222,10 +219,11 @@ class _ByCredentials:
             **not_elsewhere,
         )
         try:
+            session = boto3.session.Session(*(keys[name] for name in _KEYS))
             if told.endpoint:
                 check_url(self._server.endpoint, told.endpoint)
             # Without a region it is the environment's.
             client = session.client("s3", region_name=told.region, endpoint_url=told.endpoint, config=config)
-        except (AnswerRefused, ValueError, BotoCoreError) as wrong:
+        except (AnswerRefused, KeyError, ValueError, BotoCoreError) as wrong:
             raise UnsupportedOperation(f"the server's credentials cannot be used: {wrong}") from None
         return client, told.expiration_time / 1000

@@ -20,9 +20,8 @@ from deltaic.delta.deletion_vectors import encode_z85, unique_id
 from deltaic.errors import Conflict, Unavailable, UnsupportedOperation
 from deltaic.table_features import TABLE_FEATURES, Concerns
 from msgspec import to_builtins
-from msgspec.structs import replace
 
-from deltaic_ops.pull.answers import End, File, InvalidAnswer, Line, decoded
+from deltaic_ops.pull.answers import Add, File, InvalidAnswer, Line, Reply, decoded
 from deltaic_ops.pull.server import Shared, SharingServer
 
 CAPABILITIES: Final = "delta-sharing-capabilities"
@@ -81,7 +80,7 @@ class SharedFile:
 
     def local_add(self) -> dict[str, Any]:
         """Return Delta's `add` for a table whose files lie under their names here."""
-        told = {"modificationTime": 0, **self.add, "path": self.data_name, "dataChange": True}
+        told = {**self.add, "path": self.data_name, "dataChange": True}
         if self.vector_id:
             told["deletionVector"] = {
                 **self.vector,
@@ -129,7 +128,7 @@ class _Page(NamedTuple):
     protocol: dict[str, Any]
     metadata: dict[str, Any]
     files: list[tuple[SharedFile, Link]]
-    end: End
+    end: Reply
 
 
 class Snapshot:
@@ -223,12 +222,12 @@ class Snapshot:
             version = self._server.version(answer)
             lines = (decoded(line, Line, host) for line in body_lines(answer) if line.strip())
             files: list[tuple[SharedFile, Link]] = []
-            end: End | None = None
+            end: Reply | None = None
             try:
                 head = _head(next(lines, None), next(lines, None))
                 for line in lines:
                     if line.end_stream_action is not msgspec.UNSET:
-                        end = line.end_stream_action or End()
+                        end = line.end_stream_action or Reply()
                     elif line.file is not None:
                         files.append(shared_file(line.file))
             except ValueError as wrong:
@@ -237,7 +236,7 @@ class Snapshot:
                 raise Unavailable(f"the answer of {host} breaks off")
             if end and end.error_message:
                 raise Unavailable(f"{host} breaks off: {end.error_message}")
-            return _Page(version, *head, files, end or End())
+            return _Page(version, *head, files, end or Reply())
 
         return self._server.ask(
             "POST", f"{self._shared.path('tables')}/query", read, body=sent, headers={CAPABILITIES: capabilities}
@@ -265,15 +264,21 @@ def _head(first: Line | None, second: Line | None) -> tuple[dict[str, Any], dict
 
 def shared_file(told: File) -> tuple[SharedFile, Link]:
     """Return a file and its URL; raises ValueError for one without."""
-    add = told.add
-    vector = add.deletion_vector
-    plain = to_builtins(replace(add, deletion_vector=None, partition_values=add.partition_values or {}))
-    described = to_builtins(vector) if vector else {}
-    url, vector_url, vector_id = plain.pop("path"), "", ""
-    if vector and vector.storage_type != "i":
-        vector_url = described.pop("pathOrInlineDv")
-        parts = urlsplit(vector_url)
-        vector_id = told.deletion_vector_file_id or f"{parts.netloc}{parts.path}"
+    add: Add | None = told
+    if told.delta_single_action is not None:
+        add = told.delta_single_action.get("add")
+    url = told.url if add is told else add and add.path
+    if add is None or url is None or add.size is None:
+        raise ValueError("url or size of a file is missing")
+    kept = {"partitionValues": add.partition_values or {}, "size": add.size, "modificationTime": add.modification_time}
+    kept |= {"stats": add.stats} if add.stats else {}
+    described, vector_url, vector_id = {}, "", ""
+    if add.deletion_vector is not None:
+        described = to_builtins(add.deletion_vector)
+        if described["storageType"] != "i":
+            vector_url = described.pop("pathOrInlineDv")
+            parts = urlsplit(vector_url)
+            vector_id = told.deletion_vector_file_id or f"{parts.netloc}{parts.path}"
     ends = told.expiration_timestamp
     link = Link(url, vector_url, ends / 1000 if ends else float("inf"))
-    return SharedFile(told.id, plain, described, vector_id), link
+    return SharedFile(told.id, kept, described, vector_id), link
