@@ -94,6 +94,9 @@ def test_the_tables_of_a_deployed_stack_are_found_by_its_outputs(
     assert deltaic.json("token create alice --profile alice.share")["endpoint"] == outputs["Endpoint"]
     deltaic.variables |= {"CATALOG_TABLE": "of-another", "TOKENS_TABLE": "of-another"}
     assert [recipient["name"] for recipient in deltaic.json("recipient list")] == ["alice"]
+    deltaic.variables |= {"DELTAIC_ENDPOINT": "https://of-another.test/delta-sharing"}
+    assert deltaic.json("token create alice --profile again.share")["endpoint"] == outputs["Endpoint"]
+    assert outputs["Endpoint"] in deltaic("verify --as alice").output
 
 
 def test_a_stack_that_is_named_and_not_there_is_refused(deltaic: Deltaic, tmp_path: Path) -> None:

@@ -75,6 +75,26 @@ def test_a_profile_does_as_well(provider: Provider, deltaic: Callable[..., Resul
     assert "checks hold" in answer.output
 
 
+def test_the_token_of_a_profile_is_sent_to_the_endpoint_of_that_profile_alone(provider: Provider) -> None:
+    """DELTAIC_ENDPOINT names this caller's own server; the profile may be of somebody else's."""
+    asked: list[str] = []
+
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(str(self.headers["Authorization"]))
+            self.send_response(401)
+            self.end_headers()
+
+        do_POST = do_GET  # noqa: N815 -- the base class's name
+
+    with served(Other) as other:
+        arguments = ["verify", SHARE, "--profile", str(provider.profile)]
+        answer = CliRunner().invoke(app, arguments, env={"DELTAIC_ENDPOINT": other})
+        assert (answer.exit_code, asked) == (0, []), answer.output
+        assert CliRunner().invoke(app, [*arguments, "--endpoint", other]).exit_code == 1
+    assert asked
+
+
 def test_what_is_shared_beside_delta_tables_is_read_too(provider: Provider, deltaic: Callable[..., Result]) -> None:
     s3, admin = provider.client("s3"), provider.admin
     for key in ("files/a.txt", "skills/read/SKILL.md", "model/1/model.pkl"):

@@ -277,6 +277,20 @@ def test_an_answer_that_is_not_read_fails_its_check(encoding: str, body: bytes, 
     assert (found.result, found.said) == ("fails", said)
 
 
+def test_a_listing_without_an_end_fails_its_check() -> None:
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        headers = {"content-type": "application/json; charset=utf-8"}
+        return httpx.Response(200, headers=headers, json={"items": [{"name": "s"}], "nextPageToken": "again"})
+
+    with httpx.Client(transport=httpx.MockTransport(answer)) as client:
+        [found] = run(SharingClient(client, "http://192.0.2.1", "t"), CHECKS[:1])
+    assert (found.result, found.said) == ("fails", "a listing without an end: the same nextPageToken again")
+    assert len(asked) <= 3
+
+
 def test_a_url_of_this_machine_is_not_fetched_for_a_server_elsewhere() -> None:
     with (
         httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(206, content=b"PAR1"))) as client,

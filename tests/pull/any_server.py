@@ -1,5 +1,6 @@
 """A sharing server by another hand, as small as can be: one table in parquet format, broken as a test likes."""
 
+import gzip
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -32,6 +33,10 @@ class AnyServer:
     """What becomes of the lines of a query's answer."""
     told: Callable[[str, bytes], tuple[int, bytes] | None] = lambda _path, _body: None
     """What answers in its place, if anything."""
+    headers: dict[str, str] = field(default_factory=dict)
+    """Further headers of answers, and other values for those that each answer has."""
+    zipped: str = ""
+    """Answers to paths with this end are compressed with gzip."""
 
     def put(self, *ids: int) -> None:
         """Add a file with one column, and a version."""
@@ -70,7 +75,7 @@ class AnyServer:
             _, _, generation, name = path.split("/", 3)
             return (403, b"") if int(generation) <= self.gone else (200, self.files[name])
         if path.endswith("/query"):
-            return 200, b"".join(json.dumps(line).encode() + b"\n" for line in self.query())
+            return 200, b"".join(dumped(line) + b"\n" for line in self.query())
         return (200, b"") if path.endswith("/version") else (404, b"{}")
 
     def profile(self, folder: Path) -> Path:
@@ -78,6 +83,11 @@ class AnyServer:
         told = {"shareCredentialsVersion": 1, "endpoint": self.endpoint, "bearerToken": "secret-bearer"}
         path.write_text(json.dumps(told), encoding="utf-8")
         return path
+
+
+def dumped(value: Any) -> bytes:
+    """Return JSON, in which an infinite number is one that is too large."""
+    return json.dumps(value).replace("Infinity", "1e999").encode()
 
 
 @contextmanager
@@ -93,9 +103,13 @@ def any_server() -> Iterator[AnyServer]:
             body = self.rfile.read(length)
             server.asked.append((self.command, self.path, dict(self.headers), body))
             status, content = server.answer(self.path, body)
+            headers = {"Delta-Table-Version": str(server.version), **server.headers}
+            if server.zipped and self.path.endswith(server.zipped):
+                content = gzip.compress(content)
+                headers["Content-Encoding"] = "gzip"
             self.send_response(status)
-            self.send_header("Delta-Table-Version", str(server.version))
-            self.send_header("Content-Length", str(len(content)))
+            for name, value in {**headers, "Content-Length": str(len(content))}.items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(content)
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from pull.any_server import AnyServer, any_server
+from pull.any_server import AnyServer, any_server, dumped
 
 ROUTE = "/shares/s/schemas/d/volumes/v"
 
@@ -29,7 +29,7 @@ class Folder:
         if path == ROUTE:
             return 200, json.dumps(self.told).encode()
         if path == f"{ROUTE}/temporary-volume-credentials" and self.credentials:
-            return 200, json.dumps(self.credentials).encode()
+            return 200, dumped(self.credentials)
         if path == f"{ROUTE}/files":
             return 200, json.dumps(self._signed(json.loads(body)) if body else self._listed(query)).encode()
         if path.startswith("/object/"):

@@ -149,8 +149,8 @@ def wrong(change: Any) -> Any:
     [
         pytest.param(lambda told: told.pop(0), "protocol or metaData is missing", id="no protocol"),
         pytest.param(lambda told: told.clear(), "protocol or metaData is missing", id="nothing"),
-        pytest.param(lambda told: told[2]["file"].pop("size"), "a field is missing or wrong", id="no size"),
-        pytest.param(lambda told: told[2]["file"].update(size="x"), "a field is missing or wrong", id="no number"),
+        pytest.param(lambda told: told[2]["file"].pop("size"), "url or size of a file is missing", id="no size"),
+        pytest.param(lambda told: told[2]["file"].update(size="x"), "$.file.size", id="no number"),
         pytest.param(lambda told: told[2]["file"].update(url="file:///etc/passwd"), "not of the web", id="a file"),
         pytest.param(lambda told: told[2]["file"].update(url="\x1b[2J"), "a URL", id="no URL"),
         pytest.param(lambda told: told[2]["file"].update(size=7), "more than the 7 bytes", id="too few told"),

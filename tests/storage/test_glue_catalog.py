@@ -61,6 +61,8 @@ def test_all_pages_are_read_those_without_a_delta_table_too() -> None:
     [
         ("EntityNotFoundException", TableUnreadable),
         ("AccessDeniedException", TableUnreadable),
+        ("GlueEncryptionException", TableUnreadable),
+        ("InvalidInputException", TableUnreadable),
         ("ThrottlingException", TooManyRequests),
         ("InternalServiceException", Unavailable),
     ],

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import obstore
 import pytest
+from deltaic.delta.segment import find_segment, read_hint
 from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unavailable
 from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.byte_ranges import NEAR
@@ -206,6 +207,9 @@ class _Scripted(http.server.BaseHTTPRequestHandler):
             code = {"slow": "SlowDown", "region": "AuthorizationHeaderMalformed"}.get(code, code)
             self.answer(int(status), f"<Error><Code>{code}</Code><Message>secret-detail</Message></Error>")
             return
+        if bucket == "no-listing" and "prefix=" not in parts.query:
+            self.answer(403, "<Error><Code>AccessDenied</Code></Error>")
+            return
         if bucket == "page-listing" and "prefix=" not in parts.query:
             if parts.path.partition("/t/")[2] in self.server.keys:
                 self.answer_range()
@@ -293,6 +297,18 @@ def test_a_page_in_place_of_a_listing_is_no_empty_log(scripted: Scripted, left: 
         list(scripted.objects("page-200").list_log())
 
 
+def test_a_store_that_answers_403_for_a_missing_key_has_a_log_without_a_hint(scripted: Scripted) -> None:
+    """S3 does so for callers that may list only below a prefix, or not at all."""
+    objects = scripted.objects("no-listing")
+    assert list(objects.list_log()) == []
+    with pytest.raises(TableUnreadable, match="the table has no Delta log"):
+        find_segment(objects)
+    scripted.keys = [f"t/_delta_log/{name}" for name in COMMITS[:3]]
+    assert read_hint(objects) == 0
+    segment = find_segment(objects)
+    assert (segment.version, segment.checkpoint, len(segment.commits)) == (2, None, 3)
+
+
 def test_a_large_subfolder_is_not_listed_through(scripted: Scripted) -> None:
     names = [*COMMITS[:3], "_last_checkpoint", "zz"]
     inner = [f"_sidecars/{number:05}.parquet" for number in range(9000)] + ["_staged_commits/x.json"]
@@ -316,6 +332,7 @@ def test_a_large_subfolder_is_not_listed_through(scripted: Scripted) -> None:
         pytest.param("answer-400-RequestTimeout", Unavailable, id="slow-client"),
         pytest.param("answer-400-ExpiredToken", Unavailable, id="session-ended"),
         pytest.param("answer-403-RequestTimeTooSkewed", Unavailable, id="clock-skew"),
+        pytest.param("answer-400-KMS.ThrottlingException", TooManyRequests, id="throttled-by-kms"),
         pytest.param("page-403", Unavailable, id="page-of-a-proxy"),
         pytest.param("page-400", Unavailable, id="page-of-a-proxy-400"),
     ],
@@ -332,6 +349,33 @@ def test_failures_of_the_store(scripted: Scripted, bucket: str, raised: type[Exc
         if isinstance(failure, DeltaicError):
             assert bucket not in failure.message
             assert bucket in failure.detail
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "says"),
+    [
+        (400, "KMS.DisabledException", "KMS key"),
+        (400, "KMS.KMSInvalidStateException", "KMS key"),
+        (400, "KMS.NotFoundException", "KMS key"),
+        (400, "KMS.SomethingNew", "KMS key"),
+        (403, "InvalidObjectState", "archived"),
+        (400, "InvalidRequest", "SSE-C"),
+        (403, "AccessDenied", "must give the server access"),
+        (403, "InvalidAccessKeyId", "must give the server access"),
+        (403, "AllAccessDisabled", "must give the server access"),
+        (405, "MethodNotAllowed", "finds the reason in the server's log"),
+        (501, "NotImplemented", "finds the reason in the server's log"),
+    ],
+)
+def test_what_no_other_attempt_changes_is_the_providers_who_sees_the_code(
+    scripted: Scripted, status: int, code: str, says: str
+) -> None:
+    objects = scripted.objects(f"answer-{status}-{code}")
+    for read in (lambda: objects.get("x"), lambda: objects.get_many(["x", "y"]), lambda: list(objects.list_log())):
+        with pytest.raises(TableUnreadable, match=says) as caught:
+            read()
+        assert f"{status} {code}" in caught.value.detail
+        assert code not in caught.value.message
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,9 @@ def client_error(code: str) -> ClientError:
     ("failure", "raised"),
     [
         pytest.param(client_error("AccessDenied"), TableUnreadable, id="refused"),
+        pytest.param(client_error("RegionDisabledException"), TableUnreadable, id="region-off"),
+        pytest.param(client_error("DecryptionFailure"), TableUnreadable, id="secret-under-another-key"),
+        pytest.param(client_error("InvalidRequestException"), TableUnreadable, id="secret-being-deleted"),
         pytest.param(client_error("ResourceNotFoundException"), TableUnreadable, id="no-secret"),
         pytest.param(client_error("Throttling"), TooManyRequests, id="throttled"),
         pytest.param(client_error("InternalFailure"), Unavailable, id="aws-fails"),

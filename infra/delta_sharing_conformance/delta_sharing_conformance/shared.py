@@ -9,10 +9,9 @@ import httpx
 
 from delta_sharing_conformance.client import BOTH, DELTA, FORMATS, PARQUET, Reply, SharingClient, segments
 from delta_sharing_conformance.files import FileLine, HintColumn, columns_of, files_of
+from delta_sharing_conformance.untrusted_http import all_pages
 
 OK = httpx.codes.OK
-_PAGES = 10_000
-"""After so many pages of one listing or query nobody believes in its end."""
 
 
 @dataclass
@@ -151,14 +150,16 @@ class Shared:
         return [item for reply in self.pages(path, **parameters) for item in items(reply)]
 
     def pages(self, path: str, **parameters: str | int) -> Iterator[Reply]:
-        """Yield the pages of a listing."""
-        for _ in range(_PAGES):
-            reply = self.client.get(path, None, **parameters)
-            yield reply
-            token = reply.json.get("nextPageToken") if isinstance(reply.json, dict) else None
-            if reply.status != OK or not token:
-                return
-            parameters["pageToken"] = str(token)
+        """Yield the pages of a listing; raises AnswerRefused if it has no end."""
+
+        def ask(token: str) -> Reply:
+            return self.client.get(path, None, **parameters, **({"pageToken": token} if token else {}))
+
+        def next_token(reply: Reply) -> str:
+            told = reply.json if isinstance(reply.json, dict) and reply.status == OK else {}
+            return str(told.get("nextPageToken") or "")
+
+        return all_pages(ask, next_token)
 
     @cached_property
     def shares(self) -> list[str]:
@@ -194,11 +195,9 @@ def items(reply: Reply) -> list[dict[str, Any]]:
 
 
 def walk(table: ListedTable, capabilities: str, size: int, **fields: Any) -> Iterator[Reply]:
-    """Yield the pages of a query."""
-    sent = {**fields, "maxFiles": size}
-    for _ in range(_PAGES):
-        reply = table.query(capabilities, **sent)
-        yield reply
-        if not (token := reply.end.get("nextPageToken")):
-            return
-        sent["pageToken"] = token
+    """Yield the pages of a query; raises AnswerRefused if it has no end."""
+
+    def ask(token: str) -> Reply:
+        return table.query(capabilities, **fields, maxFiles=size, **({"pageToken": token} if token else {}))
+
+    return all_pages(ask, lambda reply: str(reply.end.get("nextPageToken") or ""))

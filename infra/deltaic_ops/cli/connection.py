@@ -108,14 +108,14 @@ class Connection:
     @cached_property
     def sharing_endpoint(self) -> str:
         """What profiles name as endpoint; empty if nothing tells it."""
-        told = self._variables.get("DELTAIC_ENDPOINT")
+        told = self._variable("DELTAIC_ENDPOINT")
         where = self._wishes.endpoint_url or self._variables.get("AWS_ENDPOINT_URL") or ""
         return told or (reachable(self.outputs.endpoint, where) if self.outputs else "")
 
     @property
     def serves_iceberg(self) -> bool:
         """Whether the server that `sharing_endpoint` names serves Iceberg's clients, as far as anything tells."""
-        if self._variables.get("DELTAIC_ENDPOINT"):
+        if self._variable("DELTAIC_ENDPOINT"):
             return bool(self._variables.get("ICEBERG_BUCKET"))
         return bool(self.outputs and self.outputs.iceberg_bucket)
 
@@ -230,7 +230,7 @@ class Connection:
             raise (error if isinstance(error, NotFound) else refused(error)) from error
 
     def _variable(self, name: str) -> str | None:
-        """Return which table a variable names, if that goes before the stack."""
+        """Return the value of a variable that names a part of a stack; None if a stack was typed, which wins."""
         return None if self._wishes.stack_first else self._variables.get(name)
 
 

@@ -32,9 +32,7 @@ def console(  # noqa: PLR0913, PLR0917 -- what the pages are told
     runs: Annotated[
         str, typer.Option("--runs", envvar="DELTAIC_RUNS", metavar="S3_URL", help="The table of runs of datasets.")
     ] = "",
-    endpoint: Annotated[
-        str, typer.Option(envvar="DELTAIC_ENDPOINT", metavar="URL", help="Where recipients are answered.")
-    ] = "",
+    endpoint: Annotated[str, typer.Option(metavar="URL", help="Where recipients are answered.")] = "",
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open it in the browser of this machine.")] = True,
 ) -> None:
     r"""Open a page of this machine with your own rights: shares, tables, recipients, usage, and what can be done.

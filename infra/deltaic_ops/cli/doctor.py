@@ -12,7 +12,7 @@ from deltaic_ops.cli.words import table_name
 def doctor(
     ctx: typer.Context,
     table: Annotated[str, typer.Option(metavar="SHARE.SCHEMA.TABLE", help="Read this one, not one a share.")] = "",
-    endpoint: Annotated[str, typer.Option(envvar="DELTAIC_ENDPOINT", metavar="URL", help="Else the stack's.")] = "",
+    endpoint: Annotated[str, typer.Option(metavar="URL", help="Else the stack's.")] = "",
     as_json: AsJson = False,
 ) -> None:
     r"""Look for what is wrong with a stack: one line for each finding, and what to do.

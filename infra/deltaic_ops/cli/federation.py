@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 Name = Annotated[str, typer.Argument(metavar="RECIPIENT")]
 Endpoint = Annotated[
     str | None,
-    typer.Option(
-        envvar="DELTAIC_ENDPOINT", metavar="URL", help="The server, for the profile; else the stack's output Endpoint."
-    ),
+    typer.Option(metavar="URL", help="Server in the profile.  [default: $DELTAIC_ENDPOINT, else the stack's]"),
 ]
 ProfileFile = Annotated[
     Path | None, typer.Option("--profile-file", metavar="FILE", help="Write the recipient's profile here (version 2).")

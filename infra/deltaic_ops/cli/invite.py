@@ -18,9 +18,7 @@ from deltaic_ops.profile import profile_place
 Endpoint = Annotated[
     str | None,
     typer.Option(
-        envvar="DELTAIC_ENDPOINT",
-        metavar="URL",
-        help="The server, for the link and the profile; else the stack's output Endpoint.",
+        metavar="URL", help="Server in the link and the profile.  [default: $DELTAIC_ENDPOINT, else the stack's]"
     ),
 ]
 Mail = Annotated[

@@ -27,9 +27,7 @@ Expires = Annotated[
 ProfileFile = Annotated[Path | None, typer.Option("--profile", metavar="FILE", help="Write the profile file here.")]
 Endpoint = Annotated[
     str | None,
-    typer.Option(
-        envvar="DELTAIC_ENDPOINT", metavar="URL", help="The server, for the profile; else the stack's output Endpoint."
-    ),
+    typer.Option(metavar="URL", help="Server in the profile.  [default: $DELTAIC_ENDPOINT, else the stack's]"),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace a profile file that is there.")]
 Comment = Annotated[str, typer.Option(help="A note for yourself.")]

@@ -24,7 +24,7 @@ def verify(  # noqa: PLR0913, PLR0917 -- what a round needs
     as_recipient: Annotated[str, typer.Option("--as", metavar="RECIPIENT", help="With a token made for it.")] = "",
     profile: Annotated[Path | None, typer.Option(metavar="FILE", help="With the token of a profile file.")] = None,
     tables: Annotated[int, typer.Option(min=1, help="How many of each share are read.")] = TABLES,
-    endpoint: Annotated[str, typer.Option(envvar="DELTAIC_ENDPOINT", metavar="URL", help="Else the stack's.")] = "",
+    endpoint: Annotated[str, typer.Option(metavar="URL", help="Else the profile's, or with --as the stack's.")] = "",
     as_json: AsJson = False,
 ) -> None:
     r"""Play a recipient against the endpoint: what is granted can be read, and nothing else.

@@ -8,13 +8,14 @@ them, no row is read or compared, and a pull that was killed anywhere has change
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from deltaic.errors import Conflict, InvalidParameter, TableUnreadable
 
+from deltaic_ops.pull.answers import column_types
 from deltaic_ops.pull.folder_lock import OWN
 from deltaic_ops.pull.local_log import LOG, commit_name, commit_text, local_metadata, local_protocol
 from deltaic_ops.pull.server import Shared
@@ -81,7 +82,7 @@ class DeltaCopy:
         """
         if snapshot.version >= self.source_version:
             return
-        here, there = (dict(_types(json.loads(told["schemaString"]))) for told in (self.metadata, snapshot.metadata))
+        here, there = (column_types(told["schemaString"]) for told in (self.metadata, snapshot.metadata))
         for column in sorted(here.keys() & there.keys()):
             if here[column] != there[column]:
                 raise InvalidParameter(
@@ -136,18 +137,6 @@ class DeltaCopy:
 def _removed(add: Mapping[str, Any], now: int) -> dict[str, Any]:
     told = {name: add[name] for name in ("path", "partitionValues", "size", "deletionVector") if name in add}
     return {**told, "deletionTimestamp": now, "dataChange": True, "extendedFileMetadata": True}
-
-
-def _types(told: Any, column: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the dotted name and the type of all in a schema that is no struct, array or map."""
-    if isinstance(told, str):
-        yield column, told
-        return
-    for each in told.get("fields", ()):
-        yield from _types(each["type"], f"{column}.{each['name']}" if column else each["name"])
-    for part, name in (("elementType", "element"), ("keyType", "key"), ("valueType", "value")):
-        if part in told:
-            yield from _types(told[part], f"{column}.{name}")
 
 
 def _commits(folder: Path) -> list[Path]:

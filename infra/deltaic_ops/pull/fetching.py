@@ -22,32 +22,38 @@ class ObjectChanged(Conflict):
     """The object is another one by now."""
 
 
-def save(
-    part: Path, target: Path, size: int | None, read: Callable[[int], Iterator[bytes]], brought: Callable[[int], None]
+def save(  # noqa: PLR0913 -- what comes from where, and how much of it
+    part: Path,
+    target: Path,
+    size: int,
+    read: Callable[[int], Iterator[bytes]],
+    brought: Callable[[int], None],
+    *,
+    exact: bool = True,
 ) -> None:
-    """Put an object in its place at once, when it is there to the last byte.
+    """Put an object of `size` bytes, or of as many at most, in its place at once when it is there to the last byte.
 
     `part` is where it grows, and what is there already is not read again: `read` gives the bytes from a position on,
     and `brought` is told how many came. Raises Unavailable where they are fewer than was told, TableUnreadable
     for more.
     """
     have = part.stat().st_size if part.exists() else 0
-    if size is None or have > size:
+    if not exact or have > size:
         part.unlink(missing_ok=True)
         have = 0
     # Where others may write too, nobody leads this elsewhere by a link.
     with open(part, "ab", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW, 0o666)) as file:
-        if size is None or have < size:
+        if have < size:
             for piece in read(have):
                 file.write(piece)
                 have += len(piece)
                 brought(len(piece))
-                if size is not None and have > size:
+                if have > size:
                     break
-    if size is not None and have > size:
+    if have > size:
         part.unlink()
         raise TableUnreadable(f"an object has more than the {size} bytes that were told")
-    if size is not None and have < size:
+    if exact and have < size:
         raise Unavailable(f"an object has {have} bytes where {size} were told")
     part.replace(target)
 
@@ -76,20 +82,13 @@ class Urls:
             try:
                 whole = _check(answer)
                 skip = start if whole else 0
-                length = answer.headers.get("content-length", "")
-                left = int(length) if length.isdigit() else None
-                for piece in answer.iter_bytes(_PIECE):
-                    left = None if left is None else left - len(piece)
+                for piece in answer.iter_raw(_PIECE):  # as the store has it, whatever Content-Encoding it names
                     yield piece[skip:]
                     skip = max(0, skip - len(piece))
-                if left:
-                    raise Unavailable("an object breaks off")
             finally:
                 answer.close()
         except AnswerRefused as refused:
             raise PermissionDenied(str(refused)) from None
-        except httpx.UnsupportedProtocol:
-            raise PermissionDenied("a URL that is not of the web: not fetched") from None
         except (httpx.HTTPError, socket.gaierror) as error:
             raise Unavailable(f"the store cannot be reached, or broke off ({type(error).__name__})") from None
 

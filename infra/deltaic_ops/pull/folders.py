@@ -11,12 +11,13 @@ from typing import Final
 
 from deltaic.errors import Conflict, DeltaicError
 
+from deltaic_ops.pull.answers import SharedObject
 from deltaic_ops.pull.fetching import ObjectChanged, UrlRefused, save
 from deltaic_ops.pull.folder_lock import alone
 from deltaic_ops.pull.known_objects import Brought, KnownObjects
 from deltaic_ops.pull.object_names import folded, local_path, tells_case
 from deltaic_ops.pull.patience import patiently
-from deltaic_ops.pull.shared_folders import FolderReader, OpenedObject, SharedObject
+from deltaic_ops.pull.shared_folders import FolderReader, OpenedObject
 from deltaic_ops.pull.tally import Tally
 
 _NO_PLACE: Final = frozenset({errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG})
@@ -116,7 +117,7 @@ class FolderPull:
         raise last
 
     def _save(self, opened: OpenedObject, own: Path) -> Brought:
-        name, size, etag = opened.object
+        name, size, etag = opened.object.name, opened.object.size, opened.object.etag
         target = self._folder / str(local_path(name))
         target.parent.mkdir(parents=True, exist_ok=True)
         part = own / f"{hashlib.sha256(f'{etag} {name}'.encode()).hexdigest()}.part"

@@ -1,16 +1,18 @@
 """A sharing server as a recipient's program asks it, by any profile that the published client takes."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 from urllib.parse import quote, urlsplit
 
 import httpx
 from delta_sharing._internal_auth import AuthCredentialProviderFactory
 from delta_sharing.protocol import DeltaSharingProfile
+from delta_sharing_conformance.untrusted_http import ACCEPT_ENCODING, AnswerRefused, all_pages, body_parts
 from deltaic.errors import (
     DeltaicError,
     InvalidParameter,
@@ -23,6 +25,7 @@ from deltaic.errors import (
 )
 from deltaic.urls import web_address
 
+from deltaic_ops.pull.answers import InvalidAnswer, Reply, decoded
 from deltaic_ops.pull.patience import patiently
 
 _TIMEOUT: Final = httpx.Timeout(120, connect=20)
@@ -37,8 +40,9 @@ _REFUSALS: Final[Mapping[int, type[DeltaicError]]] = {
 }
 _PASSING: Final = frozenset({429, 500, 502, 503, 504})
 """Of a token endpoint, which is asked again in the middle of a long pull."""
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _MOST_BYTES: Final = 1 << 20
-"""Of a profile file, or of a refusal's text."""
+"""Of a profile file."""
 _T = TypeVar("_T")
 
 
@@ -76,7 +80,7 @@ class SharingServer:
     def __init__(self, profile: DeltaSharingProfile) -> None:
         web_address(profile.endpoint)
         self.endpoint: str = profile.endpoint
-        self._http = httpx.Client(timeout=_TIMEOUT, headers={"User-Agent": _AGENT})
+        self._http = httpx.Client(timeout=_TIMEOUT, headers={"User-Agent": _AGENT, **ACCEPT_ENCODING})
         self._told_end = profile.expiration_time
         try:
             self._credentials = AuthCredentialProviderFactory.create_auth_credential_provider(profile)
@@ -127,24 +131,34 @@ class SharingServer:
                     raise self._refusal(answer)
                 finally:
                     answer.close()
+            except AnswerRefused as refused:
+                raise InvalidAnswer(self.host, refused) from None
             except httpx.HTTPError as error:
                 raise Unavailable(f"{self.host} cannot be reached, or broke off ({type(error).__name__})") from None
 
         return patiently(once)
 
-    def json(self, method: str, path: str, body: object = None, **parameters: str | int) -> Any:
-        """Return the JSON object of an answer."""
+    def json(self, method: str, path: str, body: object = None, **parameters: str | int) -> Reply:
+        """Return an answer in JSON."""
 
-        def read(answer: httpx.Response) -> Any:
-            try:
-                found = json.loads(answer.read())
-            except (ValueError, RecursionError):
-                found = None
-            if not isinstance(found, dict):
-                raise Unavailable(f"{self.host} answers with something that is no JSON object")
-            return found
+        def read(answer: httpx.Response) -> Reply:
+            return decoded(b"".join(body_parts(answer)), Reply, self.host)
 
         return self.ask(method, path, read, body=body, parameters=parameters)
+
+    def pages(self, ask: Callable[[str], _T], next_token: Callable[[_T], str | None]) -> Iterator[_T]:
+        """Yield the pages that `ask` returns for a token; raises InvalidAnswer for a listing without an end."""
+        try:
+            yield from all_pages(ask, lambda page: next_token(page) or "")
+        except AnswerRefused as refused:
+            raise InvalidAnswer(self.host, refused) from None
+
+    def version(self, answer: httpx.Response) -> int:
+        """Return which version of a table an answer is of; raises InvalidAnswer where it does not say."""
+        text = answer.headers.get("delta-table-version", "")
+        if not _NUMBER.fullmatch(text):
+            raise InvalidAnswer(self.host, "a table without a version")
+        return int(text)
 
     @property
     def host(self) -> str:
@@ -154,7 +168,7 @@ class SharingServer:
     def _authorize(self) -> None:
         try:
             self._credentials.add_auth_header(self._http)
-        except (OSError, RuntimeError, ValueError) as error:  # what it raises of an exchange, a key file, an answer
+        except Exception as error:  # noqa: BLE001 -- whatever the library makes of an exchange, a key file, an answer
             status = getattr(getattr(error, "response", None), "status_code", None)
             message = f"the token endpoint of this profile gives no token ({status or type(error).__name__})"
             # A file that cannot be read has a number, a connection that breaks has none.
@@ -163,13 +177,8 @@ class SharingServer:
             raise (Unavailable if passes else Unauthenticated)(message) from None
 
     def _refusal(self, answer: httpx.Response) -> DeltaicError:
-        text = bytearray()
-        for part in answer.iter_bytes():
-            text += part
-            if len(text) > _MOST_BYTES:
-                break
         try:
-            told = json.loads(text)
+            told = json.loads(b"".join(body_parts(answer)))
             said = f"{told.get('errorCode') or ''}: {told.get('message') or ''}".strip(": ")
         except (ValueError, RecursionError, AttributeError):
             said = ""
@@ -178,24 +187,7 @@ class SharingServer:
             message += f" (the profile says that it ends at {self._told_end})"
         if answer.status_code == 429:  # noqa: PLR2004 -- Too Many Requests
             after = answer.headers.get("retry-after", "")
-            return TooManyRequests(message, retry_after=int(after) if after.isdigit() else None)
+            return TooManyRequests(message, retry_after=int(after) if _NUMBER.fullmatch(after) else None)
         if answer.is_server_error and answer.status_code not in _REFUSALS:
             return Unavailable(message)
         return _REFUSALS.get(answer.status_code, UnsupportedOperation)(message)
-
-
-def json_lines(answer: httpx.Response) -> Iterator[Any]:
-    """Yield the JSON values of an answer, one a line; raises Unavailable for a line that is none."""
-    rest = b""
-    for part in answer.iter_bytes():
-        *lines, rest = (rest + part).split(b"\n")
-        yield from map(_value, filter(None, lines))
-    if rest.strip():
-        yield _value(rest)
-
-
-def _value(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        raise Unavailable("the answer breaks off: a line of it is no JSON") from None

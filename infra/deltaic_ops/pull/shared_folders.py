@@ -1,7 +1,7 @@
 """Volumes, skills and model versions: folders of objects, read by credentials or by signed URLs."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final, NamedTuple, Protocol
@@ -10,24 +10,20 @@ from urllib.parse import quote
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
+from delta_sharing_conformance.untrusted_http import AnswerRefused, check_url
 from deltaic.errors import InvalidParameter, NotFound, PermissionDenied, Unavailable, UnsupportedOperation
 from deltaic.storage.locations import Location
 
+from deltaic_ops.pull.answers import InvalidAnswer, Reply, SharedObject, stored_object
 from deltaic_ops.pull.fetching import ObjectChanged, UrlRefused, Urls
 from deltaic_ops.pull.server import Shared, SharingServer
 
 _PAGE: Final = 1000
 _PIECE: Final = 1 << 18
 _LEAST_SECONDS: Final = 300
+_KEYS: Final = ("accessKeyId", "secretAccessKey", "sessionToken")
 KINDS: Final = {"volume": "volumes", "skill": "skills", "model": "models"}
-
-
-class SharedObject(NamedTuple):
-    """An object as the folder lists it."""
-
-    name: str
-    size: int
-    etag: str
 
 
 class OpenedObject(NamedTuple):
@@ -56,12 +52,12 @@ class SharedFolder:
     kind: str
     path: str
     """Its route below the endpoint."""
-    told: Mapping[str, Any]
+    told: Reply
     """What the server says of it."""
 
     def reader(self, server: SharingServer, urls: Urls) -> FolderReader:
         """Return what reads it: by credentials, unless the server says that there are none."""
-        if "dir" in (self.told.get("accessModes") or ["dir"]):
+        if "dir" in (self.told.access_modes or ["dir"]):
             return _ByCredentials(server, self)
         return _ByUrls(server, self, urls)
 
@@ -90,12 +86,13 @@ def find_folder(
     return None
 
 
-def _told(server: SharingServer, path: str) -> Mapping[str, Any] | None:
+def _told(server: SharingServer, path: str) -> Reply | None:
     try:
-        found: Mapping[str, Any] = server.json("GET", path)
+        return server.json("GET", path)
+    except InvalidAnswer:
+        raise
     except (NotFound, PermissionDenied, UnsupportedOperation):  # as servers answer for a route that they do not have
         return None
-    return found
 
 
 class _ByUrls:
@@ -107,32 +104,21 @@ class _ByUrls:
         self._urls = urls
 
     def pages(self) -> Iterator[Sequence[SharedObject]]:
-        told: dict[str, str | int] = {"maxResults": _PAGE}
-        while True:
-            page = self._server.json("GET", self._path, None, **told)
-            yield [_object(item) for item in page.get("items") or []]
-            if not page.get("nextPageToken"):
-                return
-            told["pageToken"] = str(page["nextPageToken"])
+        def ask(token: str) -> Reply:
+            return self._server.json("GET", self._path, maxResults=_PAGE, **({"pageToken": token} if token else {}))
+
+        return (page.items or [] for page in self._server.pages(ask, lambda page: page.next_page_token))
 
     def open(self, objects: Sequence[SharedObject], *, anew: bool = False) -> list[OpenedObject]:  # noqa: ARG002
-        answer = self._server.json("POST", self._path, {"paths": [each.name for each in objects]})
+        body = {"paths": [each.name for each in objects]}
+        found = self._server.json("POST", self._path, body).items or []
+        if any(each.url is None for each in found):
+            raise InvalidAnswer(self._server.host, "a file without a URL")
         wanted = {each.name for each in objects}
-        found = [(_object(item), str(item["url"])) for item in answer.get("items") or []]
-        return [OpenedObject(each, self._reading(url, each.etag)) for each, url in found if each.name in wanted]
+        return [OpenedObject(each, self._reading(each.url or "", each.etag)) for each in found if each.name in wanted]
 
     def _reading(self, url: str, etag: str) -> Callable[[int], Iterator[bytes]]:
         return lambda start: self._urls.read(url, start, etag)
-
-
-def _object(item: Mapping[str, Any]) -> SharedObject:
-    try:
-        found = SharedObject(str(item["name"]), int(item["size"]), str(item["etag"]))
-    except (KeyError, TypeError, ValueError):
-        found = None
-    if found is None or not found.etag:  # by which content is told from content
-        raise UnsupportedOperation("the server lists a file that cannot be read: a field is missing or wrong")
-    return found
 
 
 class _ByCredentials:
@@ -141,7 +127,7 @@ class _ByCredentials:
     def __init__(self, server: SharingServer, folder: SharedFolder) -> None:
         self._server = server
         self._folder = folder
-        told = str(folder.told.get("storageLocation") or "")
+        told = folder.told.storage_location or ""
         try:
             place = Location.parse(told)
         except InvalidParameter:
@@ -152,15 +138,24 @@ class _ByCredentials:
         self._known: Any = None
 
     def pages(self) -> Iterator[Sequence[SharedObject]]:
-        told: dict[str, str] = {}
-        while True:
-            page = self._call("list_objects_v2", Bucket=self._bucket, Prefix=self._prefix, **told)
-            found = [(each["Key"][len(self._prefix) :], each) for each in page.get("Contents", [])]
+        def ask(token: str) -> Any:
+            more = {"ContinuationToken": token} if token else {}
+            return self._call("list_objects_v2", Bucket=self._bucket, Prefix=self._prefix, **more)
+
+        def next_token(page: Any) -> str:
+            token = page.get("NextContinuationToken", "")
+            if page.get("IsTruncated") and not token:
+                raise InvalidAnswer("the store", "a listing is cut off")
+            return str(token)
+
+        cut = len(self._prefix)
+        for page in self._server.pages(ask, next_token):
+            found = [
+                stored_object(each.get("Key"), each.get("Size"), each.get("ETag")) for each in page.get("Contents", [])
+            ]
             # A marker of a folder is no file.
-            yield [SharedObject(name, each["Size"], each["ETag"]) for name, each in found if name and name[-1] != "/"]
-            if not page.get("IsTruncated"):
-                return
-            told["ContinuationToken"] = page["NextContinuationToken"]
+            files = [each for each in found if each.name[cut:] and each.name[-1] != "/"]
+            yield [SharedObject(each.name[cut:], each.size, each.etag) for each in files]
 
     def open(self, objects: Sequence[SharedObject], *, anew: bool = False) -> list[OpenedObject]:
         found = [self._now(each) for each in objects] if anew else objects
@@ -168,10 +163,10 @@ class _ByCredentials:
 
     def _now(self, known: SharedObject) -> SharedObject | None:
         try:
-            head = self._call("head_object", Bucket=self._bucket, Key=self._prefix + known.name)
+            told = self._call("head_object", Bucket=self._bucket, Key=self._prefix + known.name)
         except NotFound:
             return None
-        return SharedObject(known.name, head["ContentLength"], head["ETag"])
+        return stored_object(known.name, told.get("ContentLength"), told.get("ETag"))
 
     def _reading(self, each: SharedObject) -> Callable[[int], Iterator[bytes]]:
         def read(start: int) -> Iterator[bytes]:
@@ -200,8 +195,8 @@ class _ByCredentials:
             if isinstance(status, int) and status >= 500:  # noqa: PLR2004 -- Server Error
                 raise Unavailable(f"the store answers {status}") from None
             raise UrlRefused(f"the store refuses the credentials that the server gave ({code})") from None
-        except BotoCoreError as error:
-            raise Unavailable(f"the store cannot be reached ({type(error).__name__})") from None
+        except (BotoCoreError, ResponseParserError, ValueError) as error:  # the last of a number that is none
+            raise Unavailable(f"the store cannot be reached, or understood ({type(error).__name__})") from None
 
     def _client(self) -> Any:
         with self._lock:
@@ -212,24 +207,23 @@ class _ByCredentials:
     def _fresh(self) -> tuple[Any, float]:
         what = "model-version" if self._folder.kind == "model" else self._folder.kind
         told = self._server.json("POST", f"{self._folder.path}/temporary-{what}-credentials", {})
-        told = told.get("credentials") or told
-        keys = told.get("awsTempCredentials")
-        if not isinstance(keys, dict):
+        told = told.credentials or told
+        keys = told.aws_temp_credentials
+        if keys is None:
             raise UnsupportedOperation("the server gives no credentials of AWS: other stores cannot be pulled from")
-        endpoint = told.get("endpoint")
-        session = boto3.session.Session(
-            str(keys.get("accessKeyId")), str(keys.get("secretAccessKey")), str(keys.get("sessionToken"))
-        )
+        not_elsewhere: Any = {"ignore_configured_endpoint_urls": True}  # of the environment; unknown to the stubs
         config = Config(
-            s3={"addressing_style": "path" if endpoint else "auto"},
+            s3={"addressing_style": "path" if told.endpoint else "auto"},
             retries={"total_max_attempts": 1},
             max_pool_connections=32,
+            **not_elsewhere,
         )
         try:
-            ends = int(told.get("expirationTime") or 0) / 1000
+            session = boto3.session.Session(*(keys[name] for name in _KEYS))
+            if told.endpoint:
+                check_url(self._server.endpoint, told.endpoint)
             # Without a region it is the environment's.
-            return session.client("s3", region_name=told.get("region"), endpoint_url=endpoint, config=config), ends
-        except (TypeError, ValueError, OverflowError, BotoCoreError):
-            raise UnsupportedOperation(
-                "the server's credentials cannot be used: a region, an endpoint or a time is none"
-            ) from None
+            client = session.client("s3", region_name=told.region, endpoint_url=told.endpoint, config=config)
+        except (AnswerRefused, KeyError, ValueError, BotoCoreError) as wrong:
+            raise UnsupportedOperation(f"the server's credentials cannot be used: {wrong}") from None
+        return client, told.expiration_time / 1000

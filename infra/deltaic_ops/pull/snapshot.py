@@ -7,21 +7,26 @@ so that whoever reads a snapshot knows one form.
 import hashlib
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import httpx
+import msgspec
+from delta_sharing_conformance.untrusted_http import body_lines
 from deltaic.delta.deletion_vectors import encode_z85, unique_id
 from deltaic.errors import Conflict, Unavailable, UnsupportedOperation
 from deltaic.table_features import TABLE_FEATURES, Concerns
+from msgspec import to_builtins
 
-from deltaic_ops.pull.server import Shared, SharingServer, json_lines
+from deltaic_ops.pull.answers import Add, File, InvalidAnswer, Line, Reply, decoded
+from deltaic_ops.pull.server import Shared, SharingServer
 
 CAPABILITIES: Final = "delta-sharing-capabilities"
-VERSION: Final = "delta-table-version"
+_FIRST_PAGE: Final = frozenset({"includeRefreshToken", "refreshToken"})
+"""What is asked on the first page alone."""
 FEATURES: Final = tuple(each.name for each in TABLE_FEATURES if each.concerns in {Concerns.DATA, Concerns.LOG})
 """What a copy carries as it is: whatever concerns who reads the files or the log."""
 _LEAST_SECONDS: Final = 60
@@ -48,6 +53,16 @@ class SharedFile:
     def size(self) -> int:
         """Bytes of the data file."""
         return int(self.add["size"])
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The ids of the file and of its vector, which another version may have exchanged."""
+        return self.id, self.vector_id
+
+    @property
+    def vector_end(self) -> int:
+        """Where the vector ends in its file at the latest: behind its version, length and checksum."""
+        return int(self.vector.get("offset", 1)) + int(self.vector["sizeInBytes"]) + 8
 
     @property
     def data_name(self) -> str:
@@ -104,8 +119,16 @@ class Answer:
     metadata: dict[str, Any]
     files: Sequence[SharedFile]
     links: dict[tuple[str, str], Link]
-    """By the ids of a file and of its vector, which another version may have exchanged."""
+    """By the file's key."""
     refresh_token: str
+
+
+class _Page(NamedTuple):
+    version: int
+    protocol: dict[str, Any]
+    metadata: dict[str, Any]
+    files: list[tuple[SharedFile, Link]]
+    end: Reply
 
 
 class Snapshot:
@@ -150,10 +173,10 @@ class Snapshot:
         Raises SourceMoved where the server does not tell this file any more.
         """
         with self._lock:
-            found = self._links.get((file.id, file.vector_id))
+            found = self._links.get(file.key)
             if found is not None and (found is refused or found.ends < time.time() + _LEAST_SECONDS):
                 self._renew()
-                found = self._links.get((file.id, file.vector_id))
+                found = self._links.get(file.key)
             if found is None:  # not in what was told when the URLs were renewed, for this file or another one
                 raise SourceMoved(f"{self._shared} has changed, and the files of version {self.version} are gone")
             return found
@@ -178,114 +201,84 @@ class Snapshot:
         self._links = renewed.links
 
     def _query(self, body: Mapping[str, Any]) -> Answer:
-        heads: list[tuple[int, dict[str, Any], dict[str, Any]]] = []
         files: list[SharedFile] = []
         links: dict[tuple[str, str], Link] = {}
-        token = page = ""
-        while True:
-            sent = {**body, "pageToken": page} if page else dict(body)
-            if page:
-                sent.pop("includeRefreshToken", None)
-                sent.pop("refreshToken", None)
-            head, told, end = self._page(sent)
-            heads.append(head)
-            for file, link in told:
-                files.append(file)
-                links[file.id, file.vector_id] = link
-            token = token or str(end.get("refreshToken") or "")
-            page = str(end.get("nextPageToken") or "")
-            if not page:
-                return Answer(*heads[0], files, links, token)
+        pages = list(self._server.pages(lambda token: self._page(body, token), lambda page: page.end.next_page_token))
+        for file, link in (told for page in pages for told in page.files):
+            if file.key in links:
+                raise InvalidAnswer(self._server.host, "it lists a file twice")
+            files.append(file)
+            links[file.key] = link
+        refresh_token = next((page.end.refresh_token for page in pages if page.end.refresh_token), "")
+        return Answer(pages[0].version, pages[0].protocol, pages[0].metadata, files, links, refresh_token)
 
-    def _page(
-        self, body: Mapping[str, Any]
-    ) -> tuple[tuple[int, dict[str, Any], dict[str, Any]], list[tuple[SharedFile, Link]], dict[str, Any]]:
+    def _page(self, body: Mapping[str, Any], token: str) -> _Page:
         capabilities = f"responseformat=delta;readerfeatures={','.join(self._features)};includeendstreamaction=true"
+        host, sent = self._server.host, dict(body)
+        if token:
+            sent = {name: value for name, value in body.items() if name not in _FIRST_PAGE} | {"pageToken": token}
 
-        def read(answer: httpx.Response) -> Any:
-            version = answer.headers.get(VERSION, "")
-            if not version.isdigit():
-                raise UnsupportedOperation(f"{self._server.host} does not tell which version it answers")
-            lines = json_lines(answer)
-            head = int(version), *_head(lines)
+        def read(answer: httpx.Response) -> _Page:
+            version = self._server.version(answer)
+            lines = (decoded(line, Line, host) for line in body_lines(answer) if line.strip())
             files: list[tuple[SharedFile, Link]] = []
-            end: dict[str, Any] | None = None
-            for line in lines:
-                if "endStreamAction" in line:
-                    end = line["endStreamAction"] or {}
-                elif "file" in line:
-                    files.append(shared_file(line["file"]))
+            end: Reply | None = None
+            try:
+                head = _head(next(lines, None), next(lines, None))
+                for line in lines:
+                    if line.end_stream_action is not msgspec.UNSET:
+                        end = line.end_stream_action or Reply()
+                    elif line.file is not None:
+                        files.append(shared_file(line.file))
+            except ValueError as wrong:
+                raise InvalidAnswer(host, wrong) from None
             if end is None and "includeendstreamaction=true" in answer.headers.get(CAPABILITIES, "").lower():
-                raise Unavailable(f"the answer of {self._server.host} breaks off")
-            if end and end.get("errorMessage"):
-                raise Unavailable(f"{self._server.host} breaks off: {end['errorMessage']}")
-            return head, files, end or {}
+                raise Unavailable(f"the answer of {host} breaks off")
+            if end and end.error_message:
+                raise Unavailable(f"{host} breaks off: {end.error_message}")
+            return _Page(version, *head, files, end or Reply())
 
-        found: Any = self._server.ask(
-            "POST", f"{self._shared.path('tables')}/query", read, body=body, headers={CAPABILITIES: capabilities}
+        return self._server.ask(
+            "POST", f"{self._shared.path('tables')}/query", read, body=sent, headers={CAPABILITIES: capabilities}
         )
-        return found  # type: ignore[no-any-return]
 
 
 def latest_version(server: SharingServer, shared: Shared) -> int:
     """Return which version a table has now."""
-
-    def read(answer: httpx.Response) -> int:
-        version = answer.headers.get(VERSION, "")
-        if not version.isdigit():
-            raise UnsupportedOperation(f"{server.host} does not tell a version of {shared}")
-        return int(version)
-
-    return server.ask("GET", f"{shared.path('tables')}/version", read)
+    return server.ask("GET", f"{shared.path('tables')}/version", server.version)
 
 
-def _head(lines: Iterator[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return Delta's protocol and metaData of an answer in either format."""
-    try:
-        protocol, metadata = next(lines)["protocol"], next(lines)["metaData"]
-        if "deltaMetadata" in metadata:
-            return protocol["deltaProtocol"], metadata["deltaMetadata"]
-        wide = "timestamp_ntz" in metadata["schemaString"]
-        features = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["timestampNtz"]}
-        return features if wide else {"minReaderVersion": 1, "minWriterVersion": 2}, {
-            "id": metadata["id"],
-            "format": {"provider": "parquet", "options": {}},
-            "schemaString": metadata["schemaString"],
-            "partitionColumns": metadata.get("partitionColumns") or [],
-            "configuration": {},
-        }
-    except (StopIteration, KeyError, TypeError):
-        raise UnsupportedOperation(
-            "the server's answer is not Delta Sharing's: protocol or metaData is missing"
-        ) from None
+def _head(first: Line | None, second: Line | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return Delta's protocol and metaData of an answer in either format; raises ValueError for one without."""
+    if first is None or first.protocol is None or second is None or second.meta_data is None:
+        raise ValueError("protocol or metaData is missing")
+    protocol, metadata = first.protocol, second.meta_data
+    told = to_builtins(metadata.delta_metadata or metadata)
+    told = {"format": {"provider": "parquet", "options": {}}, "partitionColumns": [], "configuration": {}, **told}
+    if metadata.delta_metadata is not None:
+        return to_builtins(protocol.delta_protocol or protocol), told
+    wide = "timestamp_ntz" in metadata.schema_string
+    features = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["timestampNtz"]}
+    return features if wide else {"minReaderVersion": 1, "minWriterVersion": 2}, told
 
 
-def shared_file(told: Mapping[str, Any]) -> tuple[SharedFile, Link]:
-    """Return a file and its URL of a line in either format; raises UnsupportedOperation for one that cannot be read."""
-    try:
-        add = dict(told["deltaSingleAction"]["add"]) if "deltaSingleAction" in told else _parquet_add(told)
-        url, vector = str(add.pop("path")), dict(add.pop("deletionVector", None) or {})
-        # Of writers alone, or of a table whose log they stand in.
-        for name in ("tags", "baseRowId", "defaultRowCommitVersion", "clusteringProvider"):
-            add.pop(name, None)
-        vector_url, vector_id = "", ""
-        if vector and vector["storageType"] != "i":
-            vector_url = str(vector.pop("pathOrInlineDv"))
+def shared_file(told: File) -> tuple[SharedFile, Link]:
+    """Return a file and its URL; raises ValueError for one without."""
+    add: Add | None = told
+    if told.delta_single_action is not None:
+        add = told.delta_single_action.get("add")
+    url = told.url if add is told else add and add.path
+    if add is None or url is None or add.size is None:
+        raise ValueError("url or size of a file is missing")
+    kept = {"partitionValues": add.partition_values or {}, "size": add.size, "modificationTime": add.modification_time}
+    kept |= {"stats": add.stats} if add.stats else {}
+    described, vector_url, vector_id = {}, "", ""
+    if add.deletion_vector is not None:
+        described = to_builtins(add.deletion_vector)
+        if described["storageType"] != "i":
+            vector_url = described.pop("pathOrInlineDv")
             parts = urlsplit(vector_url)
-            vector_id = str(told.get("deletionVectorFileId") or f"{parts.netloc}{parts.path}")
-        ends = told.get("expirationTimestamp")
-        link = Link(url, vector_url, int(ends) / 1000 if ends else float("inf"))
-        file_id, add["size"] = str(told["id"]), int(add["size"])
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise UnsupportedOperation("the server tells a file that cannot be read: a field is missing or wrong") from None
-    return SharedFile(file_id, add, vector, vector_id), link
-
-
-def _parquet_add(told: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "path": told["url"],
-        "partitionValues": told.get("partitionValues") or {},
-        "size": told["size"],
-        "modificationTime": told.get("timestamp") or 0,
-        **({"stats": told["stats"]} if told.get("stats") else {}),
-    }
+            vector_id = told.deletion_vector_file_id or f"{parts.netloc}{parts.path}"
+    ends = told.expiration_timestamp
+    link = Link(url, vector_url, ends / 1000 if ends else float("inf"))
+    return SharedFile(told.id, kept, described, vector_id), link

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from delta_sharing_conformance.untrusted_http import MOST_BYTES
+
 from deltaic_ops.pull.fetching import UrlRefused, Urls, save
 from deltaic_ops.pull.patience import patiently
 from deltaic_ops.pull.snapshot import Link, SharedFile, Snapshot
@@ -29,9 +31,10 @@ class TableFiles:
                 lambda: save(
                     part,
                     folder / file.vector_name,
-                    None,
+                    max(MOST_BYTES, file.vector_end),
                     lambda start: self._read(file, start, vector=True),
                     self._tally.brought,
+                    exact=False,
                 )
             )
         target = folder / file.data_name

@@ -98,10 +98,13 @@ def earlier_segment(store: TableStore, segment: Segment, failure: DeltaicError) 
 
 
 def read_hint(store: TableStore) -> int:
-    """Return the version of the checkpoint that `_last_checkpoint` names; 0 when it says nothing useful."""
+    """Return the version of the checkpoint that `_last_checkpoint` names; 0 when it says nothing useful.
+
+    One that the store refuses says nothing: S3 refuses a missing object to a caller that may not list the bucket.
+    """
     try:
         return max(_hint.decode(store.get(LAST_CHECKPOINT)).version, 0)
-    except (FileNotFoundError, msgspec.MsgspecError, ValueError, RecursionError):
+    except (FileNotFoundError, TableUnreadable, msgspec.MsgspecError, ValueError, RecursionError):
         return 0
 
 

@@ -13,7 +13,7 @@ from deltaic.storage.aws_credentials import Credentials, make_client
 from deltaic.storage.connections import connection, on_loop
 from deltaic.storage.endpoints import StorageConfig, origin
 from deltaic.storage.locations import Location, ObjectName
-from deltaic.storage.object_store_errors import failure
+from deltaic.storage.object_store_errors import PASSING, REFUSALS, failure
 from deltaic.storage.objects import AT_ONCE
 
 _GONE: Final = frozenset({"NoSuchBucket", "PermanentRedirect", "AuthorizationHeaderMalformed", "InvalidBucketName"})
@@ -80,7 +80,7 @@ def look_at(
     """Return the objects of these names as they are now, in their order; None for one that is gone, or not to be read.
 
     `credentials` must be the same function for the same credentials, by which connections are kept. Raises
-    TableRefused where none may be read, TooManyRequests and Unavailable.
+    TableUnreadable where none may be read, TooManyRequests and Unavailable.
     """
     return on_loop(_look_at_all(connection(location.bucket, storage, credentials), storage, location, names))
 
@@ -90,7 +90,7 @@ async def _look_at_all(
 ) -> list[FolderObject | None]:
     import obstore
 
-    gate, refused = asyncio.Semaphore(AT_ONCE), list[TableRefused]()
+    gate, refused = asyncio.Semaphore(AT_ONCE), list[TableUnreadable]()
 
     async def one(name: str) -> FolderObject | None:
         key = f"{location.key_prefix}{name}"
@@ -101,7 +101,7 @@ async def _look_at_all(
                 raised = failure(error, ObjectName(location.bucket, key), storage.region, name, has_body=False)
                 if isinstance(raised, FileNotFoundError):
                     return None
-                if isinstance(raised, TableRefused):
+                if isinstance(raised, TableUnreadable):
                     refused.append(raised)
                     return None
                 raise raised from error
@@ -145,22 +145,29 @@ def _in_host(storage: StorageConfig, bucket: str) -> bool:
 def _translated(error: Exception, location: Location) -> Exception:
     from botocore.exceptions import BotoCoreError, ClientError
 
+    detail = location.uri
     if isinstance(error, ClientError):
         code = str(error.response.get("Error", {}).get("Code", ""))
+        status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+        detail = f"{location.uri}: {status} {code}"
         if code in THROTTLED:
-            return TooManyRequests("the storage of this folder is throttling requests; try again", location.uri)
+            return TooManyRequests("the storage of this folder is throttling requests; try again", detail)
         if code in _GONE:
             return TableUnreadable(
                 "the bucket of this folder is not there: its provider must correct the location, or the storage's "
                 "region",
-                location.uri,
+                detail,
             )
         if code in DENIED:
             return TableRefused(
                 "the server may not list this folder: its provider must give the server access to it",
-                f"{location.uri}: the bucket is missing in the stack's parameter DataBuckets, or the role or the keys "
+                f"{detail}: the bucket is missing in the stack's parameter DataBuckets, or the role or the keys "
                 "of its storage may not list it",
             )
+        if code not in PASSING and status in REFUSALS:
+            return TableUnreadable(
+                "the storage refuses to list this folder: its provider finds the reason in the server's log", detail
+            )
     if isinstance(error, ClientError | BotoCoreError):
-        return Unavailable("the storage of this folder failed to answer; try again", location.uri)
+        return Unavailable("the storage of this folder failed to answer; try again", detail)
     return error

@@ -8,6 +8,7 @@ from deltaic.errors import DeltaicError, TableUnreadable, TooManyRequests, Unava
 from deltaic.storage.aws_client import control_client
 from deltaic.storage.endpoints import StorageConfig
 
+_LASTING: Final = DENIED | {"EntityNotFoundException", "GlueEncryptionException", "InvalidInputException"}
 _FORMATS: Final = ("table_type", "spark.sql.sources.provider", "classification")
 """Parameters by which Athena and crawlers, Spark and Trino say what a table is."""
 
@@ -72,7 +73,7 @@ def _answered(ask: Callable[[], dict[str, Any]], missing: str, what: str) -> dic
         code = str(error.response.get("Error", {}).get("Code", ""))
         if code in THROTTLED:
             failure = TooManyRequests("the catalog that names this table is throttling requests; try again")
-        elif code in DENIED or code == "EntityNotFoundException":
+        elif code in _LASTING:
             failure = TableUnreadable(missing, f"{what}: {code}")
         else:
             failure = Unavailable(f"the catalog that names this table failed ({code}); try again")

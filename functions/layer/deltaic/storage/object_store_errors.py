@@ -3,22 +3,25 @@
 import re
 from http import HTTPStatus
 
-from deltaic.aws_codes import THROTTLED
+from deltaic.aws_codes import THROTTLED, UNREADABLE
 from deltaic.errors import DeltaicError, TableRefused, TableUnreadable, TooManyRequests, Unavailable
 from deltaic.storage.locations import ObjectName
 
 # What obstore says of an answer that it has no class for, from the debug form of its error. That form holds the key as
 # well, so nothing here may match what a key can hold: keys stand in it as URIs, without spaces, quotes and brackets.
 _STATUS = re.compile(r"Status \{\s*status: (\d{3}),")
-_CODE = re.compile(r"<Code>(\w+)</Code>")
+_CODE = re.compile(r"<Code>([\w.]{1,100})</Code>")
 _REDIRECTED = re.compile(r"\binner: BareRedirect,|- Received redirect without LOCATION")
 _RANGE = re.compile(r"StartTooLarge \{|range \S+ .*exceeds|Wanted range ")
-_REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.BAD_REQUEST})
+_DENIED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+REFUSALS = frozenset({*range(400, 500), HTTPStatus.NOT_IMPLEMENTED} - {HTTPStatus.REQUEST_TIMEOUT})
+"""Statuses that no other attempt changes, unless the code is one of `PASSING`."""
 _MOVED = frozenset({HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT})
 _OTHER_REGION = frozenset({"AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException"})
-_PASSING = frozenset({"ExpiredToken", "TokenRefreshRequired", "RequestTimeout", "InternalError", "ServiceUnavailable"})
-"""Failures that another attempt may not meet, although S3 answers the first three of them with 400."""
+PASSING = frozenset({"ExpiredToken", "InternalError", "RequestTimeout", "ServiceUnavailable", "TokenRefreshRequired"})
+"""Failures that another attempt may not meet, although S3 answers most of them with a 4xx status."""
 _FAILED = "the storage of this table failed to answer; try again"
+_REFUSES = "the storage refuses to read the files of this table: its provider finds the reason in the server's log"
 _CLOCK = frozenset({"RequestTimeTooSkewed", "RequestExpired"})
 # No range of an empty object can be satisfied: S3 answers 416, MiniStack a range that ends before it starts.
 _EMPTY = re.compile(r"status: 416,|\"bytes 0--1/0\"")
@@ -36,18 +39,19 @@ def failure(error: Exception, name: ObjectName, region: str, path: str = "", *, 
         return error
     uri = f"s3://{name.bucket}/{name.key}"
     status, code = _status(error)
+    detail = f"{uri}: {status} {code}" if code else uri
     if isinstance(error, FileNotFoundError) or status == HTTPStatus.NOT_FOUND:
         if path:
             return FileNotFoundError(path)
         return TableUnreadable("the bucket of this table does not exist: its provider must correct the location", uri)
-    if code in THROTTLED or status == HTTPStatus.TOO_MANY_REQUESTS:
-        return TooManyRequests("the storage of this table is throttling requests; try again", uri)
+    if code.removeprefix("KMS.") in THROTTLED or status == HTTPStatus.TOO_MANY_REQUESTS:
+        return TooManyRequests("the storage of this table is throttling requests; try again", detail)
     if code in _CLOCK:
         return Unavailable(
             "the clock of this server and that of this table's storage differ too much; try again later", uri
         )
-    if code in _PASSING or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return Unavailable(_FAILED, uri)
+    if code in PASSING or (status >= HTTPStatus.INTERNAL_SERVER_ERROR and status not in REFUSALS):
+        return Unavailable(_FAILED, detail)
     if isinstance(error, InvalidPathError | ValueError):
         return TableUnreadable("the table's log names a path that this server cannot read", uri)
     if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or _RANGE.search(str(error)):
@@ -59,13 +63,16 @@ def failure(error: Exception, name: ObjectName, region: str, path: str = "", *, 
             "storage with the right one",
             f"'{name.bucket}' is not in {region}: deltaic storage create --region",
         )
-    if status in _REFUSED and not code and (has_body or status != HTTPStatus.FORBIDDEN):
+    if status in REFUSALS and not code and has_body:
         # Every refusal of a store has a code, where it can have one: this is the page of a proxy.
         return Unavailable("something before the storage of this table answered in its place; try again later", uri)
-    if isinstance(error, PermissionDeniedError | UnauthenticatedError) or status in _REFUSED:
+    lasting = UNREADABLE.get(code.partition(".")[0])
+    if lasting or (status in REFUSALS and status not in _DENIED):
+        return TableUnreadable(lasting or _REFUSES, detail)
+    if isinstance(error, PermissionDeniedError | UnauthenticatedError) or status in _DENIED:
         return TableRefused(
             "the server may not read the files of this table: its provider must give the server access to them",
-            f"{uri}: the bucket is missing in the stack's parameter DataBuckets, or the role or the keys of the "
+            f"{detail}: the bucket is missing in the stack's parameter DataBuckets, or the role or the keys of the "
             "table's storage may not read it",
         )
     return Unavailable(_FAILED, uri)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from deltaic.delta.store import LogFile
-from deltaic.errors import Unavailable
+from deltaic.errors import TableRefused, Unavailable
 from deltaic.storage.aws_credentials import Credentials, own_credentials
 from deltaic.storage.byte_ranges import coalesce, cut
 from deltaic.storage.connections import connection, on_loop
@@ -139,7 +139,7 @@ class ObjectTableStore:
             path = f"{LOG}/{name}"
             try:
                 self.get_tail(path, 1)
-            except FileNotFoundError:
+            except (FileNotFoundError, TableRefused):  # refused: missing, to a caller that may not list the bucket
                 continue
             raise Unavailable("the storage of this table lists nothing where the table's log is; try again")
 

@@ -44,6 +44,7 @@ POLICY_TOO_LONG = (
 )
 
 _REFUSED = DENIED | {"MalformedPolicyDocument", "NoSuchEntity", "ResourceNotFoundException", "ValidationError"}
+_REFUSED |= {"DecryptionFailure", "InvalidRequestException", "RegionDisabledException"}
 _MOST_ENTRIES = 1000
 
 
