@@ -1,7 +1,6 @@
 """The commands of `deltaic localstack`: the template on an emulator of AWS, from nothing to a share that is read."""
 
 import shutil
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 from deltaic.errors import Conflict, InvalidParameter, NotFound, Unavailable
 from deltaic_pipeline.spark.progress import Progress, silent, step, terminal
+from deltaic_pipeline.spark.stop_flag import StopFlag
 
 from deltaic_ops.cli.operator import AsJson, Operator, operator
 from deltaic_ops.cli.words import pairs
@@ -158,7 +158,7 @@ def down(ctx: typer.Context, as_json: AsJson = False) -> None:
 @contextmanager
 def _alone(out: Operator) -> Iterator[Path]:
     """Hold the folder; a signal ends what is under way in order, as Ctrl-C does."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    StopFlag(interrupts=True).handle_signals()
     try:
         with running.alone(out.state) as folder:
             yield folder
