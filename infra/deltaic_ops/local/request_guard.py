@@ -11,6 +11,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from deltaic.http.asgi import App, Receive, Scope, Send
+from deltaic.storage.aws_credentials import Credentials
 
 HEALTH: Final = "/_ministack/health"
 _ADMINISTRATION: Final = ("/_ministack", "/_localstack")
@@ -45,10 +46,10 @@ def refusal(path: str, headers: Mapping[str, str]) -> str | None:
     """Return why a request is refused; None if it is not. Names of headers are in lower case."""
     if path.startswith(_ADMINISTRATION) and path != HEALTH:
         return "The embedded AWS cannot be administered over HTTP.\n"
-    if not _is_ours(f"//{headers.get('host', '')}"):
+    if not is_ours(f"//{headers.get('host', '')}"):
         return "The embedded AWS answers to 127.0.0.1 and localhost only.\n"
     origin = headers.get("origin")
-    if (origin is not None and not _is_ours(origin)) or headers.get("sec-fetch-site") == "cross-site":
+    if (origin is not None and not is_ours(origin)) or headers.get("sec-fetch-site") == "cross-site":
         return "The embedded AWS does not answer web pages of other sites.\n"
     return None
 
@@ -66,12 +67,29 @@ def _unsigned(scope: Scope) -> str | None:
     return "The embedded AWS answers what is signed.\n"
 
 
-def _is_ours(url: str) -> bool:
+def is_ours(url: str) -> bool:
+    """Return whether a URL names this machine as its host."""
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:
         return False
     return host in _OURS or host.endswith(".localhost")
+
+
+def is_signed_by(  # noqa: PLR0913, PLR0917 -- what a signature covers
+    own: Credentials, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
+) -> bool:
+    """Return whether a request was signed with these credentials, a moment ago (Signature Version 4, in headers)."""
+    from ministack.core.sigv4 import header_signature_failure, parse_header_signature, request_time_failure
+
+    signature = parse_header_signature(headers)
+    if isinstance(signature, tuple) or signature.region_set is not None or signature.access_key_id != own.access_key_id:
+        return False
+    sent = parse_qs(query, keep_blank_values=True)
+    return (
+        request_time_failure(signature) is None
+        and header_signature_failure(signature, own.secret_access_key, method, path, sent, headers, body) is None
+    )
 
 
 def _headers(scope: Scope) -> dict[str, str]:
