@@ -34,7 +34,7 @@ from deltaic_ops.local.proxy_event import (
     proxy_event,
     read_answer,
 )
-from deltaic_ops.local.request_guard import is_ours, is_signed_by
+from deltaic_ops.local.request_guard import is_ours, is_signed
 from deltaic_ops.local.routes import Match, RouteTable
 
 logger = logging.getLogger(__name__)
@@ -150,7 +150,7 @@ class Gateway:
     def _invoke(self, exchange: Exchange, path: str, query: str) -> None:
         """Start a function for another one, which signs with this process's credentials (Lambda's API, "Invoke")."""
         body = exchange.body()
-        signed = is_signed_by(own_credentials(), exchange.method, path, query, dict(exchange.headers), body)
+        signed = is_signed(own_credentials(), exchange.method, path, query, dict(exchange.headers), body)
         if not signed or exchange.header("x-amz-invocation-type") != "Event":
             raise Refused("ACCESS_DENIED")
         arn = unquote(path.removeprefix(INVOCATIONS).partition("/")[0])

@@ -1,11 +1,12 @@
-"""The HTTP server of the gateway: uvicorn on a loopback port, with a thread for each request (decision 193)."""
+"""HTTP servers on loopback ports: uvicorn with its own limits, and a thread for each of the gateway's requests."""
 
 import asyncio
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from typing import Self
+from contextlib import contextmanager
+from typing import Any, Self
 
 import uvicorn
 from deltaic.http.asgi import Message, Receive, Scope, Send
@@ -22,6 +23,36 @@ CONNECTIONS = 100
 """A request beyond so many is 503: each one may open eight files, and a process usually 1,024."""
 
 
+@contextmanager
+def serving(app: Any, listener: socket.socket) -> Iterator[None]:
+    """Open a port that is bound and serve an ASGI app in a thread until the block ends; raises OSError."""
+    config = uvicorn.Config(
+        app,
+        http="h11",  # httptools takes a head of any size
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        backlog=BACKLOG,
+        limit_concurrency=CONNECTIONS,
+        h11_max_incomplete_event_size=HEAD_LIMIT,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=STOP_SECONDS,
+    )
+    server = uvicorn.Server(config)
+    listener.listen(BACKLOG)
+    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
 class HttpServer:
     """A server on a loopback port, which opens as the block of this context manager begins."""
 
@@ -31,34 +62,16 @@ class HttpServer:
         self._listener = listener or bound()
         self.address: tuple[str, int] = self._listener.getsockname()[:2]
         self._pool = ThreadPoolExecutor(CONNECTIONS, "gateway")
-        config = uvicorn.Config(
-            self,
-            http="h11",  # httptools takes a head of any size
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="error",
-            proxy_headers=False,
-            server_header=False,
-            backlog=BACKLOG,
-            limit_concurrency=CONNECTIONS,
-            h11_max_incomplete_event_size=HEAD_LIMIT,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=STOP_SECONDS,
-        )
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, args=([self._listener],), name="gateway", daemon=True)
+        self._running = serving(self, self._listener)
 
     def __enter__(self) -> Self:
         """Open the port; raises OSError if another server has opened it since it was bound."""
-        self._listener.listen(BACKLOG)
-        self._thread.start()
+        self._running.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *error: object) -> None:
         """Take no more connections, let answers under way end (for STOP_SECONDS), then close."""
-        self._server.should_exit = True
-        self._thread.join()
+        self._running.__exit__(None, None, None)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -62,11 +62,8 @@ def main(folder: Path, *, persistent: bool = True) -> int:
     try:
         if state is not None:
             state.load()
-    except StateDamaged as error:
-        print(error, file=sys.stderr, flush=True)
-        return UNUSABLE
-    except OSError as error:
-        print(f"{folder} cannot be used ({error.strerror}): choose another folder with --state", file=sys.stderr)
+    except (StateDamaged, OSError) as error:
+        print(f"{error}. Put it back from a backup, or choose another folder with --state.", file=sys.stderr)
         return UNUSABLE
     sts._gen_session_token = session_token  # noqa: SLF001 -- no setting of it
     threading.Thread(target=end_with_parent, daemon=True).start()

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from deltaic.http.asgi import App, Receive, Scope, Send
 from deltaic.storage.aws_credentials import Credentials
+from ministack.core.sigv4 import header_signature_failure, parse_header_signature, request_time_failure
 
 HEALTH: Final = "/_ministack/health"
 _ADMINISTRATION: Final = ("/_ministack", "/_localstack")
@@ -76,20 +77,13 @@ def is_ours(url: str) -> bool:
     return host in _OURS or host.endswith(".localhost")
 
 
-def is_signed_by(  # noqa: PLR0913, PLR0917 -- what a signature covers
-    own: Credentials, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
-) -> bool:
-    """Return whether a request was signed with these credentials, a moment ago (Signature Version 4, in headers)."""
-    from ministack.core.sigv4 import header_signature_failure, parse_header_signature, request_time_failure
-
+def is_signed(by: Credentials, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> bool:  # noqa: PLR0913, PLR0917 -- what a signature covers
+    """Return whether a request was signed with these credentials (Signature Version 4, in headers) a moment ago."""
     signature = parse_header_signature(headers)
-    if isinstance(signature, tuple) or signature.region_set is not None or signature.access_key_id != own.access_key_id:
+    if isinstance(signature, tuple) or signature.access_key_id != by.access_key_id or request_time_failure(signature):
         return False
     sent = parse_qs(query, keep_blank_values=True)
-    return (
-        request_time_failure(signature) is None
-        and header_signature_failure(signature, own.secret_access_key, method, path, sent, headers, body) is None
-    )
+    return header_signature_failure(signature, by.secret_access_key, method, path, sent, headers, body) is None
 
 
 def _headers(scope: Scope) -> dict[str, str]:

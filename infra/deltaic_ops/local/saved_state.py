@@ -40,7 +40,7 @@ Answer = tuple[int, dict[str, str], bytes]
 
 
 class StateDamaged(Exception):
-    """The state on disk cannot be read; the message names the file and says what to do. Nothing was changed."""
+    """The state on disk cannot be read; the message names the file. Nothing was changed."""
 
 
 class SavedState:
@@ -62,8 +62,10 @@ class SavedState:
         """Bring MiniStack to the state on disk, and keep its changes from now on; raises StateDamaged, OSError."""
         folder = self._file.parent
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for unfinished in folder.glob(f"{FILE}.*.new"):  # of saves that a kill has ended
+            unfinished.unlink()
         if self._file.exists():
-            self._restore()
+            self._restore(self._file.read_bytes())
         elif any(folder.glob("*.json*")):
             raise self._damaged("was written by an earlier Deltaic", folder)
         for name in KEPT:
@@ -91,9 +93,9 @@ class SavedState:
         """Save the state of all services; raises OSError."""
         write_private(self._file, self._rendered(()))
 
-    def _restore(self) -> None:
+    def _restore(self, content: bytes) -> None:
         try:
-            saved = json.loads(self._file.read_bytes(), object_hook=persistence._json_object_hook)  # noqa: SLF001 -- MiniStack's own form
+            saved = json.loads(content, object_hook=persistence._json_object_hook)  # noqa: SLF001 -- MiniStack's own form
             newer = saved["format"] > FORMAT or [
                 name
                 for name, service in saved["services"].items()
@@ -170,17 +172,13 @@ class SavedState:
         return write
 
     def _damaged(self, what: str, path: Path) -> StateDamaged:
-        return StateDamaged(
-            f"{path} {what}; nothing was changed. Put it back from a backup, or choose another folder with --state."
-        )
+        return StateDamaged(f"{path} {what}; nothing was changed")
 
 
 def _operation(headers: dict[str, str], body: bytes, query: dict[str, list[str]]) -> str:
-    """Return the operation's name: of a target's, or of an `Action` in query or form."""
-    if target := headers.get("x-amz-target"):
-        return target.rpartition(".")[2]
-    form = parse_qs(body.decode("utf-8", "replace"))
-    return (query.get("Action") or form.get("Action") or [""])[0]
+    """Return the operation's name: of a target, or an `Action` in query or form."""
+    target = headers.get("x-amz-target", "").rpartition(".")[2]
+    return target or (query.get("Action") or parse_qs(body.decode("utf-8", "replace")).get("Action") or [""])[0]
 
 
 def _not_kept(name: str, error: OSError) -> Answer:
