@@ -55,8 +55,8 @@ class SavedState:
         """By how many bytes the state may have grown since the last save."""
         self._failure = ""
         """Why the last save failed."""
-        self._lost: OSError | None = None
-        """Why an object of the request that is being answered was not written."""
+        self._lost: list[OSError] = []
+        """Why objects of the request that is being answered were not written."""
 
     def load(self) -> None:
         """Bring MiniStack to the state on disk, and keep its changes from now on; raises StateDamaged, OSError."""
@@ -138,7 +138,7 @@ class SavedState:
             growth = 0 if key else ESCAPED * len(body)
             objects: dict[str, Any] = s3._buckets.get(bucket, {}).get("objects", {})  # noqa: SLF001 -- no other way
             before = objects.get(key)
-            self._lost = None
+            self._lost.clear()
             try:
                 if not (name == "s3" and (method == "DELETE" or "delete" in query)):  # which make room
                     self._require_room(growth)
@@ -148,12 +148,12 @@ class SavedState:
             if not key:
                 self._changed.add(name)
                 self._growth += growth
-            if self._lost is None:
+            if not self._lost:
                 return answer
             objects.pop(key, None)
             if before is not None:
                 objects[key] = before
-            return _not_kept(name, self._lost)
+            return _not_kept(name, self._lost[0])
 
         return handle
 
@@ -166,7 +166,7 @@ class SavedState:
                     self._require_room(len(data))
                 inner(path, data, text=text)
             except OSError as error:
-                self._lost = error
+                self._lost.append(error)
                 raise
 
         return write
