@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deltaic_ops.cli.env import global_options
+from deltaic_ops.cli.serve import CHECK_SECONDS, INTERRUPTED
 from deltaic_ops.deploy.intrinsics import TemplateError
 from deltaic_ops.local.private import StateUnusable
 from deltaic_ops.local.resources import DATA_BUCKET
@@ -35,10 +36,6 @@ SITES = {"demo_porto": "Porto", "demo_turku": "Turku"}
 LOCATION = f"s3://{DATA_BUCKET}/vaccine"
 FIRST_ROWS = 5
 OWN_ROWS = 3
-CHECK_SECONDS = 0.5
-INTERRUPTED = 130
-"""The exit code of what Ctrl-C has ended (128 + SIGINT)."""
-
 CONNECTOR = "io.delta:delta-sharing-spark_4.1_2.13:4.2.0"
 
 

@@ -106,7 +106,7 @@ class Gateway:
                 self._respond_with(exchange, "DEFAULT_5XX", request_id, own_status=BAD_GATEWAY)
 
     def _serve(self, exchange: Exchange, request_id: str) -> None:
-        if not is_ours(f"//{exchange.header('host') or ''}"):  # a name of a page that was pointed at this machine
+        if not is_ours(f"//{exchange.header('host') or ''}"):  # a web page's own name, resolved to 127.0.0.1
             raise Refused("ACCESS_DENIED")
         raw_path, query = _path_and_query(exchange.target)
         stage = f"/{self._template.prefix}"

@@ -69,7 +69,7 @@ def _unsigned(scope: Scope) -> str | None:
 
 
 def is_ours(url: str) -> bool:
-    """Return whether a URL names this machine as its host."""
+    """Return whether the host of a URL is this machine."""
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:
@@ -78,7 +78,7 @@ def is_ours(url: str) -> bool:
 
 
 def is_signed(by: Credentials, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> bool:  # noqa: PLR0913, PLR0917 -- what a signature covers
-    """Return whether a request was signed with these credentials (Signature Version 4, in headers) a moment ago."""
+    """Return whether a request carries a current Signature Version 4 of these credentials in its headers."""
     signature = parse_header_signature(headers)
     if isinstance(signature, tuple) or signature.access_key_id != by.access_key_id or request_time_failure(signature):
         return False

@@ -1,7 +1,7 @@
-"""State of the embedded AWS on disk: saved every second and at the end, and no write answered that has no room.
+"""Save the state of the embedded AWS every second and at the end, and refuse writes that cannot be kept (decision 194).
 
-MiniStack writes objects at once, logs a failure and goes on; tables, secrets and roles it writes only when it stops.
-Here a write is refused, in its service's form, while the disk is almost full or the last save failed (decision 194).
+MiniStack writes objects at once, but logs a failure and answers 200. It saves tables, secrets and roles only when it
+stops. Here a write is an error of its service while the disk is almost full, or while the last save failed.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ logger = logging.getLogger(__name__)
 
 FILE: Final = "state.json"
 FORMAT: Final = 2
-KEPT: Final = ("dynamodb", "iam", "kms", "s3", "secretsmanager")
-"""The services whose changes are saved every second; the others are saved at the end."""
+SAVED: Final = ("dynamodb", "iam", "kms", "s3", "secretsmanager")
+"""Services whose changes are saved every second; all others are saved at the end."""
 
 SAVE_SECONDS: Final = 1.0
 ROOM: Final = 1 << 20
-"""Bytes that a write leaves free on the disk, besides room for the next save."""
+"""Bytes that a write leaves free on the disk, in addition to the size of the next save."""
 ESCAPED: Final = 3
-"""A request's text is at most so many times as long in the state, where letters are escaped."""
+"""A request's body takes at most this many times its size in the state, because letters are escaped."""
 
 _READS: Final = ("get", "head", "batchget", "transactget", "query", "scan", "describe", "list", "sign", "verify")
 
@@ -49,42 +49,42 @@ class SavedState:
     def __init__(self, folder: Path) -> None:
         self._file = folder / FILE
         self._services: dict[str, str] = {}
-        """Each service's state as JSON, as it was when the service last changed."""
+        """JSON of each service's state after its last change."""
         self._changed: set[str] = set()
         self._growth = 0
-        """By how many bytes the state may have grown since the last save."""
+        """Bytes by which the state may have grown since the last save."""
         self._failure = ""
-        """Why the last save failed."""
+        """Why the last save failed; empty if it succeeded."""
         self._lost: list[OSError] = []
-        """Why objects of the request that is being answered were not written."""
+        """Failures to write objects of the current request."""
 
     def load(self) -> None:
-        """Bring MiniStack to the state on disk, and keep its changes from now on; raises StateDamaged, OSError."""
+        """Load the state from disk into MiniStack and track its changes from now on; raises StateDamaged, OSError."""
         folder = self._file.parent
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for unfinished in folder.glob(f"{FILE}.*.new"):  # of saves that a kill has ended
+        for unfinished in folder.glob(f"{FILE}.*.new"):  # left by a save that was killed
             unfinished.unlink()
         if self._file.exists():
             self._restore(self._file.read_bytes())
         elif any(folder.glob("*.json*")):
             raise self._damaged("was written by an earlier Deltaic", folder)
-        for name in KEPT:
-            module = ministack._get_module(name)  # noqa: SLF001 -- the services' handlers have no other place
-            module.handle_request = self._kept(name, module.handle_request)
+        for name in SAVED:
+            module = ministack._get_module(name)  # noqa: SLF001 -- handlers are looked up there
+            module.handle_request = self._refusing(name, module.handle_request)
         s3._atomic_write = self._write_object(s3._atomic_write)  # noqa: SLF001 -- as above
 
     async def save_regularly(self) -> None:
-        """Save what has changed, every second, until cancelled."""
+        """Save all changes every second, until cancelled."""
         while True:
             await asyncio.sleep(SAVE_SECONDS)
             changed, self._changed, self._growth = self._changed, set(), 0
             if not changed:
                 continue
             try:
-                # In a thread: a busy disk takes seconds, and readers need not wait for it.
+                # In a thread, because a busy disk takes seconds and readers need not wait for it.
                 await asyncio.to_thread(write_private, self._file, self._rendered(changed))
                 self._failure = ""
-            except Exception as error:  # whatever it is, no write may be answered as if it were kept
+            except Exception as error:  # any failure: no write may succeed that is not saved
                 self._changed |= changed
                 self._failure = f"{self._file} cannot be written ({error})"
                 logger.exception("the state cannot be saved, so writes are refused")
@@ -109,7 +109,7 @@ class SavedState:
             ministack._get_module(ministack._state_map[name]).load_persisted_state(service["payload"])  # noqa: SLF001
 
     def _rendered(self, names: Collection[str]) -> str:
-        """Return the state with that of these services anew, by default of all, and that of the others as it was."""
+        """Return the JSON of all services; render these again (all if there are none), the others only if necessary."""
         for name, get_state in ministack._build_persistence_save_dict().items():  # noqa: SLF001 -- as MiniStack saves itself
             again = not names or name in names or name not in self._services
             if again and (state := get_state()) is not None:
@@ -119,13 +119,13 @@ class SavedState:
         return f'{{"format":{FORMAT},"services":{{{services}}}}}'
 
     def _require_room(self, size: int) -> None:
-        """Raise OSError if so many bytes and the next save would not fit on the disk, or the last save failed."""
+        """Raise OSError if the last save failed, or if `size` bytes and the next save do not fit on the disk."""
         needed = sum(map(len, self._services.values())) + self._growth + size + ROOM
         if self._failure or shutil.disk_usage(self._file.parent).free < needed:
             raise OSError(errno.ENOSPC, self._failure or f"the disk of {self._file.parent} is almost full")
 
-    def _kept(self, name: str, inner: Any) -> Any:
-        """Return a service's handler that answers a write with an error unless it can be kept."""
+    def _refusing(self, name: str, inner: Any) -> Any:
+        """Wrap a service's handler, so that a write that cannot be saved is an error and changes nothing."""
 
         async def handle(
             method: str, path: str, headers: dict[str, str], body: bytes, query: dict[str, list[str]], **more: Any
@@ -140,11 +140,11 @@ class SavedState:
             before = objects.get(key)
             self._lost.clear()
             try:
-                if not (name == "s3" and (method == "DELETE" or "delete" in query)):  # which make room
+                if not (name == "s3" and (method == "DELETE" or "delete" in query)):  # deletes make room
                     self._require_room(growth)
                 answer = await inner(method, path, headers, body, query, **more)
             except OSError as error:
-                return _not_kept(name, error)
+                return _internal_error(name, error)
             if not key:
                 self._changed.add(name)
                 self._growth += growth
@@ -153,16 +153,16 @@ class SavedState:
             objects.pop(key, None)
             if before is not None:
                 objects[key] = before
-            return _not_kept(name, self._lost[0])
+            return _internal_error(name, self._lost[0])
 
         return handle
 
     def _write_object(self, inner: Any) -> Any:
-        """Return what writes a file of an object, and notes a failure, which MiniStack does not pass on."""
+        """Wrap the function that writes an object's file, and record failures, which its caller only logs."""
 
         def write(path: str, data: bytes | str, *, text: bool = False) -> None:
             try:
-                if not text:  # the text beside it goes into the room that is left
+                if not text:  # an object's metadata, which is text, follows it into the spare room
                     self._require_room(len(data))
                 inner(path, data, text=text)
             except OSError as error:
@@ -176,13 +176,13 @@ class SavedState:
 
 
 def _operation(headers: dict[str, str], body: bytes, query: dict[str, list[str]]) -> str:
-    """Return the operation's name: of a target, or an `Action` in query or form."""
+    """Return the name of a request's operation: from the target header, or `Action` in the query or form."""
     target = headers.get("x-amz-target", "").rpartition(".")[2]
     return target or (query.get("Action") or parse_qs(body.decode("utf-8", "replace")).get("Action") or [""])[0]
 
 
-def _not_kept(name: str, error: OSError) -> Answer:
-    """Return the service's own form of an internal error."""
+def _internal_error(name: str, error: OSError) -> Answer:
+    """Return a service's internal error."""
     message = f"Nothing was changed: {error.strerror}. Free some space and repeat the request."
     logger.error("a write was refused: %s", message)
     answer: Answer
