@@ -10,7 +10,7 @@ import boto3
 import pytest
 from botocore.loaders import JSONFileLoader
 from deltaic_ops.local.embedded import EmbeddedAws
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from laws import USUAL
 from xdist.scheduler import LoadScopeScheduling
 
@@ -18,9 +18,12 @@ pytest_plugins = ["pipeline.fixtures"]
 """Spark's, which two folders share; what a folder starts is its worker's own."""
 
 
+settings.register_profile("usual", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("brief", settings.get_profile("ci"), max_examples=USUAL // 10)
-settings.register_profile("long", settings.get_profile("default"), max_examples=USUAL * 10)
-"""For `--hypothesis-profile`: a law is tried at length on one Python, shortly on the others, and by hand for longer."""
+settings.register_profile("long", settings.get_profile("usual"), max_examples=USUAL * 10)
+settings.load_profile("usual")
+"""Every run has one of these, `usual` unless `--hypothesis-profile` names another. None measures time:
+a first example may import what it tests, and a busy machine is not a failure."""
 
 # Every session of boto3 reads AWS's models anew, for a quarter of a second; here there are hundreds of sessions.
 _model = cache(JSONFileLoader().load_file)

@@ -128,6 +128,19 @@ def test_a_version_and_its_changes_can_be_asked_for(
     assert page.locator("#changed-grid tbody tr").count() == len(expected)
 
 
+def test_invalid_version_that_is_hidden_does_not_block_rows(
+    page: Page, provider: Provider, shared: Callable[[str], Shared]
+) -> None:
+    let_in(page, provider)
+    choose(page, shared("change_feed").name)
+    page.get_by_label("As of").select_option("version")
+    page.get_by_label("Version", exact=True).fill("-1")
+    page.get_by_label("As of").select_option("latest")
+    with page.expect_response(re.compile("/query$")) as answer:
+        page.get_by_role("button", name="Show rows").click()
+    assert answer.value.ok
+
+
 def test_the_token_is_in_no_address_and_no_storage(
     page: Page, provider: Provider, shared: Callable[[str], Shared]
 ) -> None:

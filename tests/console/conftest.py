@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -80,7 +81,8 @@ def command(environment: Mapping[str, str], *options: str) -> Iterator[str]:
             assert link.startswith("http://127.0.0.1:"), link
             yield link
         finally:
-            running.terminate()
+            for number in range(50):  # at once, as a process group and a wrapper such as `uv run` send them
+                running.send_signal((signal.SIGTERM, signal.SIGINT)[number % 2])
         assert running.wait(20) == 0
 
 

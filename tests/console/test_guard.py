@@ -109,6 +109,8 @@ def test_who_has_left_is_not_let_in_any_more(running: Running) -> None:
         pytest.param({"Origin": "https://evil.example"}, 403, id="another-site"),
         pytest.param({"Origin": "http://127.0.0.1:1"}, 403, id="another-program-of-this-machine"),
         pytest.param({"Origin": "null"}, 403, id="a-page-without-an-origin"),
+        pytest.param({"Sec-Fetch-Site": "same-site"}, 403, id="another-port-without-an-origin"),
+        pytest.param({"Sec-Fetch-Site": "cross-site"}, 403, id="another-site-without-an-origin"),
     ],
 )
 def test_other_names_and_origins_are_refused(running: Running, headers: dict[str, str], status: int) -> None:
@@ -116,6 +118,14 @@ def test_other_names_and_origins_are_refused(running: Running, headers: dict[str
     visit.enter()
     assert visit.http.get("/nowhere", headers=headers).status_code == status
     assert visit.http.post("/leave", headers=headers).status_code == status
+
+
+def test_link_opens_from_anywhere_but_a_page_of_another_port(running: Running) -> None:
+    statuses = {}
+    for site in ("none", "same-origin", "cross-site", "same-site"):
+        # A GET of a page that the browser navigates to has no Origin.
+        statuses[site] = httpx.get(f"{running.visitor().address}/", headers={"Sec-Fetch-Site": site}).status_code
+    assert statuses == {"none": 200, "same-origin": 200, "cross-site": 200, "same-site": 403}
 
 
 def test_a_form_needs_the_origin_and_the_token_of_this_session(running: Running) -> None:

@@ -47,7 +47,7 @@ CASES: dict[str, tuple[Sequence[bytes], object]] = {
     "two lengths": (
         [
             b"Authorization: Bearer ALICE\r\nContent-Length: 90\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n",
-            b"GET /delta-sharing/shares HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer BOB",
+            b"GET /delta-sharing/shares HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer BOB",
         ],
         "alice",
     ),
@@ -57,7 +57,9 @@ CASES: dict[str, tuple[Sequence[bytes], object]] = {
 def asked(server: Server, lines: Sequence[bytes]) -> tuple[int, bytes]:
     """Send these very bytes; return status and body."""
     parts = urlsplit(server.endpoint)
-    head = b"\r\n".join([b"GET %s/shares HTTP/1.1" % parts.path.encode(), b"Host: x", b"Connection: close", *lines])
+    head = b"\r\n".join(
+        [b"GET %s/shares HTTP/1.1" % parts.path.encode(), b"Host: localhost", b"Connection: close", *lines]
+    )
     for name in ("alice", "bob"):
         head = head.replace(name.upper().encode(), server.readers[name].token.encode())
     answer = b""

@@ -11,15 +11,24 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 from deltaic_ops.deploy.template import load_template
 from deltaic_ops.local.functions import Functions
 from deltaic_ops.local.gateway import Gateway
 
+CHUNKED = (
+    b"POST /small/echo/a HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer alice\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n"
+)
 TEMPLATE = Path(__file__).parent / "small" / "template.yaml"
 
 
@@ -271,6 +280,65 @@ def test_a_request_that_unpacks_to_more_than_10_mb_is_413_and_is_not_unpacked(cl
     assert peak < 100 * 1024 * 1024
 
 
+@pytest.mark.parametrize("host", ["rebound.example", "127.0.0.1.example:80", "127.0.0.1@rebound.example", "[", ""])
+def test_a_request_for_another_host_is_refused(client: httpx.Client, host: str) -> None:
+    answer = client.get("/echo/a", headers={"Host": host})
+    assert (answer.status_code, answer.headers["x-amzn-RequestId"] != "") == (403, True)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost:1", "lake.localhost:80"])
+def test_a_request_for_this_host_is_answered(client: httpx.Client, host: str) -> None:
+    assert client.get("/echo/a", headers={"Host": host}).status_code == 200
+
+
+KEYS = {"AWS_ACCESS_KEY_ID": "AKIDOWN", "AWS_SECRET_ACCESS_KEY": "secret of this process"}
+OWN = Credentials(*KEYS.values())
+EVENT = b'{"authorizationToken": "alice", "methodArn": "any"}'
+
+
+def invocation(url: str, keys: Credentials = OWN, body: bytes = EVENT) -> dict[str, str]:
+    """Return the headers of a signed request to start a function."""
+    request = AWSRequest("POST", url, data=body, headers={"X-Amz-Invocation-Type": "Event"})
+    SigV4Auth(keys, "lambda", "us-east-1").add_auth(request)
+    return dict(request.headers)
+
+
+def test_a_function_is_started_only_by_who_signs_with_the_keys_of_this_process(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    root = f"http://{gateway.endpoint.split('/')[2]}/2015-03-31/functions"
+    url = f"{root}/{quote(load_template(TEMPLATE).functions['Authorizer'].arn, safe='')}/invocations"
+    right = invocation(url)
+    with monkeypatch.context() as clock:
+        clock.setattr("botocore.auth.get_current_datetime", lambda: datetime.now(UTC) - timedelta(minutes=6))
+        late = invocation(url)
+    refused = {
+        "no signature": {"X-Amz-Invocation-Type": "Event"},
+        "a header that looks like one": {**right, "Authorization": "AWS4-HMAC-SHA256 x"},
+        "another secret": invocation(url, Credentials("AKIDOWN", "another")),
+        "another key": invocation(url, Credentials("AKIDOTHER", "secret of this process")),
+        "another body": invocation(url, body=b"{}"),
+        "another function": invocation(f"{root}/other/invocations"),
+        "another header": {**right, "X-Amz-Invocation-Type": "RequestResponse"},
+        "signed six minutes ago": late,
+    }
+    statuses = {name: httpx.post(url, content=EVENT, headers=headers).status_code for name, headers in refused.items()}
+    assert statuses == dict.fromkeys(refused, 403)
+    assert httpx.post(url, content=EVENT, headers=right).status_code == 202
+    unknown = f"{root}/unknown/invocations"
+    assert httpx.post(unknown, content=EVENT, headers=invocation(unknown)).status_code == 404
+
+
+def test_without_keys_of_its_own_nobody_starts_functions(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in KEYS:
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    url = f"http://{gateway.endpoint.split('/')[2]}/2015-03-31/functions/any/invocations"
+    assert httpx.post(url, content=EVENT, headers=invocation(url)).status_code == 502
+
+
 @pytest.mark.parametrize("target", ["http://[", "http://[::1", "http://[x]/small/echo/a"])
 def test_a_target_that_is_no_url_is_400(gateway: Gateway, target: str) -> None:
     assert raw(gateway, target)[0] == 400
@@ -280,24 +348,18 @@ def test_a_target_that_is_no_url_is_400(gateway: Gateway, target: str) -> None:
 @pytest.mark.parametrize("chunks", [b"-1\r\n", b"zz\r\n", b"ffffffffffffffffffffff\r\n", b"2\r\nabXX"])
 def test_a_body_in_chunks_that_are_none_is_400(gateway: Gateway, chunks: bytes) -> None:
     host, port = gateway.endpoint.split("/")[2].split(":")
-    head = (
-        b"POST /small/echo/a HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer alice\r\nTransfer-Encoding: chunked\r\n\r\n"
-    )
     with socket.create_connection((host, int(port)), timeout=10) as sock:
-        sock.sendall(head + chunks)
+        sock.sendall(CHUNKED + chunks)
         received = b"".join(iter(lambda: sock.recv(65_536), b""))
     assert received.startswith(b"HTTP/1.1 400")
 
 
 def test_a_body_without_end_is_answered_and_not_read_on(gateway: Gateway) -> None:
     host, port = gateway.endpoint.split("/")[2].split(":")
-    head = (
-        b"POST /small/echo/a HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer alice\r\nTransfer-Encoding: chunked\r\n\r\n"
-    )
     chunk = b"100000\r\n" + b"x" * 0x100000 + b"\r\n"
     sent = 0
     with socket.create_connection((host, int(port)), timeout=10) as sock:
-        sock.sendall(head)
+        sock.sendall(CHUNKED)
         received = b""
         try:
             while sent < 200:

@@ -1,15 +1,21 @@
-"""The embedded AWS keeps what it has answered, over a kill and a full disk, and refuses a state that it cannot read."""
+"""The embedded AWS saves what it answered, refuses what a full disk cannot keep, and a state that it cannot read."""
 
+import itertools
 import json
 import os
 import resource
+import shutil
 import signal
 import stat
+import subprocess
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 from zipfile import ZipFile
 
 import boto3
@@ -64,7 +70,30 @@ def make_role(aws: EmbeddedAws, name: str, *principals: dict[str, str]) -> str:
     return role
 
 
-def test_whatever_was_answered_outlives_a_kill(tmp_path: Path) -> None:
+def settle(aws: EmbeddedAws) -> None:
+    """Return when all that was answered until now is on the disk."""
+    name = f"settled-{uuid4().hex}"
+    client(aws, "secretsmanager").create_secret(Name=name, SecretString="x")
+    file = aws.state / "aws" / "state.json"
+    until(lambda: file.exists() and name in file.read_text())
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def is_refused(write: Callable[[], object]) -> bool:
+    try:
+        write()
+    except ClientError as error:
+        return error.response["ResponseMetadata"]["HTTPStatusCode"] == 500 and "Nothing was changed" in str(error)
+    return False
+
+
+def test_what_was_saved_outlives_a_kill(tmp_path: Path) -> None:
     with EmbeddedAws(tmp_path) as first:
         make_table(first)
         put(first, "a")
@@ -80,12 +109,15 @@ def test_whatever_was_answered_outlives_a_kill(tmp_path: Path) -> None:
             UpdateExpression="ADD n :one",
             ExpressionAttributeValues={":one": {"N": "1"}},
         )
+        client(first, "s3").create_bucket(Bucket="empty")
+        settle(first)
         os.kill(first.pid, signal.SIGKILL)
     for _ in range(2):  # what was repeated once is not repeated again
         with EmbeddedAws(tmp_path) as later:
             item = client(later, "dynamodb").get_item(TableName="kept", Key={"pk": {"S": "a"}})["Item"]
             assert item == {"pk": {"S": "a"}, "n": {"N": "1"}}
             assert roles(later) == ["kept"]
+            assert [bucket["Name"] for bucket in client(later, "s3").list_buckets()["Buckets"]] == ["empty"]
             assert client(later, "iam").get_role(RoleName="kept")["Role"]["RoleId"] == kept_id
             assert client(later, "secretsmanager").get_secret_value(SecretId="key")["SecretString"] == "drawn once"
 
@@ -112,22 +144,94 @@ def test_a_write_that_failed_fails_again_and_one_in_other_letters_is_kept(tmp_pa
         assert send(first, b'{"TableName":"kept","Item":{"pk":{"S":"byte \xff"}}}') == 500
         assert send(first, '{"TableName":"kept","Item":{"pk":{"S":"wide"}}}'.encode("utf-16")) == 200
         put(first, "after")
+        settle(first)
         os.kill(first.pid, signal.SIGKILL)
     with EmbeddedAws(tmp_path) as later:
         assert keys(later) == ["after", "wide"]
 
 
-def test_on_a_full_disk_a_write_is_refused_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_writes_are_refused_from_a_failed_save_to_the_next_one_that_succeeds(tmp_path: Path) -> None:
+    numbers = itertools.count()
     with EmbeddedAws(tmp_path) as aws:
         make_table(aws)
-        put(aws, "a")
+        put(aws, "before")
+        settle(aws)
         resource.prlimit(aws.pid, resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))
-        for write in (lambda: put(aws, "b"), lambda: make_role(aws, "r")):
-            with pytest.raises(ClientError, match="the state folder cannot be written"):
-                write()
+        answered: list[str] = []
+
+        def put_another() -> None:
+            put(aws, name := f"key {next(numbers)}")
+            answered.append(name)
+
+        until(lambda: is_refused(put_another))
+        assert all(is_refused(write) for write in (put_another, lambda: make_role(aws, "r"), put_another))
+        assert keys(aws) == sorted(["before", *answered])  # readers do not wait for room
+        resource.prlimit(aws.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        until(lambda: not is_refused(put_another))
+        settle(aws)
         os.kill(aws.pid, signal.SIGKILL)
     with EmbeddedAws(tmp_path) as later:
-        assert keys(later) == ["a"]
+        assert keys(later) == sorted(["before", *answered])
+        assert roles(later) == []
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Return a folder on a file system of its own, of 16 MiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(disk)], check=False, capture_output=True, text=True
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def bodies(aws: EmbeddedAws) -> dict[str, bytes]:
+    s3 = client(aws, "s3")
+    listed = s3.list_objects_v2(Bucket="lake").get("Contents", [])
+    return {item["Key"]: s3.get_object(Bucket="lake", Key=item["Key"])["Body"].read() for item in listed}
+
+
+def test_on_a_full_disk_writes_are_refused_and_what_was_answered_is_kept(small_disk: Path) -> None:
+    state = small_disk / "state"
+    answered: dict[str, bytes] = {}
+    with EmbeddedAws(state) as aws:
+        s3 = client(aws, "s3")
+        make_table(aws)
+        put(aws, "before")
+        s3.create_bucket(Bucket="lake")
+
+        def put_object(key: str, body: bytes) -> None:
+            s3.put_object(Bucket="lake", Key=key, Body=body)
+            answered[key] = body
+
+        def copy(source: str, target: str) -> None:
+            s3.copy_object(Bucket="lake", Key=target, CopySource={"Bucket": "lake", "Key": source})
+            answered[target] = answered[source]
+
+        for number in range(80):
+            is_refused(lambda number=number: put_object(f"part-{number:02}", b"%02d" % number * 250_000))  # type: ignore[misc]
+        assert 10 < len(answered) < 40
+        assert is_refused(lambda: copy("part-00", "part-01"))  # a request without a body that writes one
+        assert is_refused(lambda: put_object("part-02", b"other" * 100_000))
+        assert bodies(aws) == answered
+        (small_disk / "others").write_bytes(bytes(shutil.disk_usage(small_disk).free))
+        for write in (lambda: put(aws, "refused"), lambda: make_role(aws, "r"), lambda: put_object("tiny", b"x")):
+            assert is_refused(write)
+        assert bodies(aws) == answered
+        (small_disk / "others").unlink()
+        s3.delete_object(Bucket="lake", Key="part-00")
+        del answered["part-00"]
+        put(aws, "after")
+        put_object("part-01", b"another")
+        settle(aws)
+        os.kill(aws.pid, signal.SIGKILL)
+    with EmbeddedAws(state) as later:
+        assert bodies(later) == answered
+        assert keys(later) == ["after", "before"]
         assert roles(later) == []
 
 
@@ -155,26 +259,13 @@ def test_what_is_unpacked_for_functions_is_gone_with_the_process_or_when_the_nex
     assert not scratch.exists()
 
 
-def test_with_room_on_the_disk_again_writes_are_kept_again(tmp_path: Path) -> None:
-    with EmbeddedAws(tmp_path) as aws:
-        make_table(aws)
-        resource.prlimit(aws.pid, resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))
-        with pytest.raises(ClientError, match="the state folder cannot be written"):
-            make_role(aws, "r")
-        resource.prlimit(aws.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        put(aws, "c")
-        os.kill(aws.pid, signal.SIGKILL)
-    with EmbeddedAws(tmp_path) as later:
-        assert keys(later) == ["c"]
-        assert roles(later) == ["r"]  # who was refused did not hear of it; it was made all the same
-
-
 def test_writes_at_once_are_all_kept(tmp_path: Path) -> None:
     names = [f"key {number}" for number in range(40)]
     with EmbeddedAws(tmp_path) as aws:
         make_table(aws)
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(partial(put, aws), names))
+        settle(aws)
         os.kill(aws.pid, signal.SIGKILL)
     with EmbeddedAws(tmp_path) as later:
         assert keys(later) == sorted(names)

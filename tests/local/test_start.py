@@ -293,12 +293,14 @@ def test_commands_that_nobody_serves_take_turns(kept: Kept) -> None:
 def test_a_server_that_waits_or_starts_is_stopped_at_once(kept: Kept) -> None:
     with locked(kept.state), started(*serving(kept.state)) as server:
         told = line(server)
-        server.send_signal(signal.SIGTERM)
+        for number in range(50):
+            server.send_signal((signal.SIGTERM, signal.SIGINT)[number % 2])
         assert done(server) == (130, "", "stopped\n")
     assert told == f"waiting for {kept.state}, which is in use (process {os.getpid()})\n"
     with started(*serving(kept.state)) as server:
         until(lambda: len(children(server)) == 2, server)
-        server.send_signal(signal.SIGINT)
+        for number in range(50):
+            server.send_signal((signal.SIGINT, signal.SIGTERM)[number % 2])
         assert done(server) == (130, "", "stopped\n")
     with locked(kept.state):
         assert running(kept.state) is None

@@ -223,8 +223,10 @@ $("ask").addEventListener("submit", (event) => {
 });
 
 function asOf() {
-  $("version").hidden = $("as-of").value !== "version";
-  $("timestamp").hidden = $("as-of").value !== "timestamp";
+  for (const kind of ["version", "timestamp"]) {
+    // A hidden field that is not disabled still blocks the form when its value is invalid.
+    $(kind).hidden = $(kind).disabled = $("as-of").value !== kind;
+  }
   if (!$("version").hidden && known) {
     $("version").max = known.version;
     $("version").value ||= known.version;

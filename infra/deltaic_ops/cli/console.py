@@ -1,10 +1,8 @@
 """The command `deltaic console`: pages about what is shared with whom, for the operator's own browser."""
 
 import os
-import signal
 import sys
 import tempfile
-import threading
 import webbrowser
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from deltaic.errors import NotFound, Unavailable
+from deltaic_pipeline.spark.stop_flag import StopFlag
 
 from deltaic_ops.cli.doctor import examined
 from deltaic_ops.cli.operator import Operator, operator
@@ -21,6 +20,8 @@ from deltaic_ops.cli.usage import HERE
 if TYPE_CHECKING:
     from deltaic_ops.checks.findings import Finding
     from deltaic_ops.console.provider import Provider
+
+CHECK_SECONDS = 0.2
 
 
 def console(  # noqa: PLR0913, PLR0917 -- what the pages are told
@@ -48,7 +49,7 @@ def console(  # noqa: PLR0913, PLR0917 -- what the pages are told
 
     out = operator(ctx, as_json=False)
     about = _provider(out, endpoint, usage, runs, _typed(ctx))
-    stop = threading.Event()
+    stop = StopFlag()
     links: list[str] = []
 
     def told(link: str) -> None:
@@ -56,11 +57,11 @@ def console(  # noqa: PLR0913, PLR0917 -- what the pages are told
         out.note("to open it once more:" if len(links) > 1 else "open this link, which lets in one browser:")
         typer.echo(link)
 
-    for name in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(name, lambda *_: stop.set())
+    stop.handle_signals()
     try:
         with served(about, port, told), _opened(links) if open_ and _has_screen() else nullcontext():
-            stop.wait()
+            while not stop.wait(CHECK_SECONDS):
+                pass
     except OSError as taken:
         raise Unavailable(f"port {port} cannot be opened ({taken.strerror}): name another with --port") from None
 

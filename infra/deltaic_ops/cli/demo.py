@@ -2,8 +2,6 @@
 
 import json
 import os
-import signal
-import time
 from contextlib import ExitStack, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deltaic_ops.cli.env import global_options
+from deltaic_ops.cli.serve import CHECK_SECONDS, INTERRUPTED
 from deltaic_ops.deploy.intrinsics import TemplateError
 from deltaic_ops.local.private import StateUnusable
 from deltaic_ops.local.resources import DATA_BUCKET
@@ -37,10 +36,6 @@ SITES = {"demo_porto": "Porto", "demo_turku": "Turku"}
 LOCATION = f"s3://{DATA_BUCKET}/vaccine"
 FIRST_ROWS = 5
 OWN_ROWS = 3
-CHECK_SECONDS = 0.5
-INTERRUPTED = 130
-"""The exit code of what Ctrl-C has ended (128 + SIGINT)."""
-
 CONNECTOR = "io.delta:delta-sharing-spark_4.1_2.13:4.2.0"
 
 
@@ -61,14 +56,15 @@ def demo(
     from deltaic.errors import DeltaicError
     from deltaic_pipeline.spark.printing import text_console
     from deltaic_pipeline.spark.progress import step, terminal
+    from deltaic_pipeline.spark.stop_flag import StopFlag
     from deltalake.exceptions import DeltaError
 
     console = text_console(stderr=True)
     folder = state or Path(global_options(ctx).get("state") or ".deltaic")
-    # As Ctrl-C does: whatever is under way is left, and what was started is stopped in order.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Until it serves, a signal interrupts whatever is under way; then it ends the wait below.
+    stop = StopFlag(interrupts=True)
+    stop.handle_signals()
     progress = terminal()
-    serving = False
     try:
         with ExitStack() as stack_of_parts:
             with step(progress, "Starting the embedded AWS and the gateway") as tell:
@@ -77,13 +73,13 @@ def demo(
             _share_and_read(console, progress, stack, folder)
             if not exit_:
                 _tell(console, stack)
-                serving = True
-                while True:
-                    time.sleep(CHECK_SECONDS)
+                stop.interrupts = False
+                while not stop.wait(CHECK_SECONDS):
                     stack.check()
+                console.print("stopping ...")
     except KeyboardInterrupt:
         console.print("stopped")
-        raise typer.Exit(0 if serving else INTERRUPTED) from None
+        raise typer.Exit(INTERRUPTED) from None
     except (StateUnusable, StackFailed, TemplateError, DeltaicError, DeltaError) as error:
         console.print(str(error), style="red", soft_wrap=True)
         raise typer.Exit(1) from None

@@ -1,7 +1,6 @@
 """The commands of `deltaic localstack`: deploy the template to LocalStack's Docker image, and share a sample table."""
 
 import shutil
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Annotated
 import typer
 from deltaic.errors import Conflict, NotFound, Unavailable
 from deltaic_pipeline.spark.progress import Progress, silent, step, terminal
+from deltaic_pipeline.spark.stop_flag import StopFlag
 
 from deltaic_ops.cli.operator import AsJson, Operator, operator
 from deltaic_ops.cli.words import pairs
@@ -116,7 +116,7 @@ def down(ctx: typer.Context, as_json: AsJson = False) -> None:
 @contextmanager
 def _exclusive(out: Operator) -> Iterator[Path]:
     """Lock LocalStack's folder for one command; SIGTERM ends the command in order, as Ctrl-C does."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    StopFlag(interrupts=True).handle_signals()
     try:
         with running.alone(out.state) as folder:
             yield folder

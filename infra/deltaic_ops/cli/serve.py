@@ -1,16 +1,13 @@
 """The command `deltaic serve`: the server on this machine, until it is told to stop."""
 
 import os
-import signal
-import threading
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from deltaic_pipeline.spark.printing import text_console
+from deltaic_pipeline.spark.stop_flag import StopFlag
 
 from deltaic_ops.cli.env import global_options
 from deltaic_ops.deploy.intrinsics import TemplateError
@@ -55,9 +52,9 @@ def serve(
     deltaic serve --limits aws                     # answers as fast, and as long, as on Lambda
     """  # noqa: D301 -- \b tells typer to keep the lines
     console = text_console(stderr=True)
-    stop = threading.Event()
-    # Until it serves, both signals end whatever is under way, in order; then they end the waiting.
-    _on_signals(signal.default_int_handler)
+    # Until it serves, a signal interrupts whatever is under way; then it ends the wait below.
+    stop = StopFlag(interrupts=True)
+    stop.handle_signals()
     said = global_options(ctx)
     folder = state or Path(said.get("state") or ".deltaic")
     variables = {**os.environ, **{VARIABLES[name]: value for name, value in said.items() if name in VARIABLES}}
@@ -71,7 +68,7 @@ def serve(
     )
     try:
         with part as stack:
-            _on_signals(lambda *_: stop.set())
+            stop.interrupts = False
             _tell(console, stack, folder)
             while not stop.wait(CHECK_SECONDS):
                 stack.check()
@@ -82,11 +79,6 @@ def serve(
     except (StateUnusable, StackFailed, TemplateError) as error:
         console.print(str(error), style="red", soft_wrap=True)
         raise typer.Exit(1) from None
-
-
-def _on_signals(handler: Callable[[int, FrameType | None], object]) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, handler)
 
 
 def _tell(console: "Console", stack: Stack, state: Path) -> None:

@@ -1,8 +1,8 @@
 """What stands before every page: who asks, from where, and what a browser may do with the answer.
 
 Other programs of this machine, and the pages of any web site, can send requests to a loopback port. A name that leads
-there is refused by its Host, a page of another origin by its Origin, whoever has no session by the missing cookie, and
-a form that this console has not written by its token.
+there is refused by its Host, a page of another origin by its Origin or Sec-Fetch-Site, whoever has no session by the
+missing cookie, and a form that this console has not written by its token.
 """
 
 from collections.abc import Mapping
@@ -76,7 +76,11 @@ class Guard:
             return _no("this console is asked by its own address alone, as the terminal shows it", 421)
         if method not in {"GET", "HEAD", "POST"}:
             return _no("there are pages and forms here", 405)
-        if (origin is not None or method == "POST") and origin != f"http://{host}":
+        # Other ports of this host are the same site, and a browser sends them no Origin for a GET. The link itself may
+        # be opened from anywhere.
+        site = headers.get("sec-fetch-site", "none")
+        foreign = site not in {"none", "same-origin"} and not (site == "cross-site" and scope["path"] in OPEN)
+        if foreign or ((origin is not None or method == "POST") and origin != f"http://{host}"):
             return _no("another page may not ask this console for anything", 403)
         if session is None and scope["path"] not in OPEN:
             if method == "POST":

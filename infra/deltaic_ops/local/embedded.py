@@ -75,8 +75,8 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
     """One MiniStack process on loopback, with `AUTH=true` and its state below a folder.
 
     Signatures and expiry of signed URLs, roles, session policies and the permissions of each function's own role are
-    enforced as AWS does. Objects, tables, secrets and roles are on the disk when a write is answered
-    (ministack_server.py). Its administrator's secret is the folder's own.
+    enforced as AWS does. Objects are on disk when a write is answered, tables, secrets and roles within a second
+    (saved_state.py). Its administrator's secret is the folder's own.
     """
 
     def __init__(self, state: Path, *, lock: int | None = None, persistent: bool = True) -> None:
@@ -126,7 +126,7 @@ class EmbeddedAws(AbstractContextManager["EmbeddedAws"]):
             "GATEWAY_PORT": str(self.port),
             "BIND_HOST": "127.0.0.1",
             "MINISTACK_HOST": "127.0.0.1",
-            "PERSIST_STATE": "0",  # ministack_server.py does, so that nothing that was answered is lost
+            "PERSIST_STATE": "0",  # saved_state.py saves more often
             "S3_PERSIST": "1",
             "S3_DATA_DIR": str(self.state / "s3"),
             "LAMBDA_EXECUTOR": "local",

@@ -16,6 +16,7 @@ from typing import Any, Self
 from urllib.parse import unquote, urlsplit
 
 from deltaic.platform_limits import BUFFERED_SECONDS
+from deltaic.storage.aws_credentials import own_credentials
 
 from deltaic_ops.deploy.api import GatewayResponse
 from deltaic_ops.deploy.emulated import ACCOUNT, REGION
@@ -33,6 +34,7 @@ from deltaic_ops.local.proxy_event import (
     proxy_event,
     read_answer,
 )
+from deltaic_ops.local.request_guard import is_ours, is_signed
 from deltaic_ops.local.routes import Match, RouteTable
 
 logger = logging.getLogger(__name__)
@@ -103,6 +105,8 @@ class Gateway:
                 self._respond_with(exchange, "DEFAULT_5XX", request_id, own_status=BAD_GATEWAY)
 
     def _serve(self, exchange: Exchange, request_id: str) -> None:
+        if not is_ours(f"//{exchange.header('host') or ''}"):  # a web page's own name, resolved to 127.0.0.1
+            raise Refused("ACCESS_DENIED")
         raw_path, query = _path_and_query(exchange.target)
         stage = f"/{self._template.prefix}"
         path = raw_path.removeprefix(stage)
@@ -110,7 +114,7 @@ class Gateway:
             exchange.respond(HTTPStatus.METHOD_NOT_ALLOWED, [("Allow", "GET, HEAD, POST")], b"")
             return
         if raw_path.startswith(INVOCATIONS):
-            self._invoke(exchange, raw_path)
+            self._invoke(exchange, raw_path, query)
             return
         match = self._routes.match(exchange.method, path) if raw_path.startswith(f"{stage}/") else None
         if match is None:
@@ -146,16 +150,14 @@ class Gateway:
         if not exchange.begun:
             raise MalformedAnswer("the function of a streamed route did not stream")
 
-    def _invoke(self, exchange: Exchange, path: str) -> None:
-        """Take what a function has another one do, which sends it here as to AWS (Lambda's API, "Invoke").
-
-        Whoever signs is a program: no page of another site can make a browser send that.
-        """
-        signed = (exchange.header("authorization") or "").startswith("AWS4-HMAC-SHA256 ")
+    def _invoke(self, exchange: Exchange, path: str, query: str) -> None:
+        """Start a function for another one, which signs with this process's credentials (Lambda's API, "Invoke")."""
+        body = exchange.body()
+        signed = is_signed(own_credentials(), exchange.method, path, query, dict(exchange.headers), body)
         if not signed or exchange.header("x-amz-invocation-type") != "Event":
             raise Refused("ACCESS_DENIED")
         arn = unquote(path.removeprefix(INVOCATIONS).partition("/")[0])
-        found = self._functions.start(arn, json.loads(exchange.body()))
+        found = self._functions.start(arn, json.loads(body))
         exchange.respond(HTTPStatus.ACCEPTED if found else HTTPStatus.NOT_FOUND, [], b"")
 
     def _waited_for(self, function: Function, call: Callable[[], Any]) -> Any:

@@ -22,8 +22,6 @@ from deltaic_ops.deploy.template import TEMPLATE, load_template
 from deltaic_ops.local.access_logs import request_log
 from deltaic_ops.local.functions import Functions
 from deltaic_ops.local.gateway import Gateway
-from deltaic_ops.local.open_files import allow_files
-from deltaic_ops.local.parent_watch import wait_for_parent
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +39,6 @@ def main() -> int:
     parser.add_argument("--limits", choices=["none", "aws"], default="none", help="whose limits answers are held to")
     options = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-    allow_files()
     for name in NOT_SHIPPED:
         cast("dict[str, object]", sys.modules).setdefault(name, None)  # what stands for "there is none"
     sys.stdout, answers = sys.stderr, sys.stdout  # functions log to standard output; it must not mix with ours
@@ -68,7 +65,7 @@ def main() -> int:
             _answer(answers, error=f"port {listener.getsockname()[1]}: {error.strerror}")
             return 1
         _answer(answers, endpoint=gateway.endpoint)
-        wait_for_parent()
+        sys.stdin.buffer.read()  # the kernel closes it when the parent has ended, however that happened
     return 0
 
 

@@ -11,6 +11,8 @@ from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from deltaic.http.asgi import App, Receive, Scope, Send
+from deltaic.storage.aws_credentials import Credentials
+from ministack.core.sigv4 import header_signature_failure, parse_header_signature, request_time_failure
 
 HEALTH: Final = "/_ministack/health"
 _ADMINISTRATION: Final = ("/_ministack", "/_localstack")
@@ -45,10 +47,10 @@ def refusal(path: str, headers: Mapping[str, str]) -> str | None:
     """Return why a request is refused; None if it is not. Names of headers are in lower case."""
     if path.startswith(_ADMINISTRATION) and path != HEALTH:
         return "The embedded AWS cannot be administered over HTTP.\n"
-    if not _is_ours(f"//{headers.get('host', '')}"):
+    if not is_ours(f"//{headers.get('host', '')}"):
         return "The embedded AWS answers to 127.0.0.1 and localhost only.\n"
     origin = headers.get("origin")
-    if (origin is not None and not _is_ours(origin)) or headers.get("sec-fetch-site") == "cross-site":
+    if (origin is not None and not is_ours(origin)) or headers.get("sec-fetch-site") == "cross-site":
         return "The embedded AWS does not answer web pages of other sites.\n"
     return None
 
@@ -66,12 +68,22 @@ def _unsigned(scope: Scope) -> str | None:
     return "The embedded AWS answers what is signed.\n"
 
 
-def _is_ours(url: str) -> bool:
+def is_ours(url: str) -> bool:
+    """Return whether the host of a URL is this machine."""
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:
         return False
     return host in _OURS or host.endswith(".localhost")
+
+
+def is_signed(by: Credentials, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes) -> bool:  # noqa: PLR0913, PLR0917 -- what a signature covers
+    """Return whether a request carries a current Signature Version 4 of these credentials in its headers."""
+    signature = parse_header_signature(headers)
+    if isinstance(signature, tuple) or signature.access_key_id != by.access_key_id or request_time_failure(signature):
+        return False
+    sent = parse_qs(query, keep_blank_values=True)
+    return header_signature_failure(signature, by.secret_access_key, method, path, sent, headers, body) is None
 
 
 def _headers(scope: Scope) -> dict[str, str]:

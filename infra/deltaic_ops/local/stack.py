@@ -86,11 +86,13 @@ def local_stack(
         parts.callback(aws.stop)
         aws.start()
         clients = connect(aws.environment)  # boto3 takes as long to load as the AWS to start, so both do at once
+        from botocore.exceptions import ClientError
+
         try:
             aws.wait()
-        except RuntimeError as error:
+            prepare(template, clients)
+        except (RuntimeError, ClientError) as error:  # such as of a disk that is full
             raise StackFailed(str(error)) from error
-        prepare(template, clients)
         outside = {**aws.environment, **_tables(template), "DELTAIC_ENDPOINT": gateway.endpoint()}
         # The AWS ends with this process, so this is the one whose life tells whether it runs.
         parts.enter_context(announced(state, aws.endpoint, os.getpid(), outside))

@@ -18,6 +18,7 @@ from deltaic_pipeline.datasets.sql_steps import answer_of, file_source, said_of_
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.progress import Progress, step, tasks_shown
 from deltaic_pipeline.spark.session import end_callbacks
+from deltaic_pipeline.spark.stop_flag import StopFlag
 from deltaic_pipeline.table.leased_run import Attempt
 from deltaic_pipeline.table.schema_diff import differences, refuse_drift
 from deltaic_pipeline.table.sources import follow, spark_path
@@ -42,7 +43,7 @@ class Stream:
         self._attempt, self._run, self._target, self._progress = attempt, run, target, progress
         self._publish = publish
         self._started = threading.Event()
-        self._ending = threading.Event()
+        self._stop = StopFlag()
         self._query: StreamingQuery | None = None
         self._failure: BaseException | None = None
         self._parts: list[Summary] = []
@@ -57,12 +58,12 @@ class Stream:
             self._refuse_orphaned(stream)
             rows = follow(self._attempt.spark, file_source(source))
         for lease in self._attempt.leases:
-            lease.on_loss(self._ending.set)
+            lease.on_loss(self._stop.request)
         writer = rows.writeStream.foreachBatch(self._each).option("checkpointLocation", spark_path(stream.checkpoint))
         once = stream.trigger == "available_now"
         seconds = 0 if once else int(model.duration(stream.trigger).total_seconds())
         writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{seconds} seconds")
-        with self._attempt.refusals(), _stopping(self._ending):
+        with self._attempt.refusals(), _stopping(self._stop):
             try:
                 self._query = writer.start()
                 self._started.set()
@@ -90,7 +91,7 @@ class Stream:
 
         try:
             while not query.awaitTermination(POLL_SECONDS):
-                if self._ending.is_set():
+                if self._stop.is_requested():
                     query.stop()
         except StreamingQueryException:
             if self._failure is not None:
@@ -162,12 +163,12 @@ class Stream:
 
 
 @contextmanager
-def _stopping(ending: threading.Event) -> Iterator[None]:
+def _stopping(stop: StopFlag) -> Iterator[None]:
     """Let SIGTERM end the block in order: the batch that runs is given up, and the next run does it again."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, lambda *_: ending.set())
+    before = signal.signal(signal.SIGTERM, stop.request)
     try:
         yield
     finally:

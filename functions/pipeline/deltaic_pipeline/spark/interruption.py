@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -66,4 +66,5 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         process.wait(END_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait()
+        with suppress(subprocess.TimeoutExpired):  # the code that was interrupted may hold the lock of its wait
+            process.wait(END_SECONDS)

@@ -1,0 +1,196 @@
+"""Save the state of the embedded AWS every second and at the end, and refuse writes that cannot be kept (decision 194).
+
+MiniStack writes objects at once, but logs a failure and answers 200. It saves tables, secrets and roles only when it
+stops. Here a write is an error of its service while the disk is almost full, or while the last save failed.
+"""
+
+import asyncio
+import errno
+import json
+import logging
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+from ministack import app as ministack
+from ministack.core import persistence
+from ministack.core.responses import error_response_json
+from ministack.services import iam, s3
+
+from deltaic_ops.local.private import write_private
+
+logger = logging.getLogger(__name__)
+
+FILE: Final = "state.json"
+FORMAT: Final = 2
+SAVED: Final = ("dynamodb", "iam", "kms", "s3", "secretsmanager")
+"""Services whose changes are saved every second; all others are saved at the end."""
+
+SAVE_SECONDS: Final = 1.0
+ROOM: Final = 1 << 20
+"""Bytes that a write leaves free on the disk, in addition to the size of the next save."""
+ESCAPED: Final = 3
+"""A request's body takes at most this many times its size in the state, because letters are escaped."""
+
+_READS: Final = ("get", "head", "batchget", "transactget", "query", "scan", "describe", "list", "sign", "verify")
+
+Answer = tuple[int, dict[str, str], bytes]
+
+
+class StateDamaged(Exception):
+    """The state on disk cannot be read; the message names the file. Nothing was changed."""
+
+
+class SavedState:
+    """What MiniStack's services hold, in one file of a folder. One process at a time may have it (state.py)."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / FILE
+        self._services: dict[str, str] = {}
+        """JSON of each service's state after its last change."""
+        self._changed: set[str] = set()
+        self._growth = 0
+        """Bytes by which the state may have grown since the last save."""
+        self._failure = ""
+        """Why the last save failed; empty if it succeeded."""
+        self._lost: list[OSError] = []
+        """Failures to write objects of the current request."""
+
+    def load(self) -> None:
+        """Load the state from disk into MiniStack and track its changes from now on; raises StateDamaged, OSError."""
+        folder = self._file.parent
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for unfinished in folder.glob(f"{FILE}.*.new"):  # left by a save that was killed
+            unfinished.unlink()
+        if self._file.exists():
+            self._restore(self._file.read_bytes())
+        elif any(folder.glob("*.json*")):
+            raise self._damaged("was written by an earlier Deltaic", folder)
+        for name in SAVED:
+            module = ministack._get_module(name)  # noqa: SLF001 -- handlers are looked up there
+            module.handle_request = self._refusing(name, module.handle_request)
+        s3._atomic_write = self._write_object(s3._atomic_write)  # noqa: SLF001 -- as above
+
+    async def save_regularly(self) -> None:
+        """Save all changes every second, until cancelled."""
+        while True:
+            await asyncio.sleep(SAVE_SECONDS)
+            changed, self._changed, self._growth = self._changed, set(), 0
+            if not changed:
+                continue
+            try:
+                # In a thread, because a busy disk takes seconds and readers need not wait for it.
+                await asyncio.to_thread(write_private, self._file, self._rendered(changed))
+                self._failure = ""
+            except Exception as error:  # any failure: no write may succeed that is not saved
+                self._changed |= changed
+                self._failure = f"{self._file} cannot be written ({error})"
+                logger.exception("the state cannot be saved, so writes are refused")
+
+    def save(self) -> None:
+        """Save the state of all services; raises OSError."""
+        write_private(self._file, self._rendered(()))
+
+    def _restore(self, content: bytes) -> None:
+        try:
+            saved = json.loads(content, object_hook=persistence._json_object_hook)  # noqa: SLF001 -- MiniStack's own form
+            newer = saved["format"] > FORMAT or [
+                name
+                for name, service in saved["services"].items()
+                if service["version"] > persistence._state_format_version(name)  # noqa: SLF001 -- as MiniStack loads itself
+            ]
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._damaged(f"cannot be read ({type(error).__name__}: {error})", self._file) from None
+        if newer:
+            raise self._damaged("was written by a newer Deltaic", self._file)
+        for name, service in saved["services"].items():
+            ministack._get_module(ministack._state_map[name]).load_persisted_state(service["payload"])  # noqa: SLF001
+
+    def _rendered(self, names: Collection[str]) -> str:
+        """Return the JSON of all services; render these again (all if there are none), the others only if necessary."""
+        for name, get_state in ministack._build_persistence_save_dict().items():  # noqa: SLF001 -- as MiniStack saves itself
+            again = not names or name in names or name not in self._services
+            if again and (state := get_state()) is not None:
+                service = {"version": persistence._state_format_version(name), "payload": state}  # noqa: SLF001 -- as above
+                self._services[name] = json.dumps(service, default=persistence._json_default)  # noqa: SLF001 -- as above
+        services = ",".join(f'"{name}":{state}' for name, state in self._services.items())
+        return f'{{"format":{FORMAT},"services":{{{services}}}}}'
+
+    def _require_room(self, size: int) -> None:
+        """Raise OSError if the last save failed, or if `size` bytes and the next save do not fit on the disk."""
+        needed = sum(map(len, self._services.values())) + self._growth + size + ROOM
+        if self._failure or shutil.disk_usage(self._file.parent).free < needed:
+            raise OSError(errno.ENOSPC, self._failure or f"the disk of {self._file.parent} is almost full")
+
+    def _refusing(self, name: str, inner: Any) -> Any:
+        """Wrap a service's handler, so that a write that cannot be saved is an error and changes nothing."""
+
+        async def handle(
+            method: str, path: str, headers: dict[str, str], body: bytes, query: dict[str, list[str]], **more: Any
+        ) -> Answer:
+            operation = method if name == "s3" else _operation(headers, body, query)
+            if operation.lower().startswith(_READS):
+                answer: Answer = await inner(method, path, headers, body, query, **more)
+                return answer
+            bucket, key = s3._parse_bucket_key(path, headers) if name == "s3" else ("", "")  # noqa: SLF001 -- as MiniStack does
+            growth = 0 if key else ESCAPED * len(body)
+            objects: dict[str, Any] = s3._buckets.get(bucket, {}).get("objects", {})  # noqa: SLF001 -- no other way
+            before = objects.get(key)
+            self._lost.clear()
+            try:
+                if not (name == "s3" and (method == "DELETE" or "delete" in query)):  # deletes make room
+                    self._require_room(growth)
+                answer = await inner(method, path, headers, body, query, **more)
+            except OSError as error:
+                return _internal_error(name, error)
+            if not key:
+                self._changed.add(name)
+                self._growth += growth
+            if name != "s3" or not self._lost:  # S3's handler does not await: the failure is its own
+                return answer
+            objects.pop(key, None)
+            if before is not None:
+                objects[key] = before
+            return _internal_error(name, self._lost[0])
+
+        return handle
+
+    def _write_object(self, inner: Any) -> Any:
+        """Wrap the function that writes an object's file, and record failures, which its caller only logs."""
+
+        def write(path: str, data: bytes | str, *, text: bool = False) -> None:
+            try:
+                if not text:  # an object's metadata, which is text, follows it into the spare room
+                    self._require_room(len(data))
+                inner(path, data, text=text)
+            except OSError as error:
+                self._lost.append(error)
+                raise
+
+        return write
+
+    def _damaged(self, what: str, path: Path) -> StateDamaged:
+        return StateDamaged(f"{path} {what}; nothing was changed")
+
+
+def _operation(headers: dict[str, str], body: bytes, query: dict[str, list[str]]) -> str:
+    """Return the name of a request's operation: from the target header, or `Action` in the query or form."""
+    target = headers.get("x-amz-target", "").rpartition(".")[2]
+    return target or (query.get("Action") or parse_qs(body.decode("utf-8", "replace")).get("Action") or [""])[0]
+
+
+def _internal_error(name: str, error: OSError) -> Answer:
+    """Return a service's internal error."""
+    message = f"Nothing was changed: {error.strerror}. Free some space and repeat the request."
+    logger.error("a write was refused: %s", message)
+    answer: Answer
+    if name == "s3":
+        answer = s3._error("InternalError", message, 500)  # noqa: SLF001 -- MiniStack's own form
+    elif name == "iam":
+        answer = iam._error(500, "ServiceFailure", message)  # noqa: SLF001 -- as above
+    else:
+        code = "InternalServerError" if name == "dynamodb" else "InternalServiceError"
+        answer = error_response_json(code, message, 500)
+    return answer

@@ -1,0 +1,38 @@
+"""A command that is told to stop many times at once stops once, whatever it was doing."""
+
+import subprocess
+import sys
+
+import pytest
+
+STOPPED = """
+import signal, sys
+from deltaic_pipeline.spark.stop_flag import StopFlag
+
+flag = StopFlag(interrupts={interrupts})
+flag.handle_signals()
+sent = 0
+
+def signal_again(*_):
+    global sent
+    if sent < 50:
+        sent += 1
+        signal.raise_signal(signal.SIGINT if sent % 2 else signal.SIGTERM)
+    return signal_again
+
+while sent < 50:
+    try:
+        sys.settrace(signal_again)  # a signal at every line of what handles the one before
+        flag.request()
+    except KeyboardInterrupt:
+        print("interrupted", end=" ")
+sys.settrace(None)
+print("stopped" if flag.wait(60) else "", end="")
+"""
+
+
+@pytest.mark.parametrize(("interrupts", "said"), [(False, "stopped"), (True, "interrupted stopped")])
+def test_signals_that_interrupt_their_own_handler_stop_once(*, interrupts: bool, said: str) -> None:
+    program = STOPPED.format(interrupts=interrupts)
+    ended = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, said, "")
