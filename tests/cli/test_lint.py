@@ -33,6 +33,8 @@ LOGS: dict[str, list[list[Any]]] = {
     "long": [FINE, *([] for _ in range(101))],
     "hasty": [[protocol(), metadata({**FEED, "delta.deletedFileRetentionDuration": "interval 2 hours"})]],
     "wrong": [[protocol(), metadata({**FEED, "delta.deletedFileRetentionDuration": "soon"})]],
+    "misspelled": [[protocol(), metadata(FEED, partitions=("P",))]],
+    "orc": [[protocol(), {"metaData": {**metadata(FEED)["metaData"], "format": {"provider": "orc"}}}]],
     "unfed": [[protocol(), metadata()]],
     "odd": [[*FINE[:2], add("p=a%20b/f.parquet", stats=stats()), add("p=%C3%A9/f.parquet", stats=stats())]],
     "viewed": [[*FINE[:2], add("views.parquet", stats=stats())]],
@@ -99,7 +101,14 @@ def test_a_table_is_warned_of_by_what_recipients_run_into(
 
 
 def test_what_cannot_be_read_fails_and_ends_with_1(deltaic: Deltaic, lake: str) -> None:
-    for place, said in (("nothing", "no Delta log"), ("wrong", "is no interval"), ("lost", "is gone (gone.parquet)")):
+    places = {
+        "nothing": "no Delta log",
+        "wrong": "is no interval",
+        "lost": "is gone (gone.parquet)",
+        "misspelled": "partitionColumns has 'P', which the schema spells 'p'",
+        "orc": "are in the format 'orc'",
+    }
+    for place, said in places.items():
         result = deltaic(f"lint {lake}/{place}")
         assert (result.exit_code, said in result.output) == (1, True), result.output
     assert deltaic(f"lint {lake}/fine --storage unknown").exit_code == 1

@@ -7,6 +7,8 @@ feature changes nothing for those who read.
 import json
 from typing import Any, Final
 
+import msgspec
+
 from deltaic.delta.actions import Metadata, Protocol
 from deltaic.errors import TableUnreadable, UnsupportedOperation
 from deltaic.table_features import TABLE_FEATURES, Concerns
@@ -72,6 +74,41 @@ def check_readable(protocol: Protocol) -> None:
         raise UnsupportedOperation(
             f"The table requires reader features that this server does not support: {', '.join(unknown)}. Ask the "
             "provider to share a table without them."
+        )
+
+
+class _Column(msgspec.Struct):
+    name: str
+
+
+class _Columns(msgspec.Struct):
+    fields: list[_Column]
+
+
+def check_metadata(metadata: Metadata) -> None:
+    """Raise UnsupportedOperation for data files that are not Parquet, which no client of this server reads.
+
+    Raises TableUnreadable, naming the column, where a partition column is not in the schema under that very name:
+    clients look its values up by it, and show NULL where they find none.
+    """
+    if metadata.format.provider.lower() != "parquet":
+        raise UnsupportedOperation(
+            f"The table's files are in the format '{metadata.format.provider}'; this server reads Parquet files only. "
+            "Ask the provider to share a copy in Parquet."
+        )
+    if not metadata.partition_columns:
+        return
+    try:
+        names = [column.name for column in msgspec.json.decode(metadata.schema_string, type=_Columns).fields]
+    except (msgspec.MsgspecError, RecursionError) as broken:
+        raise TableUnreadable("the table's log cannot be read: metaData has a schemaString that is no schema") from (
+            broken
+        )
+    for missing in (column for column in metadata.partition_columns if column not in names):
+        spelled = [name for name in names if name.lower() == missing.lower()]
+        raise TableUnreadable(
+            f"the table's log contradicts itself: partitionColumns has '{missing}', "
+            + (f"which the schema spells '{spelled[0]}'" if spelled else "which is no column of the schema")
         )
 
 
