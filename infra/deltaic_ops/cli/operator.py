@@ -268,7 +268,7 @@ def wire(item: Item) -> dict[str, Any]:
     """Return an item as scripts see it: the protocol's names, times in UTC, nothing left out."""
     fields = {_WORDS.get(name) or camel_case(name): _told(value) for name, value in item.attributes().items()}
     if isinstance(item, Token):
-        del fields["revoked"]
+        del fields["revoked"], fields["salt"]
         fields["state"] = item.state()
     if isinstance(item, Recipient):
         fields["properties"] = told_properties(item)

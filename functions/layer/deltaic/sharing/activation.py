@@ -1,4 +1,4 @@
-"""The link of an invitation as its holder opens and uses it: what it offers, and the token that it makes, once."""
+"""The link of an invitation as its holder opens and uses it: what it offers, and the one token that it makes."""
 
 import json
 import re
@@ -26,7 +26,7 @@ class Offer(NamedTuple):
     """Each share's name and its first tables."""
     more: bool
     token_ends: datetime
-    """If the token is made now."""
+    """If the token is made now, or when it was made."""
 
 
 class Activation:
@@ -47,11 +47,11 @@ class Activation:
             tables.append((share.name, listed[:left]))
             more |= len(listed) > left
             left = max(left - len(listed), 0)
-        ends = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=invitation.token_seconds)
-        return Offer(invitation, tables, more, ends)
+        begins = invitation.used_at or datetime.now(UTC).replace(microsecond=0)
+        return Offer(invitation, tables, more, begins + timedelta(seconds=invitation.token_seconds))
 
     def use(self, secret: str) -> IssuedToken:
-        """Make the link's token; raises LinkGone, and Conflict where the recipient has too many."""
+        """Make or show the link's token; raises LinkGone, and Conflict where the recipient has too many."""
         return self._invitations.use(secret)
 
 
