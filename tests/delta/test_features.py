@@ -136,7 +136,7 @@ def test_a_partition_column_that_the_schema_lacks_is_refused_by_name(columns: li
         check_metadata(metadata_of({"id": "i", "schemaString": schema, "partitionColumns": columns}, "here"))
 
 
-@pytest.mark.parametrize("schema", ['{"type":"struct","fields":5}', "[" * 100_000, "{", '{"fields":[{"name":1}]}'])
+@pytest.mark.parametrize("schema", ['{"type":"struct","fields":5}', "[" * 100_000, "{", '{"fields":[{}]}'])
 def test_a_partitioned_table_whose_schema_is_none_is_refused(schema: str) -> None:
     with pytest.raises(TableUnreadable, match="schemaString"):
         check_metadata(metadata_of({"id": "i", "schemaString": schema, "partitionColumns": ["c"]}, "here"))

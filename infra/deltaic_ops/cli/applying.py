@@ -111,7 +111,8 @@ def _locked(out: Operator, planned: "Plan", *, unchecked: bool) -> None:
     where = out.connection
     holder = f"{getpass.getuser()}@{socket.gethostname()} ({uuid4().hex[:8]})"
     with locked(where.dynamo(), where.catalog_table, holder) as held:
-        admin = CatalogAdmin(where.catalog_table, where.tokens_table, held, lambda: where.client("secretsmanager"))
+        names, secrets = (where.catalog_table, where.tokens_table), lambda: where.client("secretsmanager")
+        admin = CatalogAdmin(*names, held, secrets, where.answers_ipv6)
         now = plans.plan(planned.files, catalog_of(out, admin, planned.files))
         plans.refuse_moved(now, planned.found)
         held.prolong()

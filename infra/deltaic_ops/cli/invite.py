@@ -79,10 +79,7 @@ def invites(
     columns = [
         ("RECIPIENT", lambda invitation: invitation.recipient),
         ("ID", lambda invitation: invitation.id),
-        (
-            "STATE",
-            lambda invitation: "used, never read with" if invitation.token_id in unread else invitation.state(),
-        ),
+        ("STATE", lambda invitation: invitation.state() + ", never read with" * (invitation.token_id in unread)),
         ("MADE", lambda invitation: invitation.created_at),
         ("EXPIRES", lambda invitation: invitation.expires_at),
         ("TOKEN", lambda invitation: invitation.token_id),

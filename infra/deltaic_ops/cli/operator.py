@@ -83,9 +83,8 @@ class Operator:
     def admin(self) -> CatalogAdmin:
         """The catalog."""
         where = self.connection
-        return CatalogAdmin(
-            where.catalog_table, where.tokens_table, where.dynamo(), lambda: where.client("secretsmanager")
-        )
+        names, secrets = (where.catalog_table, where.tokens_table), lambda: where.client("secretsmanager")
+        return CatalogAdmin(*names, where.dynamo(), secrets, where.answers_ipv6)
 
     @property
     def reader(self) -> CatalogReader:

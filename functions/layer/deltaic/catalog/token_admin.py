@@ -81,7 +81,8 @@ class TokenAdmin:
     ) -> IssuedToken:
         """Issue a token; raises Conflict when the recipient has two live ones, NotFound when it is gone.
 
-        With `link_secret` the token can be shown again, until it is first used (`shown_again`). With `also` this write is done with it or not at all; raises ConditionFailed if its own condition fails.
+        With `also` this write is done with it or not at all; raises ConditionFailed if its own condition fails. With
+        `link_secret` the token can be shown again until it is first used (`shown_again`).
         """
         self.check_life(life)
 
@@ -91,7 +92,7 @@ class TokenAdmin:
 
         return self._change(recipient, life, comment, writes, also, link_secret)
 
-    def rotate(
+    def rotate(  # noqa: PLR0913 -- as `create`
         self,
         recipient: Recipient,
         life: timedelta = DEFAULT_LIFE,

@@ -7,8 +7,6 @@ feature changes nothing for those who read.
 import json
 from typing import Any, Final
 
-import msgspec
-
 from deltaic.delta.actions import Metadata, Protocol
 from deltaic.errors import TableUnreadable, UnsupportedOperation
 from deltaic.table_features import TABLE_FEATURES, Concerns
@@ -44,6 +42,7 @@ REFUSED: Final = {
 }
 """Reader features that are known and not read, with what a recipient is told of each."""
 
+_NO_SCHEMA: Final = "metaData has a schemaString that is no schema"
 _NAMED_READER_VERSION: Final = 3
 _MAPPING_READER_VERSION: Final = 2
 
@@ -77,14 +76,6 @@ def check_readable(protocol: Protocol) -> None:
         )
 
 
-class _Column(msgspec.Struct):
-    name: str
-
-
-class _Columns(msgspec.Struct):
-    fields: list[_Column]
-
-
 def check_metadata(metadata: Metadata) -> None:
     """Raise UnsupportedOperation for data files that are not Parquet, which no client of this server reads.
 
@@ -99,16 +90,14 @@ def check_metadata(metadata: Metadata) -> None:
     if not metadata.partition_columns:
         return
     try:
-        names = [column.name for column in msgspec.json.decode(metadata.schema_string, type=_Columns).fields]
-    except (msgspec.MsgspecError, RecursionError) as broken:
-        raise TableUnreadable("the table's log cannot be read: metaData has a schemaString that is no schema") from (
-            broken
-        )
+        names = {str(field["name"]) for field in json.loads(metadata.schema_string)["fields"]}
+    except (ValueError, TypeError, KeyError, RecursionError) as broken:
+        raise TableUnreadable(f"the table's log cannot be read: {_NO_SCHEMA}") from broken
     for missing in (column for column in metadata.partition_columns if column not in names):
-        spelled = [name for name in names if name.lower() == missing.lower()]
+        spelled = [f"the schema spells '{name}'" for name in names if name.lower() == missing.lower()]
         raise TableUnreadable(
-            f"the table's log contradicts itself: partitionColumns has '{missing}', "
-            + (f"which the schema spells '{spelled[0]}'" if spelled else "which is no column of the schema")
+            f"the table's log contradicts itself: partitionColumns has '{missing}', which "
+            f"{(spelled or ['is no column of the schema'])[0]}"
         )
 
 
@@ -182,7 +171,7 @@ def _schema_marks(metadata: Metadata) -> tuple[frozenset[str], bool]:
         elif isinstance(item, dict):
             fields, marks = item.get("fields") or [], item.get("metadata") or {}
             if not isinstance(fields, list) or not isinstance(marks, dict):
-                raise TableUnreadable("the table's log cannot be read: metaData has a schemaString that is no schema")
+                raise TableUnreadable(f"the table's log cannot be read: {_NO_SCHEMA}")
             todo += [item[key] for key in ("type", "elementType", "keyType", "valueType") if key in item]
             todo += fields
             widened = widened or "delta.typeChanges" in marks
