@@ -126,6 +126,16 @@ def _of_files(found: Survey) -> Iterator[Finding]:
         holds=not found.unread,
     )
     yield judge(
+        "partition values",
+        f"{', '.join(found.unscaled[:3])}: not with the digits after the point that the type has"
+        if found.unscaled
+        else "of decimals have the digits of their type",
+        "delta-kernel refuses the table, and with it Python's client in delta format, deltalake, polars and duckdb: "
+        "have the writer write 1.50 for 1.5 of decimal(10,2)",
+        holds=not found.unscaled,
+        otherwise="warning",
+    )
+    yield judge(
         "statistics",
         f"{untold:,} of {latest.files:,} files have none" if untold else "of all files",
         "predicates leave out no such file, and limits do not count it: have the writer collect them",

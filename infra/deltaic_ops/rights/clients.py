@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from deltaic.catalog.items import Table
 from deltaic.delta.features import PARQUET_MISREADS
 
-from deltaic_ops.shared_schema import SharedSchema, missed_by_folder, missed_by_iceberg, unread_in_folders
+from deltaic_ops.shared_schema import SharedSchema, is_odd, missed_by_folder, missed_by_iceberg, unread_in_folders
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def clients_of(schema: SharedSchema, features: frozenset[str], table: Table | No
     by_folder = table is None or "dir" in table.access_modes
     yield ClientReads(
         "the folder by credentials: deltalake, polars, duckdb, daft",
-        by_folder and not unread_in_folders(schema),
+        by_folder and not unread_in_folders(schema) and not is_odd(schema.location),
         "; ".join(missed_by_folder(schema)) if by_folder else _no_folder(table),
     )
     unread = list(missed_by_iceberg(schema))

@@ -25,8 +25,7 @@ def list_assets(  # noqa: PLR0913, PLR0917 -- who asks, for which kind, where, a
 
     call = f"all-{kind.kind}s" if schema is None else f"{kind.kind}s"
     listing = Listing(caller.recipient_id, call, share, schema or "")
-    page, token = page_of(sharing, request, listing, read, attrgetter("key_in_share" if schema is None else "key"))
-    return json_bodies.listing([_told(asset) for asset in page], token)
+    return page_of(sharing, request, listing, read, _told, attrgetter("key_in_share" if schema is None else "key"))
 
 
 def get_asset(sharing: Sharing, caller: Caller, kind: type[Asset], name: AssetName) -> bytes:
@@ -43,8 +42,7 @@ def list_versions(sharing: Sharing, caller: Caller, name: AssetName, request: Li
         return catalog.list_versions(caller.recipient_id, name.share, name.schema, name.name, after, limit)
 
     listing = Listing(caller.recipient_id, f"versions/{name.name.lower()}", name.share, name.schema)
-    page, token = page_of(sharing, request, listing, read)
-    return json_bodies.listing([_version(version) for version in page], token)
+    return page_of(sharing, request, listing, read, _version)
 
 
 def get_version(sharing: Sharing, caller: Caller, name: AssetName) -> bytes:
