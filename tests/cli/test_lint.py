@@ -90,7 +90,7 @@ def warned(deltaic: Deltaic, target: str) -> dict[str, str]:
     return {one["check"]: one["said"] for one in found if one["verdict"] == "warning"}
 
 
-REMEDY_SAID = {"folder", "folder alone", "Iceberg", "history"}
+REMEDY_SAID = {"partition values", "folder", "folder alone", "Iceberg", "history"}
 """Their sentences, which `table create` warns with too, hold the remedy."""
 
 
@@ -103,7 +103,7 @@ REMEDY_SAID = {"folder", "folder alone", "Iceberg", "history"}
         ("small", {"file sizes": "1 bytes on average"}),
         ("long", {"checkpoint": "102 commits, and none"}),
         ("hasty", {"removed files": "VACUUM keeps them for 2 hours"}),
-        ("unscaled", {"partition values": "p=1.5, p=2: not with the digits after the point"}),
+        ("unscaled", {"partition values": "p=2 has not the digits after the point"}),
         ("unfed", {"history": "it records no change data"}),
         ("odd", {"paths": "2 files lie at one with a space"}),
         ("viewed", {"string views": "files keep as Arrow's views: p"}),

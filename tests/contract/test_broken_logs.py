@@ -109,7 +109,7 @@ def test_a_table_that_is_not_where_it_should_be(server: Server, registered: Tabl
     ("changed", "message"),
     [
         ({"partitionColumns": ["P"]}, "partitionColumns has 'P', which the schema spells 'p'"),
-        ({"partitionColumns": ["p", "q"]}, "partitionColumns has 'q', which is no column of the schema"),
+        ({"partitionColumns": ["p", "q"]}, "partitionColumns has 'q', which the schema lacks"),
         ({"format": {"provider": "orc"}}, "The table's files are in the format 'orc'"),
     ],
     ids=["other case", "missing", "format"],

@@ -15,7 +15,6 @@ import msgspec
 from deltaic.platform_limits import FREE_BURST_BYTES, STREAMED_BYTES
 
 _Switch: TypeAlias = Literal["enabled", "disabled"]
-_IpAddressType: TypeAlias = Literal["ipv4", "dualstack"]
 _OnFailure: TypeAlias = Literal["open", "closed"]
 _TTL_SECONDS = range(60, 604_801)
 """From a minute to what S3 allows at most."""
@@ -36,8 +35,8 @@ class Settings(msgspec.Struct, frozen=True):
     signing_role_arn: str = ""
     """The read-only role that is assumed per recipient to sign URLs; empty: sign as the function itself."""
 
-    ip_address_type: _IpAddressType = "ipv4"
-    """Whether signed URLs name hosts of S3 that IPv6 reaches too."""
+    ip_address_type: str = "ipv4"
+    """`dualstack` where signed URLs name hosts of S3 that IPv6 reaches too."""
 
     url_ttl_seconds: int = 3600
     response_streaming: _Switch = "disabled"
@@ -116,7 +115,7 @@ class Settings(msgspec.Struct, frozen=True):
             tokens_table=environment.get("TOKENS_TABLE", default.tokens_table),
             token_key_secret=environment.get("TOKEN_KEY_SECRET", default.token_key_secret),
             signing_role_arn=environment.get("SIGNING_ROLE_ARN", default.signing_role_arn),
-            ip_address_type=cast("_IpAddressType", environment.get("IP_ADDRESS_TYPE", default.ip_address_type)),
+            ip_address_type=environment.get("IP_ADDRESS_TYPE", default.ip_address_type),
             url_ttl_seconds=ttl,
             response_streaming=_switch(environment, "RESPONSE_STREAMING", default.response_streaming),
             stream_limit_bytes=limit,

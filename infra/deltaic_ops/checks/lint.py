@@ -125,16 +125,12 @@ def _of_files(found: Survey) -> Iterator[Finding]:
         "nobody can read them: restore them, or repair the table (FSCK)",
         holds=not found.unread,
     )
-    yield judge(
-        "partition values",
-        f"{', '.join(found.unscaled[:3])}: not with the digits after the point that the type has"
-        if found.unscaled
-        else "of decimals have the digits of their type",
-        "delta-kernel refuses the table, and with it Python's client in delta format, deltalake, polars and duckdb: "
-        "have the writer write 1.50 for 1.5 of decimal(10,2)",
-        holds=not found.unscaled,
-        otherwise="warning",
+    told = (
+        f"{value} has not the digits after the point of its type: delta-kernel refuses the table, and with it Python's "
+        "client in delta format, deltalake, polars and duckdb. Have the writer pad decimals, as 1.50 of decimal(10,2)"
+        for value in found.unscaled[:3]
     )
+    yield from _warned("partition values", "decimals have the digits of their type", told)
     yield judge(
         "statistics",
         f"{untold:,} of {latest.files:,} files have none" if untold else "of all files",

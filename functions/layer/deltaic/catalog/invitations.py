@@ -18,7 +18,7 @@ from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes, Dynamo
 from deltaic.catalog.items import Invitation, Recipient, Token
-from deltaic.catalog.token_admin import DEFAULT_LIFE, LISTED_AFTER, IssuedToken, TokenAdmin, shown_again
+from deltaic.catalog.token_admin import DEFAULT_LIFE, LISTED_AFTER, IssuedToken, TokenAdmin, secret_of
 from deltaic.catalog.tokens import SECRET_BYTES, moment
 from deltaic.catalog.writes import Write, delete, put_new, update
 from deltaic.errors import Conflict, InvalidParameter, NotFound
@@ -130,13 +130,14 @@ class Invitations:
         Raises LinkGone, or Conflict where the recipient has two live tokens: the link stays.
         """
         invitation, token = self._open(secret)
-        try:
-            return self._make(invitation, secret) if token is None else shown_again(token, secret)
-        except (ConditionFailed, Conflict, NotFound) as refusal:
-            _, token = self._open(secret)
-            if token is not None:  # another click on the same link was quicker
-                return shown_again(token, secret)
-            raise (refusal if isinstance(refusal, Conflict) else LinkGone) from None
+        if token is None:
+            try:
+                return self._make(invitation, secret)
+            except (ConditionFailed, Conflict, NotFound) as refusal:
+                _, token = self._open(secret)
+                if token is None:  # no other click on the same link was quicker
+                    raise (refusal if isinstance(refusal, Conflict) else LinkGone) from None
+        return IssuedToken(token, secret_of(secret, token.salt))
 
     def _open(self, secret: str) -> tuple[Invitation, Token | None]:
         """Return a link's invitation, and its token if it has made one."""

@@ -82,7 +82,7 @@ class TokenAdmin:
         """Issue a token; raises Conflict when the recipient has two live ones, NotFound when it is gone.
 
         With `also` this write is done with it or not at all; raises ConditionFailed if its own condition fails. With
-        `link_secret` the token can be shown again until it is first used (`shown_again`).
+        `link_secret` the token can be shown again until it is first used (`secret_of`).
         """
         self.check_life(life)
 
@@ -231,7 +231,7 @@ class TokenAdmin:
     ) -> IssuedToken:
         now = self._clock()
         random = secrets.token_urlsafe(SECRET_BYTES)
-        secret = _secret_of(link_secret, random) if link_secret else PREFIX + random
+        secret = secret_of(link_secret, random) if link_secret else PREFIX + random
         token = Token(
             # The beginning of the hash: whoever finds a token can tell by it which one to revoke.
             id=id_prefix + keys.token(secret).pk.removeprefix("token/")[:_ID_CHARACTERS],
@@ -296,12 +296,8 @@ class TokenAdmin:
             raise InvalidParameter(f"a token may live for {self._longest_life.days} days at most: choose less")
 
 
-def shown_again(token: Token, link_secret: str) -> IssuedToken:
-    """Return a link's token with its secret, which can be had until the token is first used (`token.salt`)."""
-    return IssuedToken(token, _secret_of(link_secret, token.salt))
-
-
-def _secret_of(link_secret: str, salt: str) -> str:
+def secret_of(link_secret: str, salt: str) -> str:
+    """Return the secret of the token that a link makes, by the salt that is stored until the token is first used."""
     digest = hmac.digest(link_secret.encode(), salt.encode(), "sha256")
     return PREFIX + urlsafe_b64encode(digest).rstrip(b"=").decode()
 

@@ -94,10 +94,9 @@ def check_metadata(metadata: Metadata) -> None:
     except (ValueError, TypeError, KeyError, RecursionError) as broken:
         raise TableUnreadable(f"the table's log cannot be read: {_NO_SCHEMA}") from broken
     for missing in (column for column in metadata.partition_columns if column not in names):
-        spelled = [f"the schema spells '{name}'" for name in names if name.lower() == missing.lower()]
+        spelled = next((f"spells '{name}'" for name in names if name.lower() == missing.lower()), "lacks")
         raise TableUnreadable(
-            f"the table's log contradicts itself: partitionColumns has '{missing}', which "
-            f"{(spelled or ['is no column of the schema'])[0]}"
+            f"the table's log contradicts itself: partitionColumns has '{missing}', which the schema {spelled}"
         )
 
 

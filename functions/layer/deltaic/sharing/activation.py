@@ -29,30 +29,19 @@ class Offer(NamedTuple):
     """If the token is made now, or when it was made."""
 
 
-class Activation:
-    """Opens links and uses them."""
-
-    def __init__(self, invitations: Invitations, catalog: CatalogReader) -> None:
-        self._invitations = invitations
-        self._catalog = catalog
-
-    def open(self, secret: str) -> Offer:
-        """Return what a link offers; nothing is used up. Raises LinkGone."""
-        invitation = self._invitations.find(secret)
-        shares = self._catalog.list_shares(invitation.recipient_id, None, MOST_NAMES + 1)
-        tables: list[tuple[str, Sequence[Table]]] = []
-        left, more = MOST_NAMES, len(shares) > MOST_NAMES
-        for share in shares[:MOST_NAMES]:
-            listed = self._catalog.list_all_tables(invitation.recipient_id, share.name, None, left + 1) if left else []
-            tables.append((share.name, listed[:left]))
-            more |= len(listed) > left
-            left = max(left - len(listed), 0)
-        begins = invitation.used_at or datetime.now(UTC).replace(microsecond=0)
-        return Offer(invitation, tables, more, begins + timedelta(seconds=invitation.token_seconds))
-
-    def use(self, secret: str) -> IssuedToken:
-        """Make or show the link's token; raises LinkGone, and Conflict where the recipient has too many."""
-        return self._invitations.use(secret)
+def open_link(invitations: Invitations, catalog: CatalogReader, secret: str) -> Offer:
+    """Return what a link offers; nothing is used up. Raises LinkGone."""
+    invitation = invitations.find(secret)
+    shares = catalog.list_shares(invitation.recipient_id, None, MOST_NAMES + 1)
+    tables: list[tuple[str, Sequence[Table]]] = []
+    left, more = MOST_NAMES, len(shares) > MOST_NAMES
+    for share in shares[:MOST_NAMES]:
+        listed = catalog.list_all_tables(invitation.recipient_id, share.name, None, left + 1) if left else []
+        tables.append((share.name, listed[:left]))
+        more |= len(listed) > left
+        left = max(left - len(listed), 0)
+    begins = invitation.used_at or datetime.now(UTC).replace(microsecond=0)
+    return Offer(invitation, tables, more, begins + timedelta(seconds=invitation.token_seconds))
 
 
 def profile(endpoint: str, issued: IssuedToken, *, serves_iceberg: bool = False) -> str:

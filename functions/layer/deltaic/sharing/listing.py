@@ -2,11 +2,12 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
-from deltaic.catalog.items import Named, Share, Table
+from deltaic.catalog.items import Named, Schema, Share, Table
 from deltaic.protocol import json_bodies
 from deltaic.protocol.continuations import Listing, open_list_token, seal_list_token
 from deltaic.protocol.requests import ListRequest
@@ -22,13 +23,8 @@ _Item = TypeVar("_Item", bound=Named)
 
 def list_shares(sharing: Sharing, caller: Caller, request: ListRequest) -> bytes:
     """Return the page of shares granted to the caller; none at all is an empty list."""
-    return page_of(
-        sharing,
-        request,
-        Listing(caller.recipient_id, "shares"),
-        lambda after, limit: sharing.catalog_for(caller).list_shares(caller.recipient_id, after, limit),
-        _share,
-    )
+    read = partial(sharing.catalog_for(caller).list_shares, caller.recipient_id)
+    return page_of(sharing, request, Listing(caller.recipient_id, "shares"), read, _share)
 
 
 def get_share(sharing: Sharing, caller: Caller, share: str) -> bytes:
@@ -38,36 +34,21 @@ def get_share(sharing: Sharing, caller: Caller, share: str) -> bytes:
 
 def list_schemas(sharing: Sharing, caller: Caller, share: str, request: ListRequest) -> bytes:
     """Return the page of the share's schemas; raises NotFound."""
-    return page_of(
-        sharing,
-        request,
-        Listing(caller.recipient_id, "schemas", share),
-        lambda after, limit: sharing.catalog_for(caller).list_schemas(caller.recipient_id, share, after, limit),
-        lambda schema: json_bodies.schema_object(schema.name, schema.share),
-    )
+    read = partial(sharing.catalog_for(caller).list_schemas, caller.recipient_id, share)
+    return page_of(sharing, request, Listing(caller.recipient_id, "schemas", share), read, _schema)
 
 
 def list_tables(sharing: Sharing, caller: Caller, share: str, schema: str, request: ListRequest) -> bytes:
     """Return the page of the schema's tables; raises NotFound."""
-    return page_of(
-        sharing,
-        request,
-        Listing(caller.recipient_id, "tables", share, schema),
-        lambda after, limit: sharing.catalog_for(caller).list_tables(caller.recipient_id, share, schema, after, limit),
-        _table,
-    )
+    read = partial(sharing.catalog_for(caller).list_tables, caller.recipient_id, share, schema)
+    return page_of(sharing, request, Listing(caller.recipient_id, "tables", share, schema), read, _table)
 
 
 def list_all_tables(sharing: Sharing, caller: Caller, share: str, request: ListRequest) -> bytes:
     """Return the page of the tables of all schemas of the share; raises NotFound."""
-    return page_of(
-        sharing,
-        request,
-        Listing(caller.recipient_id, "all-tables", share),
-        lambda after, limit: sharing.catalog_for(caller).list_all_tables(caller.recipient_id, share, after, limit),
-        _table,
-        lambda table: table.key_in_share,
-    )
+    read = partial(sharing.catalog_for(caller).list_all_tables, caller.recipient_id, share)
+    listing = Listing(caller.recipient_id, "all-tables", share)
+    return page_of(sharing, request, listing, read, _table, attrgetter("key_in_share"))
 
 
 def get_table(sharing: Sharing, caller: Caller, name: TableName, *, serves_iceberg: bool = False) -> bytes:
@@ -113,6 +94,10 @@ def _share(share: Share) -> dict[str, object]:
     return json_bodies.share_object(
         share.name, id=share.id, display_name=share.display_name, comment=share.comment, properties=share.properties
     )
+
+
+def _schema(schema: Schema) -> dict[str, object]:
+    return json_bodies.schema_object(schema.name, schema.share)
 
 
 def _table(table: Table) -> dict[str, object]:
