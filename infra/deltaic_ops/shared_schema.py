@@ -46,6 +46,8 @@ class SharedSchema:
     metadata: Metadata
     protocol: Protocol
     location: str = ""
+    unscaled: tuple[str, ...] = ()
+    """Partition values of decimals with fewer or more digits after the point than their type, if files were read."""
 
     @property
     def columns(self) -> list[str]:

@@ -164,6 +164,12 @@ def test_what_is_shared_in_part_keeps_the_folder_around_it_from_being_shared_who
     assert "folder alone" not in warned(filled, "vaccine_share.acme.whole")
 
 
+def test_clients_that_refuse_decimals_of_another_scale_are_told_apart(deltaic: Deltaic, lake: str) -> None:
+    delta, _, folder, _ = deltaic.json(f"lint {lake}/unscaled")["clients"]
+    assert (delta["reads"], delta["remark"]) == (True, "all but Python's, which refuses p=1.5")
+    assert folder["reads"] is False
+
+
 def test_a_folder_that_credentials_do_not_open_is_warned_of_wherever_it_is_shared_by_directory(
     filled: Deltaic, lake: str
 ) -> None:

@@ -44,9 +44,6 @@ class Survey:
     unread: str = ""
     """Why a data file cannot be read; empty: those that were looked into can be."""
 
-    unscaled: tuple[str, ...] = ()
-    """Partition values of decimals with fewer or more digits after the point than their type."""
-
 
 def survey(schemas: SchemaReader, location: str, storage: str = "", table: Table | None = None) -> Survey:
     """Read a table with the operator's credentials; raises why it cannot be read. `table` is how it is shared."""
@@ -98,8 +95,8 @@ def _surveyed(store: "ObjectTableStore", location: str, table: Table | None) -> 
         in_views = columns_in_views(store, list(islice(_own_files(snapshot), _FILES)))
     except DeltaicError as refusal:
         unread = f"{refusal.message} ({refusal.detail})" if refusal.detail else refusal.message
-    schema, look = SharedSchema(snapshot.metadata, snapshot.protocol, location), look_of(snapshot, table, location)
-    return Survey(look, schema, untold, odd, tuple(in_views), unread, tuple(sorted(unscaled)))
+    schema = SharedSchema(snapshot.metadata, snapshot.protocol, location, tuple(sorted(unscaled)))
+    return Survey(look_of(snapshot, table, schema), schema, untold, odd, tuple(in_views), unread)
 
 
 def _own_files(snapshot: "Snapshot") -> "Iterator[DataFile]":

@@ -40,7 +40,7 @@ def table(desk: Desk, request: Request) -> Response:
         return desk.provider.schemas().look(
             found.location,
             found.storage,
-            lambda latest: _Latest(look_of(latest, found, found.location), comments(latest.metadata)),
+            lambda latest: _Latest(look_of(latest, found), comments(latest.metadata)),
         )
 
     key = ("table", found.id)
