@@ -51,6 +51,7 @@ CHANGED = {
     "DomainName": "sharing.example.com",
     "CertificateArn": "arn:aws:acm:us-east-1:000000000000:certificate/1",
     "HostedZoneId": "Z1",
+    "IpAddressType": "dualstack",
     "WebAcl": "enabled",
     "RequestsPerAddress": "70",
     "GradualDeployment": "enabled",

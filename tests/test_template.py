@@ -59,12 +59,22 @@ def test_each_function_has_a_role_of_its_own(resources: dict[str, dict[str, Any]
     assert {name: said["Role"] for name, said in found.items()} == {name: f"${{{name}Role.Arn}}" for name in FUNCTIONS}
 
 
-def test_the_authorizer_reads_tokens_and_policies_and_nothing_else(resources: dict[str, dict[str, Any]]) -> None:
+def test_the_authorizer_reads_tokens_and_policies_and_writes_the_mark_of_a_first_use_alone(
+    resources: dict[str, dict[str, Any]],
+) -> None:
     assert granted(resources, "Authorizer") == {
         ("dynamodb:GetItem", "${Tokens.Arn}"),
         ("dynamodb:Query", "${Tokens.Arn}"),
+        ("dynamodb:UpdateItem", "${Tokens.Arn}"),
     }
-    assert keys(resources, "Authorizer") == {"dynamodb:GetItem": ["token/*"], "dynamodb:Query": ["issuer/*"]}
+    assert keys(resources, "Authorizer") == {
+        "dynamodb:GetItem": ["token/*"],
+        "dynamodb:Query": ["issuer/*"],
+        "dynamodb:UpdateItem": ["recipient/*", "token/*"],
+    }
+    [policy] = resources["AuthorizerRole"]["Properties"]["Policies"]
+    [update] = [one for one in policy["PolicyDocument"]["Statement"] if one["Action"] == "dynamodb:UpdateItem"]
+    assert update["Condition"]["ForAllValues:StringEquals"] == {"dynamodb:Attributes": ["pk", "sk", "salt"]}
 
 
 def test_tokens_of_minutes_are_signed_by_one_function_that_reads_clients_alone() -> None:
@@ -78,6 +88,7 @@ def test_tokens_of_minutes_are_signed_by_one_function_that_reads_clients_alone()
     assert granted(with_key, "Authorizer") == {
         ("dynamodb:GetItem", "${Tokens.Arn}"),
         ("dynamodb:Query", "${Tokens.Arn}"),
+        ("dynamodb:UpdateItem", "${Tokens.Arn}"),
         ("kms:GetPublicKey", "${OAuthKey.Arn}"),
     }
     assert keys(with_key, "Authorizer")["dynamodb:GetItem"] == ["token/*", "client/*"]
@@ -304,7 +315,7 @@ def test_nobody_deletes_the_tables_by_mistake(asked: dict[str, str], protected: 
 
 def test_the_endpoint_takes_no_tls_before_1_2(resources: dict[str, dict[str, Any]]) -> None:
     said = resources["Api"]["Properties"]
-    assert said["EndpointConfiguration"] == {"Types": ["REGIONAL"]}
+    assert said["EndpointConfiguration"] == {"Types": ["REGIONAL"], "IpAddressType": "ipv4"}
     # The oldest protocol that a policy takes stands behind the newest in its name (API Gateway, "Supported security
     # policies"); those of edge-optimized APIs end in EDGE.
     assert re.fullmatch(r"SecurityPolicy_TLS13_1_[23]_(?:\w+_)?20\d\d_\d\d", said["SecurityPolicy"])
@@ -313,9 +324,25 @@ def test_the_endpoint_takes_no_tls_before_1_2(resources: dict[str, dict[str, Any
 
 def test_the_stage_bounds_what_recipients_may_ask_together() -> None:
     resources = transformed(parameters={**BUCKETS, "RequestsPerSecond": "7", "RequestsBurst": "9"})
-    [settings] = resources["ApiStage"]["Properties"]["MethodSettings"]
+    [settings, *_] = resources["ApiStage"]["Properties"]["MethodSettings"]
     assert (settings["ResourcePath"], settings["HttpMethod"]) == ("/*", "*")
     assert [int(settings[name]) for name in ("ThrottlingRateLimit", "ThrottlingBurstLimit")] == [7, 9]
+
+
+@pytest.mark.parametrize("parameters", [{"Explore": "disabled"}, EVERYTHING], ids=["least", "everything"])
+def test_every_route_that_needs_no_token_has_a_limit_of_its_own(parameters: dict[str, str]) -> None:
+    resources = transformed(parameters={**BUCKETS, **parameters})
+    [_, *own] = resources["ApiStage"]["Properties"]["MethodSettings"]
+    limited = {(one["ResourcePath"].replace("~1", "/").removeprefix("/"), one["HttpMethod"]) for one in own}
+    # What browsers ask before a request of another origin has no limit of its own: it is an OPTIONS of each route.
+    opened = {
+        (path, method.upper())
+        for path, methods in resources["Api"]["Properties"]["Body"]["paths"].items()
+        for method, said in methods.items()
+        if method != "options" and {"Bearer": []} not in said.get("security", [])
+    }
+    assert limited == opened
+    assert all(0 < one["ThrottlingRateLimit"] <= one["ThrottlingBurstLimit"] for one in own)
 
 
 SAFE_VARIABLES = {

@@ -60,6 +60,9 @@ def test_a_domain_and_a_budget_want_two_parameters_each(least: Resources) -> Non
     assert added(least, {**DOMAIN, "HostedZoneId": ""}) == domain
     assert added(least, DOMAIN) == {*domain, "AWS::Route53::RecordSet"}
     assert added(least, {"HostedZoneId": "Z1"}) == set()
+    records = transformed(parameters={**BUCKETS, **DOMAIN, "IpAddressType": "dualstack"})
+    types = [one["Properties"]["Type"] for one in records.values() if one["Type"] == "AWS::Route53::RecordSet"]
+    assert sorted(types) == ["A", "AAAA"]
     assert added(least, BUDGET) == {"AWS::Budgets::Budget"}
     assert added(least, {"MonthlyBudget": "50"}) == set()
 
@@ -70,7 +73,15 @@ def test_profiles_name_the_domain_with_the_prefix(most: Resources) -> None:
     assert (path["BasePath"], path["Stage"]) == (EVERYTHING["Prefix"], "${ApiStage}")
     said = most["Domain"]["Properties"]
     assert said["SecurityPolicy"] == most["Api"]["Properties"]["SecurityPolicy"]
-    assert said["EndpointConfiguration"] == {"Types": ["REGIONAL"]}
+    both = {"Types": ["REGIONAL"], "IpAddressType": "dualstack"}
+    assert said["EndpointConfiguration"] == both == most["Api"]["Properties"]["EndpointConfiguration"]
+
+
+def test_functions_that_sign_urls_know_whether_ipv6_must_reach_them(most: Resources) -> None:
+    functions = {name: said["Properties"] for name, said in most.items() if said["Type"] == "AWS::Lambda::Function"}
+    told = {name for name, said in functions.items() if "IP_ADDRESS_TYPE" in said["Environment"]["Variables"]}
+    files = {f"List{kind}Files" for kind in ("Volume", "Skill", "Model")}
+    assert told == {"QueryTable", "GetQuery", "ListTableChanges", "SignIcebergRequest", *files}
 
 
 def test_a_web_acl_of_your_own_is_used(least: Resources) -> None:

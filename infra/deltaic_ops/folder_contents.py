@@ -12,6 +12,7 @@ SKILL_FILE = "SKILL.md"
 MODEL_FILE = "MLmodel"
 _LONGEST = {"description": 1024, "compatibility": 500}
 """Characters, by agentskills.io."""
+_LONGEST_FRONT = 16_384
 _KEYS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
 _LARGEST = 1 << 20
 
@@ -37,7 +38,10 @@ def skill_facts(reader: SchemaReader, name: str, location: str, storage: str = "
     end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), 0)
     if not lines or lines[0].rstrip() != "---" or not end:
         raise _wrong("it does not begin with front matter: YAML between two lines of ---")
-    said = _mapping("\n".join(lines[1:end]), SKILL_FILE)
+    front = "\n".join(lines[1:end])
+    if len(front) > _LONGEST_FRONT:
+        raise _wrong(f"its front matter has {len(front)} characters; at most {_LONGEST_FRONT} are read")
+    said = _mapping(front, SKILL_FILE)
     for key in ("name", "description", "license", "compatibility", "allowed-tools"):
         if not isinstance(said.get(key, ""), str):
             raise _wrong(f"'{key}' must be one text")

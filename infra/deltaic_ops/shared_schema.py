@@ -45,6 +45,9 @@ class SharedSchema:
 
     metadata: Metadata
     protocol: Protocol
+    location: str = ""
+    unscaled: tuple[str, ...] = ()
+    """Partition values of decimals with fewer or more digits after the point than their type, if files were read."""
 
     @property
     def columns(self) -> list[str]:
@@ -73,7 +76,7 @@ class SchemaReader:
 
     def read(self, location: str, storage: str = "") -> SharedSchema:
         """Return the schema of the table in this folder; raises NotFound for the storage, or why it cannot be read."""
-        return self.look(location, storage, lambda latest: SharedSchema(latest.metadata, latest.protocol))
+        return self.look(location, storage, lambda latest: SharedSchema(latest.metadata, latest.protocol, location))
 
     def look(self, location: str, storage: str, of: "Callable[[Snapshot], _Read]") -> _Read:
         """Return what is taken of the table's latest version; raises as `read` does."""
@@ -201,8 +204,18 @@ def unread_in_folders(schema: SharedSchema) -> frozenset[str]:
     return supported_features(schema.protocol) & _UNREAD_IN_FOLDERS
 
 
+def is_odd(path: str) -> bool:
+    """Return whether a path has a space or a letter beyond ASCII."""
+    return " " in path or not path.isascii()
+
+
 def missed_by_folder(schema: SharedSchema) -> Iterator[str]:
     """Yield what recipients who read the table's folder by themselves have to know (deltalake 1.6, polars 2.1)."""
+    if is_odd(schema.location):
+        yield (
+            f"deltalake and polars get 403 for '{schema.location}', whose path has a space or a letter beyond ASCII: "
+            "move the table, or share it by URLs too"
+        )
     if COLUMN_MAPPING in live_features(schema.protocol, schema.metadata):
         yield (
             "its columns are mapped: to_pyarrow_table and to_pandas of deltalake give nulls for them, without a word, "

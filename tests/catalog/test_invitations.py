@@ -64,6 +64,7 @@ def test_a_link_makes_one_token_of_the_life_that_was_promised(catalog: Catalog, 
     assert token.expires_at - token.created_at == timedelta(hours=5)
     (used,) = catalog.admin.invitations.list(alice.id)
     assert (used.state(), used.token_id, used.used_at) == ("used", token.id, token.created_at)
+    # The token has been used: its link is gone.
     with pytest.raises(LinkGone):
         catalog.admin.invitations.use(made.secret)
     with pytest.raises(LinkGone):
@@ -120,18 +121,44 @@ def test_a_link_is_for_its_recipient_alone(catalog: Catalog, alice: Recipient) -
     assert catalog.admin.invitations.find(made.secret) == made.invitation
 
 
-def test_one_of_many_clicks_makes_a_token(catalog: Catalog, alice: Recipient) -> None:
+@pytest.mark.parametrize("tokens", [0, 1], ids=["first place", "last place"])
+def test_many_clicks_at_once_show_one_token(catalog: Catalog, alice: Recipient, tokens: int) -> None:
+    for _ in range(tokens):
+        catalog.token_admin().create(alice)
     made = catalog.admin.invitations.create(alice, ENDPOINT)
-    ended = race(*[lambda: catalog.admin.invitations.use(made.secret)] * RACERS)
-    assert sorted(ended) == ["LinkGone"] * (RACERS - 1) + ["done"]
-    assert len(catalog.token_admin().list(alice.id)) == 1
+    shown = set[str]()
+    ended = race(*[lambda: shown.add(catalog.admin.invitations.use(made.secret).secret)] * RACERS)
+    assert (ended, len(shown)) == (["done"] * RACERS, 1)
+    assert len(catalog.token_admin().list(alice.id)) == tokens + 1
+    assert catalog.tokens().authenticate(shown.pop()).recipient_id == alice.id
 
 
-def test_who_loses_a_race_for_the_last_place_is_told_that_the_link_is_gone(catalog: Catalog, alice: Recipient) -> None:
-    catalog.token_admin().create(alice)
+def test_a_link_shows_its_token_again_until_the_token_is_first_used(catalog: Catalog, alice: Recipient) -> None:
     made = catalog.admin.invitations.create(alice, ENDPOINT)
-    ended = race(*[lambda: catalog.admin.invitations.use(made.secret)] * RACERS)
-    assert sorted(ended) == ["LinkGone"] * (RACERS - 1) + ["done"]
+    issued = catalog.admin.invitations.use(made.secret)
+    assert catalog.admin.invitations.find(made.secret).token_id == issued.token.id
+    again = catalog.admin.invitations.use(made.secret)
+    assert (again.secret, again.token.id) == (issued.secret, issued.token.id)
+    assert catalog.token_admin().list(alice.id)[0].salt
+    assert not catalog.tokens().authenticate(issued.secret).revoked
+    assert outcome(lambda: catalog.admin.invitations.find(made.secret)) == "LinkGone"
+    assert outcome(lambda: catalog.admin.invitations.use(made.secret)) == "LinkGone"
+    # What was stored to make the token's secret of the link's is stored no more.
+    assert issued.token.salt not in str(catalog.items())
+    assert catalog.tokens().authenticate(issued.secret).id == issued.token.id
+
+
+def test_a_link_whose_token_has_ended_or_that_has_ended_itself_shows_nothing(
+    catalog: Catalog, alice: Recipient
+) -> None:
+    made = catalog.admin.invitations.create(alice, ENDPOINT, timedelta(hours=1))
+    other = catalog.admin.invitations.create(alice, ENDPOINT)
+    issued = catalog.admin.invitations.use(made.secret)
+    late = at(catalog, made.invitation.expires_at.timestamp())
+    assert outcome(lambda: late.use(made.secret)) == "LinkGone"
+    catalog.token_admin().revoke(alice, catalog.admin.invitations.use(other.secret).token.id)
+    assert outcome(lambda: catalog.admin.invitations.use(other.secret)) == "LinkGone"
+    assert catalog.admin.invitations.use(made.secret).secret == issued.secret
 
 
 def test_many_links_at_once_make_two_tokens_and_the_others_stay(catalog: Catalog, alice: Recipient) -> None:

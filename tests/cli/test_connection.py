@@ -81,6 +81,7 @@ def test_the_tables_of_a_deployed_stack_are_found_by_its_outputs(
         "TokenKeySecret": "key",
     }
     template = {
+        "Parameters": {"IpAddressType": {"Type": "String", "Default": "ipv4"}},
         "Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": stack}}},
         "Outputs": {name: {"Value": value} for name, value in outputs.items()},
     }
@@ -92,6 +93,16 @@ def test_the_tables_of_a_deployed_stack_are_found_by_its_outputs(
     deltaic.told = ["--stack", stack]
     assert [recipient["name"] for recipient in deltaic.json("recipient list")] == ["alice"]
     assert deltaic.json("token create alice --profile alice.share")["endpoint"] == outputs["Endpoint"]
+    lines = "recipient update alice --address 203.0.113.0/24 --address 2001:db8::/32"
+    refused = deltaic(lines)
+    assert refused.exit_code == 1
+    assert "'2001:db8::/32' is IPv6" in refused.stderr
+    assert "IpAddressType=dualstack" in refused.stderr
+    assert deltaic.json("recipient list")[0]["addresses"] == []
+    dual: Any = [{"ParameterKey": "IpAddressType", "ParameterValue": "dualstack"}]
+    cloudformation.update_stack(StackName=stack, TemplateBody=json.dumps(template), Parameters=dual)
+    cloudformation.get_waiter("stack_update_complete").wait(StackName=stack, WaiterConfig={"Delay": 1})
+    assert deltaic.json(lines)["addresses"] == ["203.0.113.0/24", "2001:db8::/32"]
     deltaic.variables |= {"CATALOG_TABLE": "of-another", "TOKENS_TABLE": "of-another"}
     assert [recipient["name"] for recipient in deltaic.json("recipient list")] == ["alice"]
     deltaic.variables |= {"DELTAIC_ENDPOINT": "https://of-another.test/delta-sharing"}

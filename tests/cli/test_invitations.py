@@ -13,6 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from cli.conftest import Deltaic
     from deltaic.catalog.admin import CatalogAdmin
+    from deltaic.catalog.tokens import TokenStore
 
 
 def test_a_link_is_shown_once_and_listed_without_its_secret(filled: Deltaic, admin: CatalogAdmin) -> None:
@@ -59,6 +60,18 @@ def test_a_mail_takes_a_name_as_text(deltaic: Deltaic, admin: CatalogAdmin, name
     assert f"Data is shared with {said}." in mail.get_content()
     assert set(mail.keys()) == {"Subject", "X-Unsent", "Content-Type", "Content-Transfer-Encoding", "MIME-Version"}
     assert f"'{said}'" in shown
+
+
+def test_a_link_whose_token_was_never_used_is_listed_as_such(
+    filled: Deltaic, admin: CatalogAdmin, tokens: TokenStore
+) -> None:
+    link = filled.json("recipient invite alice")["link"]
+    issued = admin.invitations.use(link.rpartition("/")[2])
+    for listed in ("recipient invites alice", "recipient invites"):
+        assert "used, never read with" in filled.done(listed)
+    tokens.authenticate(issued.secret)
+    assert "never read with" not in filled.done("recipient invites alice")
+    assert "salt" not in filled.json("token list alice")[0]
 
 
 def test_a_link_is_cancelled_once_and_for_all(filled: Deltaic) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -25,6 +26,13 @@ WITH_MAPPING: dict[str, Any] = {
     "protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["columnMapping"]}
 }
 FINE = [protocol(), metadata(FEED), add("f.parquet", size=100, stats=stats())]
+DECIMALS = ["1.5", "1.50", None, "2", "-3.25"]
+
+
+def column(name: str, kind: str) -> dict[str, Any]:
+    return {"name": name, "type": kind, "nullable": True, "metadata": {}}
+
+
 LOGS: dict[str, list[list[Any]]] = {
     "fine": [FINE],
     "mapped": [[WITH_MAPPING, metadata(MAPPED)]],
@@ -33,6 +41,18 @@ LOGS: dict[str, list[list[Any]]] = {
     "long": [FINE, *([] for _ in range(101))],
     "hasty": [[protocol(), metadata({**FEED, "delta.deletedFileRetentionDuration": "interval 2 hours"})]],
     "wrong": [[protocol(), metadata({**FEED, "delta.deletedFileRetentionDuration": "soon"})]],
+    "misspelled": [[protocol(), metadata(FEED, partitions=("P",))]],
+    "orc": [[protocol(), {"metaData": {**metadata(FEED)["metaData"], "format": {"provider": "orc"}}}]],
+    "unscaled": [
+        [
+            protocol(),
+            metadata(
+                FEED, json.dumps({"type": "struct", "fields": [column("p", "decimal(10,2)"), column("x", "long")]})
+            ),
+            *(add(f"{number}.parquet", p=value, stats=stats()) for number, value in enumerate(DECIMALS)),
+        ]
+    ],
+    "mit Umlaut \u00fc": [FINE],
     "unfed": [[protocol(), metadata()]],
     "odd": [[*FINE[:2], add("p=a%20b/f.parquet", stats=stats()), add("p=%C3%A9/f.parquet", stats=stats())]],
     "viewed": [[*FINE[:2], add("views.parquet", stats=stats())]],
@@ -70,7 +90,7 @@ def warned(deltaic: Deltaic, target: str) -> dict[str, str]:
     return {one["check"]: one["said"] for one in found if one["verdict"] == "warning"}
 
 
-REMEDY_SAID = {"folder", "folder alone", "Iceberg", "history"}
+REMEDY_SAID = {"partition values", "folder", "folder alone", "Iceberg", "history"}
 """Their sentences, which `table create` warns with too, hold the remedy."""
 
 
@@ -83,6 +103,7 @@ REMEDY_SAID = {"folder", "folder alone", "Iceberg", "history"}
         ("small", {"file sizes": "1 bytes on average"}),
         ("long", {"checkpoint": "102 commits, and none"}),
         ("hasty", {"removed files": "VACUUM keeps them for 2 hours"}),
+        ("unscaled", {"partition values": "p=2 has not the digits after the point"}),
         ("unfed", {"history": "it records no change data"}),
         ("odd", {"paths": "2 files lie at one with a space"}),
         ("viewed", {"string views": "files keep as Arrow's views: p"}),
@@ -99,7 +120,14 @@ def test_a_table_is_warned_of_by_what_recipients_run_into(
 
 
 def test_what_cannot_be_read_fails_and_ends_with_1(deltaic: Deltaic, lake: str) -> None:
-    for place, said in (("nothing", "no Delta log"), ("wrong", "is no interval"), ("lost", "is gone (gone.parquet)")):
+    places = {
+        "nothing": "no Delta log",
+        "wrong": "is no interval",
+        "lost": "is gone (gone.parquet)",
+        "misspelled": "partitionColumns has 'P', which the schema spells 'p'",
+        "orc": "are in the format 'orc'",
+    }
+    for place, said in places.items():
         result = deltaic(f"lint {lake}/{place}")
         assert (result.exit_code, said in result.output) == (1, True), result.output
     assert deltaic(f"lint {lake}/fine --storage unknown").exit_code == 1
@@ -134,6 +162,28 @@ def test_what_is_shared_in_part_keeps_the_folder_around_it_from_being_shared_who
     admin.tables.create("vaccine_share", "acme", "whole", f"{lake}/long", history=True, access_modes=["dir"])
     filled.done(f"table create vaccine_share.acme.below --location {lake}/long/below --unchecked")
     assert "folder alone" not in warned(filled, "vaccine_share.acme.whole")
+
+
+def test_clients_that_refuse_decimals_of_another_scale_are_told_apart(deltaic: Deltaic, lake: str) -> None:
+    delta, _, folder, _ = deltaic.json(f"lint {lake}/unscaled")["clients"]
+    assert (delta["reads"], delta["remark"]) == (True, "all but Python's, which refuses p=1.5")
+    assert folder["reads"] is False
+
+
+def test_a_folder_that_credentials_do_not_open_is_warned_of_wherever_it_is_shared_by_directory(
+    filled: Deltaic, lake: str
+) -> None:
+    said = "deltalake and polars get 403"
+    place, name = shlex.quote(f"{lake}/mit Umlaut \u00fc"), "vaccine_share.acme.umlaut"
+    assert [one["check"] for one in filled.json(f"lint {place}")["findings"] if said in one["said"]] == ["folder"]
+    assert "warnings" not in filled.json(f"table create {name} --location {place} --history")
+    assert said in filled.json(f"table update {name} --access-mode url --access-mode dir")["warnings"][0]
+    for line in (f"table show {name}", f"lint {name}"):
+        assert said in filled.done(line)
+    folder = next(one for one in filled.json(f"table show {name}")["latest"]["clients"] if "folder" in one["clients"])
+    assert (folder["reads"], said in folder["remark"]) == (False, True)
+    created = filled.json(f"table create {name}2 --location {place} --history --access-mode dir")
+    assert any(said in text for text in created["warnings"])
 
 
 def test_what_is_shared_anew_is_warned_of_what_lint_finds_of_the_ways_it_is_shared(filled: Deltaic, lake: str) -> None:

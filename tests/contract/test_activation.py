@@ -99,18 +99,29 @@ def test_the_button_makes_the_profile_once_and_the_published_client_reads_with_i
     assert server.admin.invitations.list(made.invitation.recipient_id)[0].token_id == token.id
 
 
-def test_only_one_of_many_clicks_gets_a_profile(server: FilledServer) -> None:
+def read_with(server: FilledServer, page: str) -> None:
+    """Use the profile of a page once."""
+    headers = {"Authorization": f"Bearer {profile_in(page)['bearerToken']}"}
+    assert httpx.get(f"{server.endpoint}/shares", headers=headers).status_code == 200
+
+
+def test_all_of_many_clicks_get_one_profile_until_it_is_first_read_with(server: FilledServer) -> None:
     made = invited(server)
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: httpx.post(made.link, timeout=60), range(8)))
-    assert sorted(answer.status_code for answer in answers) == [200, *[410] * 7]
+    assert [answer.status_code for answer in answers] == [200] * 8
+    [profile] = {json.dumps(profile_in(answer.text)) for answer in answers}
     assert tokens(server, made) == 1
-    assert httpx.get(made.link).status_code == 410
+    assert httpx.get(made.link).status_code == 200
+    again = httpx.post(made.link)
+    assert json.dumps(profile_in(again.text)) == profile
+    read_with(server, again.text)
+    assert {httpx.request(method, made.link).status_code for method in ("GET", "POST")} == {410}
 
 
 def test_a_link_that_does_not_work_says_whom_to_ask_and_not_why(server: FilledServer) -> None:
     used, cancelled, expired, gone = (invited(server) for _ in range(4))
-    httpx.post(used.link)
+    read_with(server, httpx.post(used.link).text)
     admin = server.admin
     admin.invitations.cancel(admin.recipients.get(cancelled.invitation.recipient), cancelled.invitation.id)
     admin.recipients.delete(gone.invitation.recipient)
@@ -204,7 +215,8 @@ def test_names_are_text_in_the_page_and_in_every_snippet(server: FilledServer) -
 
 def test_the_page_may_load_nothing_and_nobody_keeps_it(server: FilledServer) -> None:
     made, look = invited(server), f"{server.endpoint}/explore"
-    for answer in (httpx.get(made.link), httpx.post(made.link), httpx.get(made.link)):
+    unknown = f"{server.endpoint}/activate/{'0' * 32}{'A' * 43}"
+    for answer in (httpx.get(made.link), httpx.post(made.link), httpx.get(unknown)):
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "frame-ancestors 'none'" in policy
@@ -232,7 +244,7 @@ def test_the_log_has_who_and_when_and_no_secret(server: FilledServer) -> None:
         httpx.request(method, made.link)
     httpx.get(made.link[:-1] + "~")
     log = (server.folder / "state" / "gateway.log").read_text()
-    assert log.count(f'"invitationId":"{made.invitation.id}"') == 2
+    assert log.count(f'"invitationId":"{made.invitation.id}"') == 3
     assert server.admin.invitations.list(made.invitation.recipient_id)[0].token_id in log
     assert made.secret[:-1] not in log
     assert made.secret[32:-1] not in log

@@ -124,6 +124,25 @@ def test_pages_of_a_listing_are_the_listing(erik: Recipient, path: str) -> None:
         erik.get(f"{other}?pageToken={token}").refused(*INVALID, "invalid 'nextPageToken'")
 
 
+def test_a_page_of_long_items_ends_before_it_is_too_long_to_be_sent(server: Server) -> None:
+    admin = server.admin
+    admin.shares.create("long")
+    admin.schemas.create("long", "s")
+    names = [f"skill-{number:02d}" for number in range(16)]
+    for name in names:
+        facts = {"description": "d", "license": "x" * 380_000}
+        admin.skills.create("long", "s", name, f"s3://{server.shelf.bucket}/long/{name}", facts=facts)
+    account = admin.recipients.create("frida")
+    admin.grants.create("frida", "long")
+    frida = Recipient(server.endpoint, admin.tokens.create(account).secret)
+    path = "/shares/long/all-skills"
+    first = frida.get(path)
+    assert first.status == 200, first.status
+    last = frida.get(f"{path}?pageToken={first.json['nextPageToken']}")
+    assert [item["name"] for page in (first, last) for item in page.json["items"]] == names
+    assert "nextPageToken" not in last.json
+
+
 ABSENT = [
     "/shares/assets/schemas/folders/volumes/none",
     "/shares/assets/schemas/none/volumes/scans",

@@ -105,6 +105,30 @@ def test_a_table_that_is_not_where_it_should_be(server: Server, registered: Tabl
         reply.refused(400, "RESOURCE_DOES_NOT_EXIST", text)
 
 
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"partitionColumns": ["P"]}, "partitionColumns has 'P', which the schema spells 'p'"),
+        ({"partitionColumns": ["p", "q"]}, "partitionColumns has 'q', which the schema lacks"),
+        ({"format": {"provider": "orc"}}, "The table's files are in the format 'orc'"),
+    ],
+    ids=["other case", "missing", "format"],
+)
+@pytest.mark.parametrize("version", [0, 2])
+def test_metadata_that_clients_misread_is_refused_wherever_it_is_read(
+    server: Server, registered: Table, changed: Mapping[str, Any], message: str, version: int
+) -> None:
+    log = written(server)
+    broken = {"metaData": {**log.metadata()["metaData"], **changed}}
+    others = [action for action in log.commits[version] if "metaData" not in action]
+    log.put_commit(version, [*others, broken])
+    for name, reply in asked(server, registered, log.location).items():
+        if name == "version" or (version and name == "query by version"):
+            assert reply.status == 200
+        else:
+            assert (reply.status, message in reply.json["message"]) == (400, True), (name, reply)
+
+
 CONTENTS: Mapping[str, bytes] = {
     "empty": b"",
     "no JSON": b"{",

@@ -5,7 +5,7 @@ import json
 import pytest
 from delta_sharing_conformance.client import FEATURES
 from deltaic.delta.actions import Metadata, Protocol, metadata_of, protocol_of
-from deltaic.delta.features import READABLE, REFUSED, check_readable, live_features
+from deltaic.delta.features import READABLE, REFUSED, check_metadata, check_readable, live_features
 from deltaic.errors import TableUnreadable, UnsupportedOperation
 from deltaic.protocol.negotiation import HARMLESS, canonical
 from deltaic.table_features import TABLE_FEATURES, Concerns, TableFeature
@@ -119,6 +119,34 @@ def test_live_features(protocol: Protocol, metadata: Metadata, vectors: bool, li
 def test_a_schema_that_is_none_is_refused(schema: str) -> None:
     with pytest.raises(TableUnreadable, match="schemaString"):
         live_features(made(1), metadata_of({"id": "i", "schemaString": schema}, "here"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        pytest.param(["c", "lost"], "partitionColumns has 'lost', which the schema lacks", id="missing"),
+        pytest.param(["C"], "partitionColumns has 'C', which the schema spells 'c'", id="other_case"),
+        pytest.param(["s.c"], "'s.c', which the schema lacks", id="nested"),
+    ],
+)
+def test_a_partition_column_that_the_schema_lacks_is_refused_by_name(columns: list[str], message: str) -> None:
+    schema = table().schema_string
+    check_metadata(metadata_of({"id": "i", "schemaString": schema, "partitionColumns": ["c"]}, "here"))
+    with pytest.raises(TableUnreadable, match=message):
+        check_metadata(metadata_of({"id": "i", "schemaString": schema, "partitionColumns": columns}, "here"))
+
+
+@pytest.mark.parametrize("schema", ['{"type":"struct","fields":5}', "[" * 100_000, "{", '{"fields":[{}]}'])
+def test_a_partitioned_table_whose_schema_is_none_is_refused(schema: str) -> None:
+    with pytest.raises(TableUnreadable, match="schemaString"):
+        check_metadata(metadata_of({"id": "i", "schemaString": schema, "partitionColumns": ["c"]}, "here"))
+
+
+def test_files_that_are_not_parquet_are_refused_by_their_format() -> None:
+    schema = table().schema_string
+    check_metadata(metadata_of({"id": "i", "schemaString": schema, "format": {"provider": "PARQUET"}}, "here"))
+    with pytest.raises(UnsupportedOperation, match=r"in the format 'orc'; .*Ask the provider"):
+        check_metadata(metadata_of({"id": "i", "schemaString": schema, "format": {"provider": "orc"}}, "here"))
 
 
 NAMED = {

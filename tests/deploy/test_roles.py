@@ -154,7 +154,7 @@ COUNTED = SHARED | {"read an entry", "update an entry"}
 """What an endpoint may that counts what limited recipients ask for: of the keys of counters alone."""
 # The embedded AWS does not look at the keys that a grant is bound to; tests/test_template.py does.
 MAY: dict[str, set[str]] = {
-    "Authorizer": {"read a token", "list a recipient's tokens", "read the public key"},
+    "Authorizer": {"read a token", "write a token's list", "list a recipient's tokens", "read the public key"},
     "ListShares": COUNTED | {"list entries", "read the token key"},
     "GetShare": COUNTED,
     "ListSchemas": COUNTED | {"list entries", "read the token key"},

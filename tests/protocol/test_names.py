@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from deltaic.errors import InvalidParameter
 from deltaic.protocol import names
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 CHECKS = {
@@ -56,6 +56,16 @@ def test_a_period_is_for_shares_only() -> None:
             check("a.b")
 
 
+@pytest.mark.parametrize("name", ["a#b", "..", "."])
+def test_a_name_that_clients_cannot_write_is_refused(name: str) -> None:
+    for check in (names.check_share_name, names.check_schema_name, names.check_table_name):
+        with pytest.raises(InvalidParameter, match=r"no client can write|holds a period"):
+            check(name)
+    with pytest.raises(InvalidParameter, match="no client can write the volume name"):
+        names.check_asset_name("volume", "a#b")
+    assert names.check_recipient_name("team#1") == "team#1"
+
+
 def test_names_that_differ_in_case_have_one_key() -> None:
     assert names.key("sHare1") == names.key("Share1") == "share1"
 
@@ -85,8 +95,13 @@ def test_share_attributes_beyond_their_limits_are_refused(refused: Callable[[], 
 
 
 @given(st.text(max_size=300))
-def test_a_name_is_accepted_exactly_when_the_protocol_allows_it(name: str) -> None:
-    lawful = 0 < len(name) <= 255 and not any(c in " /\x7f" or ord(c) < 0x20 or 0xD800 <= ord(c) < 0xE000 for c in name)
+@example("..")
+@example("a#")
+def test_a_name_is_accepted_exactly_when_the_protocol_allows_it_and_clients_can_write_it(name: str) -> None:
+    lawful = 0 < len(name) <= 255 and not any(
+        c in " /\x7f#" or ord(c) < 0x20 or 0xD800 <= ord(c) < 0xE000 for c in name
+    )
+    lawful = lawful and set(name) != {"."}
     if lawful:
         assert names.check_share_name(name) == name
         return

@@ -2,7 +2,7 @@
 
 import hashlib
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
@@ -14,6 +14,7 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from deltaic.errors import Unavailable
+from deltaic.settings import settings as process_settings
 from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig, origin
 from deltaic.storage.locations import Location, ObjectName, encode_key
@@ -49,26 +50,26 @@ STORAGES = {
 }
 
 _SESSION: Any = botocore.session.get_session()
-_CLIENTS: dict[tuple[StorageConfig, Credentials], Any] = {}
+_CLIENTS: dict[tuple[StorageConfig, Credentials, str], Any] = {}
 
 
 def botocore_url(credentials: Credentials, storage: StorageConfig, bucket: str, key: str) -> str:
-    client = _CLIENTS.get((storage, credentials))
+    key_of_client = storage, credentials, process_settings().ip_address_type
+    client = _CLIENTS.get(key_of_client)
     if client is None:
-        client = _CLIENTS[storage, credentials] = _SESSION.create_client(
+        s3: Any = {
+            "use_dualstack_endpoint": process_settings().ip_address_type == "dualstack",
+            "addressing_style": "path" if storage.path_style else "virtual",
+            "us_east_1_regional_endpoint": "regional",
+        }
+        client = _CLIENTS[key_of_client] = _SESSION.create_client(
             "s3",
             region_name=storage.region,
             endpoint_url=storage.public_endpoint or storage.endpoint or None,
             aws_access_key_id=credentials.access_key_id,
             aws_secret_access_key=credentials.secret_access_key,
             aws_session_token=credentials.session_token or None,
-            config=Config(
-                signature_version="s3v4",
-                s3={
-                    "addressing_style": "path" if storage.path_style else "virtual",
-                    "us_east_1_regional_endpoint": "regional",
-                },
-            ),
+            config=Config(signature_version="s3v4", s3=s3),
         )
     url: str = client.generate_presigned_url(
         "get_object", Params={"Bucket": bucket, "Key": key}, ExpiresIn=int(TTL.total_seconds())
@@ -119,6 +120,30 @@ def test_every_nasty_key_is_signed_as_botocore_signs_it(
         expected = botocore_url(credentials, asked, bucket, key)
         signer = UrlSigner(credentials, storage, Location(bucket, ""), ttl=TTL, now=same_moment(expected))
         assert signer.url(key) == expected
+
+
+@pytest.fixture
+def dual_stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have the process sign for recipients of both IPv4 and IPv6."""
+    with monkeypatch.context() as patched:
+        patched.setenv("IP_ADDRESS_TYPE", "dualstack")
+        process_settings.cache_clear()
+        yield
+    process_settings.cache_clear()
+
+
+@pytest.mark.usefixtures("dual_stack")
+@pytest.mark.parametrize("storage", ["us-east-1", "eu-central-1", "path-style", "china", "folder", "public-endpoint"])
+def test_hosts_that_ipv6_reaches_are_botocores(storage: str) -> None:
+    expected = botocore_url(SESSION, STORAGES[storage], "my-bucket", "a b")
+    signer = UrlSigner(SESSION, STORAGES[storage], Location("my-bucket", ""), ttl=TTL, now=same_moment(expected))
+    assert signer.url("a b") == expected
+    assert ("dualstack" in expected) == (not STORAGES[storage].endpoint)
+    assert "dualstack" not in origin(STORAGES[storage], "my-bucket", public=False).host
+    point = "arn:aws:s3:eu-west-1:123456789012:accesspoint/point"
+    assert origin(STORAGES[storage], point).host == (
+        "point-123456789012.s3-accesspoint.dualstack.eu-west-1.amazonaws.com"
+    )
 
 
 @settings(max_examples=tries(60), deadline=None)

@@ -35,6 +35,9 @@ class Settings(msgspec.Struct, frozen=True):
     signing_role_arn: str = ""
     """The read-only role that is assumed per recipient to sign URLs; empty: sign as the function itself."""
 
+    ip_address_type: str = "ipv4"
+    """`dualstack` where signed URLs name hosts of S3 that IPv6 reaches too."""
+
     url_ttl_seconds: int = 3600
     response_streaming: _Switch = "disabled"
     stream_limit_bytes: int = STREAMED_BYTES
@@ -112,6 +115,7 @@ class Settings(msgspec.Struct, frozen=True):
             tokens_table=environment.get("TOKENS_TABLE", default.tokens_table),
             token_key_secret=environment.get("TOKEN_KEY_SECRET", default.token_key_secret),
             signing_role_arn=environment.get("SIGNING_ROLE_ARN", default.signing_role_arn),
+            ip_address_type=environment.get("IP_ADDRESS_TYPE", default.ip_address_type),
             url_ttl_seconds=ttl,
             response_streaming=_switch(environment, "RESPONSE_STREAMING", default.response_streaming),
             stream_limit_bytes=limit,

@@ -125,6 +125,12 @@ def _of_files(found: Survey) -> Iterator[Finding]:
         "nobody can read them: restore them, or repair the table (FSCK)",
         holds=not found.unread,
     )
+    told = (
+        f"{value} has not the digits after the point of its type: delta-kernel refuses the table, and with it Python's "
+        "client in delta format, deltalake, polars and duckdb. Have the writer pad decimals, as 1.50 of decimal(10,2)"
+        for value in found.schema.unscaled[:3]
+    )
+    yield from _warned("partition values", "decimals have the digits of their type", told)
     yield judge(
         "statistics",
         f"{untold:,} of {latest.files:,} files have none" if untold else "of all files",

@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -10,7 +10,7 @@ from deltaic.catalog.items import Table
 from deltaic.errors import DeltaicError, TableUnreadable
 
 from deltaic_ops.rights.table_look import TableLook, look_of
-from deltaic_ops.shared_schema import SchemaReader, SharedSchema
+from deltaic_ops.shared_schema import SchemaReader, SharedSchema, is_odd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ class Survey:
 def survey(schemas: SchemaReader, location: str, storage: str = "", table: Table | None = None) -> Survey:
     """Read a table with the operator's credentials; raises why it cannot be read. `table` is how it is shared."""
     try:
-        return schemas.in_store(location, storage, lambda store: _surveyed(store, table))
+        return schemas.in_store(location, storage, lambda store: _surveyed(store, location, table))
     except TableUnreadable as refusal:
         raise TableUnreadable(f"{refusal.message}{_instead(schemas, location, storage)}") from refusal
 
@@ -75,21 +75,28 @@ def _instead(schemas: SchemaReader, location: str, storage: str) -> str:
     return ""
 
 
-def _surveyed(store: "ObjectTableStore", table: Table | None) -> Survey:
+def _surveyed(store: "ObjectTableStore", location: str, table: Table | None) -> Survey:
     from deltaic.delta.log import DeltaLog
     from deltaic.iceberg.data_footers import columns_in_views
+    from deltaic.pruning.columns import Columns
 
-    snapshot, untold, odd = DeltaLog(store).snapshot().with_commits(), 0, 0
+    snapshot, untold, odd, unscaled = DeltaLog(store).snapshot().with_commits(), 0, 0, set[str]()
+    columns = Columns(snapshot.metadata)
+    partitions = [columns.find((name,)) for name in snapshot.metadata.partition_columns]
+    scales = {one.path[0]: one.type.scale for one in partitions if one and one.type.name == "decimal"}
     for batch in snapshot.files():
         untold += batch["stats"].null_count
-        odd += sum(map(_is_odd, batch["path"].to_pylist()))
+        odd += sum(is_odd(unquote(path)) for path in batch["path"].to_pylist())
+        for name, value in chain.from_iterable(batch["partitionValues"].to_pylist()):
+            if value and len(value.partition(".")[2]) != scales.get(name, len(value.partition(".")[2])):
+                unscaled.add(f"{name}={value}")
     in_views, unread = [], ""
     try:
         in_views = columns_in_views(store, list(islice(_own_files(snapshot), _FILES)))
     except DeltaicError as refusal:
         unread = f"{refusal.message} ({refusal.detail})" if refusal.detail else refusal.message
-    schema = SharedSchema(snapshot.metadata, snapshot.protocol)
-    return Survey(look_of(snapshot, table), schema, untold, odd, tuple(in_views), unread)
+    schema = SharedSchema(snapshot.metadata, snapshot.protocol, location, tuple(sorted(unscaled)))
+    return Survey(look_of(snapshot, table, schema), schema, untold, odd, tuple(in_views), unread)
 
 
 def _own_files(snapshot: "Snapshot") -> "Iterator[DataFile]":
@@ -100,8 +107,3 @@ def _own_files(snapshot: "Snapshot") -> "Iterator[DataFile]":
         for path, size in zip(batch["path"].to_pylist(), batch["size"].to_pylist(), strict=True):
             if ":/" not in path:
                 yield DataFile(path, size)
-
-
-def _is_odd(path: str) -> bool:
-    place = unquote(path)
-    return " " in place or not place.isascii()

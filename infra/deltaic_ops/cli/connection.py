@@ -119,6 +119,10 @@ class Connection:
             return bool(self._variables.get("ICEBERG_BUCKET"))
         return bool(self.outputs and self.outputs.iceberg_bucket)
 
+    def answers_ipv6(self) -> bool:
+        """Return whether recipients can come by IPv6, as far as a stack tells."""
+        return self.outputs is None or self.outputs.answers_ipv6
+
     @cached_property
     def jobs(self) -> JobsOutputs:
         """Where the stack runs Spark jobs; raises NotFound, which says how it comes to."""

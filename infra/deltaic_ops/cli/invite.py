@@ -71,17 +71,20 @@ def invites(
     deltaic recipient invites alice
     """
     out = operator(ctx, as_json)
+    person = None if name is None else out.admin.recipients.get(name)
+    tokens = out.admin.tokens.of_all() if person is None else out.admin.tokens.list(person.id)
+    unread = {token.id for token in tokens if token.salt}
     columns = [
         ("RECIPIENT", lambda invitation: invitation.recipient),
         ("ID", lambda invitation: invitation.id),
-        ("STATE", lambda invitation: invitation.state()),
+        ("STATE", lambda invitation: invitation.state() + ", never read with" * (invitation.token_id in unread)),
         ("MADE", lambda invitation: invitation.created_at),
         ("EXPIRES", lambda invitation: invitation.expires_at),
         ("TOKEN", lambda invitation: invitation.token_id),
         ("NOTE", lambda invitation: invitation.comment),
     ]
     some = out.admin.invitations
-    listed = some.of_all() if name is None else some.list(out.admin.recipients.get(name).id)
+    listed = some.of_all() if person is None else some.list(person.id)
     out.rows(listed, columns, "there is no invitation: deltaic recipient invite <recipient>")
 
 

@@ -88,9 +88,8 @@ class Operator:
     def admin_over(self, dynamo: Dynamo) -> CatalogAdmin:
         """Return the catalog over another connection to the same DynamoDB."""
         where = self.connection
-        return CatalogAdmin(
-            where.catalog_table, where.tokens_table, dynamo, lambda: where.client("secretsmanager"), where.buckets
-        )
+        names, secrets = (where.catalog_table, where.tokens_table), lambda: where.client("secretsmanager")
+        return CatalogAdmin(*names, dynamo, secrets, where.buckets, where.answers_ipv6)
 
     @property
     def reader(self) -> CatalogReader:
@@ -273,7 +272,7 @@ def wire(item: Item) -> dict[str, Any]:
     """Return an item as scripts see it: the protocol's names, times in UTC, nothing left out."""
     fields = {_WORDS.get(name) or camel_case(name): _told(value) for name, value in item.attributes().items()}
     if isinstance(item, Token):
-        del fields["revoked"]
+        del fields["revoked"], fields["salt"]
         fields["state"] = item.state()
     if isinstance(item, Recipient):
         fields["properties"] = told_properties(item)

@@ -37,7 +37,9 @@ def create(  # noqa: PLR0913, PLR0917 -- what a share holds
     made = out.admin.shares.create(
         name, display_name=display_name, comment=comment, properties=properties, share_id=id_
     )
-    out.show(made, f"made share '{made.name}'; next: deltaic schema create {made.name}.<schema>")
+    dotted = "clients that take share.schema.table for a table cannot read it, by the period in its name"
+    done = f"made share '{made.name}'; next: deltaic schema create {made.name}.<schema>"
+    out.show(made, done, [dotted] if "." in made.name else [])
 
 
 @app.command("list")

@@ -38,7 +38,9 @@ def table(desk: Desk, request: Request) -> Response:
             desk.provider.schemas().check_iceberg(found)
             return None
         return desk.provider.schemas().look(
-            found.location, found.storage, lambda latest: _Latest(look_of(latest, found), comments(latest.metadata))
+            found.location,
+            found.storage,
+            lambda latest: _Latest(look_of(latest, found), comments(latest.metadata)),
         )
 
     key = ("table", found.id)

@@ -26,6 +26,8 @@ class StackOutputs:
     token_key_secret: str
     url_ttl_seconds: int = Settings().url_ttl_seconds
     """The parameter UrlTtlSeconds."""
+    answers_ipv6: bool = False
+    """The parameter IpAddressType; a stack without it answers IPv4 alone."""
     iceberg_bucket: str = ""
     """Where metadata for Iceberg's clients lies; empty where the stack does not serve them (the parameter Iceberg)."""
     jobs: "JobsOutputs | None" = None
@@ -85,6 +87,7 @@ def stack_outputs(client: "CloudFormationClient", stack: str = DEFAULT_STACK) ->
     return StackOutputs(
         **{field: values[key] for field, key in _OUTPUTS.items()},
         url_ttl_seconds=ttl,
+        answers_ipv6=told.get("IpAddressType") == "dualstack",
         iceberg_bucket=values.get("IcebergBucketName", ""),
         jobs=jobs,
     )

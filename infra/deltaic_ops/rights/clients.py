@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from deltaic.catalog.items import Table
 from deltaic.delta.features import PARQUET_MISREADS
 
-from deltaic_ops.shared_schema import SharedSchema, missed_by_folder, missed_by_iceberg, unread_in_folders
+from deltaic_ops.shared_schema import SharedSchema, is_odd, missed_by_folder, missed_by_iceberg, unread_in_folders
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,9 @@ def clients_of(schema: SharedSchema, features: frozenset[str], table: Table | No
     """Yield each kind of clients; of a table that is not shared yet by its log alone."""
     by_url = table is None or "url" in table.access_modes
     folder_alone = "" if by_url else "it is shared by its folder alone: --access-mode url"
+    kernel = f"all but Python's, which refuses {schema.unscaled[0]}" if schema.unscaled else ""
     misread = sorted(features & PARQUET_MISREADS)
-    yield ClientReads("delta format: Python's from 1.1 on, Spark's, the page /explore", by_url, folder_alone)
+    yield ClientReads("delta format: Python's from 1.1 on, Spark's, the page /explore", by_url, folder_alone or kernel)
     yield ClientReads(
         "parquet format: Python's before 1.1, npm's, Spark's feeds in streams",
         by_url and not misread,
@@ -33,7 +34,7 @@ def clients_of(schema: SharedSchema, features: frozenset[str], table: Table | No
     by_folder = table is None or "dir" in table.access_modes
     yield ClientReads(
         "the folder by credentials: deltalake, polars, duckdb, daft",
-        by_folder and not unread_in_folders(schema),
+        by_folder and not (unread_in_folders(schema) or is_odd(schema.location) or schema.unscaled),
         "; ".join(missed_by_folder(schema)) if by_folder else _no_folder(table),
     )
     unread = list(missed_by_iceberg(schema))

@@ -40,13 +40,13 @@ class TableLook:
 
 def look_at(schemas: SchemaReader, table: Table) -> TableLook:
     """Read a table's log with the operator's credentials; raises why it cannot be read."""
-    return schemas.look(table.location, table.storage, lambda snapshot: look_of(snapshot, table))
+    return schemas.look(table.location, table.storage, lambda latest: look_of(latest, table))
 
 
-def look_of(snapshot: "Snapshot", table: Table | None = None) -> TableLook:
-    """Return what a version of a log says; `table` is how it is shared, if it is."""
+def look_of(snapshot: "Snapshot", table: Table | None, schema: SharedSchema | None = None) -> TableLook:
+    """Return what a version of a log says; `table` is how it is shared, if it is, `schema` what is known already."""
     live, totals = snapshot.live_features, snapshot.totals()
-    schema = SharedSchema(snapshot.metadata, snapshot.protocol)
+    schema = schema or SharedSchema(snapshot.metadata, snapshot.protocol, table.location if table else "")
     return TableLook(
         version=snapshot.version,
         committed_at=datetime.fromtimestamp(snapshot.timestamp / 1000, UTC),

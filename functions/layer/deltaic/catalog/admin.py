@@ -47,6 +47,7 @@ class CatalogAdmin:
         dynamo: Dynamo | None = None,
         secrets: "Callable[[], SecretsManagerClient]" = connect_secrets,
         buckets: Buckets | None = None,
+        answers_ipv6: "Callable[[], bool]" = lambda: True,
     ) -> None:
         dynamo = dynamo or Dynamo()
         self.buckets = buckets or Buckets()
@@ -67,7 +68,7 @@ class CatalogAdmin:
         self.federation = Federation(tokens_table, dynamo, self.tokens)
         self.clients = OAuthClients(tokens_table, dynamo, self.tokens)
         entrances = (self.invitations, self.federation, self.clients, self.tokens)
-        self.recipients = RecipientAdmin(records, self.grants, entrances, requests)
+        self.recipients = RecipientAdmin(records, self.grants, entrances, requests, answers_ipv6)
 
     def folders(self, share: str) -> Iterator[Folder]:
         """Yield what a share has beside tables that lies in a folder; raises NotFound."""

@@ -1,7 +1,8 @@
 """Invitations: links by which a recipient makes its own token, once, whoever opens them first and however many at once.
 
 A link's secret names its recipient and is not stored: an invitation lies under the secret's hash, in the recipient's
-list. The token and the mark that the link is used are written together or not at all.
+list. The token and the mark that the link is used are written together or not at all. Until the token is first used
+the link shows it again: an answer may be lost on its way.
 """
 
 import re
@@ -17,7 +18,7 @@ from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Attributes, Dynamo
 from deltaic.catalog.items import Invitation, Recipient, Token
-from deltaic.catalog.token_admin import DEFAULT_LIFE, LISTED_AFTER, IssuedToken, TokenAdmin
+from deltaic.catalog.token_admin import DEFAULT_LIFE, LISTED_AFTER, IssuedToken, TokenAdmin, secret_of
 from deltaic.catalog.tokens import SECRET_BYTES, moment
 from deltaic.catalog.writes import Write, delete, put_new, update
 from deltaic.errors import Conflict, InvalidParameter, NotFound
@@ -29,7 +30,7 @@ _ID_CHARACTERS: Final = 12
 
 
 class LinkGone(Exception):
-    """There is no such link, or it is used, cancelled or expired: which of these a stranger is not told."""
+    """There is no such link, or it is used up, cancelled or expired: which of these a stranger is not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,21 +121,43 @@ class Invitations:
             self._dynamo.transact([delete(self._table, keys.Key(item["pk"], item["sk"]), present=False)])
 
     def find(self, secret: str) -> Invitation:
-        """Return the open invitation of a link, by one read; raises LinkGone."""
-        key = _key(secret)
-        item = None if key is None else self._dynamo.get(self._table, key)
-        if item is None:
-            raise LinkGone
-        invitation = Invitation.read(item)
-        if invitation.state(moment(self._clock())) != "open":
-            raise LinkGone
-        return invitation
+        """Return the invitation of a link that makes a token or shows it again; raises LinkGone."""
+        return self._open(secret)[0]
 
     def use(self, secret: str) -> IssuedToken:
-        """Make the link's token; raises LinkGone, or Conflict where the recipient has two live ones: the link stays."""
-        invitation = self.find(secret)
-        key = keys.invitation(invitation.recipient_id, secret)
-        recipient = Recipient(name=invitation.recipient, id=invitation.recipient_id, created_at=invitation.created_at)
+        """Make the link's token, or show it again if nobody has used it yet.
+
+        Raises LinkGone, or Conflict where the recipient has two live tokens: the link stays.
+        """
+        invitation, token = self._open(secret)
+        if token is None:
+            try:
+                return self._make(invitation, secret)
+            except (ConditionFailed, Conflict, NotFound) as refusal:
+                _, token = self._open(secret)
+                if token is None:  # no other click on the same link was quicker
+                    raise (refusal if isinstance(refusal, Conflict) else LinkGone) from None
+        return IssuedToken(token, secret_of(secret, token.salt))
+
+    def _open(self, secret: str) -> tuple[Invitation, Token | None]:
+        """Return a link's invitation, and its token if it has made one."""
+        key, now = _key(secret), moment(self._clock())
+        item = None if key is None else self._dynamo.get(self._table, key)
+        invitation = None if item is None else Invitation.read(item)
+        if invitation is None or invitation.expires_at <= now or invitation.state(now) == "cancelled":
+            raise LinkGone
+        if not invitation.token_id:
+            return invitation, None
+        try:
+            token = self._tokens.get(_recipient(invitation), invitation.token_id)
+        except NotFound:
+            raise LinkGone from None
+        if not token.salt or token.state(now) != "live":
+            raise LinkGone
+        return invitation, token
+
+    def _make(self, invitation: Invitation, secret: str) -> IssuedToken:
+        key, recipient = keys.invitation(invitation.recipient_id, secret), _recipient(invitation)
 
         def used(token: Token) -> Write:
             return update(
@@ -144,17 +167,11 @@ class Invitations:
                 expect={"token_id": "", "cancelled": False},
             )
 
-        life, comment = timedelta(seconds=invitation.token_seconds), invitation.comment
-        try:
-            if invitation.overlap_seconds is None:
-                return self._tokens.create(recipient, life, comment=comment, also=used)
-            overlap = timedelta(seconds=invitation.overlap_seconds)
-            return self._tokens.rotate(recipient, life, overlap=overlap, comment=comment, also=used)
-        except (ConditionFailed, NotFound):
-            raise LinkGone from None
-        except Conflict:
-            self.find(secret)  # whoever was quicker with the same link may have taken the last place
-            raise
+        life, how = timedelta(seconds=invitation.token_seconds), {"comment": invitation.comment, "link_secret": secret}
+        if invitation.overlap_seconds is None:
+            return self._tokens.create(recipient, life, **how, also=used)
+        overlap = timedelta(seconds=invitation.overlap_seconds)
+        return self._tokens.rotate(recipient, life, **how, overlap=overlap, also=used)
 
     def _cancelled(self, item: Attributes) -> Invitation:
         key = keys.Key(item["pk"], item["sk"])
@@ -166,6 +183,10 @@ class Invitations:
                 f"deltaic recipient invites {item['recipient']} says which"
             ) from None
         return Invitation.read({**item, "cancelled": True})
+
+
+def _recipient(invitation: Invitation) -> Recipient:
+    return Recipient(name=invitation.recipient, id=invitation.recipient_id, created_at=invitation.created_at)
 
 
 def _key(secret: str) -> keys.Key | None:

@@ -331,6 +331,8 @@ class Token(Item, frozen=True, kw_only=True):
     expires_at: datetime
     revoked: bool = False
     comment: str = ""
+    salt: str = ""
+    """Of a link's token that was never used: what makes its secret of the link's."""
 
     def state(self, now: datetime | None = None) -> Literal["live", "expired", "revoked"]:
         """Return what an authorizer with no cache makes of it at `now`."""

@@ -181,6 +181,11 @@ class CatalogReader:
         item = self._dynamo.batch_get(self._table, [key]).get(key)
         return None if item is None else ViewPartition.read(item)
 
+    def is_refreshed(self, view: Table) -> bool:
+        """Tell whether a view has ever had its rows made."""
+        key = keys.view(view.share, view.schema_name, view.name)
+        return bool(self._dynamo.batch_get(self._table, [key]).get(key, {}).get("refreshed_at"))
+
     def get_storage(self, name: str) -> Storage:
         """Return the storage that a table names; raises TableUnreadable if it is gone."""
         item = self._dynamo.get(self._table, keys.storage(name))

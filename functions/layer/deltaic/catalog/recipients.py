@@ -3,7 +3,7 @@
 The properties lie with the name, for administrators, and with the id, where functions may read them; always the same.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, Unpack
 from uuid import uuid4
 
@@ -15,7 +15,7 @@ from deltaic.catalog.items import Recipient, now
 from deltaic.catalog.records import DELETING, EVERY, Change, Excerpt, Records, merged_properties
 from deltaic.catalog.view_requests import ViewRequests
 from deltaic.catalog.writes import Writes
-from deltaic.errors import AlreadyExists
+from deltaic.errors import AlreadyExists, InvalidParameter
 from deltaic.partition_filters.properties import check_lists
 from deltaic.protocol import names
 
@@ -36,11 +36,13 @@ class RecipientAdmin:
         grants: GrantAdmin,
         entrances: Sequence[Entrances],
         requests: ViewRequests,
+        answers_ipv6: Callable[[], bool],
     ) -> None:
         self._records = records
         self._grants = grants
         self._entrances = entrances
         self._requests = requests
+        self._answers_ipv6 = answers_ipv6
 
     def create(self, name: str, *, comment: str = "", properties: Mapping[str, str] | None = None) -> Recipient:
         """Make a recipient with an id of its own; raises AlreadyExists, InvalidParameter."""
@@ -86,6 +88,12 @@ class RecipientAdmin:
         `restrictions.changed` takes.
         """
         check_lists(add_properties or {})
+        ipv6 = [network for network in limits.get("add_addresses", ()) if ":" in network]
+        if ipv6 and not self._answers_ipv6():
+            raise InvalidParameter(
+                f"'{ipv6[0]}' is IPv6, and the endpoint answers IPv4 only: nobody could come from there. Deploy the "
+                "stack with IpAddressType=dualstack first, or name an IPv4 network"
+            )
 
         def change(item: Attributes) -> dict[str, Any]:
             assign = {} if comment is None else {"comment": names.check_comment(comment)}

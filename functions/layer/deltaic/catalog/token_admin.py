@@ -1,7 +1,9 @@
 """Decides when a token may be made, shortened or revoked: at most two live ones a recipient, whoever races for them."""
 
+import hmac
 import secrets
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -75,10 +77,12 @@ class TokenAdmin:
         *,
         comment: str = "",
         also: Callable[[Token], Write] | None = None,
+        link_secret: str = "",
     ) -> IssuedToken:
         """Issue a token; raises Conflict when the recipient has two live ones, NotFound when it is gone.
 
-        With `also` this write is done with it or not at all; raises ConditionFailed if its own condition fails.
+        With `also` this write is done with it or not at all; raises ConditionFailed if its own condition fails. With
+        `link_secret` the token can be shown again until it is first used (`secret_of`).
         """
         self.check_life(life)
 
@@ -86,9 +90,9 @@ class TokenAdmin:
             self._check_room(recipient, self._live(tokens))
             return self._put(issued)
 
-        return self._change(recipient, life, comment, writes, also)
+        return self._change(recipient, life, comment, writes, also, link_secret)
 
-    def rotate(
+    def rotate(  # noqa: PLR0913 -- as `create`
         self,
         recipient: Recipient,
         life: timedelta = DEFAULT_LIFE,
@@ -96,11 +100,12 @@ class TokenAdmin:
         overlap: timedelta = DEFAULT_OVERLAP,
         comment: str = "",
         also: Callable[[Token], Write] | None = None,
+        link_secret: str = "",
     ) -> IssuedToken:
         """Issue a token and let the live ones end after `overlap`, or at their own expiry if that comes first.
 
         With no overlap they are revoked at once. Raises Conflict when two live ones leave no room for an overlap.
-        `also` is as in `create`.
+        `also` and `link_secret` are as in `create`.
         """
         self.check_life(life)
         if overlap < timedelta(0):
@@ -119,7 +124,7 @@ class TokenAdmin:
                     ended += self._alter(entry, {"expires": end})
             return self._put(issued) + ended
 
-        return self._change(recipient, life, comment, writes, also)
+        return self._change(recipient, life, comment, writes, also, link_secret)
 
     def list(self, recipient_id: str) -> Sequence[Token]:
         """Return the recipient's tokens, dead ones included until the table forgets them, the newest first."""
@@ -186,16 +191,17 @@ class TokenAdmin:
         except ConditionFailed:
             return
 
-    def _change(
+    def _change(  # noqa: PLR0913, PLR0917 -- as `create`
         self,
         recipient: Recipient,
         life: timedelta,
         comment: str,
         writes: Callable[[_TokenList, IssuedToken], Writes],
         also: Callable[[Token], Write] | None,
+        link_secret: str,
     ) -> IssuedToken:
         for _ in range(_RACES):
-            issued = self._new(recipient, life, comment)
+            issued = self._new(recipient, life, comment, link_secret=link_secret)
             tokens = self._read(recipient.id)
             others = [] if also is None else [also(issued.token)]
             try:
@@ -220,9 +226,12 @@ class TokenAdmin:
                 return issued
         raise Conflict(f"others keep changing the tokens of '{recipient.name}': try again in a moment")
 
-    def _new(self, recipient: Recipient, life: timedelta, comment: str = "", *, id_prefix: str = "") -> IssuedToken:
+    def _new(
+        self, recipient: Recipient, life: timedelta, comment: str = "", *, id_prefix: str = "", link_secret: str = ""
+    ) -> IssuedToken:
         now = self._clock()
-        secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+        random = secrets.token_urlsafe(SECRET_BYTES)
+        secret = secret_of(link_secret, random) if link_secret else PREFIX + random
         token = Token(
             # The beginning of the hash: whoever finds a token can tell by it which one to revoke.
             id=id_prefix + keys.token(secret).pk.removeprefix("token/")[:_ID_CHARACTERS],
@@ -231,6 +240,7 @@ class TokenAdmin:
             created_at=moment(now),
             expires_at=moment(now + life.total_seconds()),
             comment=comment,
+            salt=random if link_secret else "",
         )
         return IssuedToken(token, secret)
 
@@ -284,6 +294,12 @@ class TokenAdmin:
             raise InvalidParameter("a token must live for at least a second")
         if life > self._longest_life:
             raise InvalidParameter(f"a token may live for {self._longest_life.days} days at most: choose less")
+
+
+def secret_of(link_secret: str, salt: str) -> str:
+    """Return the secret of the token that a link makes, by the salt that is stored until the token is first used."""
+    digest = hmac.digest(link_secret.encode(), salt.encode(), "sha256")
+    return PREFIX + urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
 def _listed(expires: datetime) -> dict[str, datetime]:

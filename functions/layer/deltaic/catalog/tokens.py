@@ -3,12 +3,15 @@
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from deltaic.catalog import keys
+from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.items import Token
+from deltaic.catalog.writes import update
 from deltaic.errors import Unauthenticated
 
 PREFIX: Final = "dlt_"
@@ -23,7 +26,7 @@ _REFUSAL: Final = "the bearer token is unknown, expired or revoked: ask your sha
 
 
 class TokenStore:
-    """The tokens as the authorizer reads them: GetItem on one table, nothing else."""
+    """The tokens as the authorizer reads them: GetItem on one table, and a mark at the first use of a link's token."""
 
     def __init__(self, table: str, dynamo: Dynamo | None = None, clock: Callable[[], float] = time.time) -> None:
         self._table = table
@@ -41,7 +44,12 @@ class TokenStore:
         # Deletion of expired items lags by days (DynamoDB time to live), so the expiry is compared here.
         if item is None or item.get("revoked") is not False or item["expires"] <= self._clock():
             raise Unauthenticated(_REFUSAL)
-        return from_item(item)
+        token = from_item(item)
+        # Without the salt the link cannot show the token again; the list first, by which the link goes.
+        for key in (keys.token_entry(token.recipient_id, token.id), keys.token(bearer)) if token.salt else ():
+            with suppress(ConditionFailed):  # deleted meanwhile
+                self._dynamo.update(update(self._table, key, remove=("salt",)))
+        return token
 
 
 def from_item(item: dict[str, Any]) -> Token:

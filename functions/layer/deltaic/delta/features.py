@@ -42,6 +42,7 @@ REFUSED: Final = {
 }
 """Reader features that are known and not read, with what a recipient is told of each."""
 
+_NO_SCHEMA: Final = "metaData has a schemaString that is no schema"
 _NAMED_READER_VERSION: Final = 3
 _MAPPING_READER_VERSION: Final = 2
 
@@ -72,6 +73,30 @@ def check_readable(protocol: Protocol) -> None:
         raise UnsupportedOperation(
             f"The table requires reader features that this server does not support: {', '.join(unknown)}. Ask the "
             "provider to share a table without them."
+        )
+
+
+def check_metadata(metadata: Metadata) -> None:
+    """Raise UnsupportedOperation for data files that are not Parquet, which no client of this server reads.
+
+    Raises TableUnreadable, naming the column, where a partition column is not in the schema under that very name:
+    clients look its values up by it, and show NULL where they find none.
+    """
+    if metadata.format.provider.lower() != "parquet":
+        raise UnsupportedOperation(
+            f"The table's files are in the format '{metadata.format.provider}'; this server reads Parquet files only. "
+            "Ask the provider to share a copy in Parquet."
+        )
+    if not metadata.partition_columns:
+        return
+    try:
+        names = {str(field["name"]) for field in json.loads(metadata.schema_string)["fields"]}
+    except (ValueError, TypeError, KeyError, RecursionError) as broken:
+        raise TableUnreadable(f"the table's log cannot be read: {_NO_SCHEMA}") from broken
+    for missing in (column for column in metadata.partition_columns if column not in names):
+        spelled = next((f"spells '{name}'" for name in names if name.lower() == missing.lower()), "lacks")
+        raise TableUnreadable(
+            f"the table's log contradicts itself: partitionColumns has '{missing}', which the schema {spelled}"
         )
 
 

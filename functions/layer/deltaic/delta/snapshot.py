@@ -16,7 +16,7 @@ from deltaic.delta.actions import Metadata, Protocol
 from deltaic.delta.checkpoint import CheckpointReader
 from deltaic.delta.checksum import Checksum, Totals, read_checksum
 from deltaic.delta.commits import in_commit_timestamp, windows
-from deltaic.delta.features import DELETION_VECTORS, check_readable, live_features, supported_features
+from deltaic.delta.features import DELETION_VECTORS, check_metadata, check_readable, live_features, supported_features
 from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.lengths import read_all_listed, read_listed
 from deltaic.delta.packed import packed_bytes
@@ -76,6 +76,7 @@ class Snapshot:
             self._checkpoint = before._checkpoint  # noqa: SLF001 -- another Snapshot, but no stranger
             self._earlier = before._tail_so_far  # noqa: SLF001 -- as above
         check_readable(self.protocol)
+        check_metadata(self.metadata)
 
     @classmethod
     def open(cls, store: TableStore, segment: Segment, *others: Any) -> "Snapshot":

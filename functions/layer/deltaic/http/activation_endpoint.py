@@ -16,7 +16,7 @@ from deltaic.pages import link_pages as pages
 from deltaic.pages.html import HEADERS
 from deltaic.pages.snippets import Example
 from deltaic.settings import settings
-from deltaic.sharing.activation import Activation, Offer, profile, profile_name
+from deltaic.sharing.activation import Offer, open_link, profile, profile_name
 from deltaic.sharing.admission import check_admitted
 
 
@@ -27,27 +27,26 @@ def _means() -> tuple[Invitations, CatalogReader]:
     return Invitations(config.tokens_table, connection, tokens), CatalogReader(config.catalog_table, connection)
 
 
-def _activation(request: PublicRequest) -> Activation:
-    """Return what opens and uses links for whoever asks from where this request comes from."""
+def _open(request: PublicRequest, secret: str) -> Offer:
+    """Return what a link offers to whoever asks from where this request comes from."""
     invitations, catalog = _means()
 
     def admit(restrictions: Restrictions) -> None:
         check_admitted(restrictions, request.source_ip, datetime.now(UTC))
 
-    return Activation(invitations, catalog.admitting(admit))
+    return open_link(invitations, catalog.admitting(admit), secret)
 
 
 def activate(request: PublicRequest) -> Response:
     """Answer GET and POST of /activate/{secret}: a page whatever becomes of the link."""
     secret, contact = request.names["secret"], settings().contact
     try:
-        activation = _activation(request)
-        offer = activation.open(secret)
+        offer = _open(request, secret)
         request.audit.add(recipientId=offer.invitation.recipient_id, invitationId=offer.invitation.id)
         if request.method != "POST":
             names = _names(offer)
             return _page(HTTPStatus.OK, pages.offer(offer.invitation.recipient, contact, names, offer.token_ends))
-        issued = activation.use(secret)
+        issued = _means()[0].use(secret)
     except (LinkGone, Unauthenticated):  # a recipient that has ended is as none
         return _page(HTTPStatus.GONE, pages.gone(contact))
     except PermissionDenied:

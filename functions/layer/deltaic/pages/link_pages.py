@@ -28,14 +28,15 @@ def offer(recipient: str, contact: str, names: SharedNames, token_ends: datetime
         "clients read what is shared with you.</p>\n"
         f"{_listed(names)}"
         "<h2>Get the profile</h2>\n"
-        f"<p>It can be made <strong>once</strong> and works until {_day(token_ends)}. Whoever holds the file can read "
-        "the data: keep it as you keep a password.</p>\n"
+        f"<p>This link makes <strong>one</strong> profile, which works until {_day(token_ends)}. Until you first read "
+        "with it, the link shows it again. Whoever holds the file can read the data: keep it as you keep a "
+        "password.</p>\n"
         '<form method="post"><button>Make the profile</button></form>',
     )
 
 
 def activated(contact: str, names: SharedNames, example: Example, profile: str, token_ends: datetime) -> bytes:
-    """Return the page that has the profile to download, this once, and how it is used."""
+    """Return the page that has the profile to download, and how it is used."""
     data = base64.b64encode(profile.encode()).decode()
     shown = (
         "".join(
@@ -50,7 +51,8 @@ def activated(contact: str, names: SharedNames, example: Example, profile: str, 
     return document(
         "Your profile",
         "<h1>Your profile is ready</h1>\n"
-        f"<p>Save it now: it is shown this once, and nobody can show it again. It works until {_day(token_ends)}.</p>\n"
+        "<p>Save it now: the link shows it again only until you first read with it, and nobody else can. It works "
+        f"until {_day(token_ends)}.</p>\n"
         f'<a class=button download="{escape(example.profile)}" href="data:application/json;base64,{data}">'
         f"Save {escape(example.profile)}</a>\n"
         f"{_look(example)}"
@@ -67,7 +69,8 @@ def gone(contact: str) -> bytes:
     return document(
         "This link does not work any more",
         "<h1>This link does not work any more</h1>\n"
-        "<p>A link works once and for a few days. If you have used it, the file that you saved goes on working.</p>\n"
+        "<p>A link works for a few days and makes one profile. After you first read with that profile, the link ends "
+        "and the file that you saved goes on working.</p>\n"
         f"<p>{_ask(contact)} for a new one.</p>",
     )
 

@@ -68,10 +68,10 @@ def table_object(  # noqa: PLR0913 -- the protocol's fields
     )
 
 
-def listing(items: Sequence[Mapping[str, Any]], next_page_token: str | None) -> bytes:
-    """Return a page of a listing; the token is left out on the last page."""
-    body: dict[str, Any] = {"items": list(items)}
-    return encode(body if next_page_token is None else {**body, "nextPageToken": next_page_token})
+def listing(items: Sequence[bytes], next_page_token: str | None) -> bytes:
+    """Return a page of a listing of encoded items; the token is left out on the last page."""
+    token = b"" if next_page_token is None else b',"nextPageToken":' + json.dumps(next_page_token).encode()
+    return b'{"items":[' + b",".join(items) + b"]" + token + b"}"
 
 
 def table_credentials(location: str, **vended: Unpack[Vended]) -> bytes:

@@ -2,7 +2,8 @@
 
 PROTOCOL.md, naming rules: at most 255 characters; no space, forward slash, ASCII control character (00-1F hex) or
 DELETE (7F hex); schemas and tables also no period, because `share.schema.table` is how clients write a table.
-OpenSharing has the same rules for volumes and models, and agentskills.io its own for skills.
+OpenSharing has the same rules for volumes and models, and agentskills.io its own for skills. Beyond them, `#` and names
+of periods alone are refused, because clients cannot write them (decision 196).
 """
 
 import re
@@ -20,6 +21,7 @@ MAX_PROPERTY_KEY: Final = 255
 MAX_PROPERTY_VALUE: Final = 1000
 
 _FORBIDDEN: Final = re.compile(r"[\x00-\x20/\x7f]")
+_UNWRITABLE: Final = re.compile(r"#|^\.+$")
 _SKILL: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SHOWN: Final = 60
@@ -103,6 +105,10 @@ def _check_name(kind: str, name: str) -> str:
         raise InvalidParameter(
             f"the {kind} name {_quoted(name)} holds {_character(match[0])} at position {match.start()}; "
             "spaces, '/', control characters and DELETE are not allowed."
+        )
+    if kind != "recipient" and _UNWRITABLE.search(name):
+        raise InvalidParameter(
+            f"no client can write the {kind} name {_quoted(name)}: use no '#', and not only periods."
         )
     return name
 

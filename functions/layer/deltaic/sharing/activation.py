@@ -1,4 +1,4 @@
-"""The link of an invitation as its holder opens and uses it: what it offers, and the token that it makes, once."""
+"""The link of an invitation as its holder opens and uses it: what it offers, and the one token that it makes."""
 
 import json
 import re
@@ -26,33 +26,22 @@ class Offer(NamedTuple):
     """Each share's name and its first tables."""
     more: bool
     token_ends: datetime
-    """If the token is made now."""
+    """If the token is made now, or when it was made."""
 
 
-class Activation:
-    """Opens links and uses them."""
-
-    def __init__(self, invitations: Invitations, catalog: CatalogReader) -> None:
-        self._invitations = invitations
-        self._catalog = catalog
-
-    def open(self, secret: str) -> Offer:
-        """Return what a link offers; nothing is used up. Raises LinkGone."""
-        invitation = self._invitations.find(secret)
-        shares = self._catalog.list_shares(invitation.recipient_id, None, MOST_NAMES + 1)
-        tables: list[tuple[str, Sequence[Table]]] = []
-        left, more = MOST_NAMES, len(shares) > MOST_NAMES
-        for share in shares[:MOST_NAMES]:
-            listed = self._catalog.list_all_tables(invitation.recipient_id, share.name, None, left + 1) if left else []
-            tables.append((share.name, listed[:left]))
-            more |= len(listed) > left
-            left = max(left - len(listed), 0)
-        ends = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=invitation.token_seconds)
-        return Offer(invitation, tables, more, ends)
-
-    def use(self, secret: str) -> IssuedToken:
-        """Make the link's token; raises LinkGone, and Conflict where the recipient has too many."""
-        return self._invitations.use(secret)
+def open_link(invitations: Invitations, catalog: CatalogReader, secret: str) -> Offer:
+    """Return what a link offers; nothing is used up. Raises LinkGone."""
+    invitation = invitations.find(secret)
+    shares = catalog.list_shares(invitation.recipient_id, None, MOST_NAMES + 1)
+    tables: list[tuple[str, Sequence[Table]]] = []
+    left, more = MOST_NAMES, len(shares) > MOST_NAMES
+    for share in shares[:MOST_NAMES]:
+        listed = catalog.list_all_tables(invitation.recipient_id, share.name, None, left + 1) if left else []
+        tables.append((share.name, listed[:left]))
+        more |= len(listed) > left
+        left = max(left - len(listed), 0)
+    begins = invitation.used_at or datetime.now(UTC).replace(microsecond=0)
+    return Offer(invitation, tables, more, begins + timedelta(seconds=invitation.token_seconds))
 
 
 def profile(endpoint: str, issued: IssuedToken, *, serves_iceberg: bool = False) -> str:

@@ -1,6 +1,6 @@
 """Lists and tells what a recipient holds beside tables: volumes, skills, models and their versions (OpenSharing)."""
 
-from collections.abc import Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -19,14 +19,10 @@ def list_assets(  # noqa: PLR0913, PLR0917 -- who asks, for which kind, where, a
     sharing: Sharing, caller: Caller, kind: type[Asset], share: str, schema: str | None, request: ListRequest
 ) -> bytes:
     """Return a page of the volumes, skills or models of a schema, or of the whole share; raises NotFound."""
-
-    def read(after: str | None, limit: int) -> Sequence[Asset]:
-        return sharing.catalog_for(caller).list_assets(caller.recipient_id, kind, share, schema, after, limit)
-
+    read = partial(sharing.catalog_for(caller).list_assets, caller.recipient_id, kind, share, schema)
     call = f"all-{kind.kind}s" if schema is None else f"{kind.kind}s"
     listing = Listing(caller.recipient_id, call, share, schema or "")
-    page, token = page_of(sharing, request, listing, read, attrgetter("key_in_share" if schema is None else "key"))
-    return json_bodies.listing([_told(asset) for asset in page], token)
+    return page_of(sharing, request, listing, read, _told, attrgetter("key_in_share" if schema is None else "key"))
 
 
 def get_asset(sharing: Sharing, caller: Caller, kind: type[Asset], name: AssetName) -> bytes:
@@ -37,14 +33,10 @@ def get_asset(sharing: Sharing, caller: Caller, kind: type[Asset], name: AssetNa
 
 def list_versions(sharing: Sharing, caller: Caller, name: AssetName, request: ListRequest) -> bytes:
     """Return a page of a model's versions, all of which are ready; raises NotFound."""
-
-    def read(after: str | None, limit: int) -> Sequence[ModelVersion]:
-        catalog = sharing.catalog_for(caller)
-        return catalog.list_versions(caller.recipient_id, name.share, name.schema, name.name, after, limit)
-
+    catalog = sharing.catalog_for(caller)
+    read = partial(catalog.list_versions, caller.recipient_id, name.share, name.schema, name.name)
     listing = Listing(caller.recipient_id, f"versions/{name.name.lower()}", name.share, name.schema)
-    page, token = page_of(sharing, request, listing, read)
-    return json_bodies.listing([_version(version) for version in page], token)
+    return page_of(sharing, request, listing, read, _version)
 
 
 def get_version(sharing: Sharing, caller: Caller, name: AssetName) -> bytes:

@@ -1,10 +1,13 @@
 """Lists what a recipient sees: granted shares, their schemas and tables, page by page in name order."""
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import accumulate
 from operator import attrgetter
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
-from deltaic.catalog.items import Named, Share, Table
+from deltaic.catalog.items import Named, Schema, Share, Table
 from deltaic.protocol import json_bodies
 from deltaic.protocol.continuations import Listing, open_list_token, seal_list_token
 from deltaic.protocol.requests import ListRequest
@@ -12,18 +15,16 @@ from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import Sharing
 from deltaic.sharing.iceberg_clients.opened_table import is_offered
 
+PAGE_BYTES: Final = 5_000_000
+"""Lambda sends 6 MB of an answer that is not streamed."""
+
 _Item = TypeVar("_Item", bound=Named)
 
 
 def list_shares(sharing: Sharing, caller: Caller, request: ListRequest) -> bytes:
     """Return the page of shares granted to the caller; none at all is an empty list."""
-    page, token = page_of(
-        sharing,
-        request,
-        Listing(caller.recipient_id, "shares"),
-        lambda after, limit: sharing.catalog_for(caller).list_shares(caller.recipient_id, after, limit),
-    )
-    return json_bodies.listing([_share(share) for share in page], token)
+    read = partial(sharing.catalog_for(caller).list_shares, caller.recipient_id)
+    return page_of(sharing, request, Listing(caller.recipient_id, "shares"), read, _share)
 
 
 def get_share(sharing: Sharing, caller: Caller, share: str) -> bytes:
@@ -33,36 +34,21 @@ def get_share(sharing: Sharing, caller: Caller, share: str) -> bytes:
 
 def list_schemas(sharing: Sharing, caller: Caller, share: str, request: ListRequest) -> bytes:
     """Return the page of the share's schemas; raises NotFound."""
-    page, token = page_of(
-        sharing,
-        request,
-        Listing(caller.recipient_id, "schemas", share),
-        lambda after, limit: sharing.catalog_for(caller).list_schemas(caller.recipient_id, share, after, limit),
-    )
-    return json_bodies.listing([json_bodies.schema_object(schema.name, schema.share) for schema in page], token)
+    read = partial(sharing.catalog_for(caller).list_schemas, caller.recipient_id, share)
+    return page_of(sharing, request, Listing(caller.recipient_id, "schemas", share), read, _schema)
 
 
 def list_tables(sharing: Sharing, caller: Caller, share: str, schema: str, request: ListRequest) -> bytes:
     """Return the page of the schema's tables; raises NotFound."""
-    page, token = page_of(
-        sharing,
-        request,
-        Listing(caller.recipient_id, "tables", share, schema),
-        lambda after, limit: sharing.catalog_for(caller).list_tables(caller.recipient_id, share, schema, after, limit),
-    )
-    return json_bodies.listing([_table(table) for table in page], token)
+    read = partial(sharing.catalog_for(caller).list_tables, caller.recipient_id, share, schema)
+    return page_of(sharing, request, Listing(caller.recipient_id, "tables", share, schema), read, _table)
 
 
 def list_all_tables(sharing: Sharing, caller: Caller, share: str, request: ListRequest) -> bytes:
     """Return the page of the tables of all schemas of the share; raises NotFound."""
-    page, token = page_of(
-        sharing,
-        request,
-        Listing(caller.recipient_id, "all-tables", share),
-        lambda after, limit: sharing.catalog_for(caller).list_all_tables(caller.recipient_id, share, after, limit),
-        lambda table: table.key_in_share,
-    )
-    return json_bodies.listing([_table(table) for table in page], token)
+    read = partial(sharing.catalog_for(caller).list_all_tables, caller.recipient_id, share)
+    listing = Listing(caller.recipient_id, "all-tables", share)
+    return page_of(sharing, request, listing, read, _table, attrgetter("key_in_share"))
 
 
 def get_table(sharing: Sharing, caller: Caller, name: TableName, *, serves_iceberg: bool = False) -> bytes:
@@ -78,32 +64,40 @@ def get_table(sharing: Sharing, caller: Caller, name: TableName, *, serves_icebe
     return json_bodies.encode({**_table(table), "format": ",".join(formats)})
 
 
-def page_of(
+def page_of(  # noqa: PLR0913, PLR0917 -- who asks for which items, and how they are rendered
     sharing: Sharing,
     request: ListRequest,
     listing: Listing,
     read: Callable[[str | None, int], Sequence[_Item]],
+    render: Callable[[_Item], Mapping[str, Any]],
     key: Callable[[_Item], str] = attrgetter("key"),
-) -> tuple[Sequence[_Item], str | None]:
+) -> bytes:
     """Return at most `maxResults` items and the token of the page after them; one more is read to know of it.
 
-    PROTOCOL.md, "maxResults": 0 returns no results, and the token then points to the same place.
+    PROTOCOL.md, "maxResults": 0 returns no results, and the token then points to the same place. A page ends earlier
+    where it would be too long to be sent.
     """
     now = sharing.clock()
     after = None
     if request.page_token is not None:
         after = open_list_token(sharing.signer, request.page_token, listing, now=now)
     items = read(after, request.max_results + 1)
-    if len(items) <= request.max_results:
-        return items, None
-    page = items[: request.max_results]
-    return page, seal_list_token(sharing.signer, listing, key(page[-1]) if page else after, now=now)
+    encoded = [json_bodies.encode(render(item)) for item in items[: request.max_results]]
+    page = encoded[: max(1, bisect_right([*accumulate(map(len, encoded))], PAGE_BYTES))]
+    if len(page) == len(items):
+        return json_bodies.listing(page, None)
+    last = key(items[len(page) - 1]) if page else after
+    return json_bodies.listing(page, seal_list_token(sharing.signer, listing, last, now=now))
 
 
 def _share(share: Share) -> dict[str, object]:
     return json_bodies.share_object(
         share.name, id=share.id, display_name=share.display_name, comment=share.comment, properties=share.properties
     )
+
+
+def _schema(schema: Schema) -> dict[str, object]:
+    return json_bodies.schema_object(schema.name, schema.share)
 
 
 def _table(table: Table) -> dict[str, object]:

@@ -171,6 +171,7 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
                 features.check_readable(protocol)
             if commit.metadata is not None:
                 metadata = commit.metadata
+                features.check_metadata(metadata)
                 if page is None:
                     self.kind.check(metadata, commit.version, first, last)
             if commit.protocol or commit.metadata:

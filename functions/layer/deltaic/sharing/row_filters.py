@@ -27,14 +27,13 @@ def restricted_rights(catalog: CatalogReader, granted: GrantedTable) -> tuple[Ri
     if table.view_properties is not None:
         own = audience(table.view_properties, granted.properties) or _NOBODY
         filters.append(f"{AUDIENCE_COLUMN} = '{own}'")
-        if own != _NOBODY:
-            partition = catalog.get_view_partition(table.share, table.id, own)
-            if partition is None:
-                raise UnsupportedOperation(
-                    f"Your rows of {table.title} are not there yet: the view's next refresh makes them. Ask again "
-                    "after it, or ask its provider when that is."
-                )
-            start_version = max(start_version, partition.since_version)
+        partition = catalog.get_view_partition(table.share, table.id, own) if own != _NOBODY else None
+        if partition is None and (own != _NOBODY or not catalog.is_refreshed(table)):
+            raise UnsupportedOperation(
+                f"Your rows of {table.title} are not there yet: the view's next refresh makes them. Ask again "
+                "after it, or ask its provider when that is."
+            )
+        start_version = max(start_version, partition.since_version if partition else 0)
     rights = Rights(
         tuple(_parsed(text) for text in filters if text),
         granted.properties,

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from deltaic.settings import settings
 from deltaic.storage.locations import access_point
 from deltaic.urls import DEFAULT_PORTS, web_address
 
@@ -70,11 +71,12 @@ def origin(storage: StorageConfig, bucket: str, *, public: bool = True) -> Origi
     """
     endpoint = (storage.public_endpoint if public else "") or storage.endpoint
     point = access_point(bucket)
+    dual = "dualstack." if public and settings().ip_address_type == "dualstack" else ""
     if point is not None:
-        host = f"{point.name}-{point.account}.s3-accesspoint.{point.region}.{dns_suffix(point.region)}"
+        host = f"{point.name}-{point.account}.s3-accesspoint.{dual}{point.region}.{dns_suffix(point.region)}"
         return Origin("https", host, host, "/")
     if not endpoint:
-        endpoint = f"https://s3.{storage.region}.{dns_suffix(storage.region)}"
+        endpoint = f"https://s3.{dual}{storage.region}.{dns_suffix(storage.region)}"
     parts = web_address(endpoint)
     netloc = parts.netloc.rpartition("@")[2]
     root = parts.path.rstrip("/")
