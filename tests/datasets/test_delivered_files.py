@@ -28,8 +28,8 @@ pytestmark = [
 WHOLE = {"id": 1, "at": {"site": "a", "room": 2}, "xs": [{"n": 1}]}
 DECLARED = "id BIGINT, at STRUCT<site: STRING, room: BIGINT>, xs ARRAY<STRUCT<n: BIGINT>>"
 OTHERS: dict[str, tuple[dict[str, Any], str]] = {
-    "a column missing": ({key: WHOLE[key] for key in ("id", "at")}, r"more than it has: none; missing: xs, xs\.n"),
-    "a column more": ({**WHOLE, "more": 1}, "more than it has: more; missing: none"),
+    "a column missing": ({key: WHOLE[key] for key in ("id", "at")}, r"has: none; missing: xs, xs\.n"),
+    "a column more": ({**WHOLE, "more": 1}, "has: more; missing: none"),
     "a column in another case": ({"ID": 1, "at": WHOLE["at"], "xs": WHOLE["xs"]}, "has: ID; missing: id"),
     "a nested field missing": ({**WHOLE, "at": {"site": "a"}}, r"missing: at\.room"),
     "a nested field more": ({**WHOLE, "at": {"site": "a", "room": 2, "door": 3}}, r"has: at\.door; missing: none"),
@@ -107,7 +107,7 @@ def test_a_delivery_of_nothing_does_not_empty_the_table(
     def run_with(names: Sequence[str], options: dict[str, str]) -> Any:
         paths = [str(place.folder / name) for name in names]
         source = {"format": "csv", "paths": paths, "schema": "id INT", "options": options}
-        return run_of(dataset(place.location, sources={"s": source}, write={"mode": "overwrite"}), names[0])
+        return run_of(dataset(place.location, sources={"s": source}, write={"mode": "overwrite"}), repr(names))
 
     build(spark, run_with(["right.csv"], {}), catalog, silent)
     with pytest.raises(PipelineError, match=told):
@@ -202,4 +202,4 @@ def test_types_are_found_out_by_the_same_grammars(spark: "SparkSession", tmp_pat
         "flag": "boolean",
     }
     assert dict(rows.dtypes) == dict.fromkeys(INFERRED, "string") | found
-    assert rows.first().price == "0,50"
+    assert [row.price for row in rows.limit(1).collect()] == ["0,50"]

@@ -80,7 +80,7 @@ def _refuse_drift(files: str, found: set[str], wanted: set[str], *, lacking: boo
     if found - wanted or (wanted - found and not lacking):
         more, less = (", ".join(sorted(names)) or "none" for names in (found - wanted, wanted - found))
         raise PipelineError(
-            f"{files}: the columns are not the schema's. More than it has: {more}; missing: {less}. Correct the schema"
+            f"{files}: the columns are not the schema's (more than it has: {more}; missing: {less}). Correct the schema"
             " or the files; target.evolve_schema lets Parquet files lack columns."
         )
 

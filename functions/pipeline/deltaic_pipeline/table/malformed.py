@@ -4,7 +4,6 @@ Spark reads texts only; `typed_texts` turns them into values in the same pass (d
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.spark.casting import ddl
@@ -40,8 +39,8 @@ FILE_PATH = f"regexp_replace(_metadata.file_path, '^s3a:', 's3:') AS {FILE}"
 
 _WIDE = ("UTF-16", "UTF-32")
 _OBJECT = "MAP<STRING, STRING>"
-CANDIDATES = "a INT, b BIGINT, c DECIMAL(38,0), d DOUBLE, n DATE, o TIMESTAMP, p BOOLEAN"
-"""The types that a column of CSV may turn out to have, in this order; those before `n` are of numbers."""
+CANDIDATES = ("INT", "BIGINT", "DECIMAL(38,0)", "DOUBLE", "date", "timestamp", "boolean")
+"""The types that a column of CSV may turn out to have, in this order; those of numbers in capitals."""
 
 
 def encoding_of(options: "Options") -> str:
@@ -74,30 +73,27 @@ def flagged_csv(reader: "Reader", paths: Any, schema: "Fields", options: "Option
     return _typed(rows, data, TypedTexts(options), further)
 
 
-def inferred_csv(reader: "DataFrameReader", paths: Any, options: "Options") -> "Fields":
-    """Return the columns of CSV files, each in the first type that all its texts fit without losing a digit."""
+def inferred_csv(reader: "DataFrameReader", paths: Any, options: "Options") -> "list[StructField]":
+    """Return the columns of CSV files, each in the first type that all its texts fit."""
     from pyspark.sql import types
 
-    rows = reader.format("csv").options(**_keeping(options)).load(paths)
-    strings = [each for each in rows.schema.fields if each.dataType == types.StringType() and each.name != RECORD]
-    if options["inferschema"].lower() != "true" or not strings:
-        return [each for each in rows.schema.fields if each.name != RECORD]
-    texts, kinds = TypedTexts(options), types.StructType.fromDDL(CANDIDATES).fields
-    measures = []
-    for each, kind in product(strings, kinds):
-        text = f"nullif({quoted(each.name)}, '')"
-        reason = texts.reason("", text, texts.value(text, kind.dataType), kind.dataType)
-        padded = f"{kind.name < 'n'} AND {text} RLIKE '^[+-]?0[0-9]'"  # a number whose zeros say something
-        measures.append(f"count({text}) > 0 AND count_if({reason} IS NOT NULL OR ({padded})) = 0")
-    fit: Any = rows.selectExpr(*measures).first()
-    found = {}
-    for (each, kind), fits in zip(product(strings, kinds), fit, strict=True):
-        if fits:
-            found.setdefault(each.name, kind.dataType)
+    rows, texts = reader.format("csv").options(**_keeping(options)).load(paths), TypedTexts(options)
+    fields = [each for each in rows.schema.fields if each.name != RECORD]
+    kinds = {}
+    for each in fields:
+        text, fits = f"nullif({quoted(each.name)}, '')", []
+        for number, name in enumerate(CANDIDATES):
+            kind = types.DataType.fromDDL(name)
+            wrong = f"{texts.reason('', text, texts.value(text, kind), kind)} IS NOT NULL"
+            wrong += f" OR {text} RLIKE '^[+-]?0[0-9]'" * name.isupper()  # a number whose zeros say something
+            fits.append(f"WHEN count({text}) > 0 AND count_if({wrong}) = 0 THEN {number}")
+        if each.dataType == types.StringType() and options["inferschema"].lower() == "true":
+            kinds[each.name] = f"CASE {' '.join(fits)} END"
+    found: Any = rows.selectExpr("count(*)", *kinds.values()).first()
+    names = {name: CANDIDATES[number] for name, number in zip(kinds, found[1:], strict=True) if number is not None}
     return [
-        types.StructField(each.name, found.get(each.name, each.dataType))
-        for each in rows.schema.fields
-        if each.name != RECORD
+        types.StructField(each.name, types.DataType.fromDDL(names[each.name])) if each.name in names else each
+        for each in fields
     ]
 
 
@@ -150,8 +146,8 @@ def _typed(rows: "DataFrame", data: "Fields", texts: TypedTexts, further: Sequen
         reasons.append(reason if each.nullable else f"if(__text{number} IS NULL, {null}, {reason})")
     rows = rows.selectExpr("*", *_named("reason", reasons))
     found = ", ".join(f"__reason{number}" for number in numbers)
-    reasons = f"WHEN coalesce({found}) IS NOT NULL THEN array_compact(array({found}))"
-    misfit = f"CASE WHEN __whole IS NOT NULL THEN array(__whole) {reasons} END"
+    some = f"WHEN coalesce({found}) IS NOT NULL THEN array_compact(array({found}))"
+    misfit = f"CASE WHEN __whole IS NOT NULL THEN array(__whole) {some} END"
     # What a generator gives is computed once, and no filter is moved below it, which would compute it again.
     made = ", ".join(f"__value{number}" for number in numbers)
     rows = rows.selectExpr(f"inline(array(struct({made}, {misfit} AS {MISFIT})))", *more)

@@ -62,17 +62,19 @@ class TypedTexts:
         match kind:
             case types.StructType():
                 values = (
-                    f"{literal(each.name)}, {self.value(field(parsed(text), each.name), each.dataType, depth)}"
+                    f"{literal(each.name)}, {self.value(field(x, each.name), each.dataType, depth + 1)}"
                     for each in kind.fields
                 )
-                return f"if({text} IS NULL, NULL, named_struct({', '.join(values)}))"
+                return _once(parsed(text), x, f"if({x} IS NULL, NULL, named_struct({', '.join(values)}))")
             case types.ArrayType():
                 return (
                     f"transform({parsed(text, 'ARRAY<STRING>')}, {x} -> {self.value(x, kind.elementType, depth + 1)})"
                 )
             case types.MapType():
-                key, value = self.value("k", kind.keyType), self.value(x, kind.valueType, depth + 1)
-                return f"transform_values(transform_keys({parsed(text)}, (k, v) -> {key}), (k, {x}) -> {value})"
+                keys = f"transform(map_keys({x}), k -> {self.value('k', kind.keyType)})"
+                keys = f"array_distinct(filter({keys}, k -> k IS NOT NULL))"
+                inner = f"transform(map_values({x}), y{depth} -> {self.value(f'y{depth}', kind.valueType, depth + 1)})"
+                return _once(parsed(text), x, f"if(size({keys}) = size({x}), map_from_arrays({keys}, {inner}), NULL)")
             case types.VariantType() if self.json:
                 return f"try_parse_json({unmarked(text)})"
             case types.StringType() if self.json:
@@ -95,22 +97,22 @@ class TypedTexts:
         """Return why a text is not one of a type, or null; `path` names the column or the field."""
         from pyspark.sql import types
 
-        x, wrong, within = f"x{depth}", f"{path} is not {kind.simpleString().upper()}", "NULL"
+        x, wrong = f"x{depth}", f"{path} is not {kind.simpleString().upper()}"
         match kind:
             case types.StructType():
-                row, wrong = parsed(text), f"{path} is not STRUCT"
-                fit = f"{row} IS NOT NULL"
-                reasons = [wrong_keys(row, kind.fields, f"{path} ")]
+                wrong = literal(f"{path} is not STRUCT")
+                reasons = [f"if({x} IS NULL, {wrong}, NULL)", wrong_keys(x, kind.fields, f"{path} ")]
                 for each in kind.fields:
                     inner, name = f"{value}.{quoted(each.name)}", f"{path}.{each.name}"
-                    reasons.append(self.reason(name, field(row, each.name), inner, each.dataType, depth))
-                within = f"coalesce({', '.join(reasons)})"
+                    reasons.append(self.reason(name, field(x, each.name), inner, each.dataType, depth + 1))
+                found = _once(parsed(text), x, f"coalesce({', '.join(reasons)})")
+                return f"if({text} IS NULL, NULL, {found})"
             case types.ArrayType():
                 fit = self._all_fit(parsed(text, "ARRAY<STRING>"), kind.elementType, x, depth)
             case types.MapType():
-                row = parsed(text)
-                fit = f"NOT {_repeats(row)} AND {self._all_fit(f'map_keys({row})', kind.keyType, x, depth)}"
-                fit += f" AND {self._all_fit(f'map_values({row})', kind.valueType, x, depth)}"
+                fit = f"{value} IS NOT NULL"  # a null for keys that are none, or alike
+                for part, its in (("keys", kind.keyType), ("values", kind.valueType)):
+                    fit += f" AND {self._all_fit(f'map_{part}({parsed(text)})', its, x, depth)}"
             case types.VariantType() if self.json:
                 fit = f"{value} IS NOT NULL"
             case types.BinaryType():
@@ -120,10 +122,11 @@ class TypedTexts:
                 fit = f"NOT contains({text}, '{UNDECODED}')"
             case _:
                 fit = self._fits(_scalar(text) if self.json else text, value, kind)
-        return f"CASE WHEN NOT coalesce({text} IS NULL OR ({fit}), false) THEN {literal(wrong)} ELSE {within} END"
+        return f"CASE WHEN NOT coalesce({text} IS NULL OR ({fit}), false) THEN {literal(wrong)} END"
 
     def _all_fit(self, texts: str, kind: "DataType", x: str, depth: int) -> str:
-        return f"forall({texts}, {x} -> {self.reason('', x, self.value(x, kind, depth + 1), kind, depth + 1)} IS NULL)"
+        pairs = f"transform({texts}, {x} -> named_struct('text', {x}, 'value', {self.value(x, kind, depth + 1)}))"
+        return f"forall({pairs}, {x} -> {self.reason('', f'{x}.text', f'{x}.value', kind, depth + 1)} IS NULL)"
 
     def _fits(self, text: str, value: str, kind: "DataType") -> str:
         """Return SQL that is true where a text matches the grammar of a type without fields or elements."""
@@ -213,8 +216,8 @@ def wrong_keys(row: str, fields: "Sequence[StructField]", owner: str = "") -> st
     unknown = f"array_except(map_keys({row}), array({names}))"
     told = literal(f"{owner}has fields that the schema does not have: ")
     told = f"concat({told}, translate(array_join({unknown}, ', '), '{STRING_MARK}{NUMBER_MARK}', ''))"
-    twice = literal(f"{owner}has a field twice")
-    return f"CASE WHEN size({unknown}) > 0 THEN {told} WHEN {_repeats(row)} THEN {twice} END"
+    twice = f"WHEN size(array_distinct(map_keys({row}))) < size({row}) THEN {literal(f'{owner}has a field twice')}"
+    return f"CASE WHEN size({unknown}) > 0 THEN {told} {twice} END"
 
 
 def sql_map(options: Mapping[str, str]) -> str:
@@ -226,8 +229,9 @@ def _matches(text: str, grammar: str) -> str:
     return f"{text} RLIKE {literal(f'^(?:{grammar})' + _TO_THE_END)}"
 
 
-def _repeats(row: str) -> str:
-    return f"size(array_distinct(map_keys({row}))) < size({row})"
+def _once(expression: str, name: str, body: str) -> str:
+    """Return SQL that computes an expression once, however often `body` has its name."""
+    return f"get(transform(array({expression}), {name} -> {body}), 0)"
 
 
 def _scalar(text: str) -> str:
