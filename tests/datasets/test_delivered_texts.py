@@ -289,3 +289,50 @@ def test_texts_and_numbers_of_json_become_the_values_of_plain_python(spark: "Spa
         for name in PLAIN.keys() - wrong:
             assert same(row["within"][name], expected(name, texts[name])[1]), (name, texts[name])
             assert same(row["listed"][name], expected(name, texts[name])[1]), (name, texts[name])
+
+
+OPTIONS: dict[str, tuple[dict[str, str], str, dict[str, Any]]] = {
+    "days of Germany": (
+        {"dateFormat": "dd.MM.yyyy"},
+        "DATE",
+        {"01.02.2026": "2026-02-01", "2026-02-01": None, "30.02.2026": None, "1.2.2026": None, "01.02.2026 x": None},
+    ),
+    "names of months": (
+        {"dateFormat": "d MMMM yyyy", "locale": "de"},
+        "DATE",
+        {"1 März 2026": "2026-03-01", "1 March 2026": None},
+    ),
+    "moments of Berlin": (
+        {"timestampFormat": "dd.MM.yyyy HH:mm", "timeZone": "Europe/Berlin"},
+        "TIMESTAMP",
+        {"01.07.2026 12:00": "2026-07-01 10:00:00", "2026-07-01 12:00": None},
+    ),
+    "a time zone": (
+        {"timeZone": "Europe/Berlin"},
+        "TIMESTAMP",
+        {
+            "2026-07-01 12:00:00": "2026-07-01 10:00:00",
+            "2026-07-01 12:00:00Z": "2026-07-01 12:00:00",
+            "2026-03-29 02:30:00": None,  # the clocks went from 02:00 to 03:00
+        },
+    ),
+    "words for no number": (
+        {"nanValue": "n.a.", "positiveInf": "many"},
+        "DOUBLE",
+        {"n.a.": "NaN", "many": "Infinity", "-Inf": "-Infinity", "NaN": None, "nxa.": None, "1.5": "1.5"},
+    ),
+    "no value": ({"nullValue": "NULL"}, "INT", {"NULL": "null", "null": None, "1": "1"}),
+    "blanks": ({"ignoreLeadingWhiteSpace": "true"}, "INT", {" 1": "1", "1 ": None}),
+}
+
+
+@pytest.mark.parametrize("case", OPTIONS)
+def test_options_of_the_reader_keep_their_meaning(spark: "SparkSession", tmp_path: Path, case: str) -> None:
+    options, kind, wanted = OPTIONS[case]
+    (tmp_path / "a.csv").write_text("x;y\n" + "".join(f"{text};\n" for text in wanted))
+    source = Source("csv", [str(tmp_path)], {"sep": ";", **options}, f"x {kind}, y STRING")
+    rows = read(spark, source).flagged.selectExpr("coalesce(CAST(x AS STRING), 'null') AS x", MISFIT).collect()
+    assert {text: row.x for text, row in zip(wanted, rows, strict=True) if row[MISFIT] is None} == {
+        text: value for text, value in wanted.items() if value is not None
+    }
+    assert {reason for row in rows for reason in row[MISFIT] or ()} <= {f"x is not {kind}"}

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.table.csv_header import NO_HEADER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,8 +41,7 @@ def refuse_no_files(rows: "DataFrame", paths: Sequence[str], *, header: bool = F
         )
     for file in files if header else ():
         if not file.getLen():
-            told = "has 0 bytes, and a header is due. Deliver it again, or set the option `header: false`"
-            raise PipelineError(f"{file.getPath().toString().removeprefix('file:')} {told}.")
+            raise PipelineError(f"{file.getPath().toString().removeprefix('file:')} {NO_HEADER}")
 
 
 def refuse_other_schemas(rows: "DataFrame", declared: "DataType | None", *, lacking: bool) -> None:

@@ -110,6 +110,7 @@ def flagged_json(
         typed = [_declared(ddl(each.dataType), each) for each in schema if each not in data]
         files = reader.schema(", ".join(["value STRING", *typed])).load(paths)
     value = "value" if encoding == "UTF-8" else f"decode(CAST(value AS BINARY), {literal(encoding)})"
+    value = value if by_lines(options) else f"trim(LEADING '\ufeff' FROM {value})"
     if not multiple and not by_lines(options):
         value = f"explode(split({value}, '\\r\\n|[\\r\\n]'))"
     more = [*[FILE] * bool(told), *_all(further)]

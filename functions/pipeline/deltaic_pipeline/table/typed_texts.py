@@ -119,7 +119,7 @@ class TypedTexts:
                 fit = f"base64({value}) = {_scalar(text)}" if self.json else "true"
             case types.StringType():
                 wrong = f"{path} is not text in the files' encoding: name it in the option `encoding`"
-                fit = f"NOT contains({text}, '{UNDECODED}')"
+                fit = "true" if self.json else f"NOT contains({text}, '{UNDECODED}')"
             case _:
                 fit = self._fits(_scalar(text) if self.json else text, value, kind)
         return f"CASE WHEN NOT coalesce({text} IS NULL OR ({fit}), false) THEN {literal(wrong)} END"
@@ -188,21 +188,15 @@ def is_text(json: str) -> str:
 def parsed(text: str, kind: str = "MAP<STRING, STRING>") -> str:
     """Return the marked texts within a marked object, or with `kind` array; null for other texts."""
     begin = "{" if kind.startswith("MAP") else "["
-    options = sql_map({"mode": "PERMISSIVE", "allowSingleQuotes": "false"})
-    return f"if(startswith({text}, '{begin}'), from_json({text}, '{kind}', {options}), NULL)"
+    return f"if(startswith({text}, '{begin}'), {_from_json(text, kind)}, NULL)"
 
 
 def only(json: str, kind: str) -> str:
-    """Return the only value of a JSON text as `kind`; null where there is none, or anything beside it."""
-    # The end has a key that no marked text has: a bracket within the text would hide it.
-    end, text = (
-        (f'{{"{NUMBER_MARK}":0}}', "map_contains_key(x[1], '{0}')")
-        if kind != "STRING"
-        else (f'"{NUMBER_MARK}"', "x[1] = '{0}'")
-    )
-    array = parsed(f"concat('[', {json}, {literal(f',{end}]')})", f"ARRAY<{kind}>")
-    whole = f"size(x) = 2 AND {text.format(NUMBER_MARK)}"
-    return f"get(transform(filter(array({array}), x -> {whole}), x -> x[0]), 0)"
+    """Return the only value of a marked JSON text as `kind`; null where there is none, or anything beside it."""
+    # What stands behind it is no marked text, so that a bracket within the text cannot hide what follows.
+    end, last = ('"{}"', "x[1] = '{}'") if kind == "STRING" else ('{{"{}":0}}', "map_contains_key(x[1], '{}')")
+    array = _from_json(f"concat('[', {json}, {literal(f',{end.format(NUMBER_MARK)}]')})", f"ARRAY<{kind}>")
+    return _once(array, "x", f"if(size(x) = 2 AND {last.format(NUMBER_MARK)}, x[0], NULL)")
 
 
 def field(row: str, name: str) -> str:
@@ -227,6 +221,11 @@ def sql_map(options: Mapping[str, str]) -> str:
 
 def _matches(text: str, grammar: str) -> str:
     return f"{text} RLIKE {literal(f'^(?:{grammar})' + _TO_THE_END)}"
+
+
+def _from_json(text: str, kind: str) -> str:
+    options = {"mode": "PERMISSIVE", "allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
+    return f"from_json({text}, '{kind}', {sql_map(options)})"
 
 
 def _once(expression: str, name: str, body: str) -> str:
