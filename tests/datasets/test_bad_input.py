@@ -163,7 +163,7 @@ HEADERS: dict[str, tuple[bytes, dict[str, str], bool]] = {
     "another encoding": ("id,name\n1,a\n".encode("utf-16"), {"encoding": "UTF-16", "multiLine": "true"}, False),
     "spaces that do not count": (b"id, name\n1,a\n", {"ignoreLeadingWhiteSpace": "true"}, False),
     "a byte order mark": (b"\xef\xbb\xbfid,name\n1,a\n", {}, False),
-    "nothing": (b"", {}, False),
+    "nothing": (b"", {}, True),
     "another name": (b"id,nam\n1,a\n", {"nullValue": "-"}, True),
     "a space": (b"id, name\n1,a\n", {}, True),
     "another order": (b"name,id\na,1\n", {}, True),

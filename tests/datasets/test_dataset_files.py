@@ -358,6 +358,14 @@ SQL_LINE = RIGHT[: RIGHT.index("FROM inbox JOIN")].count("\n") + 1
             "target:\n", "target: &t\n  location: s3://a/b\n", 22, "target.location", "written twice", id="twice"
         ),
         pytest.param("keys: [id]}", "keys: [id}", 23, "", "not YAML", id="no YAML"),
+        pytest.param("user: reader", "user: NO", 12, "sources.people.user", "write 'NO' in quotes", id="NO"),
+        pytest.param(
+            "[id]}\n  - {expect: f", "[010]}\n  - {expect: f", 25, "expectations[0].columns[0]", "010", id="octal"
+        ),
+        pytest.param("share: v", "columns: {on: x}\n  share: v", 22, "target.columns", "'on' in quotes", id="key"),
+        pytest.param(
+            '{sep: ";", header: true}', "{sep: 10:30}", 7, "sources.inbox.options.sep", "'10:30' in quotes", id="time"
+        ),
         pytest.param("name: doses", "name: doses\n\tx: 1", 2, "", "(indent with spaces)", id="tabs"),
         pytest.param("name: doses", "name: 2027-13-01", 1, "", "month must be in", id="no date"),
         pytest.param(RIGHT, "", 1, "", "schema", id="empty file"),
@@ -375,6 +383,37 @@ def test_a_mistake_is_named_with_its_line_and_field(
     assert any(message in mistake.message for mistake in found.mistakes), found.findings
     with pytest.raises(WrongFile, match=rf"(?m)^a\.yaml:{line}: {re.escape(field)}"):
         dataset_of(RIGHT.replace(before, after, 1), "a.yaml")
+
+
+ALONE = """\
+name: doses
+sources:
+  inbox:
+    format: csv
+    paths: [s3://inbox/*.csv]
+    schema: |
+      id BIGINT,
+      `dose (mg)` INT
+target: {location: s3://lake/doses}
+write: {mode: append}
+"""
+
+
+def test_a_column_that_delta_refuses_is_told_with_a_remedy() -> None:
+    [mistake] = check(ALONE).mistakes
+    assert (mistake.line, mistake.field) == (8, "sources.inbox.schema")
+    assert "SELECT `dose (mg)` AS" in mistake.message
+    assert "delta.columnMapping.mode: name" in mistake.message
+    properties = "target: {properties: {delta.columnMapping.mode: name}, "
+    assert check(ALONE.replace("target: {", properties)).mistakes == []
+    step = "steps: [{view: v, sql: SELECT id FROM inbox}]"
+    assert check(ALONE.replace("write:", f"{step}\nwrite:")).mistakes == []
+
+
+def test_options_that_read_what_is_no_json_are_refused() -> None:
+    text = ALONE.replace("format: csv", "format: json\n    options: {allowSingleQuotes: true, allowOverwrites: true}")
+    assert [mistake.field for mistake in check(text).mistakes][:1] == ["sources.inbox.options.allowSingleQuotes"]
+    assert not any("allowOverwrites" in mistake.field for mistake in check(text).mistakes)
 
 
 def test_all_mistakes_are_named_at_once_in_the_order_of_their_lines() -> None:

@@ -174,7 +174,8 @@ def job_of(arguments: argparse.Namespace) -> Job:
         evolve_schema=arguments.evolve_schema,
     )
     target.check()
-    source = Source(arguments.format, tuple(arguments.paths), _pairs(arguments.option), arguments.schema)
+    options, evolves = _pairs(arguments.option), arguments.evolve_schema
+    source = Source(arguments.format, tuple(arguments.paths), options, arguments.schema, evolves=evolves)
     _check_known(source, target)
     return Job(
         source=source,

@@ -15,7 +15,7 @@ from deltaic_pipeline.datasets.ddl import columns_of
 from deltaic_pipeline.datasets.document import Document, Mistake, Path, Unreadable, beside
 from deltaic_pipeline.datasets.mistakes import mistake_of
 from deltaic_pipeline.datasets.model import Dataset, FileSource, JdbcSource, Keyed
-from deltaic_pipeline.datasets.named_columns import misnamed, missing_in
+from deltaic_pipeline.datasets.named_columns import misnamed, missing_in, refused_name
 from deltaic_pipeline.datasets.options import (
     partial_options,
     refused_options,
@@ -88,6 +88,7 @@ def check(text: str, given: Mapping[str, str] | None = None) -> Checked:
     for path, message in islice(_contradictions(dataset, document), MOST_TOLD):
         place = document.place(path)
         findings.append(Mistake(place.line, place.field, message))
+    findings += islice(_refused_names(dataset, document), MOST_TOLD)
     findings.sort(key=lambda mistake: (mistake.line, mistake.field))
     wrong = any(not mistake.doubtful for mistake in findings)
     return Checked(None if wrong else dataset, findings, document)
@@ -136,6 +137,17 @@ def _contradictions(dataset: Dataset, document: Document) -> Iterator[tuple[Path
     yield from _streaming(dataset)
     yield from _expectations(dataset, views)
     yield from _columns(dataset)
+
+
+def _refused_names(dataset: Dataset, document: Document) -> Iterator[Mistake]:
+    """Find columns of a declared schema that go to the table as they are, and that Delta refuses."""
+    source = None if dataset.steps else dataset.sources[dataset.last_view]
+    if isinstance(source, FileSource) and source.ddl:
+        path = ("sources", dataset.last_view, "schema")
+        for column in columns_of(source.ddl):
+            if message := refused_name(column.name, dataset.target.properties):
+                line = document.line_of_sql(path, column.line)
+                yield Mistake(line, document.place(path).field, message)
 
 
 def _malformed(name: str, source: FileSource) -> Iterator[tuple[Path, str]]:

@@ -22,6 +22,11 @@ DEEPEST = 50
 _BOOLEANS = {**dict.fromkeys(("yes", "on", "true"), True), **dict.fromkeys(("no", "off", "false"), False)}
 """What YAML takes for one, in small letters."""
 
+_ODD = {
+    "tag:yaml.org,2002:bool": re.compile("(?i)yes|no|on|off"),
+    "tag:yaml.org,2002:int": re.compile("[-+]?(0[0-9_].*|.*:.*)"),
+    "tag:yaml.org,2002:float": re.compile(".*:.*"),
+}
 _WHOLE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
 """What a path begins with that leads from the root, or from that of a store."""
 
@@ -94,7 +99,7 @@ class Document:
                 raise Unreadable([Mistake(1, "", f"the file is empty: `deltaic {told_by}` prints its fields")])
             if not isinstance(root, yaml.MappingNode):
                 raise Unreadable([Mistake(1, "", f"no lines of `field: value`: `deltaic {told_by}` prints its fields")])
-            if repeated := list(_repeated(root, "")):
+            if repeated := [*_repeated(root, ""), *_misread(root, "")]:
                 raise Unreadable(repeated)
             return cls(root, loader.construct_document(root))
         except yaml.reader.ReaderError as error:
@@ -238,6 +243,22 @@ def _joined(field: str, part: str | int) -> str:
     if isinstance(part, int):
         return f"{field}[{part}]"
     return f"{field}.{part}" if field else part
+
+
+def _misread(node: yaml.Node, field: str) -> Iterator[Mistake]:
+    """Find texts without quotes that YAML 1.1 reads as another value: `NO` as false, `010` as 8, `10:30` as 630."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield from _misread(key, field)
+            yield from _misread(value, _joined(field, str(key.value)))
+    elif isinstance(node, yaml.SequenceNode):
+        for position, each in enumerate(node.value):
+            yield from _misread(each, _joined(field, position))
+    elif _ODD.get(node.tag) and _ODD[node.tag].fullmatch(node.value):
+        message = (
+            f"YAML reads {node.value} as another value: write '{node.value}' in quotes, or true, false or a decimal"
+        )
+        yield Mistake(node.start_mark.line + 1, field, message)
 
 
 def _repeated(node: yaml.Node, field: str) -> Iterator[Mistake]:

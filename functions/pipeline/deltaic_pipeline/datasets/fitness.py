@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.datasets.expectations import Expectations
-from deltaic_pipeline.datasets.named_columns import misnamed
+from deltaic_pipeline.datasets.named_columns import misnamed, refused_name
 from deltaic_pipeline.datasets.run_state import Run
 from deltaic_pipeline.datasets.sql_steps import said_where
 from deltaic_pipeline.failures import PipelineError
@@ -24,6 +24,8 @@ def refuse_unfit(spark: "SparkSession", rows: "DataFrame", run: Run, target: Tar
     before = spark.read.format("delta").load(spark_path(target.location)).schema.names if keeps else []
     columns = {field.name: field.dataType.typeName() for field in rows.schema.fields}
     told = [f"{run.origin(path)}: {message}" for path, message in misnamed(run.dataset, columns, before)]
+    refused = {} if present else {name: refused_name(name, target.properties) for name in columns}
+    told += [f"{run.origin(('target',))}: {message}" for message in refused.values() if message]
     if told:
         raise PipelineError("\n".join(told))
     with said_where(run, ("target", "properties")):

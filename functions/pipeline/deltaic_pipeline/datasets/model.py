@@ -277,7 +277,7 @@ class Target(Part):
 
     change_data_feed: bool = True
     evolve_schema: bool = False
-    """Accept new columns (with mode overwrite any other schema)."""
+    """Accept new columns (with mode overwrite any other schema), and Parquet files that lack columns of others."""
 
 
 class Overwrite(Part):

@@ -74,6 +74,17 @@ def missing_in(name: str, columns: Iterable[str], owner: str) -> str | None:
     return None if name.lower() in _known(names) else _not_there(name, names, f"a column of {owner}")
 
 
+def refused_name(name: str, properties: Mapping[str, str]) -> str | None:
+    """Return what to say of a column that a new Delta table with these properties refuses; None if it does not."""
+    mapping = {key.lower(): value.lower() for key, value in properties.items()}.get("delta.columnmapping.mode", "none")
+    if mapping != "none" or not set(name) & set(" ,;{}()\n\t="):
+        return None
+    return (
+        f"the column '{name}' has a character that Delta refuses in names ( ,;{{}}()= and white space). Rename it in a"
+        f" step (SELECT `{name}` AS ...), or set delta.columnMapping.mode: name in target.properties"
+    )
+
+
 def _of_rows(dataset: Dataset) -> Iterator[tuple[Path, str]]:
     """Yield the columns that every row needs."""
     for number, key in enumerate(getattr(dataset.write, "keys", ())):

@@ -75,6 +75,8 @@ def refused_options(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name, value in options.items():
         if name.lower() == "columnnameofcorruptrecord" or (name.lower() == "mode" and value.upper() != "FAILFAST"):
             yield name, "would lose values that do not fit the schema"
+        elif name.lower().startswith("allow") and name.lower() != "allowoverwrites":
+            yield name, "reads what is not JSON"
 
 
 def partial_options(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -39,7 +39,8 @@ def answer_of(
     for name, source in dataset.sources.items():
         with said_where(run, ("sources", name)):
             streamed = batch is not None and dataset.stream is not None and name == dataset.stream.source
-            sources[name] = _source(spark, source, batch if streamed else None, windows.get(name))
+            evolves = dataset.target.evolve_schema
+            sources[name] = _source(spark, source, batch if streamed else None, windows.get(name), evolves=evolves)
             sources[name].rows.createOrReplaceTempView(name)
     for number, one in enumerate(dataset.steps):
         with said_where(run, ("steps", number, "sql")):
@@ -100,17 +101,20 @@ def _before_glob(path: str) -> str:
     return re.split(r"[\[\]{}*?\\]", path.partition("://")[2] or path, maxsplit=1)[0]
 
 
-def file_source(source: model.FileSource | model.DeltaSource) -> Source:
+def file_source(source: model.FileSource | model.DeltaSource, *, evolves: bool = False) -> Source:
     """Return what is read of files or a Delta table."""
     if isinstance(source, model.DeltaSource):
         return Source("delta", [source.path], source.options)
     # Of files that are read once Spark would leave out those that are a week older than the newest.
     options = {"maxFileAge": "36500d", **source.options} if source.only_new else source.options
-    return Source(source.format, source.paths, options, source.ddl, source.malformed)
+    return Source(source.format, source.paths, options, source.ddl, source.malformed, evolves)
 
 
-def _source(spark: "SparkSession", source: model.Source, given: "DataFrame | None", window: Window | None) -> Reading:
+def _source(
+    spark: "SparkSession", source: model.Source, given: "DataFrame | None", window: Window | None, *, evolves: bool
+) -> Reading:
     if isinstance(source, model.JdbcSource):
         rows = read_database(spark, source)
         return Reading(within(rows, window, source.watermark) if window and source.watermark else rows)
-    return read(spark, file_source(source)) if given is None else Reading(given, file_source(source))
+    files = file_source(source, evolves=evolves)
+    return read(spark, files) if given is None else Reading(given, files)

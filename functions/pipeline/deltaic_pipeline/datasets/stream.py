@@ -56,7 +56,8 @@ class Stream:
             raise PipelineError("a database cannot be followed.")
         with self._attempt.refusals(), said_where(self._run, ("sources", stream.source)):
             self._refuse_orphaned(stream)
-            rows = follow(self._attempt.spark, file_source(source))
+            evolves = self._run.dataset.target.evolve_schema
+            rows = follow(self._attempt.spark, file_source(source, evolves=evolves))
         for lease in self._attempt.leases:
             lease.on_loss(self._stop.request)
         writer = rows.writeStream.foreachBatch(self._each).option("checkpointLocation", spark_path(stream.checkpoint))

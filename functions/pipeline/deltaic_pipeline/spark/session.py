@@ -35,6 +35,8 @@ EVERYWHERE = {
     "spark.sql.datetime.java8API.enabled": "true",
     # Text that becomes SQL (steps, conditions, comments, properties) holds no variables of the machine's: ${env:...}.
     "spark.sql.variable.substitute": "false",
+    # Files in encodings that Java has and Spark 4 refuses, such as Windows-1252, are read.
+    "spark.sql.legacy.javaCharsets": "true",
     # zstd is smaller than snappy, and needs no native library that musl's presence can spoil.
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.sources.partitionOverwriteMode": "static",

@@ -10,6 +10,7 @@ _BEYOND_THE_HEADER = frozenset({
     "dateformat", "emptyvalue", "inferschema", "locale", "mode", "nanvalue", "negativeinf", "nullvalue", "positiveinf",
     "preferdate", "samplingratio", "timestampformat", "timestampntzformat", "timezone",
 })  # fmt: skip
+NO_HEADER = "has 0 bytes, and a header is due. Deliver it again, or set the option `header: false`."
 _READ_HERE = frozenset({"delimiter", "enforceschema", "header", "quote", "sep"})
 
 
@@ -20,6 +21,8 @@ def wrong_header(file: str, begins: bytes, columns: Sequence[str], options: Mapp
     checked = told.get("header", "true").lower() == "true" and told.get("enforceschema", "false").lower() == "false"
     if not checked or told.keys() - _BEYOND_THE_HEADER - _READ_HERE or len(separator) != 1 or len(quote) != 1:
         return None
+    if not begins:
+        return f"{file} {NO_HEADER}"
     lines = [line for line in re.split(rb"\r\n?|\n", begins)[:-1] if line.strip()]
     try:
         [header] = csv.reader([lines[0].decode()], delimiter=separator, quotechar=quote, strict=True)

@@ -22,6 +22,8 @@ _S3 = re.compile(r"s3[an]?://([^/]+)/?(.*)", re.DOTALL)
 _GLOB = re.compile(r"[\[\]{}*?\\]")
 
 
+_HIDDEN = re.compile(r"(^|/)[_.][^/.][^/]*$")
+LEFT_OUT = "is not read: Spark leaves out files whose names begin with _ or . : name the files otherwise"
 MOST_OF_A_HEADER = 65_536
 COMPRESSED = (".bz2", ".deflate", ".gz", ".lz4", ".lzo", ".snappy", ".xz", ".zst", ".zstd")
 
@@ -46,9 +48,12 @@ class Places:
                 return None
             glob = _GLOB.search(plain)
             present = Path(plain[: glob.start()].rpartition("/")[0] if glob else plain).exists()
-            return None if present else f"there is nothing at {path}"
+            hidden = _HIDDEN.search(plain) and not Path(plain).is_dir()
+            return f"{path} {LEFT_OUT}" if present and hidden else None if present else f"there is nothing at {path}"
         if message := self._bucket(match[1]):
             return message
+        if _HIDDEN.search(match[2]) and self._has_any(match[1], f"{match[2]}/") is False:
+            return f"{path} {LEFT_OUT}"
         prefix = match[2][: glob.start()] if (glob := _GLOB.search(match[2])) else match[2]
         return f"there is nothing at {path}" if self._has_any(match[1], prefix) is False else None
 

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.errors import raised
 from deltaic_pipeline.spark.quoting import literal, quoted
+from deltaic_pipeline.table.file_schemas import refuse_no_files, refuse_other_columns, refuse_other_schemas
 from deltaic_pipeline.table.malformed import (
     FILE,
     FILE_PATH,
@@ -16,8 +17,10 @@ from deltaic_pipeline.table.malformed import (
     NOT_BLANK,
     RAW,
     RECORD,
-    flagged_lines,
-    flagged_records,
+    by_lines,
+    flagged_csv,
+    flagged_json,
+    inferred_csv,
 )
 
 if TYPE_CHECKING:
@@ -45,9 +48,6 @@ DEFAULTS: Mapping[str, Mapping[str, str]] = {
     "parquet": {"mergeschema": "true"},
 }
 
-NOT_LINES = frozenset({"multiline", "encoding", "charset", "linesep", "singlevariantcolumn"})
-"""Options of JSON with which a file is not a text of one object a line in UTF-8."""
-
 UNFIT = "a row does not fit the schema of its source"
 """What Spark says when it meets one that must not be; which it is, and how many there are, is found out then."""
 
@@ -71,6 +71,9 @@ class Source:
 
     malformed: Malformed = "fail"
     """What becomes of rows of CSV and JSON that do not fit the schema."""
+
+    evolves: bool = False
+    """Parquet files may lack columns that others have, which are null there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +168,10 @@ def read(spark: "SparkSession", source: Source) -> Reading:
         return Reading(spark.read.options(**source.options).table(source.paths[0]))
     if source.format == "delta":
         return Reading(spark.read.format("delta").options(**source.options).load(spark_path(source.paths[0])))
-    return Reading(_files(spark, source, spark.read, told=source.malformed != "fail"), source)
+    rows = _files(spark, source, spark.read, told=source.malformed != "fail")
+    header = source.format == "csv" and _options(source)["header"].lower() == "true"
+    refuse_no_files(rows, source.paths, header=header)
+    return Reading(rows, source)
 
 
 def follow(spark: "SparkSession", source: Source) -> "DataFrame":
@@ -181,27 +187,32 @@ def _files(
     spark: "SparkSession", source: Source, reader: "DataFrameReader | DataStreamReader", *, told: bool = True
 ) -> "DataFrame":
     """Read files so that what does not fit their declared schema is flagged, with its file if `told`, and no null."""
+    from pyspark.sql import types
+
     file = [FILE_PATH] * told
     options = _options(source)
     paths: Any = [spark_path(path) for path in source.paths]
     paths = paths[0] if len(paths) == 1 else paths
+    declared = _declared(source)
     if source.format in {"csv", "json"} and "singlevariantcolumn" not in options:
-        declared = _declared(source)
-        if not declared:
+        if not declared and source.format == "csv":
+            declared = inferred_csv(spark.read, paths, options)
+        elif not declared:
             finding = {**options, "mode": "PERMISSIVE", "columnnameofcorruptrecord": RECORD}
             found = spark.read.format(source.format).options(**finding).load(paths).schema.fields
             declared = [field for field in found if field.name != RECORD]
         if not declared:
             raise PipelineError("the files have no columns: nothing in them is a row.")
-        if source.format == "json" and not NOT_LINES & options.keys():
-            return flagged_lines(reader, paths, declared, options, file)
-        return flagged_records(reader, source.format, paths, declared, options, file)
-    if not source.schema:
-        return reader.format(source.format).options(**options).load(paths)
-    declared = _declared(source)
-    names = spark.read.format(source.format).options(**options).load(paths).schema.names
-    _refuse_drift(names, [field.name for field in declared])
-    rows = reader.format(source.format).options(**options).schema(source.schema).load(paths)
+        flagged = flagged_csv if source.format == "csv" else flagged_json
+        return flagged(reader, paths, declared, options, file)
+    static, kinds = spark.read.format(source.format).options(**options), types.StructType(declared)
+    if source.format == "parquet":
+        asked = {name.lower(): value.lower() for name, value in source.options.items()}.get("mergeschema")
+        listed = static.schema(source.schema or "x INT").load(paths)  # without reading the files
+        refuse_other_schemas(listed, kinds if declared else None, lacking=source.evolves or asked == "true")
+    elif declared:
+        refuse_other_columns(static.load(paths).schema, kinds)
+    rows = (reader.schema(kinds) if declared else reader).format(source.format).options(**options).load(paths)
     for required in (column.name for column in declared if not column.nullable):
         absent = raised(f"{required} is null or missing in a source, whose schema says NOT NULL")
         rows = rows.where(f"CASE WHEN {quoted(required)} IS NULL THEN {absent} ELSE true END")
@@ -217,8 +228,7 @@ def _declared(source: Source) -> "list[StructField]":
 def _line(spark: "SparkSession", source: Source, row: int) -> str:
     """Say in which line a row of a file is, both counted from 0; or which row it is, where rows are no lines."""
     options = _options(source)
-    encoding = options.get("encoding", options.get("charset", ""))
-    if options.get("multiline", "").lower() == "true" or encoding.upper().startswith(("UTF-16", "UTF-32")):
+    if not by_lines(options):
         return f", row {row + 1}"
     lines = spark.read.options(**options).text(spark_path(source.paths[0]))
     lines = lines.selectExpr("monotonically_increasing_id() AS line", "value").where(NOT_BLANK)
@@ -235,10 +245,3 @@ def _options(source: Source) -> dict[str, str]:
     if source.format == "csv":
         options.setdefault("escape", options.get("quote") or '"')
     return options
-
-
-def _refuse_drift(found: Sequence[str], declared: Sequence[str]) -> None:
-    there, wanted = {name.lower() for name in found}, {name.lower() for name in declared}
-    if there != wanted:
-        more, less = (", ".join(sorted(names)) or "none" for names in (there - wanted, wanted - there))
-        raise PipelineError(f"the files' columns are not the schema's: more than it has: {more}; missing: {less}.")

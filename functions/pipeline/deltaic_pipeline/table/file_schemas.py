@@ -1,0 +1,101 @@
+"""Compares the files that Spark is about to read with the declared schema, one by one (decision 199).
+
+Spark fills a column that a file lacks with nulls, and leaves out fields that the schema lacks.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.table.csv_header import NO_HEADER
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+_NANOSECONDS = re.compile(r"(\S+) \(TIMESTAMP\(NANOS")
+NANOSECONDS = (
+    "has timestamps in nanoseconds, which Delta tables do not have: write the files with microseconds, in pandas by "
+    "to_parquet(..., coerce_timestamps='us', allow_truncated_timestamps=True)"
+)
+
+
+def files_of(rows: "DataFrame") -> Any:
+    """Return Java's list of the files that rows are read from, each with its path and length."""
+    jvm: Any = rows.sparkSession.sparkContext._jvm  # noqa: SLF001 -- pyspark tells names only
+    return jvm.scala.jdk.javaapi.CollectionConverters.asJava(_relation(rows).location().allFiles())
+
+
+def _relation(rows: "DataFrame") -> Any:
+    return rows._jdf.queryExecution().analyzed().collectLeaves().head().relation()  # noqa: SLF001 -- as above
+
+
+def refuse_no_files(rows: "DataFrame", paths: Sequence[str], *, header: bool = False) -> None:
+    """Raise `PipelineError` where nothing is read, or a file that must have a header has no bytes."""
+    files = files_of(rows)
+    if not files:
+        raise PipelineError(
+            f"no file is read at {', '.join(paths)}. Check the paths: names that begin with _ or . are left out."
+        )
+    for file in files if header else ():
+        if not file.getLen():
+            raise PipelineError(f"{file.getPath().toString().removeprefix('file:')} {NO_HEADER}")
+
+
+def refuse_other_schemas(rows: "DataFrame", declared: "DataType | None", *, lacking: bool) -> None:
+    """Raise `PipelineError` for a Parquet file whose fields are not the schema's, or without one, those of all files.
+
+    `lacking`: a file may lack fields.
+    """
+    from pyspark.sql import types
+
+    spark: Any = rows.sparkSession
+    jvm, state = spark.sparkContext._jvm, spark._jsparkSession.sessionState()  # noqa: SLF001 -- no other way to footers
+    conf, without_rows, found = state.newHadoopConf(), True, dict[str, tuple[str, set[str]]]()
+    conf.setIfUnset("parquet.metadata.read.parallelism", "16")
+    converter = jvm.org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter(state.conf())
+    reader = jvm.org.apache.parquet.hadoop.ParquetFileReader
+    for footer in reader.readAllFootersInParallel(conf, files_of(rows), without_rows):
+        schema = footer.getParquetMetadata().getFileMetaData().getSchema()
+        if (text := schema.toString()) not in found:
+            file = footer.getFile().toString().removeprefix("file:")
+            if column := _NANOSECONDS.search(text):
+                raise PipelineError(f"{file}: its column '{column[1]}' {NANOSECONDS}.")
+            columns = types.StructType.fromJson(json.loads(converter.convert(schema).json()))
+            found[text] = file, set(_fields(columns))
+    wanted = set(_fields(declared)) if declared else set[str]().union(*(fields for _, fields in found.values()))
+    partitions = {*_relation(rows).partitionSchema().names()}
+    for file, fields in found.values():
+        _refuse_drift(file, fields - partitions, wanted - partitions, lacking=lacking)
+
+
+def refuse_other_columns(found: "DataType", declared: "DataType") -> None:
+    """Raise `PipelineError` where the fields that Spark finds in files, at any depth, are not those of the schema."""
+    _refuse_drift("the files", set(_fields(found)), set(_fields(declared)), lacking=False)
+
+
+def _refuse_drift(files: str, found: set[str], wanted: set[str], *, lacking: bool) -> None:
+    if found - wanted or (wanted - found and not lacking):
+        more, less = (", ".join(sorted(names)) or "none" for names in (found - wanted, wanted - found))
+        raise PipelineError(
+            f"{files}: the columns are not the schema's (more than it has: {more}; missing: {less}). Correct the schema"
+            " or the files; target.evolve_schema lets Parquet files lack columns."
+        )
+
+
+def _fields(kind: "DataType", path: str = "") -> Iterator[str]:
+    """Yield the paths of all fields of a type."""
+    from pyspark.sql import types
+
+    match kind:
+        case types.StructType():
+            for field in kind.fields:
+                yield f"{path}{field.name}"
+                yield from _fields(field.dataType, f"{path}{field.name}.")
+        case types.ArrayType():
+            yield from _fields(kind.elementType, path)
+        case types.MapType():
+            yield from _fields(kind.keyType, path)
+            yield from _fields(kind.valueType, path)

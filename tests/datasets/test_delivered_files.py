@@ -1,0 +1,205 @@
+"""Files whose columns, bytes or names are not what their source says are refused by name, or read for what they are."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from datasets.files import dataset, run_of
+from deltaic_pipeline.datasets.batch import build
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.spark.progress import silent
+from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.table.locations import Places
+from deltaic_pipeline.table.sources import Source, read
+from pipeline.place import Place
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+WHOLE = {"id": 1, "at": {"site": "a", "room": 2}, "xs": [{"n": 1}]}
+DECLARED = "id BIGINT, at STRUCT<site: STRING, room: BIGINT>, xs ARRAY<STRUCT<n: BIGINT>>"
+OTHERS: dict[str, tuple[dict[str, Any], str]] = {
+    "a column missing": ({key: WHOLE[key] for key in ("id", "at")}, r"has: none; missing: xs, xs\.n"),
+    "a column more": ({**WHOLE, "more": 1}, "has: more; missing: none"),
+    "a column in another case": ({"ID": 1, "at": WHOLE["at"], "xs": WHOLE["xs"]}, "has: ID; missing: id"),
+    "a nested field missing": ({**WHOLE, "at": {"site": "a"}}, r"missing: at\.room"),
+    "a nested field more": ({**WHOLE, "at": {"site": "a", "room": 2, "door": 3}}, r"has: at\.door; missing: none"),
+    "a nested field in another case": ({**WHOLE, "at": {"site": "a", "Room": 2}}, r"has: at\.Room; missing: at\.room"),
+    "a field of elements": ({**WHOLE, "xs": [{"m": 1}]}, r"has: xs\.m; missing: xs\.n"),
+}
+
+
+def parquet(folder: Path, *rows: dict[str, Any]) -> str:
+    for number, row in enumerate(rows):
+        pq.write_table(pa.Table.from_pylist([row]), folder / f"{number}.parquet")
+    return f"{folder}/*.parquet"
+
+
+@pytest.mark.parametrize("schema", [DECLARED, None])
+def test_a_parquet_file_with_other_fields_is_refused_by_name(
+    spark: "SparkSession", tmp_path: Path, schema: str | None
+) -> None:
+    for case, (row, told) in OTHERS.items():
+        folder = tmp_path / case
+        folder.mkdir()
+        source = Source("parquet", [parquet(folder, WHOLE, row)], schema=schema)
+        with pytest.raises(PipelineError, match=rf"/[01]\.parquet: the columns are not .*{told if schema else ''}"):
+            read(spark, source)
+
+
+def test_parquet_files_may_lack_columns_where_the_schema_evolves(spark: "SparkSession", tmp_path: Path) -> None:
+    paths = [parquet(tmp_path, WHOLE, {"id": 2})]
+    for source in (
+        Source("parquet", paths, evolves=True),
+        Source("parquet", paths, schema=DECLARED, evolves=True),
+        Source("parquet", paths, {"mergeSchema": "true"}),
+    ):
+        assert sorted(row.id for row in read(spark, source).rows.collect()) == [1, 2]
+    parquet(tmp_path, WHOLE, {"ID": 2})
+    with pytest.raises(PipelineError, match=r"1\.parquet: .* more than it has: ID"):
+        read(spark, Source("parquet", paths, schema=DECLARED, evolves=True))
+
+
+def test_columns_of_folders_are_no_columns_of_files(spark: "SparkSession", tmp_path: Path) -> None:
+    for day in ("2026-01-01", "2026-01-02"):
+        (tmp_path / f"day={day}").mkdir()
+        parquet(tmp_path / f"day={day}", WHOLE)
+    for schema in (f"{DECLARED}, day DATE", None):
+        assert read(spark, Source("parquet", [str(tmp_path)], schema=schema)).rows.count() == 2
+
+
+@pytest.mark.parametrize("schema", ["at TIMESTAMP", None])
+def test_nanoseconds_of_parquet_are_refused_with_a_remedy(
+    spark: "SparkSession", tmp_path: Path, schema: str | None
+) -> None:
+    at = pa.array([datetime(2026, 1, 1, tzinfo=UTC)], pa.timestamp("ns"))
+    pq.write_table(pa.table({"at": at}), tmp_path / "a.parquet", version="2.6")
+    with pytest.raises(PipelineError, match=r"a\.parquet: its column 'at' .* nanoseconds.*coerce_timestamps='us'"):
+        read(spark, Source("parquet", [str(tmp_path)], schema=schema))
+
+
+EMPTY: dict[str, tuple[Sequence[str], dict[str, str], str]] = {
+    "no bytes": (["empty.csv"], {}, r"empty\.csv has 0 bytes, and a header is due"),
+    "one file of several": (["right.csv", "empty.csv"], {}, r"empty\.csv has 0 bytes"),
+    "names that are left out": (["_a.csv"], {"header": "false"}, "no file is read at .*names that begin with _"),
+    "a folder without files": (["folder"], {}, "no file is read at"),
+}
+
+
+@pytest.mark.parametrize("case", EMPTY)
+def test_a_delivery_of_nothing_does_not_empty_the_table(
+    spark: "SparkSession", catalog: Catalog, place: Place, case: str
+) -> None:
+    names, options, told = EMPTY[case]
+    (place.folder / "folder").mkdir()
+    for name, text in {"right.csv": "id\n1\n", "empty.csv": "", "_a.csv": "7\n"}.items():
+        (place.folder / name).write_text(text)
+
+    def run_with(names: Sequence[str], options: dict[str, str]) -> Any:
+        paths = [str(place.folder / name) for name in names]
+        source = {"format": "csv", "paths": paths, "schema": "id INT", "options": options}
+        return run_of(dataset(place.location, sources={"s": source}, write={"mode": "overwrite"}), repr(names))
+
+    build(spark, run_with(["right.csv"], {}), catalog, silent)
+    with pytest.raises(PipelineError, match=told):
+        build(spark, run_with(names, options), catalog, silent)
+    assert spark.read.format("delta").load(place.location.replace("s3://", "s3a://")).count() == 1
+
+
+def test_a_file_that_is_never_read_is_told_before_spark_starts(tmp_path: Path) -> None:
+    (tmp_path / "_landing").mkdir()
+    for name in ("_a.csv", ".a.csv", "_landing/a.csv"):
+        (tmp_path / name).write_text("id\n1\n")
+    for name, refused in {
+        "_a.csv": True,
+        ".a.csv": True,
+        "_*.csv": True,
+        "_landing": False,
+        "_landing/a.csv": False,
+    }.items():
+        message = Places().absent_source(f"{tmp_path}/{name}")
+        assert (message is not None) == refused, message
+        assert not message or "names begin with _ or ." in message
+
+
+TEXT = "id;name\r\n1;Zürich €\r\n2;x\r\n"
+ENCODED: dict[str, tuple[bytes, str]] = {
+    "Windows-1252": (TEXT.encode("cp1252"), "windows-1252"),
+    "UTF-16 with its mark": (TEXT.encode("utf-16"), "UTF-16"),
+    "UTF-16 of Excel": (b"\xff\xfe" + TEXT.encode("utf-16-le"), "UTF-16LE"),
+    "UTF-16, the other end first": (b"\xfe\xff" + TEXT.encode("utf-16-be"), "UTF-16"),
+    "UTF-8 with a mark": (TEXT.encode("utf-8-sig"), "UTF-8"),
+}
+
+
+@pytest.mark.parametrize("case", ENCODED)
+def test_csv_is_decoded(spark: "SparkSession", tmp_path: Path, case: str) -> None:
+    content, encoding = ENCODED[case]
+    (tmp_path / "a.csv").write_bytes(content)
+    source = Source("csv", [str(tmp_path)], {"encoding": encoding, "sep": ";"}, "id INT, name STRING")
+    assert [tuple(row) for row in read(spark, source).rows.collect()] == [(1, "Zürich €"), (2, "x")]
+
+
+@pytest.mark.parametrize("encoding", ["windows-1252", "UTF-16", "UTF-16LE"])
+@pytest.mark.parametrize("multiple", [False, True])
+def test_json_is_decoded(spark: "SparkSession", tmp_path: Path, encoding: str, multiple: bool) -> None:
+    text = (
+        '[{"id": 1,\n "name": "Zürich €"}, {"id": 2.0}]'
+        if multiple
+        else '{"id": 1, "name": "Zürich €"}\r\n{"id": 2.0}\r\n'
+    )
+    (tmp_path / "a.json").write_bytes(text.encode(encoding))
+    options = {"encoding": encoding, "multiLine": str(multiple).lower()}
+    reading = read(spark, Source("json", [str(tmp_path)], options, "id INT, name STRING"))
+    with pytest.raises(Exception, match="a row does not fit"):
+        reading.rows.collect()
+    place = ":2" if encoding == "windows-1252" and not multiple else ", row 2"
+    assert str(reading.told()).endswith(f"the first is {tmp_path}/a.json{place}: id is not INT")
+
+
+def test_bytes_that_an_encoding_does_not_have_are_malformed(spark: "SparkSession", tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"id;name\n1;\x81\n2;x\n")
+    options = {"encoding": "windows-1252", "sep": ";"}
+    reading = read(spark, Source("csv", [str(tmp_path)], options, "id INT, name STRING"))
+    assert str(reading.told()).endswith(
+        "a.csv:2: name is not text in the files' encoding: name it in the option `encoding`"
+    )
+
+
+INFERRED: dict[str, Callable[[int], str]] = {
+    "id": str,
+    "zip": lambda number: f"{number:05}",
+    "price": lambda number: f"{number},50",
+    "weight": lambda number: f"{number}.5",
+    "day": lambda number: f"2026-01-{number + 1:02}",
+    "clock": lambda number: f"10:{number:02}",
+    "at": lambda number: f"2026-01-01 10:{number:02}:00",
+    "long": lambda number: f"{10**20 + number}",
+    "flag": lambda number: str(number % 2 == 0),
+    "none": lambda _: "",
+}
+
+
+def test_types_are_found_out_by_the_same_grammars(spark: "SparkSession", tmp_path: Path) -> None:
+    lines = [";".join(INFERRED), *(";".join(text(number) for text in INFERRED.values()) for number in range(9))]
+    (tmp_path / "a.csv").write_text("\n".join([*lines, ""]))
+    rows = read(spark, Source("csv", [str(tmp_path)], {"sep": ";"})).rows
+    found = {
+        "id": "int",
+        "weight": "double",
+        "day": "date",
+        "at": "timestamp",
+        "long": "decimal(38,0)",
+        "flag": "boolean",
+    }
+    assert dict(rows.dtypes) == dict.fromkeys(INFERRED, "string") | found
+    assert [row.price for row in rows.limit(1).collect()] == ["0,50"]
