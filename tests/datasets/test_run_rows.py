@@ -43,6 +43,7 @@ def row(run_id: str, code: int = 0, **more: Any) -> dict[str, Any]:
         **unknown,
         "dataset": "d",
         "run": run_id,
+        "location": "s3://b/t",
         "exit": code,
         "began": datetime.now(UTC),
         "expectations": [],

@@ -194,6 +194,8 @@ def summary_lines(summary: Summary, quarantine: str) -> Sequence[str]:
 def _history(summary: Summary) -> str:
     if summary.repeated:
         return " (repeated)"
+    if summary.redelivered:
+        return " (unchanged: same delivery as the last run, nothing was read)"
     return "" if summary.committed else " (as it was: nothing new)"
 
 

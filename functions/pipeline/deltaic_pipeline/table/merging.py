@@ -273,8 +273,8 @@ def _same(keys: Sequence[str]) -> str:
     return " AND ".join(f"old.{quoted(key)} = new.{quoted(key)}" for key in keys)
 
 
-def differ(rows: "StructType", table: "StructType", ignored: Iterable[str], new: str = "new.") -> str:
-    """Return the condition under which a row (whose columns are `new`) says something else than the table's (`old`)."""
+def differ(rows: "StructType", table: "StructType", ignored: Iterable[str]) -> str:
+    """Return the condition under which a row (`new`) says something else than the table's (`old`)."""
     left_out = {DELETES, *(name.lower() for name in ignored)}
     known = {field.name.lower(): field.dataType for field in table.fields}
     same = []
@@ -282,7 +282,7 @@ def differ(rows: "StructType", table: "StructType", ignored: Iterable[str], new:
         name, kind = field.name.lower(), field.dataType
         if name not in left_out:
             old = cast(f"old.{quoted(field.name)}", known[name], kind) if name in known else null(kind)
-            same.append(f"{comparable(old, kind)} <=> {comparable(f'{new}{quoted(field.name)}', kind)}")
+            same.append(f"{comparable(old, kind)} <=> {comparable(f'new.{quoted(field.name)}', kind)}")
     return f"NOT ({' AND '.join(same)})" if same else "false"
 
 

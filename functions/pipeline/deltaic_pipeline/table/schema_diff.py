@@ -73,12 +73,7 @@ def refuse_drift(found: list[Difference] | None, target: Target) -> None:
 
 
 def conformed(spark: "SparkSession", rows: "DataFrame", target: Target) -> "DataFrame":
-    """Return the rows in the types of an existing table, to be compared with its rows; raises as `conforming` does."""
-    return rows.selectExpr(*conforming(spark, rows, target))
-
-
-def conforming(spark: "SparkSession", rows: "DataFrame", target: Target) -> Iterator[str]:
-    """Return the rows' columns in the types of an existing table, field by field by their names, each as SQL.
+    """Return the rows in the types of an existing table, field by field by their names, to be compared with its rows.
 
     Fields that the table lacks follow its own; those that the rows lack are null. Raises `PipelineError` for a type
     of which the table's cannot hold every value: Delta would cast it, and lose some.
@@ -98,7 +93,8 @@ def conforming(spark: "SparkSession", rows: "DataFrame", target: Target) -> Iter
         )
     there = {field.name.lower(): field for field in schema.fields}
     taken = ((field, there[field.name.lower()]) for field in rows.schema.fields)
-    return (f"{cast(quoted(field.name), field.dataType, to.dataType)} AS {quoted(to.name)}" for field, to in taken)
+    columns = (f"{cast(quoted(field.name), field.dataType, to.dataType)} AS {quoted(to.name)}" for field, to in taken)
+    return rows.selectExpr(*columns)
 
 
 def grows(table: "DataFrame", rows: "DataFrame") -> bool:
