@@ -13,7 +13,7 @@ from deltaic_pipeline.datasets.fitness import refuse_unfit
 from deltaic_pipeline.datasets.quality import put_aside_already, write_part
 from deltaic_pipeline.datasets.recording import found_unchanged
 from deltaic_pipeline.datasets.run_state import Run, Summary, target_of, told
-from deltaic_pipeline.datasets.sql_steps import answer_of, said_of_source, said_of_values, said_where
+from deltaic_pipeline.datasets.sql_steps import answer_of, placed, said_of_values, said_where
 from deltaic_pipeline.datasets.stream import Stream
 from deltaic_pipeline.datasets.watermark import Advance, advances, next_advance
 from deltaic_pipeline.spark.progress import Progress, step, tasks_shown
@@ -97,7 +97,7 @@ def _batch(attempt: Attempt, run: Run, target: Target, progress: Progress) -> Su
         with step(progress, f"Writing {target.location} ({target.mode})") as tell:
             tell(told(summary))
         return summary
-    with step(progress, f"Reading {', '.join(run.dataset.sources)}"), attempt.refusals():
+    with step(progress, f"Reading {', '.join(run.dataset.sources)}"), placed(run), attempt.refusals():
         answer = answer_of(attempt.spark, run, windows=advance.windows if advance else {})
         if advance and not transaction.moves and exists(attempt.spark, target) and answer.rows.isEmpty():
             return Summary(run.run_id, target.location, None, repeated=False, rows=0, seconds=time.monotonic() - began)
@@ -107,7 +107,7 @@ def _batch(attempt: Attempt, run: Run, target: Target, progress: Progress) -> Su
                 refuse_drift(differences(attempt.spark, answer.rows, target), target)
     with (
         step(progress, f"Writing {target.location} ({target.mode})") as tell,
-        said_of_source(run),
+        placed(run),
         said_of_values(run, answer.sources),
         attempt.refusals(),
     ):

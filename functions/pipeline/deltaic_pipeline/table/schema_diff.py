@@ -75,8 +75,8 @@ def refuse_drift(found: list[Difference] | None, target: Target) -> None:
 def conformed(spark: "SparkSession", rows: "DataFrame", target: Target) -> "DataFrame":
     """Return the rows in the types of an existing table, field by field by their names, to be compared with its rows.
 
-    Fields that the table lacks follow its own; those that the rows lack are null. Raises `PipelineError` for a type
-    of which the table's cannot hold every value: Delta would cast it, and lose some.
+    Fields that the table lacks follow its own. Raises `PipelineError` for fields within a column that the rows lack
+    (decision 104), and for a type of which the table's cannot hold every value: Delta would cast it, and lose some.
     """
     location = spark_path(target.location)
     table = _with_lengths(spark.read.format("delta").load(location).schema)
@@ -90,6 +90,12 @@ def conformed(spark: "SparkSession", rows: "DataFrame", target: Target) -> "Data
         raise PipelineError(
             f"types that {target.mode} would have to cut: {'; '.join(lossy)}. Declare the source's schema, or cast the "
             "rows to the table's types in a step."
+        )
+    lost = [path for path, _, after in _different(table, rows.schema) if after is None and path not in table.names]
+    if lost:
+        raise PipelineError(
+            f"the rows lack fields that the table has: {', '.join(lost)}. {target.mode} replaces whole columns, and "
+            "would make them NULL. Declare them in the source's schema, or add them in a step."
         )
     there = {field.name.lower(): field for field in schema.fields}
     taken = ((field, there[field.name.lower()]) for field in rows.schema.fields)
