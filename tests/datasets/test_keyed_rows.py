@@ -360,6 +360,28 @@ def test_a_field_that_rows_lack_is_refused_by_name_and_a_column_is_kept(
         assert current.select("n").first()[0] == 7
 
 
+@pytest.mark.parametrize("mode", ["append", "overwrite", "merge"])
+@pytest.mark.parametrize("evolve_schema", [False, True])
+def test_rows_lack_columns_that_the_table_generates(
+    spark: "SparkSession", tmp_path: Path, mode: Literal["append", "overwrite", "merge"], evolve_schema: bool
+) -> None:
+    if mode == "overwrite" and evolve_schema:
+        return  # the rows are the whole schema then
+    columns = "nr BIGINT GENERATED ALWAYS AS IDENTITY, id INT, n INT, half INT GENERATED ALWAYS AS (n DIV 2)"
+    location = a_table(spark, f"{tmp_path}/t", columns)
+    keys = ["id"] if mode == "merge" else []
+    target = Target(location, mode, keys=keys, evolve_schema=evolve_schema, change_data_feed=False)
+    for number, rows in enumerate(["(1, 2), (2, 4)", "(1, 2), (2, 8), (3, 6)"]):
+        frame = spark.sql(f"SELECT * FROM VALUES {rows} AS t(id, n)")  # noqa: S608
+        refuse_drift(differences(spark, frame, target), target)
+        write(spark, frame, target, f"run{number}")
+    found = spark.read.format("delta").load(location).collect()
+    assert all(row["half"] == row["n"] // 2 for row in found)
+    assert len({row["nr"] for row in found}) == len(found) == {"append": 5, "overwrite": 3, "merge": 3}[mode]
+    with pytest.raises(PipelineError, match=r"schema drift: n \(int\) is missing in the rows"):
+        refuse_drift(differences(spark, spark.sql("SELECT 1 AS id"), target), replace(target, evolve_schema=False))
+
+
 @pytest.mark.parametrize("write_as", WRITES)
 def test_a_key_that_the_table_has_twice_is_the_tables_fault(
     spark: "SparkSession", tmp_path: Path, write_as: Literal["merge", "scd2"]

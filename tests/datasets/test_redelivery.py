@@ -64,7 +64,7 @@ def deliveries(spark: "SparkSession", catalog: Catalog, place: Place) -> Deliver
 
 @pytest.mark.parametrize("write", [MERGE, SCD2], ids=["merge", "scd2"])
 def test_the_same_files_again_are_not_read(deliveries: Deliveries, write: dict[str, Any]) -> None:
-    more = {"write": write, "expectations": ASIDE, "target": {"comment": "a version of its own"}}
+    more: dict[str, Any] = {"write": write, "expectations": ASIDE, "target": {"comment": "a version of its own"}}
     first = deliveries.run(**more)
     assert (first.redelivered, first.written, first.quarantined) == (False, 2, 1)
     again = deliveries.run(**more)

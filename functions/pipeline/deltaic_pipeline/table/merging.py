@@ -60,12 +60,15 @@ def merge(spark: "SparkSession", rows: "DataFrame", keys: Sequence[str], locatio
     merging = table.alias("old").merge(rows.alias("new"), _same(keys))
     if evolve:
         merging = merging.withSchemaEvolution()
-    if DELETES not in rows.columns:
+    if evolve and DELETES not in rows.columns:
         merging.whenMatchedUpdateAll(condition=changed).whenNotMatchedInsertAll().execute()
         return
+    # By their names: columns that Delta generates are none of the rows'.
     values: dict[str, str | Column] = {quoted(name): f"new.{quoted(name)}" for name in _own(rows)}
-    merging = merging.whenMatchedDelete(condition=f"new.{DELETES}").whenMatchedUpdate(condition=changed, set=values)
-    merging.whenNotMatchedInsert(condition=f"NOT new.{DELETES}", values=values).execute()
+    if DELETES in rows.columns:
+        merging = merging.whenMatchedDelete(condition=f"new.{DELETES}")
+    merging = merging.whenMatchedUpdate(condition=changed, set=values)
+    merging.whenNotMatchedInsert(condition=f"NOT {_deletes(rows)}", values=values).execute()
 
 
 def states(rows: "DataFrame", validity: Validity) -> "DataFrame":
