@@ -42,9 +42,9 @@ GOALS = {
     "4 expectations": (PLAIN, 1.3),
     "4 expectations, quarantine": (PLAIN, 1.3),
     "8 expectations, merge into a new table": (PLAIN, 2.0),
-    "8 expectations, merge, the same again": (PLAIN, 0.1),
+    "8 expectations, merge, same files again": (PLAIN, 0.1),
     "8 expectations, scd2 into a new table": (PLAIN, 2.0),
-    "8 expectations, scd2, the same again": (PLAIN, 0.1),
+    "8 expectations, scd2, same files again": (PLAIN, 0.1),
     "view, any 1 %": (FIRST, None),
     "view, the last 1 % after that": (FIRST, 0.33),
 }
@@ -154,10 +154,10 @@ class Measured:
             if mode in parts:
                 expected = of("quarantine", OF_ROWS) + of("fail", OF_ALL)
                 self._run(f"8 expectations, {mode} into a new table", place / mode, write, expected)
-                self._run(f"8 expectations, {mode}, the same again", place / mode, write, expected)
+                self._run(f"8 expectations, {mode}, same files again", place / mode, write, expected)
                 for file in (self._folder / "csv").iterdir():
                     file.touch()
-                self._run(f"8 expectations, {mode}, the same rows in new files", place / mode, write, expected)
+                self._run(f"8 expectations, {mode}, same rows in new files", place / mode, write, expected)
         if "view" in parts:
             self._view(place)
 

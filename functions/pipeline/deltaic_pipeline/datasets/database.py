@@ -34,10 +34,7 @@ def read_database(spark: "SparkSession", source: JdbcSource) -> "DataFrame":
 
 
 def refuse_rounded(schema: "StructType") -> None:
-    """Raise `PipelineError` for decimals that Spark would read with other digits than the database has.
-
-    NUMERIC without a precision, and with more than 38 digits, has no type of its own in Spark.
-    """
+    """Raise `PipelineError` for decimals that Spark would round: NUMERIC without a precision or beyond 38 digits."""
     from pyspark.sql import types
 
     rounded = [

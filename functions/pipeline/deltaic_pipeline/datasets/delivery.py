@@ -1,4 +1,4 @@
-"""The delivery of a run: a digest of all that decides its rows, so that the same delivery is not read twice (202)."""
+"""Recognizes a delivery that the last run wrote already, by a digest of everything that decides its rows (202)."""
 
 import json
 import re
@@ -24,35 +24,34 @@ VARIES = re.compile(
     r"|rand(n|om|str)?|monotonically_increasing_id|spark_partition_id)\b|\b(now|uuid|uniform|shuffle)\s*\(|'\s*now\b",
     re.IGNORECASE,
 )
-"""What SQL says where its rows may differ although it reads the same: in doubt, files are read once more."""
+"""SQL that may give other rows for the same input. A false match only costs reading the files again."""
 
 
 def delivery_of(spark: "SparkSession", run: Run) -> str:
-    """Return the digest of files, tables, dataset and code; empty if reading them again may give other rows.
+    """Return the digest of a run's input: files, Delta versions, dataset, code and Spark's version.
 
-    Only rows by key have one: to write the same rows again changes nothing there.
+    Returns an empty string if the same input may give other rows, or if writing the same rows again changes the table.
     """
     dataset = run.dataset
-    sql = [step.sql for step in dataset.steps]
+    if not isinstance(dataset.write, model.Keyed) or dataset.stream is not None:
+        return ""
+    sql = [*(step.sql for step in dataset.steps), dataset.write.delete_when or ""]
     sql += [one.condition for one in dataset.expectations if isinstance(one, model.Condition)]
-    varies = any(isinstance(one, model.Freshness) for one in dataset.expectations)
-    if not isinstance(dataset.write, model.Keyed) or dataset.stream is not None or varies:
+    if VARIES.search("\n".join(sql)) or any(isinstance(one, model.Freshness) for one in dataset.expectations):
         return ""
-    if VARIES.search("\n".join([*sql, dataset.write.delete_when or ""])):
+    inputs = [_input(spark, source) for source in dataset.sources.values()]
+    if not all(inputs):
         return ""
-    read = [_read(spark, source) for source in dataset.sources.values()]
-    if not all(read):
-        return ""
-    said = [_code(), spark.version, dataset.model_dump_json(), read]
-    return sha256(json.dumps(said).encode()).hexdigest()
+    content = [_code(), spark.version, dataset.model_dump_json(), inputs]
+    return sha256(json.dumps(content).encode()).hexdigest()
 
 
 def written_before(spark: "SparkSession", run: Run, target: Target, delivery: str) -> Written | None:
-    """Return the table's latest version if its last write was this dataset's, of the same delivery, and is complete."""
-    last = last_write(spark, target) if delivery and exists(spark, target) else None
-    if last is None or last.get("dataset") != run.dataset.name or last.get("delivery") != delivery:
+    """Return the table's version if its last write was this dataset's run of the same delivery, and was complete."""
+    last = last_write(spark, target) if delivery and exists(spark, target) else {}
+    if last.get("dataset") != run.dataset.name or last.get("delivery") != delivery:
         return None
-    if last.get("aside"):
+    if last["aside"]:
         transaction = Transaction.of_run(last["run"], run.dataset.name).of_target(target.location)
         if committed(spark, Target(run.dataset.quarantine_location, "append"), transaction) is None:
             return None
@@ -60,8 +59,8 @@ def written_before(spark: "SparkSession", run: Run, target: Target, delivery: st
     return Written(version, repeated=False, metrics={}, committed=False)
 
 
-def _read(spark: "SparkSession", source: model.Source) -> list[Any] | None:
-    """Return what tells the content of a source from any other; None if nothing does."""
+def _input(spark: "SparkSession", source: model.Source) -> list[Any] | None:
+    """Return what identifies a source's content; None if unknown."""
     match source:
         case model.FileSource():
             places = Places()
@@ -76,7 +75,7 @@ def _read(spark: "SparkSession", source: model.Source) -> list[Any] | None:
 
 @cache
 def _code() -> str:
-    folder, digest = Path(deltaic_pipeline.__path__[0]), sha256()
-    for file in sorted(folder.rglob("*.py")):
+    digest = sha256()
+    for file in sorted(Path(deltaic_pipeline.__path__[0]).rglob("*.py")):
         digest.update(file.read_bytes())
     return digest.hexdigest()

@@ -14,7 +14,7 @@ MOST_ROWS, MOST_CHARACTERS = 50_000, 500
 
 NUMBER, HELD = "__number", "held"
 SECONDS = 30.0
-"""How long to wait; Spark tells it on a thread of its own."""
+"""How long to wait for an observation, which Spark reports from another thread."""
 
 _OF_TASK = 33
 """Bits of `monotonically_increasing_id` that count the rows of one task; above them is the task."""
@@ -69,7 +69,7 @@ class ObservedPass:
 
 
 def observed(observation: "Observation") -> Any:
-    """Return the metrics by their names, as Scala's map; None if the optimizer had left the observing out."""
+    """Return the metrics by name, as a Scala map; None if the optimizer removed the observation."""
     deadline = time.monotonic() + SECONDS
     java: Any = observation._jo  # noqa: SLF001 -- the public `get` waits for ever
     while time.monotonic() < deadline:

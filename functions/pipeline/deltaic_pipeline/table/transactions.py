@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from deltaic_pipeline.spark.errors import spark_failures
 from deltaic_pipeline.table.sources import catalog_location, spark_path
 from deltaic_pipeline.table.table_properties import latest
 from deltaic_pipeline.table.target import FORGETS, Target
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 RECENT_COMMITS = 20
 KEEPS_ROWS = frozenset({"SET TBLPROPERTIES", "OPTIMIZE", "VACUUM START", "VACUUM END"})
-"""Delta's names of operations after which a table has the same rows and columns."""
+"""Delta operations that change neither rows nor columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +32,10 @@ class Transaction:
     """It says something by itself, and is committed where no row changes too."""
 
     delivery: str = ""
-    """Digest of what the run read, in `commitInfo` beside the mark; empty if the next run must read again."""
+    """Digest of the run's input, written to `commitInfo` with the mark; empty if the next run must read again."""
 
     aside: bool = False
-    """The run has rows for the quarantine table too; stands beside the delivery."""
+    """The run also has rows for the quarantine table; written to `commitInfo` with the delivery."""
 
     @classmethod
     def of_run(cls, run_id: str, dataset: str = "") -> "Transaction":
@@ -138,15 +139,16 @@ def after(spark: "SparkSession", target: Target, transaction: Transaction) -> Fo
     return _among_latest(spark, target, transaction)
 
 
-def last_write(spark: "SparkSession", target: Target) -> dict[str, Any] | None:
-    """Return the mark of the last commit that may have changed the table's rows; None if it is long ago."""
+def last_write(spark: "SparkSession", target: Target) -> dict[str, Any]:
+    """Return the mark of the last commit that may have changed the table's rows; empty if there is none to read."""
     snapshot = latest(spark, spark_path(target.location))
     newest = int(snapshot.version())
-    for version in range(newest, max(newest - RECENT_COMMITS, -1), -1):
-        told = _commit_info(spark, snapshot, version)
-        if told.get("operation") not in KEEPS_ROWS:
-            return _mark(told.get("userMetadata"))
-    return None
+    with suppress(*spark_failures()):  # older commits may be deleted
+        for version in range(newest, max(newest - RECENT_COMMITS, -1), -1):
+            info = _commit_info(spark, snapshot, version)
+            if info.get("operation") not in KEEPS_ROWS:
+                return _mark(info.get("userMetadata"))
+    return {}
 
 
 def _commit_info(spark: "SparkSession", snapshot: Any, version: int) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Writes a view's changes: files that hold changed rows are written anew, each with a range of the key (decision 203).
+"""Rewrites the files of a view that hold changed rows, so that each file keeps a range of keys (decision 203).
 
-Delta's MERGE leaves rows where its join has shuffled them. After a change of rows all over the table each file has keys
-of the whole range, and every later change, however small, finds a row in each.
+Delta's MERGE writes rows in the order of its join, by a hash of the key. After one change to rows across all keys,
+every file holds keys of the whole range, and each later change rewrites all files.
 """
 
 import json
@@ -51,9 +51,9 @@ def rewrite(  # noqa: PLR0913, PLR0917 -- what changes, how it is matched, and h
     counts: Mapping[str, Counts],
     transaction: Transaction,
 ) -> None:
-    """Commit staged operations, matched by key or by whole rows, so that the change feed has exactly these.
+    """Commit staged operations, matched by key or by whole rows, with exactly these changes in the change feed.
 
-    Files are written in ranges of `layout`. The caller has `marked` the session. Raises what Spark raises.
+    Files are written in ranges of `layout`. The caller has `marked` the session.
     """
     from pyspark import StorageLevel
     from pyspark.sql import DataFrame, functions
@@ -101,7 +101,7 @@ def rewrite(  # noqa: PLR0913, PLR0917 -- what changes, how it is matched, and h
 def _commit(
     spark: "SparkSession", begun: Any, replaced: Sequence[Any], written: "Sequence[DataFrame]", transaction: Transaction
 ) -> None:
-    """Write rows of the table and of its feed, and commit them in place of some files."""
+    """Write rows of the table and of its change feed, and commit them in place of the replaced files."""
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- as in `rewrite`
     delta = jvm.org.apache.spark.sql.delta
     to_seq, moment = jvm.org.apache.spark.api.python.PythonUtils.toSeq, round(time.time() * 1000)
@@ -133,7 +133,7 @@ def _within(fields: "Sequence[StructField]", key: Sequence[str], counts: Mapping
 
 
 def _change_of_old(compared: "Sequence[StructField]", key: Sequence[str]) -> str:
-    """Return what becomes of a row of the table; null: it stays. Of equal rows as many are deleted as are lost."""
+    """Return the change type of a matched row of the table as SQL; null if the row stays."""
     if key:
         kinds = f"WHEN '{UPDATE}' THEN 'update_preimage' WHEN '{DELETE}' THEN '{DELETE}'"
         return f"CASE new.{OPERATION} {kinds} WHEN '{INSERT}' THEN {raised(TWICE)} END"
