@@ -130,8 +130,8 @@ def delivered(draw: random.Random, kind: Kind, *, evolve: bool) -> Kind:
     match kind:
         case Struct():
             fields = [(draw.choice([name, name.upper()]), delivered(draw, inner, evolve=evolve))
-                      for name, inner in kind.fields if not (evolve and draw.random() < 0.15)]  # fmt: skip
-            if not fields or (evolve and draw.random() < 0.15):
+                      for name, inner in kind.fields]  # fmt: skip
+            if evolve and draw.random() < 0.15:
                 fields.append((f"new{draw.randrange(9)}", any_kind(draw, 2)))
             return Struct(tuple(draw.sample(fields, len(fields))))
         case Array():

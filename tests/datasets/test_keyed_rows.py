@@ -336,14 +336,73 @@ def merged(spark: "SparkSession", location: str, sql: str, **target: Any) -> int
     return int(written.metrics["numTargetRowsUpdated"])
 
 
-def test_a_missing_field_is_null_in_what_is_updated(spark: "SparkSession", tmp_path: Path) -> None:
-    before = "SELECT 1, named_struct('a', 1, 'b', 2), array(named_struct('a', 1, 'b', 2))"
-    columns = "id INT, s STRUCT<a: INT, b: INT>, l ARRAY<STRUCT<a: INT, b: INT>>"
-    location = a_table(spark, f"{tmp_path}/t", columns, before)
-    rows = "SELECT 1 AS id, named_struct('c', 9, 'a', 1) AS s, array(named_struct('a', 1)) AS l"
-    assert merged(spark, location, rows, evolve_schema=True) == 1
-    assert merged(spark, location, rows, evolve_schema=True) == 0
-    assert rows_of(spark, location) == [(1, (1, None, 9), [(1, None)])]
+@pytest.mark.parametrize("write_as", WRITES)
+def test_a_field_that_rows_lack_is_refused_by_name_and_a_column_is_kept(
+    spark: "SparkSession", tmp_path: Path, write_as: Literal["merge", "scd2"]
+) -> None:
+    columns = "id INT, n INT, s STRUCT<a: INT, b: INT>, l ARRAY<STRUCT<a: INT, b: INT>>, `x.y` INT"
+    stored = "SELECT 1 AS id, 7 AS n, named_struct('a', 1, 'b', 2) AS s, array(named_struct('a', 1, 'b', 2)) AS l"
+    location = a_table(spark, f"{tmp_path}/t", columns, properties="'delta.columnMapping.mode' = 'name'")
+    states = Validity() if write_as == "scd2" else None
+    target = Target(location, write_as, keys=["id"], evolve_schema=True, validity=states, change_data_feed=False)
+    write(spark, spark.sql(stored), target, "first")
+    for rows, lost in (
+        ("named_struct('a', 3) AS s", "s.b"),
+        ("array(named_struct('b', 3)) AS l", "l.element.a"),
+    ):
+        with pytest.raises(PipelineError, match=f"the rows lack fields that the table has: {lost}\\. {write_as} "):
+            write(spark, spark.sql(f"SELECT 1 AS id, {rows}"), target, "second")
+    write(spark, spark.sql("SELECT 1 AS id, named_struct('c', 9, 'b', 4, 'A', 3) AS s"), target, "third")
+    current: Any = spark.read.format("delta").load(location)
+    current = current.where("is_current") if states else current
+    assert [tuple(row) for row in current.select("s.*").collect()] == [(3, 4, 9)]
+    if not states:
+        assert current.select("n").first()[0] == 7
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite", "merge"])
+@pytest.mark.parametrize("evolve_schema", [False, True])
+def test_rows_lack_columns_that_the_table_generates(
+    spark: "SparkSession", tmp_path: Path, mode: Literal["append", "overwrite", "merge"], evolve_schema: bool
+) -> None:
+    if mode == "overwrite" and evolve_schema:
+        return  # the rows are the whole schema then
+    columns = "nr BIGINT GENERATED ALWAYS AS IDENTITY, id INT, n INT, half INT GENERATED ALWAYS AS (n DIV 2)"
+    location = a_table(spark, f"{tmp_path}/t", columns)
+    keys = ["id"] if mode == "merge" else []
+    target = Target(location, mode, keys=keys, evolve_schema=evolve_schema, change_data_feed=False)
+    for number, rows in enumerate(["(1, 2), (2, 4)", "(1, 2), (2, 8), (3, 6)"]):
+        frame = spark.sql(f"SELECT * FROM VALUES {rows} AS t(id, n)")  # noqa: S608
+        refuse_drift(differences(spark, frame, target), target)
+        write(spark, frame, target, f"run{number}")
+    found = spark.read.format("delta").load(location).collect()
+    assert all(row["half"] == row["n"] // 2 for row in found)
+    assert len({row["nr"] for row in found}) == len(found) == {"append": 5, "overwrite": 3, "merge": 3}[mode]
+    with pytest.raises(PipelineError, match=r"schema drift: n \(int\) is missing in the rows"):
+        refuse_drift(differences(spark, spark.sql("SELECT 1 AS id"), target), replace(target, evolve_schema=False))
+
+
+@pytest.mark.parametrize("write_as", WRITES)
+def test_a_key_that_the_table_has_twice_is_the_tables_fault(
+    spark: "SparkSession", tmp_path: Path, write_as: Literal["merge", "scd2"]
+) -> None:
+    valid = ", now() AS valid_from, CAST(NULL AS TIMESTAMP) AS valid_to, true AS is_current" * (write_as == "scd2")
+    twice = f"SELECT id, n{valid} FROM VALUES (1, 1), (1, 2), (2, 2) AS t(id, n)"  # noqa: S608 -- a test's own
+    columns = f"id INT, n INT{f', {VALID}' if write_as == 'scd2' else ''}"
+    location = a_table(spark, f"{tmp_path}/t", columns, twice)
+    states = Validity() if write_as == "scd2" else None
+    target = Target(location, write_as, keys=["id"], validity=states)
+    rows = spark.sql("SELECT * FROM VALUES (1, 1), (2, 9) AS t(id, n)")
+    table = spark.read.format("delta").load(location)
+    for attempt in (
+        lambda: write(spark, rows, target, "run"),
+        lambda: keyed(conformed(spark, rows, target), table, ["id"]),
+    ):
+        with pytest.raises(PipelineError, match=r"several rows of the table have the same key \(id = \.\.\.\): delete"):
+            attempt()
+    with pytest.raises(PipelineError, match="several rows to merge have the same key"):
+        write(spark, rows.union(rows), target, "run")
+    assert write(spark, rows.where("id = 2"), target, "run").metrics["numTargetRowsUpdated"] == "1"
 
 
 def test_keys_are_compared_as_the_table_has_them(spark: "SparkSession", tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def row(run_id: str, code: int = 0, **more: Any) -> dict[str, Any]:
         **unknown,
         "dataset": "d",
         "run": run_id,
+        "location": "s3://b/t",
         "exit": code,
         "began": datetime.now(UTC),
         "expectations": [],
@@ -205,7 +206,9 @@ def test_each_run_has_a_row_with_what_came_of_it(told: Told) -> None:
     assert told.run("second")[0] == 3
     [_, refused] = told.rows()
     assert (refused["exit"], refused["version_after"]) == (3, refused["version_before"])
-    assert refused["message"] == ("expectations failed, nothing was written: range_id (2 of 4 rows, at most 1 row).")
+    assert refused["message"].endswith(
+        ": expectations[0]: expectations failed, nothing was written: range_id (2 of 4 rows, at most 1 row)."
+    )
     assert [one["failing"] for one in refused["expectations"]] == [2, 1]
     assert refused["rows_written"] is None
 

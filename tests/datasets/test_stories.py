@@ -138,10 +138,11 @@ class Play:
         file.write_text(profile(self.server.endpoint, admin.tokens.create(account)), encoding="utf-8")
         return Reader(f"{file}#{share}.d.t", site)
 
-    def run(self, number: int, delivery: Delivery) -> Summary:
+    def run(self, number: int, delivery: Delivery, more: str = "") -> Summary:
         """Run the dataset over one delivery; one that is to die is started again by its id, as its provider would."""
         suffix = self.story.format
         options = write_file(delivery, suffix, self.folder / f"day{number}.{suffix}")
+        os.utime(self.folder / f"day{number}.{suffix}", ns=(number, number))  # the same file as before
         keyed = {"keys": ["id"]} if self.story.keyed else {}
         states = {"at": "at"} if self.story.mode == "scd2" else {}
         deletes = {"delete_when": "op = 'D'"} if self.story.deletes else {}
@@ -166,9 +167,9 @@ class Play:
                 },
                 expectations=[dict(one.said) for one in self.story.expected],
             ),
-            f"day-{number}",
+            f"day-{number}{more}",
         )
-        if delivery.killed:
+        if delivery.killed and not more:
             with living(self.server.proxy, 1 + (self.story.seed * 7 + number * 11) % 30), suppress(DeltaicError):
                 build(self.server.spark, run, self.server.mortal, silent)
             self._bury()
@@ -343,6 +344,9 @@ def test_a_story_ends_as_plain_python_says(server: Server, tmp_path: Path, seed:
             if delivery.again:
                 again = play.run(number, delivery)
                 assert (again.version, again.repeated) == (summary.version, summary.committed), told
+            if told.keyed and summary.committed:
+                same = play.run(number, delivery, "-redelivered")
+                assert (same.redelivered, same.committed, same.rows) == (True, False, 0), told
             if first and seed % 2 == 0:
                 play.open_view()
         if not told.written:

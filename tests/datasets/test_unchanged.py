@@ -1,7 +1,5 @@
 """Rows by key of which a table says all: no version, whatever delivers them, and nothing of them is done again."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,8 +9,6 @@ from deltaic_pipeline.datasets.batch import build
 from deltaic_pipeline.datasets.run_state import Summary
 from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog
-from deltaic_pipeline.table.file_sizing import SMALL, estimated_size
-from deltaic_pipeline.table.sources import Source, read
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import exists
 from pipeline.place import Place
@@ -22,7 +18,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")]
 
-BYTES_OF_A_BYTE = "spark.sql.sources.fileCompressionFactor"
 MERGE = {"mode": "merge", "keys": ["id"]}
 SCD2 = {"mode": "scd2", "keys": ["id"], "at": "day"}
 SCHEMA = "id INT, name STRING, day TIMESTAMP"
@@ -34,21 +29,15 @@ def row(key: int, name: str | None = "a", day: int = 1) -> dict[str, Any]:
 
 
 class Table:
-    """A table, and runs that deliver to it: files that are taken for large ones are compared while they are read.
+    """A table, and runs that deliver to it, each with a file that is written anew."""
 
-    A megabyte of blanks is one where Spark takes each byte of a file for 64 bytes of rows.
-    """
-
-    def __init__(self, spark: "SparkSession", catalog: Catalog, place: Place, *, large: bool = False) -> None:
-        self.spark, self._catalog, self.place, self.large = spark, catalog, place, large
+    def __init__(self, spark: "SparkSession", catalog: Catalog, place: Place) -> None:
+        self.spark, self._catalog, self.place = spark, catalog, place
         self._number = 0
 
     def take(self, rows: list[dict[str, Any]], **parts: Any) -> Summary:
         self._number += 1
         source = json_source(self.place.folder, "s", rows, parts.pop("schema", SCHEMA))
-        if self.large:
-            with Path(source["paths"][0]).open("a") as file:
-                file.write(" " * (1 << 20) + "\n")
         content = dataset(self.place.location, sources={"s": source}, **parts)
         return build(self.spark, run_of(content, f"run{self._number}"), self._catalog, silent)
 
@@ -61,13 +50,9 @@ class Table:
         return sorted(tuple(one) for one in found.select("_run", "id").collect())
 
 
-@pytest.fixture(params=[False, True], ids=["few rows", "many rows"])
-def table(spark: "SparkSession", catalog: Catalog, place: Place, request: pytest.FixtureRequest) -> Iterator[Table]:
-    # What a new session begins with: each run has one of its own.
-    settings: Any = spark._jsparkSession.sharedState().conf()
-    settings.set(BYTES_OF_A_BYTE, "64" if request.param else "1")
-    yield Table(spark.newSession(), catalog, place, large=request.param)
-    settings.remove(BYTES_OF_A_BYTE)
+@pytest.fixture
+def table(spark: "SparkSession", catalog: Catalog, place: Place) -> Table:
+    return Table(spark.newSession(), catalog, place)
 
 
 @pytest.mark.parametrize("write", [MERGE, SCD2], ids=["merge", "scd2"])
@@ -112,7 +97,8 @@ def test_columns_that_come_are_a_version_though_no_row_has_a_value_in_them(table
     assert table.spark.read.format("delta").load(table.place.spark_location).columns[-1] == "more"
     assert not table.take([row(1)], **grows).committed
     fewer = grows | {"schema": f"{SCHEMA}, more STRUCT<B: INT>"}
-    assert not table.take([row(1)], **fewer).committed
+    with pytest.raises(DeltaicError, match=r"the rows lack fields that the table has: more\.a\."):
+        table.take([row(1)], **fewer)
 
 
 @pytest.mark.parametrize("write", [MERGE, SCD2], ids=["merge", "scd2"])
@@ -173,9 +159,3 @@ def test_a_part_of_the_table_with_something_new_is_written_alone(table: Table, w
     table_rows = table.spark.read.format("delta").load(table.place.spark_location)
     now = table_rows.where("is_current") if write is SCD2 else table_rows
     assert sorted((one["id"], one["name"]) for one in now.collect()) == [(1, "a"), (2, "a"), (3, "c"), (4, "a")]
-
-
-def test_a_file_of_blanks_is_taken_for_a_large_one(table: Table) -> None:
-    table.take(HELD, write=MERGE)
-    rows = read(table.spark, Source("json", [str(table.place.folder / "s.json")], schema=SCHEMA)).rows
-    assert (estimated_size(rows) > SMALL) is table.large

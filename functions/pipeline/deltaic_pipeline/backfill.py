@@ -92,11 +92,11 @@ def _ran(options: argparse.Namespace, step: Step, detail: Detail, known: RunIds)
 
 def _done(dataset: Dataset, run_id: str, runs: str, known: RunIds) -> bool:
     """Tell whether a run has all that it would write; of rows put aside it may have had none."""
-    rows = Transaction.of_run(run_id)
-    if not known.has(dataset.target.location, rows):
+    rows, location = Transaction.of_run(run_id, dataset.name), dataset.target.location
+    if not known.has(location, rows):
         return False
-    aside = dataset.quarantines and not known.has(dataset.quarantine_location, rows)
-    return not aside or known.has(runs, transaction_of(run_id, done=True))
+    aside = dataset.quarantines and not known.has(dataset.quarantine_location, rows.of_target(location))
+    return not aside or known.has(runs, transaction_of(dataset.name, location, run_id, done=True))
 
 
 def _interrupted(failure: BaseException) -> bool:

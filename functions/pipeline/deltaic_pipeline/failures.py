@@ -13,6 +13,10 @@ class PipelineError(DeltaicError):
     code = "PIPELINE_ERROR"
 
 
+class PlacedError(PipelineError):
+    """A refusal whose message begins with the place in the dataset file that it is about."""
+
+
 class LeaseLost(PipelineError):
     """The job no longer holds the table's writer lease, so it stopped and acknowledges nothing."""
 

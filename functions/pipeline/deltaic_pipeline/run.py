@@ -23,7 +23,7 @@ from deltaic_pipeline.datasets.model import Dataset, DeltaSource, FileSource, Ke
 from deltaic_pipeline.datasets.named_columns import misnamed_of
 from deltaic_pipeline.datasets.recording import recorded
 from deltaic_pipeline.datasets.run_state import Run, Summary
-from deltaic_pipeline.datasets.sql_steps import said_of_source
+from deltaic_pipeline.datasets.sql_steps import placed
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.errors import refusals
@@ -74,7 +74,7 @@ def job(options: argparse.Namespace, run_id: str, progress: Progress, tell: Tell
     if options.dry_run:
         with step(progress, "Starting Spark") as said:
             spark = spark_of(options, said)
-        with said_of_source(run), refusals():
+        with placed(run), refusals():
             found = plan(spark, run, progress)
         tell(list(found.lines()), found.event())
         return None
@@ -194,6 +194,8 @@ def summary_lines(summary: Summary, quarantine: str) -> Sequence[str]:
 def _history(summary: Summary) -> str:
     if summary.repeated:
         return " (repeated)"
+    if summary.redelivered:
+        return " (unchanged: same delivery as the last run, nothing was read)"
     return "" if summary.committed else " (as it was: nothing new)"
 
 

@@ -42,7 +42,6 @@ REFUSED: Final = {
 }
 """Reader features that are known and not read, with what a recipient is told of each."""
 
-_NO_SCHEMA: Final = "metaData has a schemaString that is no schema"
 _NAMED_READER_VERSION: Final = 3
 _MAPPING_READER_VERSION: Final = 2
 
@@ -89,10 +88,7 @@ def check_metadata(metadata: Metadata) -> None:
         )
     if not metadata.partition_columns:
         return
-    try:
-        names = {str(field["name"]) for field in json.loads(metadata.schema_string)["fields"]}
-    except (ValueError, TypeError, KeyError, RecursionError) as broken:
-        raise TableUnreadable(f"the table's log cannot be read: {_NO_SCHEMA}") from broken
+    names = {field["name"] for field in read_schema(metadata.schema_string)["fields"]}
     for missing in (column for column in metadata.partition_columns if column not in names):
         spelled = next((f"spells '{name}'" for name in names if name.lower() == missing.lower()), "lacks")
         raise TableUnreadable(

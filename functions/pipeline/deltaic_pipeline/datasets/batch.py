@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from deltaic.errors import Conflict, InvalidParameter, NotFound
 
+from deltaic_pipeline.datasets.delivery import delivery_of, written_before
 from deltaic_pipeline.datasets.fitness import refuse_unfit
 from deltaic_pipeline.datasets.quality import put_aside_already, write_part
 from deltaic_pipeline.datasets.recording import found_unchanged
 from deltaic_pipeline.datasets.run_state import Run, Summary, target_of, told
-from deltaic_pipeline.datasets.sql_steps import answer_of, said_of_source, said_of_values, said_where
+from deltaic_pipeline.datasets.sql_steps import answer_of, placed, said_of_values, said_where
 from deltaic_pipeline.datasets.stream import Stream
 from deltaic_pipeline.datasets.watermark import Advance, advances, next_advance
 from deltaic_pipeline.spark.progress import Progress, step, tasks_shown
@@ -79,18 +80,24 @@ def _entry(run: Run) -> Entry | None:
 
 def _batch(attempt: Attempt, run: Run, target: Target, progress: Progress) -> Summary:
     began, advance = time.monotonic(), _advance(attempt, run, target, progress) if run.dataset.marked else None
-    transaction = advance.transaction if advance else Transaction.of_run(run.run_id)
+    transaction = advance.transaction if advance else Transaction.of_run(run.run_id, run.dataset.name)
     with attempt.refusals():
         before = committed(attempt.spark, target, transaction)
         done = before or found_unchanged(attempt.spark, run)
         if before and run.dataset.quarantines and not put_aside_already(attempt.spark, run, transaction):
             done = None
+        elif done is None:
+            transaction = replace(transaction, delivery=delivery_of(attempt.spark, run))
+            done = written_before(attempt.spark, run, target, transaction.delivery)
     if done is not None:
-        summary = Summary(run.run_id, target.location, done.version, repeated=True, rows=0, seconds=0.0)
+        summary = Summary(
+            run.run_id, target.location, done.version, done.repeated, rows=0, seconds=0.0, committed=done.committed,
+            redelivered=not done.repeated,
+        )  # fmt: skip
         with step(progress, f"Writing {target.location} ({target.mode})") as tell:
             tell(told(summary))
-        return replace(summary, committed=done.committed)
-    with step(progress, f"Reading {', '.join(run.dataset.sources)}"), attempt.refusals():
+        return summary
+    with step(progress, f"Reading {', '.join(run.dataset.sources)}"), placed(run), attempt.refusals():
         answer = answer_of(attempt.spark, run, windows=advance.windows if advance else {})
         if advance and not transaction.moves and exists(attempt.spark, target) and answer.rows.isEmpty():
             return Summary(run.run_id, target.location, None, repeated=False, rows=0, seconds=time.monotonic() - began)
@@ -100,7 +107,7 @@ def _batch(attempt: Attempt, run: Run, target: Target, progress: Progress) -> Su
                 refuse_drift(differences(attempt.spark, answer.rows, target), target)
     with (
         step(progress, f"Writing {target.location} ({target.mode})") as tell,
-        said_of_source(run),
+        placed(run),
         said_of_values(run, answer.sources),
         attempt.refusals(),
     ):
@@ -122,9 +129,7 @@ def _advance(attempt: Attempt, run: Run, target: Target, progress: Progress) -> 
         if mine is not None:
             return mine
         last = known[-1] if known else None
-        unfinished = (
-            last is not None and last.aside and not last.stands_in(attempt.spark, run.dataset.quarantine_location)
-        )
+        unfinished = last is not None and last.aside and not last.is_put_aside(attempt.spark, run.dataset)
     if last is not None and unfinished:
         _batch(attempt, replace(run, run_id=last.run), target, progress)
     with step(progress, "Asking databases for their highest values") as tell, attempt.refusals():

@@ -13,7 +13,7 @@ from deltaic_pipeline.spark.quoting import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructField
+    from pyspark.sql.types import StructField, StructType
 
 PARALLEL = frozenset({"partitioncolumn", "lowerbound", "upperbound", "numpartitions"})
 """Options of Spark's reader that name a column, which one value does not have."""
@@ -28,7 +28,26 @@ def read_database(spark: "SparkSession", source: JdbcSource) -> "DataFrame":
         "upperBound": str(ranges.upper),
         "numPartitions": str(ranges.count),
     }  # fmt: skip
-    return _read(spark, source, _rows(source), source.options | parallel)
+    rows = _read(spark, source, _rows(source), source.options | parallel)
+    refuse_rounded(rows.schema)
+    return rows
+
+
+def refuse_rounded(schema: "StructType") -> None:
+    """Raise `PipelineError` for decimals that Spark would round: NUMERIC without a precision or beyond 38 digits."""
+    from pyspark.sql import types
+
+    rounded = [
+        f"{field.name} would be {field.dataType.simpleString()}"
+        for field in schema.fields
+        if isinstance(field.dataType, types.DecimalType)
+        and (field.metadata or {}).get("scale", field.dataType.scale) != field.dataType.scale
+    ]
+    if rounded:
+        raise PipelineError(
+            f"columns whose digits Spark would round: {', '.join(rounded)}. Read them by `query`, with a cast to what "
+            "they hold, such as CAST(amount AS NUMERIC(38, 6))."
+        )
 
 
 def highest(spark: "SparkSession", source: JdbcSource, field: "StructField") -> str | None:

@@ -85,21 +85,6 @@ class Expectations:
             for one in self._expected
         )
 
-    def proved_by(self, keys: Sequence[str]) -> bool:
-        """Tell whether all is known when every row was seen once, and the keys are known to be apart."""
-        wanted = {key.lower() for key in keys}
-        return all(
-            wanted <= {name.lower() for name in one.columns} and not _has_flag(one)
-            if isinstance(one, model.Unique)
-            else one.expect != "reference"
-            for one in self._expected
-        )
-
-    @property
-    def left_out(self) -> str:
-        """The condition under which a flagged row is not written."""
-        return _any(self._with("drop", "quarantine"))
-
     @property
     def is_aside(self) -> str:
         """The condition under which a flagged row is put aside."""
@@ -134,7 +119,7 @@ class Expectations:
         aggregates = [functions.count(functions.lit(1)).alias(ROWS)]
         flags = (f"{FLAG}{number}" for number, _ in self._flags())
         aggregates += [functions.count_if(functions.col(flag)).alias(flag) for flag in flags]
-        kept = f"NOT ({self.left_out})"
+        kept = f"NOT ({_any(self._with('drop', 'quarantine'))})"
         aggregates.append(functions.count_if(functions.expr(kept)).alias(KEPT))
         aggregates.append(functions.count_if(functions.expr(self.is_aside)).alias(ASIDE))
         for number, one in enumerate(self._expected):

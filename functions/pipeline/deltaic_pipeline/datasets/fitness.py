@@ -6,7 +6,7 @@ from deltaic_pipeline.datasets.expectations import Expectations
 from deltaic_pipeline.datasets.named_columns import misnamed, refused_name
 from deltaic_pipeline.datasets.run_state import Run
 from deltaic_pipeline.datasets.sql_steps import said_where
-from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.failures import PlacedError
 from deltaic_pipeline.spark.sql_rules import refuse_queries
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import check_clustering, check_new_properties, check_properties
@@ -27,7 +27,7 @@ def refuse_unfit(spark: "SparkSession", rows: "DataFrame", run: Run, target: Tar
     refused = {} if present else {name: refused_name(name, target.properties) for name in columns}
     told += [f"{run.origin(('target',))}: {message}" for message in refused.values() if message]
     if told:
-        raise PipelineError("\n".join(told))
+        raise PlacedError("\n".join(told))
     with said_where(run, ("target", "properties")):
         (check_properties if present else check_new_properties)(spark, target)
     has_all = {name.lower() for name in target.cluster_by} <= {name.lower() for name in before}

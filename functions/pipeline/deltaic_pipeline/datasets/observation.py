@@ -1,18 +1,21 @@
 """What Spark observes of a pass that writes: the counts of expectations, and the rows to put aside (decision 152)."""
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.datasets.expectations import ASIDE, Expectations
-from deltaic_pipeline.spark.observing import observed
 from deltaic_pipeline.spark.quoting import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Observation
 
 MOST_ROWS, MOST_CHARACTERS = 50_000, 500
 """Rows that are held in memory: so many of the first task, an nth of it of the nth, and none that is longer as JSON."""
 
 NUMBER, HELD = "__number", "held"
+SECONDS = 30.0
+"""How long to wait for an observation, which Spark reports from another thread."""
+
 _OF_TASK = 33
 """Bits of `monotonically_increasing_id` that count the rows of one task; above them is the task."""
 
@@ -63,3 +66,14 @@ class ObservedPass:
     @property
     def _jvm(self) -> Any:
         return self._flagged.sparkSession.sparkContext._jvm  # noqa: SLF001 -- in Python not every value stays itself
+
+
+def observed(observation: "Observation") -> Any:
+    """Return the metrics by name, as a Scala map; None if the optimizer removed the observation."""
+    deadline = time.monotonic() + SECONDS
+    java: Any = observation._jo  # noqa: SLF001 -- the public `get` waits for ever
+    while time.monotonic() < deadline:
+        if java is not None and not java.getOrEmpty().isEmpty():
+            return java.getOrEmpty()
+        time.sleep(0.01)
+    return None

@@ -1,23 +1,21 @@
 """Applies expectations to rows: writes those that pass, leaves out or puts aside others, or refuses them all."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from deltaic_pipeline.datasets import model
+from deltaic_pipeline.datasets.delivery import delivery_of
 from deltaic_pipeline.datasets.expectations import BROKEN, Counts, Expectations, Verdict, refuse_failed
 from deltaic_pipeline.datasets.observation import ObservedPass
 from deltaic_pipeline.datasets.run_state import Run, Summary
 from deltaic_pipeline.datasets.sql_steps import Answer
 from deltaic_pipeline.failures import PipelineError, Unfinished
 from deltaic_pipeline.spark.errors import refusals, said_by_spark, spark_failures
-from deltaic_pipeline.table.deletions import entering
-from deltaic_pipeline.table.file_sizing import SMALL, estimated_size, one_machine
-from deltaic_pipeline.table.news import News, news_of
 from deltaic_pipeline.table.sources import Reading
 from deltaic_pipeline.table.target import Target
-from deltaic_pipeline.table.transactions import Transaction, Written, committed, exists
-from deltaic_pipeline.table.writing import INSERTED, UPDATED, current_rows, write
+from deltaic_pipeline.table.transactions import Transaction, Written, committed
+from deltaic_pipeline.table.writing import INSERTED, UPDATED, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,21 +43,19 @@ def write_part(spark: "SparkSession", answer: Answer, run: Run, target: Target, 
         # A run that had committed when it was killed was judged then: what is missing is its side table.
         first = not run.dataset.quarantines or committed(spark, target, transaction) is None
         with ExitStack() as stack:
-            whole = first and _may_be_whole(spark, flagged, run, target, expectations)
-            news = stack.enter_context(_news(spark, flagged, target, expectations)) if whole else None
-            if news:
-                kept, found = news.rows, news.measured
-                verdicts, counts = expectations.verdicts(found), expectations.counts(found)
-            else:
-                # Read once, kept on disk, measured, and written from there.
-                kept = flagged.persist(StorageLevel.DISK_ONLY)
-                stack.callback(kept.unpersist)
-                verdicts, counts = measured(kept, expectations)
+            # Read once, kept on disk, measured, and written from there.
+            kept = flagged.persist(StorageLevel.DISK_ONLY)
+            stack.callback(kept.unpersist)
+            verdicts, counts = measured(kept, expectations)
             if first:
                 refuse_failed(verdicts)
+            if transaction.delivery:
+                # Files that were replaced while they were read are read again by the next run.
+                delivery = transaction.delivery if delivery_of(spark, run) == transaction.delivery else ""
+                some_aside = any(one.action == "quarantine" and one.failing for one in [*misfits, *verdicts])
+                transaction = replace(transaction, delivery=delivery, aside=some_aside)
             rows, known = expectations.kept(kept), expectations.tell_apart(target.keys, verdicts)
-            none = news is not None and rows.isEmpty()
-            written = write(spark, rows, target, transaction, kept, keys_apart=known, none=none)
+            written = write(spark, rows, target, transaction, kept, keys_apart=known)
             quarantined = _put_aside(spark, lambda: aside(kept), run, transaction, written, [*misfits, *verdicts])
     changed = 0 if written.repeated else _changed(written, target, counts)
     return Summary(
@@ -78,33 +74,6 @@ def write_part(spark: "SparkSession", answer: Answer, run: Run, target: Target, 
         metrics={name: int(value) for name, value in written.metrics.items() if value.isdigit()},
         committed=written.committed,
     )
-
-
-def _may_be_whole(
-    spark: "SparkSession", flagged: "DataFrame", run: Run, target: Target, expectations: Expectations
-) -> bool:
-    """Tell whether rows by key may be all that a table has, so that they are compared with it while they are read.
-
-    As large they are, at least. A database would have to be read twice where they are not, and a cluster may repeat a
-    task, and count its rows twice.
-    """
-    return (
-        bool(target.keys)
-        and one_machine(spark)
-        and exists(spark, target)
-        and not (target.evolve_schema or target.missing_at_most or run.dataset.stream)
-        and expectations.proved_by(target.keys)
-        and not any(isinstance(source, model.JdbcSource) for source in run.dataset.sources.values())
-        and estimated_size(flagged) > max(SMALL, estimated_size(current_rows(spark, target)))
-    )
-
-
-def _news(
-    spark: "SparkSession", flagged: "DataFrame", target: Target, expectations: Expectations
-) -> AbstractContextManager[News | None]:
-    own = entering(spark, expectations.kept(flagged), target)
-    anyway = f"(({expectations.left_out}) OR coalesce(({target.delete_when or 'false'}), false))"
-    return news_of(flagged, own, current_rows(spark, target), target, anyway, expectations.measures())
 
 
 def _observed(
@@ -171,7 +140,7 @@ def _put_aside(  # noqa: PLR0913, PLR0917 -- whose rows, of what, whereto
     target = _quarantine(run)
     try:
         with refusals():
-            added = write(spark, aside(), target, transaction)
+            added = write(spark, aside(), target, transaction.of_target(run.dataset.target.location))
     except PipelineError as failure:
         missing = f"the quarantined rows in {target.location} ({failure.message.rstrip('.')})"
         again = "start the stream again" if run.dataset.stream else f"run it again with --run-id {run.run_id}"
@@ -185,4 +154,4 @@ def _quarantine(run: Run) -> Target:
 
 def put_aside_already(spark: "SparkSession", run: Run, transaction: Transaction) -> bool:
     """Tell whether the side table has this run's rows."""
-    return committed(spark, _quarantine(run), transaction) is not None
+    return committed(spark, _quarantine(run), transaction.of_target(run.dataset.target.location)) is not None

@@ -78,7 +78,8 @@ def found_unchanged(spark: "SparkSession", run: Run) -> Written | None:
     table = latest(spark, spark_path(run.dataset.target.location))
     if not run.runs or not hasattr(run.dataset.write, "keys") or int(table.version()) < 0:
         return None
-    mark = transaction_of(run.run_id, done=True, unchanged=str(table.metadata().id()))
+    dataset, unchanged = run.dataset, str(table.metadata().id())
+    mark = transaction_of(dataset.name, dataset.target.location, run.run_id, done=True, unchanged=unchanged)
     try:
         with refusals():
             found = has(spark, run.runs, mark)

@@ -66,6 +66,9 @@ class Summary:
     committed: bool = True
     """False: the table said all of it already, so that `version` is not this run's."""
 
+    redelivered: bool = False
+    """The table's last write was of the same delivery, so nothing was read."""
+
     @property
     def apart(self) -> dict[str, int]:
         """What became of rows that were read and not written."""
@@ -105,6 +108,8 @@ def told(part: Summary) -> str:
     """Say in a few words what was written."""
     if part.repeated:
         return f"version {part.version} has this run's rows already"
+    if part.redelivered:
+        return f"version {part.version} stays, the last run wrote the same delivery"
     if part.version is None:
         return "nothing new"
     apart = [f"{count:,} {name}" for name, count in part.apart.items() if count]

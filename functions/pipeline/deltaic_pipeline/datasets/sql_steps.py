@@ -11,8 +11,8 @@ from deltaic_pipeline.datasets import model
 from deltaic_pipeline.datasets.database import read_database
 from deltaic_pipeline.datasets.run_state import Run
 from deltaic_pipeline.datasets.windows import Window, within
-from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.errors import refusals, said_by_spark, spark_failures
+from deltaic_pipeline.failures import ExpectationFailed, PipelineError, PlacedError
+from deltaic_pipeline.spark.errors import of_database, refusals
 from deltaic_pipeline.spark.sql_rules import answer
 from deltaic_pipeline.table.sources import UNFIT, Reading, Source, read
 
@@ -52,29 +52,45 @@ def answer_of(
 def said_where(run: Run, path: Sequence[str | int]) -> Iterator[None]:
     """Say of what Spark refuses where the file says it."""
     try:
-        yield
-    except spark_failures() as refusal:
-        raise PipelineError(f"{run.origin(path)}: {said_by_spark(refusal)}") from refusal
+        with refusals():
+            yield
+    except PlacedError:
+        raise
     except PipelineError as refusal:
-        raise PipelineError(f"{run.origin(path)}: {refusal.message}") from refusal
+        raise PlacedError(f"{run.origin(path)}: {refusal.message}") from refusal
 
 
 @contextmanager
-def said_of_source(run: Run) -> Iterator[None]:
-    """Say of a file that could not be read where the dataset names it, if only one of its sources can have it."""
+def placed(run: Run) -> Iterator[None]:
+    """Begin every refusal of a run's rows with the place in the dataset file that it is about."""
     try:
         yield
+    except ExpectationFailed as refusal:
+        number = next((number for number, one in enumerate(refusal.verdicts) if one.refused), None)
+        place = run.origin(("write",) if number is None else ("expectations", number))
+        raise ExpectationFailed(f"{place}: {refusal.message}", refusal.verdicts) from refusal
     except PipelineError as refusal:
-        having = {
-            run.origin(("sources", name))
-            for name, source in run.dataset.sources.items()
-            if isinstance(source, model.FileSource)
-            for path in source.paths
-            if _before_glob(path) in refusal.message
-        }
-        if type(refusal) is not PipelineError or len(having) != 1 or refusal.message.startswith(tuple(having)):
+        if type(refusal) is not PipelineError:
             raise
-        raise PipelineError(f"{having.pop()}: {refusal.message}") from refusal
+        raise PlacedError(f"{run.origin(_at_fault(run, refusal))}: {refusal.message}") from refusal
+
+
+def _at_fault(run: Run, refusal: PipelineError) -> Sequence[str | int]:
+    """Return the source or the step that a refusal names, if it is one; else `write`."""
+    by_database = of_database(refusal.__cause__)
+    having = [
+        name
+        for name, source in run.dataset.sources.items()
+        if (by_database and isinstance(source, model.JdbcSource))
+        or any(_before_glob(path) in refusal.message for path in getattr(source, "paths", ()))
+    ]
+    if len(having) == 1:
+        return "sources", having[0]
+    fragment = re.search(r"\(in (.+)\)$", refusal.message)
+    for number, step in enumerate(run.dataset.steps):
+        if fragment and fragment[1] in " ".join(step.sql.split()):
+            return "steps", number, "sql"
+    return ("write",)
 
 
 def said_of_values(run: Run, sources: Mapping[str, Reading]) -> AbstractContextManager[None]:
@@ -93,7 +109,7 @@ def values_told(readings: Mapping[str, Reading], remedy: str) -> Iterator[None]:
             with refusals():
                 told = reading.told() if reading.malformed == "fail" else None
             if told:
-                raise PipelineError(f"{name}: {told}; {remedy}.") from refusal
+                raise PlacedError(f"{name}: {told}; {remedy}.") from refusal
         raise
 
 

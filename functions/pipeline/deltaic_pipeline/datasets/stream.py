@@ -14,7 +14,7 @@ from deltaic_pipeline.datasets.file_log import last_batch
 from deltaic_pipeline.datasets.fitness import refuse_unfit
 from deltaic_pipeline.datasets.quality import write_part
 from deltaic_pipeline.datasets.run_state import Run, Summary, told
-from deltaic_pipeline.datasets.sql_steps import answer_of, file_source, said_of_source, said_of_values, said_where
+from deltaic_pipeline.datasets.sql_steps import answer_of, file_source, placed, said_of_values, said_where
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.progress import Progress, step, tasks_shown
 from deltaic_pipeline.spark.session import end_callbacks
@@ -116,7 +116,7 @@ class Stream:
         transaction = Transaction.of_batch(str(query.id), number)
         with (
             step(self._progress, f"Writing batch {number} to {self._target.location}") as tell,
-            said_of_source(self._run),
+            placed(self._run),
             self._attempt.refusals(),
         ):
             answer = answer_of(spark, self._run, batch)

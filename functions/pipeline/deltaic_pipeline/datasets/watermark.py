@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from deltaic_pipeline.datasets.database import highest, read_database
-from deltaic_pipeline.datasets.model import JdbcSource
+from deltaic_pipeline.datasets.model import Dataset, JdbcSource
 from deltaic_pipeline.datasets.run_state import Run
 from deltaic_pipeline.datasets.sql_steps import said_where
 from deltaic_pipeline.datasets.windows import Window, marked_field, next_window
@@ -44,12 +44,14 @@ class Advance:
         """The transaction that commits the run's rows."""
         said = {name: value for name, value in asdict(self).items() if name != "number"}
         moves = any(window.upto != window.above for window in self.windows.values())
-        return Transaction(APPLICATION + json.dumps(said, sort_keys=True), self.number, {"run": self.run}, moves)
+        mark = {"dataset": self.dataset, "run": self.run}
+        return Transaction(APPLICATION + json.dumps(said, sort_keys=True), self.number, mark, moves)
 
-    def stands_in(self, spark: "SparkSession", location: str) -> bool:
-        """Tell whether a table has the transaction."""
-        snapshot = latest(spark, spark_path(location))
-        return snapshot.version() >= 0 and bool(snapshot.transactions().contains(self.transaction.application))
+    def is_put_aside(self, spark: "SparkSession", dataset: Dataset) -> bool:
+        """Return whether the side table has the transaction."""
+        snapshot = latest(spark, spark_path(dataset.quarantine_location))
+        application = self.transaction.of_target(dataset.target.location).application
+        return snapshot.version() >= 0 and bool(snapshot.transactions().contains(application))
 
 
 def advances(spark: "SparkSession", run: Run, target: Target) -> list[Advance]:

@@ -38,8 +38,9 @@ OF_PLACES = re.compile(
 )
 """Classes whose words are of files, hosts, rights and the class path, where Spark has no condition."""
 
-OF_DATABASES = re.compile("08|28|3D|3F|42|XJ")
-"""The SQLSTATEs under which a database speaks of connections, logins, names and syntax; 22 and 23 tell values."""
+OF_DATABASES = re.compile("08|0A|25|28|3D|3F|40|42|53|55|57|58|XJ")
+"""The SQLSTATEs under which a database speaks of connections, logins, names, syntax, locks and its own state; 22 and 23
+tell values."""
 
 PHRASES = re.compile(
     r"is not a Parquet file|Unexpected end of input stream|Unexpected end-of-input|not in gzip format"
@@ -119,6 +120,11 @@ def all_said(failure: BaseException | None) -> str:
     return "\n".join(dict.fromkeys(messages))
 
 
+def of_database(failure: BaseException | None) -> bool:
+    """Return whether a database's own refusal is among the causes of a failure."""
+    return failure is not None and any(_is(cause, "java.sql.SQLException") for cause in _causes(failure))
+
+
 def _causes(failure: BaseException) -> Iterator[Any]:
     """Return the Java exceptions, from the outermost on; none if Python's side of Spark refused."""
     return _chain(getattr(failure, "java_exception", None) or getattr(failure, "_origin", None))
@@ -170,8 +176,10 @@ def _of_condition(thrown: Any, condition: str) -> str:
 
 def _of_java(thrown: Any, name: str) -> str:
     message = str(thrown.getMessage() or "")
-    if _is(thrown, "java.sql.SQLException") and OF_DATABASES.match(str(thrown.getSQLState() or "")):
-        return _first_line(message) or name
+    if _is(thrown, "java.sql.SQLException"):
+        state = str(thrown.getSQLState() or "unknown")
+        told = _first_line(message) if OF_DATABASES.match(state) else ""
+        return told or f"the database refused with SQLSTATE {state}, {name}: {HIDDEN}"
     phrase = PHRASES.search(message)
     return f"{name}: {phrase[0] if phrase else HIDDEN}" if message else name
 

@@ -3,10 +3,13 @@
 Only what is certain is told: where the store does not answer, or does not let us look, Spark finds out.
 """
 
+import os
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +28,7 @@ _GLOB = re.compile(r"[\[\]{}*?\\]")
 _HIDDEN = re.compile(r"(^|/)[_.][^/.][^/]*$")
 LEFT_OUT = "is not read: Spark leaves out files whose names begin with _ or . : name the files otherwise"
 MOST_OF_A_HEADER = 65_536
+MOST_FILES = 10_000
 COMPRESSED = (".bz2", ".deflate", ".gz", ".lz4", ".lzo", ".snappy", ".xz", ".zst", ".zstd")
 
 
@@ -79,6 +83,29 @@ class Places:
             part = self._s3.get_object(Bucket=match[1], Key=key, Range=f"bytes=0-{MOST_OF_A_HEADER - 1}")
             return f"s3://{match[1]}/{key}", part["Body"].read()
         return None
+
+    def files(self, path: str) -> list[tuple[str, int, str]] | None:
+        """Return key, size and ETag of all objects that a file, folder or glob may name, or more of them.
+
+        Local files have the time of their last change as an ETag. Returns None if they are too many, or unknown.
+        """
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        match = _S3.fullmatch(path)
+        plain = match[2] if match else re.sub("^file:(//)?", "", path)
+        glob = _GLOB.search(plain)
+        begin = plain[: glob.start()] if glob else plain
+        if match is None and ":" in plain:  # a store that only Spark knows
+            return None
+        with suppress(OSError, BotoCoreError, ClientError):
+            local = _local(Path(f"{begin}*").parent if glob else Path(begin))
+            found = list(islice(self._objects(match[1], begin) if match else local, MOST_FILES + 1))
+            return sorted(found) if found and len(found) <= MOST_FILES else None
+        return None
+
+    def _objects(self, bucket: str, prefix: str) -> Iterator[tuple[str, int, str]]:
+        pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        return ((one["Key"], one["Size"], one["ETag"]) for page in pages for one in page.get("Contents", ()))
 
     def absent_table(self, location: str) -> str | None:
         """Return what to say of a location at which there is no Delta table; None as in `absent_bucket`."""
@@ -145,6 +172,14 @@ class Places:
         with suppress(BotoCoreError, ClientError):
             own = [each["Name"] for each in self._s3.list_buckets()["Buckets"]]
         return f"there is no bucket '{bucket}'" + did_you_mean(bucket, own)
+
+
+def _local(path: Path) -> Iterator[tuple[str, int, str]]:
+    """Yield a file, or all files below a folder."""
+    below = (Path(parent) / name for parent, _, names in os.walk(path, followlinks=True) for name in names)
+    for file in [path] if path.is_file() else below:
+        state = file.stat()
+        yield str(file), state.st_size, str(state.st_mtime_ns)
 
 
 def _is_read(name: str, pattern: str) -> bool:

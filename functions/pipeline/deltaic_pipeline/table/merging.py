@@ -25,7 +25,7 @@ MATCH = "__key_"
 """What the keys are called that a merge of states is matched by, beside the rows' own columns."""
 
 NUMBER, THERE = f"{MATCH}number", f"{MATCH}there"
-"""Which one of its key a row is, and whether a table has the key."""
+"""Which one of its key a row is, and which one of its key the table's row is: null where it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +60,15 @@ def merge(spark: "SparkSession", rows: "DataFrame", keys: Sequence[str], locatio
     merging = table.alias("old").merge(rows.alias("new"), _same(keys))
     if evolve:
         merging = merging.withSchemaEvolution()
-    if DELETES not in rows.columns:
+    if evolve and DELETES not in rows.columns:
         merging.whenMatchedUpdateAll(condition=changed).whenNotMatchedInsertAll().execute()
         return
+    # By their names: columns that Delta generates are none of the rows'.
     values: dict[str, str | Column] = {quoted(name): f"new.{quoted(name)}" for name in _own(rows)}
-    merging = merging.whenMatchedDelete(condition=f"new.{DELETES}").whenMatchedUpdate(condition=changed, set=values)
-    merging.whenNotMatchedInsert(condition=f"NOT new.{DELETES}", values=values).execute()
+    if DELETES in rows.columns:
+        merging = merging.whenMatchedDelete(condition=f"new.{DELETES}")
+    merging = merging.whenMatchedUpdate(condition=changed, set=values)
+    merging.whenNotMatchedInsert(condition=f"NOT {_deletes(rows)}", values=values).execute()
 
 
 def states(rows: "DataFrame", validity: Validity) -> "DataFrame":
@@ -166,7 +169,8 @@ def changes_of(
     """Keep for the block, on disk, the rows that say something new of a table.
 
     `rows` are `conformed`; a marked one says something new where the table has its key. Of columns that are ignored
-    nothing is compared. Raises `PipelineError` as `refuse_undecided` does: rows are sorted by key once, for both.
+    nothing is compared. Raises `PipelineError` as `refuse_undecided` does: rows are sorted by key once, for both; and
+    for a key that the table has twice.
     """
     from pyspark import StorageLevel
     from pyspark.sql import functions
@@ -177,19 +181,32 @@ def changes_of(
         # Else all of the table would be sorted for a few rows.
         same = functions.broadcast(rows.selectExpr(*map(quoted, keys)).alias("new"))
         table = table.alias("old").join(same, on=_condition(_same(keys)), how="left_semi")
-    there = table.withColumn(THERE, functions.lit(True)).alias("old")  # noqa: FBT003 -- a value
-    joined = numbered(rows, keys, "*").alias("new").join(there, on=_condition(_same(keys)), how="left")
+    joined = numbered(rows, keys, "*").alias("new").join(_there(table, keys), on=_condition(_same(keys)), how="left")
     absent, deletes = f"old.{THERE} IS NULL", _deletes(rows)
     says = f"CASE WHEN {deletes} THEN NOT {absent} ELSE {absent} OR {changed} END"
-    kept = joined.where(f"{_undecided(keys, 'new.')} OR {says}").select("new.*").persist(StorageLevel.DISK_ONLY)
+    joined = joined.where(f"{_undecided(keys, 'new.')} OR {THERE} = 2 OR {says}")
+    kept = joined.select("new.*", THERE).persist(StorageLevel.DISK_ONLY)
     try:
         count = functions.count_if(functions.expr(_deletes(rows, of=""))).alias("deletes")
-        found: Any = kept.agg(functions.count("*").alias("rows"), count, _first_undecided(keys)).first()
+        twice = functions.expr(_first_key(keys, f"{THERE} = 2")).alias("twice")
+        found: Any = kept.agg(functions.count("*").alias("rows"), count, _first_undecided(keys), twice).first()
         if found["key"] is not None:
             raise undecided("to merge", keys, tuple(found["key"]))
-        yield Changes(kept.drop(NUMBER), found["rows"], found["deletes"])
+        _refuse_twice(found["twice"], keys)
+        yield Changes(kept.drop(NUMBER, THERE), found["rows"], found["deletes"])
     finally:
         kept.unpersist()
+
+
+def _there(table: "DataFrame", keys: Sequence[str]) -> "DataFrame":
+    """Return the table's rows, each with its number among those of its key."""
+    return numbered(table, keys, "*").withColumnRenamed(NUMBER, THERE).alias("old")
+
+
+def _refuse_twice(key: Any, keys: Sequence[str]) -> None:
+    if key is not None:
+        remedy = "delete all but one from the table, because a merge needs one row for each key"
+        raise undecided("of the table", keys, tuple(key), remedy)
 
 
 def refuse_undecided(rows: "DataFrame", keys: Sequence[str], *, apart: bool = False) -> None:
@@ -223,41 +240,41 @@ def _undecided(keys: Sequence[str], of: str = "") -> str:
 
 
 def _first_undecided(keys: Sequence[str]) -> "Column":
-    from pyspark.sql import functions
-
-    one = f"CASE WHEN {_undecided(keys)} THEN struct({', '.join(map(quoted, keys))}) END"
-    return functions.first(functions.expr(one), ignorenulls=True).alias("key")
+    return _condition(_first_key(keys, _undecided(keys))).alias("key")
 
 
-def undecided(rows: str, keys: Sequence[str], values: Sequence[Any], remedy: str = "") -> PipelineError:
+def _first_key(keys: Sequence[str], condition: str, of: str = "") -> str:
+    return f"first(CASE WHEN {condition} THEN struct({', '.join(f'{of}{quoted(key)}' for key in keys)}) END, true)"
+
+
+def undecided(
+    rows: str, keys: Sequence[str], values: Sequence[Any], remedy: str = "reduce them to one in the SQL"
+) -> PipelineError:
     """Return what is said of a key that names no row, or several; its values are a note, for who asks for them."""
     named = ", ".join(f"{key} = {None if value is None else HIDDEN}" for key, value in zip(keys, values, strict=True))
     if None in values:
         refusal = PipelineError(f"a row {rows} has no key ({named}): leave such rows out in the SQL.")
     else:
-        refusal = PipelineError(
-            f"several rows {rows} have the same key ({named}): reduce them to one in the SQL{remedy}."
-        )
+        refusal = PipelineError(f"several rows {rows} have the same key ({named}): {remedy}.")
     refusal.add_note(", ".join(f"{key} = {value!r}" for key, value in zip(keys, values, strict=True)))
     return refusal
 
 
 def keyed(rows: "DataFrame", table: "DataFrame", keys: Sequence[str], ignored: Iterable[str] = ()) -> dict[str, int]:
     """Count the keys of rows, which are `conformed`, that are new to a table, changed, deleted, and as there."""
-    from pyspark.sql import functions
-
     refuse_undecided(rows, keys)
     changed = differ(rows.schema, table.schema, [*keys, *ignored])
-    there = table.withColumn(THERE, functions.lit(True)).alias("old")  # noqa: FBT003 -- a value
-    joined = rows.alias("new").join(there, on=_condition(_same(keys)), how="left")
+    joined = rows.alias("new").join(_there(table, keys), on=_condition(_same(keys)), how="left")
     absent, deletes = f"old.{THERE} IS NULL", _deletes(rows)
     counted: Any = joined.selectExpr(
         f"count_if({absent} AND NOT {deletes}) AS new",
         f"count_if(NOT {absent} AND {changed} AND NOT {deletes}) AS changed",
         f"count_if(NOT {absent} AND {deletes}) AS deleted",
         f"count_if(if({deletes}, {absent}, NOT {absent} AND NOT ({changed}))) AS unchanged",
+        f"{_first_key(keys, f'{THERE} = 2', 'new.')} AS twice",
     ).first()
-    found = {name: int(count) for name, count in counted.asDict().items()}
+    found = counted.asDict()
+    _refuse_twice(found.pop("twice"), keys)
     return found if DELETES in rows.columns else {name: found[name] for name in found if name != "deleted"}
 
 
@@ -273,8 +290,8 @@ def _same(keys: Sequence[str]) -> str:
     return " AND ".join(f"old.{quoted(key)} = new.{quoted(key)}" for key in keys)
 
 
-def differ(rows: "StructType", table: "StructType", ignored: Iterable[str], new: str = "new.") -> str:
-    """Return the condition under which a row (whose columns are `new`) says something else than the table's (`old`)."""
+def differ(rows: "StructType", table: "StructType", ignored: Iterable[str]) -> str:
+    """Return the condition under which a row (`new`) says something else than the table's (`old`)."""
     left_out = {DELETES, *(name.lower() for name in ignored)}
     known = {field.name.lower(): field.dataType for field in table.fields}
     same = []
@@ -282,7 +299,7 @@ def differ(rows: "StructType", table: "StructType", ignored: Iterable[str], new:
         name, kind = field.name.lower(), field.dataType
         if name not in left_out:
             old = cast(f"old.{quoted(field.name)}", known[name], kind) if name in known else null(kind)
-            same.append(f"{comparable(old, kind)} <=> {comparable(f'{new}{quoted(field.name)}', kind)}")
+            same.append(f"{comparable(old, kind)} <=> {comparable(f'new.{quoted(field.name)}', kind)}")
     return f"NOT ({' AND '.join(same)})" if same else "false"
 
 

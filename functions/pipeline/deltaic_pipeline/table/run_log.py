@@ -4,6 +4,7 @@ deltalake writes it where it is installed, which takes no Spark and some millise
 which would be 54 MB more, and there the session of the run writes it (decision 160).
 """
 
+import json
 import uuid
 from collections.abc import Mapping
 from datetime import timedelta
@@ -59,16 +60,16 @@ def schema() -> "pa.Schema":
     )
 
 
-def transaction_of(run_id: str, *, done: bool, unchanged: str = "") -> Transaction:
-    """Name the commit of a row: the one of a run that is done, or of one of its attempts that was not.
+def transaction_of(dataset: str, location: str, run_id: str, *, done: bool, unchanged: str = "") -> Transaction:
+    """Return the transaction of a row: one for a run that is done, another for each attempt that was not.
 
     `unchanged` is the id of a table whose log has nothing of the run, for it said all of it already (decision 153).
     """
-    if done:
-        of = f"/{unchanged}" if unchanged else ""
-        return Transaction(f"deltaic-runs/{run_id}{of}", 1, {"run": run_id})
-    attempt = uuid.uuid4().hex
-    return Transaction(f"deltaic-runs/{run_id}/{attempt}", 1, {"run": run_id, "attempt": attempt})
+    which = {"table": unchanged} if unchanged else {}
+    if not done:
+        which = {"attempt": uuid.uuid4().hex}
+    mark = {"dataset": dataset, "run": run_id, "target": catalog_location(location), **which}
+    return Transaction(f"deltaic-runs/{json.dumps(mark, sort_keys=True)}", 1, mark)
 
 
 def has(spark: "SparkSession", location: str, transaction: Transaction) -> bool:
@@ -93,7 +94,8 @@ def append(  # noqa: PLR0913, PLR0917 -- what stands where, and who writes it
     import pyarrow as pa
 
     place, rows = catalog_location(location), pa.Table.from_pylist([dict(row)], schema())
-    transaction = transaction_of(row["run"], done=row["exit"] == 0, unchanged=unchanged)
+    done = row["exit"] == 0
+    transaction = transaction_of(row["dataset"], row["location"], row["run"], done=done, unchanged=unchanged)
     try:
         import deltalake  # noqa: F401 -- whether it is there
     except ImportError:

@@ -1,5 +1,7 @@
 """The differences between rows and the table that they are to enter, and the rows in the table's columns."""
 
+import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,12 +12,15 @@ from deltaic_pipeline.spark.quoting import quoted
 from deltaic_pipeline.table.deletions import entering
 from deltaic_pipeline.table.merging import DELETES
 from deltaic_pipeline.table.sources import spark_path
-from deltaic_pipeline.table.table_properties import properties_of
+from deltaic_pipeline.table.table_properties import latest, properties_of
 from deltaic_pipeline.table.target import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
+
+GENERATED = re.compile(r"delta\.(identity\.|generationExpression$)")
+"""Where Delta keeps that it makes a column's values: an identity, or an expression over others."""
 
 BLANKS = "__CHAR_VARCHAR_TYPE_STRING"
 """Where Spark keeps the type of a column that is or has a CHAR or VARCHAR, which its schema calls STRING."""
@@ -43,7 +48,7 @@ def differences(spark: "SparkSession", rows: "DataFrame", target: Target) -> lis
     """Return the differences in the order of the columns; None where there is no table yet.
 
     Fields in another order, or with other capitals, are none: they go by their names. Columns that only say which rows
-    delete do not count.
+    delete do not count, and rows may lack columns that Delta generates.
     """
     from delta.tables import DeltaTable
     from pyspark.sql import types
@@ -54,9 +59,12 @@ def differences(spark: "SparkSession", rows: "DataFrame", target: Target) -> lis
     own = {name.lower() for name in target.validity.columns} if target.validity else set()
     fields = spark.read.format("delta").load(location).schema.fields
     table = types.StructType([field for field in fields if field.name.lower() not in own])
+    stored = json.loads(str(latest(spark, location).metadata().schemaString()))["fields"]
+    generated = {field["name"] for field in stored if any(map(GENERATED.match, field["metadata"]))}
     return [
         Difference(path, before.simpleString() if before else None, after.simpleString() if after else None)
         for path, before, after in _different(table, entering(spark, rows, target).schema)
+        if after is not None or path not in generated
     ]
 
 
@@ -73,15 +81,10 @@ def refuse_drift(found: list[Difference] | None, target: Target) -> None:
 
 
 def conformed(spark: "SparkSession", rows: "DataFrame", target: Target) -> "DataFrame":
-    """Return the rows in the types of an existing table, to be compared with its rows; raises as `conforming` does."""
-    return rows.selectExpr(*conforming(spark, rows, target))
+    """Return the rows in the types of an existing table, field by field by their names, to be compared with its rows.
 
-
-def conforming(spark: "SparkSession", rows: "DataFrame", target: Target) -> Iterator[str]:
-    """Return the rows' columns in the types of an existing table, field by field by their names, each as SQL.
-
-    Fields that the table lacks follow its own; those that the rows lack are null. Raises `PipelineError` for a type
-    of which the table's cannot hold every value: Delta would cast it, and lose some.
+    Fields that the table lacks follow its own. Raises `PipelineError` for fields within a column that the rows lack
+    (decision 104), and for a type of which the table's cannot hold every value: Delta would cast it, and lose some.
     """
     location = spark_path(target.location)
     table = _with_lengths(spark.read.format("delta").load(location).schema)
@@ -96,9 +99,16 @@ def conforming(spark: "SparkSession", rows: "DataFrame", target: Target) -> Iter
             f"types that {target.mode} would have to cut: {'; '.join(lossy)}. Declare the source's schema, or cast the "
             "rows to the table's types in a step."
         )
+    lost = [path for path, _, after in _different(table, rows.schema) if after is None and path not in table.names]
+    if lost:
+        raise PipelineError(
+            f"the rows lack fields that the table has: {', '.join(lost)}. {target.mode} replaces whole columns, and "
+            "would make them NULL. Declare them in the source's schema, or add them in a step."
+        )
     there = {field.name.lower(): field for field in schema.fields}
     taken = ((field, there[field.name.lower()]) for field in rows.schema.fields)
-    return (f"{cast(quoted(field.name), field.dataType, to.dataType)} AS {quoted(to.name)}" for field, to in taken)
+    columns = (f"{cast(quoted(field.name), field.dataType, to.dataType)} AS {quoted(to.name)}" for field, to in taken)
+    return rows.selectExpr(*columns)
 
 
 def grows(table: "DataFrame", rows: "DataFrame") -> bool:

@@ -35,8 +35,8 @@ def describe(spark: "SparkSession", target: Target) -> bool:
     properties = _lacking(spark, location, target.wanted_properties)
     if target.cluster_by:
         properties |= _lacking(spark, location, {CLUSTERING: "supported"})
-    transaction, proposed = _proposed(spark, location, properties, target=target)
-    transaction.updateMetadata(proposed, False)  # noqa: FBT003 -- Scala's, by position
+    transaction, metadata = proposed(spark, location, properties, target=target)
+    transaction.updateMetadata(metadata, False)  # noqa: FBT003 -- Scala's, by position
     actions = to_seq([])
     if target.cluster_by:
         clustering = delta.skipping.clustering.ClusteredTableUtils
@@ -69,8 +69,8 @@ def check_properties(spark: "SparkSession", target: Target) -> None:
     if constraints:
         raise PipelineError(f"{constraints[0]} is a constraint: add it with ALTER TABLE ... ADD CONSTRAINT.")
     spark.sql(f"EXPLAIN {_alter(location, properties)}")  # names that Spark keeps for itself, such as `provider`
-    transaction, proposed = _proposed(spark, location, properties)
-    transaction.updateMetadata(proposed, False)  # noqa: FBT003 -- Scala's, by position
+    transaction, metadata = proposed(spark, location, properties)
+    transaction.updateMetadata(metadata, False)  # noqa: FBT003 -- Scala's, by position
 
 
 def check_clustering(spark: "SparkSession", target: Target, schema: str = "") -> None:
@@ -80,14 +80,14 @@ def check_clustering(spark: "SparkSession", target: Target, schema: str = "") ->
     """
     if not target.cluster_by:
         return
-    transaction, proposed = _proposed(spark, spark_path(target.location), target.wanted_properties, schema)
-    if not proposed.partitionColumns().isEmpty() and not target.rewrites:
+    transaction, metadata = proposed(spark, spark_path(target.location), target.wanted_properties, schema)
+    if not metadata.partitionColumns().isEmpty() and not target.rewrites:
         raise PipelineError(f"{target.location} is partitioned, and Delta clusters no table that is.")
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- as `_proposed`
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- as `proposed`
     clustering = jvm.org.apache.spark.sql.delta.skipping.clustering
     names = jvm.org.apache.spark.api.python.PythonUtils.toSeq([quoted(name) for name in target.cluster_by])
     clustering.ClusteredTableUtils.validateClusteringColumnsInStatsSchema(
-        transaction.protocol(), proposed, clustering.temp.ClusterBySpec.fromColumnNames(names)
+        transaction.protocol(), metadata, clustering.temp.ClusterBySpec.fromColumnNames(names)
     )
 
 
@@ -96,7 +96,7 @@ def check_new_properties(spark: "SparkSession", target: Target) -> None:
     for name, value in target.properties.items():
         if name.lower().startswith("delta.constraints."):
             refuse_queries(spark, value)
-    _proposed(spark, spark_path(target.location), target.wanted_properties)
+    proposed(spark, spark_path(target.location), target.wanted_properties)
 
 
 def latest(spark: "SparkSession", location: str) -> Any:
@@ -146,7 +146,7 @@ def _alter(location: str, properties: Mapping[str, str]) -> str:
     return f"ALTER TABLE delta.{quoted(location)} SET TBLPROPERTIES ({pairs})"
 
 
-def _proposed(
+def proposed(
     spark: "SparkSession", location: str, properties: Mapping[str, str], schema: str = "", target: Target | None = None
 ) -> tuple[Any, Any]:
     """Return a transaction that has begun, and what the table's metadata would be in it; `target` has the comments."""

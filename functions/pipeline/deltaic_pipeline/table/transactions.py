@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from deltaic_pipeline.table.sources import spark_path
+from deltaic_pipeline.spark.errors import spark_failures
+from deltaic_pipeline.table.sources import catalog_location, spark_path
 from deltaic_pipeline.table.table_properties import latest
 from deltaic_pipeline.table.target import FORGETS, Target
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 RECENT_COMMITS = 20
+KEEPS_ROWS = frozenset({"SET TBLPROPERTIES", "OPTIMIZE", "VACUUM START", "VACUUM END"})
+"""Delta operations that change neither rows nor columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +31,39 @@ class Transaction:
     moves: bool = False
     """It says something by itself, and is committed where no row changes too."""
 
+    delivery: str = ""
+    """Digest of the run's input, written to `commitInfo` with the mark; empty if the next run must read again."""
+
+    aside: bool = False
+    """The run also has rows for the quarantine table; written to `commitInfo` with the delivery."""
+
     @classmethod
-    def of_run(cls, run_id: str) -> "Transaction":
-        """Name the one commit of a run."""
-        return cls(f"deltaic-publish/{run_id}", 1, {"run": run_id})
+    def of_run(cls, run_id: str, dataset: str = "") -> "Transaction":
+        """Return the transaction of a run: run ids of different datasets are independent (decision 201)."""
+        if not dataset:
+            return cls(f"deltaic-publish/{run_id}", 1, {"run": run_id})
+        return cls(f"deltaic-run/{dataset}/{run_id}", 1, {"dataset": dataset, "run": run_id})
 
     @classmethod
     def of_batch(cls, stream: str, batch: int) -> "Transaction":
         """Name the commit of one batch of a stream, which its checkpoint gave a name."""
         return cls(f"deltaic-stream/{stream}", batch, {"stream": stream, "batch": batch})
 
+    def of_target(self, location: str) -> "Transaction":
+        """Return the same run's transaction in a table that several targets share, such as a quarantine table."""
+        target = catalog_location(location)
+        return Transaction(f"{self.application} {target}", self.version, {**self.mark, "target": target}, self.moves)
+
     @property
     def user_metadata(self) -> str:
         """The mark as it stands in the log."""
-        return json.dumps(dict(self.mark))
+        read = {"delivery": self.delivery, "aside": self.aside} if self.delivery else {}
+        return json.dumps({**self.mark, **read})
+
+    def made(self, user_metadata: str | None) -> bool:
+        """Return whether a commit with this `userMetadata` is the transaction's, whatever it read."""
+        mark = _mark(user_metadata)
+        return {name: mark[name] for name in mark if name not in {"delivery", "aside"}} == self.mark
 
     def __str__(self) -> str:
         return " ".join(f"{name} {value}" for name, value in self.mark.items())
@@ -109,20 +131,45 @@ def before(spark: "SparkSession", target: Target, transaction: Transaction) -> F
 
 def after(spark: "SparkSession", target: Target, transaction: Transaction) -> Found:
     """Return what the log has of a run that has just written: mostly the latest commit, of which one line is read."""
-    snapshot, jvm = latest(spark, spark_path(target.location)), spark.sparkContext._jvm  # noqa: SLF001 -- as `latest`
-    log, version = snapshot.deltaLog(), int(snapshot.version())
-    path = cast("Any", jvm).org.apache.spark.sql.delta.util.FileNames.unsafeDeltaFile(log.logPath(), version)
-    told = json.loads(log.store().read(path, log.newDeltaHadoopConf()).apply(0)).get("commitInfo", {})
-    if told.get("userMetadata") == transaction.user_metadata:
+    snapshot = latest(spark, spark_path(target.location))
+    version = int(snapshot.version())
+    told = _commit_info(spark, snapshot, version)
+    if transaction.made(told.get("userMetadata")):
         return Found(version, version, told.get("operationMetrics") or {})
     return _among_latest(spark, target, transaction)
+
+
+def last_write(spark: "SparkSession", target: Target) -> dict[str, Any]:
+    """Return the mark of the last commit that may have changed the table's rows; empty if there is none to read."""
+    snapshot = latest(spark, spark_path(target.location))
+    newest = int(snapshot.version())
+    with suppress(*spark_failures()):  # older commits may be deleted
+        for version in range(newest, max(newest - RECENT_COMMITS, -1), -1):
+            info = _commit_info(spark, snapshot, version)
+            if info.get("operation") not in KEEPS_ROWS:
+                return _mark(info.get("userMetadata"))
+    return {}
+
+
+def _commit_info(spark: "SparkSession", snapshot: Any, version: int) -> dict[str, Any]:
+    log, jvm = snapshot.deltaLog(), cast("Any", spark.sparkContext._jvm)  # noqa: SLF001 -- as `latest`
+    path = jvm.org.apache.spark.sql.delta.util.FileNames.unsafeDeltaFile(log.logPath(), version)
+    first = json.loads(log.store().read(path, log.newDeltaHadoopConf()).apply(0))
+    return dict(first.get("commitInfo", {}))
+
+
+def _mark(user_metadata: str | None) -> dict[str, Any]:
+    with suppress(ValueError):
+        mark = json.loads(user_metadata or "")
+        return mark if isinstance(mark, dict) else {}
+    return {}
 
 
 def _among_latest(spark: "SparkSession", target: Target, transaction: Transaction) -> Found:
     from delta.tables import DeltaTable
 
     recent: list[Any] = DeltaTable.forPath(spark, spark_path(target.location)).history(RECENT_COMMITS).collect()
-    mine = next((commit for commit in recent if commit["userMetadata"] == transaction.user_metadata), None)
+    mine = next((commit for commit in recent if transaction.made(commit["userMetadata"])), None)
     if mine is None:
         return Found(recent[0]["version"])
     return Found(recent[0]["version"], mine["version"], dict(mine["operationMetrics"] or {}))

@@ -33,7 +33,6 @@ def write(  # noqa: PLR0913 -- what is written, and what is known of it
     given: "DataFrame | None" = None,
     *,
     keys_apart: bool = False,
-    none: bool = False,
 ) -> Written:
     """Write the rows as one version of the table and return what was committed, read back from the log.
 
@@ -41,8 +40,8 @@ def write(  # noqa: PLR0913 -- what is written, and what is known of it
     the table's lease, and calls `describe` afterwards: a new table is made with its properties, an existing one takes
     none in the transaction that writes rows. They are checked here, so whatever is refused, rows or properties, is
     refused before the log has anything of this run. Keys that are among the `given` rows are not missing, whether these
-    are written or not; `keys_apart` says that no key is given twice, `none` that there are no rows. Raises
-    `PipelineError` if the commit is not in the log afterwards.
+    are written or not; `keys_apart` says that no key is given twice. Raises `PipelineError` if the commit is not in the
+    log afterwards.
     """
     target.check()
     transaction = Transaction.of_run(run) if isinstance(run, str) else run
@@ -59,8 +58,6 @@ def write(  # noqa: PLR0913 -- what is written, and what is known of it
         _check_partitions(target, partitions)
     else:
         check_new_properties(spark, target)
-    if none and known and not transaction.moves:
-        return Written(known.version, repeated=False, metrics=NOTHING, committed=False)
     if target.keys:
         rows = _keyed(spark, rows, target, exists=present, apart=keys_apart)
     deleted: int | None = 0

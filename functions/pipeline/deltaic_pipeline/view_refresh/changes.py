@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 OPERATION = "_deltaic_operation"
-INSERT, UPDATE, DELETE, KEEP = "insert", "update", "delete", "keep"
-"""`KEEP` inserts a row again of which `DELETE` took all copies."""
+INSERT, UPDATE, DELETE = "insert", "update", "delete"
 
 ROW, COUNT, THERE = "_deltaic_row", "_deltaic_count", "_deltaic_there"
 
@@ -85,7 +84,7 @@ def counted_by_key(staged: "DataFrame", key: Sequence[str]) -> dict[str, Counts]
     )
     for row in counts:
         if row[4] is not None:
-            remedy = ", or give --key the columns that tell them apart"
+            remedy = "reduce them to one in the SQL, or give --key the columns that tell them apart"
             raise undecided("of the view", key, tuple(row[4]), remedy)
     return {row[0]: Counts(row[1], row[2], row[3], None if row[5] is None else (row[5], row[6])) for row in counts}
 
@@ -121,35 +120,10 @@ def counted_as_rows(changed: "DataFrame") -> dict[str, Counts]:
     return {row[0]: Counts(row[1], 0, row[2]) for row in found}
 
 
-def as_rows(changed: "DataFrame", there: "DataFrame | None") -> "DataFrame":
-    """Return operations on whole rows, of net changes.
-
-    A row that loses some of its copies loses all, and the rest is inserted again: nothing tells one copy from another.
-    `there` are the view's rows of the audiences that lose some; None if none does.
-    """
-    inserted = changed.where(f"{COUNT} > 0").selectExpr(AUDIENCE_COLUMN, ROW, COUNT, f"'{INSERT}' AS {OPERATION}")
-    if there is None:
-        return _copied(inserted)
-    compared = _compared(there.schema)
-    same = " AND ".join(f"lost.{name} <=> there.{name}" for name, _ in [(AUDIENCE_COLUMN, ""), *compared])
-    rows = there.selectExpr(AUDIENCE_COLUMN, *(f"{by} AS {name}" for name, by in compared)).alias("there")
-    lost = changed.where(f"{COUNT} < 0").alias("lost")
-    operations = (
-        lost.join(rows, _expression(same))
-        .groupBy(f"lost.{AUDIENCE_COLUMN}", *(f"lost.{name}" for name, _ in compared))
-        .agg(
-            _expression(f"first(lost.{ROW})").alias(ROW),
-            (_expression("count(*)") + _expression(f"first(lost.{COUNT})")).alias(COUNT),
-        )
-    )
-    deleted = operations.selectExpr(AUDIENCE_COLUMN, ROW, f"1L AS {COUNT}", f"'{DELETE}' AS {OPERATION}")
-    kept = operations.where(f"{COUNT} > 0").selectExpr(AUDIENCE_COLUMN, ROW, COUNT, f"'{KEEP}' AS {OPERATION}")
-    return _copied(inserted.unionAll(kept)).unionAll(deleted.select(AUDIENCE_COLUMN, ROW, OPERATION))
-
-
-def _copied(rows: "DataFrame") -> "DataFrame":
-    copies = f"explode(sequence(1L, {COUNT})) AS _deltaic_copy"
-    return rows.selectExpr(AUDIENCE_COLUMN, ROW, OPERATION, copies).drop("_deltaic_copy")
+def by_row(changed: "DataFrame") -> "DataFrame":
+    """Return the operations on whole rows, of net changes, each with the number of equal rows that it concerns."""
+    operation = f"if({COUNT} > 0, '{INSERT}', '{DELETE}') AS {OPERATION}"
+    return changed.selectExpr(AUDIENCE_COLUMN, ROW, f"abs({COUNT}) AS {COUNT}", operation)
 
 
 def _compared(schema: "StructType") -> list[tuple[str, str]]:
@@ -158,16 +132,6 @@ def _compared(schema: "StructType") -> list[tuple[str, str]]:
         (f"_deltaic_by{number}", comparable(quoted(field.name), field.dataType))
         for number, field in enumerate(schema.fields[1:])
     ]
-
-
-def compared_in_merge(schema: "StructType", columns: frozenset[str]) -> str:
-    """Return the condition under which a row of the view (`old`) is a whole row that is lost (`new`)."""
-    return " AND ".join(
-        f"{comparable(f'old.{quoted(field.name)}', field.dataType)} <=> "
-        f"{comparable(f'new.{quoted(field.name)}', field.dataType)}"
-        for field in schema.fields[1:]
-        if field.name.lower() in columns
-    )
 
 
 def _expression(text: str) -> Any:

@@ -9,30 +9,18 @@ from typing import TYPE_CHECKING, Any
 from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.errors import raised
-from deltaic_pipeline.spark.quoting import literal, quoted
 from deltaic_pipeline.table.file_sizing import in_ranges
 from deltaic_pipeline.table.merging import refuse_undecided
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import set_properties
 from deltaic_pipeline.table.transactions import Transaction, marked
-from deltaic_pipeline.view_refresh.changes import (
-    DELETE,
-    INSERT,
-    OPERATION,
-    ROW,
-    UPDATE,
-    Counts,
-    as_rows,
-    by_key,
-    compared_in_merge,
-    in_ranges_of,
-)
+from deltaic_pipeline.view_refresh.changes import ROW, by_key, by_row
 from deltaic_pipeline.view_refresh.computation import Changes, Computation, existing_table
+from deltaic_pipeline.view_refresh.rewriting import rewrite
 from deltaic_pipeline.view_refresh.state import RefreshState, TableState, utc
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 PROPERTIES: Mapping[str, str] = {
     "delta.enableChangeDataFeed": "true",
@@ -44,9 +32,6 @@ PROPERTIES: Mapping[str, str] = {
 }
 VERSION_PROPERTY = "deltaic.view.version"
 """The version whose rows the other properties tell of."""
-
-MOST_AUDIENCES = 200
-"""Audiences that stand in a merge's condition, by which Delta leaves out the other partitions' files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,20 +64,18 @@ class Commit:
     def apply(self, changes: Changes, before: TableState, row_counts: Mapping[str, int], key: Sequence[str]) -> None:
         """Write net changes into the view's table, by key if there is one; `row_counts` are those before."""
         spark, counts = self.computation.spark, changes.counts
-        if key:
-            staged = by_key(changes.rows, key)
-        else:
-            losing = [name for name, count in counts.items() if count.deleted]
-            old = self.computation.shaped(before.rows(spark), losing) if losing else None
-            staged = as_rows(changes.rows, old)
+        staged = by_key(changes.rows, key) if key else by_row(changes.rows)
+        own = self.computation.definition.key
+        layout = [AUDIENCE_COLUMN, *own] if own else []
         grows = all(not (count.updated or count.deleted) for count in counts.values())
-        with marked(spark, self._transaction(), spread=True):
+        with marked(spark, self._transaction(), spread=not layout):
             if grows and not (key and any(row_counts.get(name) for name in counts)):
                 # All rows are new; columns that the table lacks come with them.
-                rows = staged.selectExpr(AUDIENCE_COLUMN, f"{ROW}.*").write.format("delta").mode("append")
+                new = staged.selectExpr(AUDIENCE_COLUMN, f"{ROW}.*")
+                rows = (in_ranges(new, layout) if layout else new).write.format("delta").mode("append")
                 rows.option("mergeSchema", "true").save(spark_path(before.location))
             else:
-                _merge(spark, staged, before.location, key, counts)
+                rewrite(spark, staged, before.location, key, layout, counts, self._transaction())
 
     def acknowledge(self) -> tuple[int, list[dict[str, Any]]]:
         """Return its version and its actions as the log has them; raises `PipelineError` if it is not there."""
@@ -126,46 +109,3 @@ def describe(spark: "SparkSession", location: str, version: int, moment: str, so
         "deltaic.view.refreshedAt": moment,
     }
     set_properties(spark, location, properties)
-
-
-def _merge(
-    spark: "SparkSession", staged: "DataFrame", location: str, key: Sequence[str], counts: Mapping[str, Counts]
-) -> None:
-    """Apply staged operations by MERGE: by key, or by whole rows where there is none.
-
-    A row is matched within its audience only, so no update crosses partitions.
-    """
-    from delta.tables import DeltaTable
-
-    table = DeltaTable.forPath(spark, spark_path(location))
-    existing = frozenset(name.lower() for name in table.toDF().columns)
-    rows = staged.selectExpr(AUDIENCE_COLUMN, f"{ROW}.*", OPERATION)
-    columns = [name for name in rows.columns if name != OPERATION]
-    conditions = [f"old.{AUDIENCE_COLUMN} = new.{AUDIENCE_COLUMN}"]
-    if len(counts) <= MOST_AUDIENCES:
-        conditions.insert(0, f"old.{AUDIENCE_COLUMN} IN ({', '.join(map(literal, sorted(counts)))})")
-        if key:
-            first = rows.select(quoted(key[0])).schema.fields[0]
-            within = in_ranges_of(counts.values(), first.name, first.dataType.simpleString())
-            conditions += [within] if within else []
-    operation = f"new.{OPERATION}"
-    if key:
-        conditions += [f"old.{quoted(name)} = new.{quoted(name)}" for name in key]
-    else:
-        same = compared_in_merge(rows.drop(OPERATION).schema, existing)
-        conditions += [f"{operation} = '{DELETE}'", *([same] if same else [])]
-    values: dict[str, str | Column] = {quoted(name): f"new.{quoted(name)}" for name in columns}
-    merging = table.alias("old").merge(rows.alias("new"), " AND ".join(conditions))
-    if any(name.lower() not in existing for name in columns):
-        merging = merging.withSchemaEvolution()
-    merging = merging.whenMatchedDelete(f"{operation} = '{DELETE}'")
-    if key:
-        fixed = {AUDIENCE_COLUMN, *(name.lower() for name in key)}
-        updated = {quoted(name): values[quoted(name)] for name in columns if name.lower() not in fixed}
-        twice = raised("a new row of the view has the key of another: reduce them to one in the SQL")
-        # A condition is asked of rows that an earlier clause has taken, and of rows that match none.
-        found = f"{operation} = '{INSERT}' AND old.{AUDIENCE_COLUMN} IS NOT NULL AND new.{AUDIENCE_COLUMN} IS NOT NULL"
-        condition = f"CASE WHEN {operation} = '{UPDATE}' THEN true WHEN {found} THEN {twice} ELSE false END"
-        merging = merging.whenMatchedUpdate(condition=condition, set=updated) if updated else merging
-    merging = merging.whenNotMatchedInsert(f"{operation} <> '{DELETE}'", values=values)
-    merging.execute()

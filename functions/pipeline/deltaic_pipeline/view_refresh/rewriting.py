@@ -1,0 +1,152 @@
+"""Rewrites the files of a view that hold changed rows, so that each file keeps a range of keys (decision 203).
+
+Delta's MERGE writes rows in the order of its join, by a hash of the key. After one change to rows across all keys,
+every file holds keys of the whole range, and each later change rewrites all files.
+"""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
+
+from deltaic_pipeline.spark.casting import comparable, null
+from deltaic_pipeline.spark.errors import raised
+from deltaic_pipeline.spark.quoting import literal, quoted
+from deltaic_pipeline.table.file_sizing import few_files, in_ranges
+from deltaic_pipeline.table.sources import spark_path
+from deltaic_pipeline.table.table_properties import proposed
+from deltaic_pipeline.table.transactions import Transaction
+from deltaic_pipeline.view_refresh.changes import (
+    COUNT,
+    DELETE,
+    INSERT,
+    OPERATION,
+    ROW,
+    UPDATE,
+    Counts,
+    in_ranges_of,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructField
+
+CHANGE_TYPE = "_change_type"
+"""Delta's name for the kind of a row in the change data feed; a row of the table itself has none."""
+
+FILE = "_deltaic_file"
+TWICE = "a new row of the view has the key of another: reduce them to one in the SQL"
+MOST_AUDIENCES = 200
+"""Audiences that are named in the condition by which Delta leaves out the other partitions' files."""
+
+
+def rewrite(  # noqa: PLR0913, PLR0917 -- what changes, how it is matched, and how it lies
+    spark: "SparkSession",
+    staged: "DataFrame",
+    location: str,
+    key: Sequence[str],
+    layout: Sequence[str],
+    counts: Mapping[str, Counts],
+    transaction: Transaction,
+) -> None:
+    """Commit staged operations, matched by key or by whole rows, with exactly these changes in the change feed.
+
+    Files are written in ranges of `layout`. The caller has `marked` the session.
+    """
+    from pyspark import StorageLevel
+    from pyspark.sql import DataFrame, functions
+
+    old = spark.read.format("delta").load(spark_path(location))
+    rows = staged.selectExpr(AUDIENCE_COLUMN, f"{ROW}.*", OPERATION, COUNT)
+    fields = rows.drop(OPERATION, COUNT).schema.fields
+    known = {name.lower() for name in old.columns}
+    coming = [field for field in fields if field.name.lower() not in known]
+    compared = [] if key else [field for field in fields[1:] if field.name.lower() in known]
+    marks = (rows if key else rows.where(f"{OPERATION} = '{DELETE}'")).alias("new")
+    same = [f"old.{quoted(name)} = new.{quoted(name)}" for name in (AUDIENCE_COLUMN, *key)]
+    same += [f"{_by('old', field)} <=> {_by('new', field)}" for field in compared]
+    matched = functions.expr(" AND ".join(same))
+    files = _files(old.alias("old").where(_within(fields, key, counts)), marks, matched)
+
+    begun, metadata = proposed(spark, spark_path(location), {}, _with_columns(old, coming) if coming else "")
+    if coming:
+        begun.updateMetadata(metadata, False)  # noqa: FBT003 -- Scala's, by position
+    begun.readWholeTable()
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- Delta has no public way to write files of one's own choice
+    to_seq = jvm.org.apache.spark.api.python.PythonUtils.toSeq
+    replaced = [each for each in begun.snapshot().allFiles().collect() if each.path().rpartition("/")[2] in files]
+    held = begun.deltaLog().createDataFrame(
+        begun.snapshot(), to_seq(replaced), False, jvm.scala.Option.empty()  # noqa: FBT003 -- as above
+    )  # fmt: skip
+    columns = [f"old.{quoted(name)}" for name in old.columns]
+    columns += [f"{null(field.dataType)} AS {quoted(field.name)}" for field in coming]
+    kept = DataFrame(held, spark).alias("old").join(marks, matched, "left")
+    kept = kept.selectExpr(*columns, f"{_change_of_old(compared, key)} AS {CHANGE_TYPE}")
+    kept = kept.persist(StorageLevel.DISK_ONLY)
+    try:
+        copies = f"explode(sequence(1L, CAST({COUNT} AS BIGINT))) AS _deltaic_copy"
+        kind = f"if({OPERATION} = '{UPDATE}', 'update_postimage', '{INSERT}') AS {CHANGE_TYPE}"
+        added = rows.where(f"{OPERATION} <> '{DELETE}'").selectExpr("*", copies)
+        added = added.selectExpr(*map(quoted, kept.columns[:-1]), kind)
+        table = kept.where(f"{CHANGE_TYPE} IS NULL").union(added).drop(CHANGE_TYPE)
+        feed = kept.where(f"{CHANGE_TYPE} IS NOT NULL").union(added)
+        written = [in_ranges(table, layout) if layout else table, few_files(feed)]
+        _commit(spark, begun, replaced, written, transaction)
+    finally:
+        kept.unpersist()
+
+
+def _commit(
+    spark: "SparkSession", begun: Any, replaced: Sequence[Any], written: "Sequence[DataFrame]", transaction: Transaction
+) -> None:
+    """Write rows of the table and of its change feed, and commit them in place of the replaced files."""
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- as in `rewrite`
+    delta = jvm.org.apache.spark.sql.delta
+    to_seq, moment = jvm.org.apache.spark.api.python.PythonUtils.toSeq, round(time.time() * 1000)
+    actions = [each.removeWithTimestamp(moment, True) for each in replaced]  # noqa: FBT003 -- Scala's, by position
+    for rows in written:
+        made = begun.writeFiles(rows._jdf)  # noqa: SLF001 -- as `_jvm`
+        actions += map(made.apply, range(made.size()))
+    last_update = jvm.scala.Option.apply(moment)
+    actions.append(delta.actions.SetTransaction(transaction.application, transaction.version, last_update))
+    jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)  # noqa: SLF001 -- whose marks count
+    begun.commit(to_seq(actions), getattr(getattr(delta, "DeltaOperations$ManualUpdate$"), "MODULE$"))
+
+
+def _files(old: "DataFrame", marks: "DataFrame", matched: Any) -> set[str]:
+    """Return the names of the files that hold a row that is matched."""
+    held = old.select("old.*", "_metadata.file_name").withColumnRenamed("file_name", FILE).alias("old")
+    found: list[Any] = held.join(marks, matched, "left_semi").select(FILE).distinct().collect()
+    return {row[0] for row in found}
+
+
+def _within(fields: "Sequence[StructField]", key: Sequence[str], counts: Mapping[str, Counts]) -> str:
+    """Return a condition for rows that can be matched, by which Delta leaves out files."""
+    if len(counts) > MOST_AUDIENCES:
+        return "true"
+    within = f"old.{AUDIENCE_COLUMN} IN ({', '.join(map(literal, sorted(counts)))})"
+    first = next((field for field in fields if key and field.name.lower() == key[0].lower()), None)
+    ranges = in_ranges_of(counts.values(), first.name, first.dataType.simpleString()) if first else ""
+    return f"{within} AND {ranges}" if ranges else within
+
+
+def _change_of_old(compared: "Sequence[StructField]", key: Sequence[str]) -> str:
+    """Return the change type of a matched row of the table as SQL; null if the row stays."""
+    if key:
+        kinds = f"WHEN '{UPDATE}' THEN 'update_preimage' WHEN '{DELETE}' THEN '{DELETE}'"
+        return f"CASE new.{OPERATION} {kinds} WHEN '{INSERT}' THEN {raised(TWICE)} END"
+    copies = ", ".join([f"old.{AUDIENCE_COLUMN}", *(_by("old", field) for field in compared)])
+    number = f"row_number() OVER (PARTITION BY {copies} ORDER BY old.{AUDIENCE_COLUMN})"
+    return f"CASE WHEN {number} <= new.{COUNT} THEN '{DELETE}' END"
+
+
+def _by(relation: str, field: "StructField") -> str:
+    return comparable(f"{relation}.{quoted(field.name)}", field.dataType)
+
+
+def _with_columns(old: "DataFrame", coming: "Sequence[StructField]") -> str:
+    """Return a table's schema and the columns that come, as JSON."""
+    fields = [field.jsonValue() for field in [*old.schema.fields, *coming]]
+    return json.dumps({"type": "struct", "fields": fields})
