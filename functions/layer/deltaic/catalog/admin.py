@@ -40,7 +40,7 @@ class CatalogAdmin:
     the client of Secrets Manager, which keeps the access keys of storages; it is asked for when it is needed.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 -- what it knows of AWS
         self,
         catalog_table: str,
         tokens_table: str,

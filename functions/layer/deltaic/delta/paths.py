@@ -6,7 +6,7 @@ and the last-checkpoint hint. Staged commits, vacuum records and half-written fi
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -101,14 +101,7 @@ def read_listing(files: Iterable[LogFile], *, until: int | None = None) -> LogLi
     checksums: dict[int, LogFile] = {}
     whole: list[Checkpoint] = []
     parts: dict[tuple[int, int], dict[int, LogFile]] = {}
-    previous = ""
-    for file in files:
-        if file.name < previous:
-            raise UnsupportedOperation(
-                "the storage of this table does not list files by name, as S3 directory buckets do not: its provider "
-                "must move the table to a general purpose bucket"
-            )
-        previous = file.name
+    for file in _in_order(files):
         match = _VERSIONED.fullmatch(file.name)
         if match is None:
             continue
@@ -135,3 +128,16 @@ def read_listing(files: Iterable[LogFile], *, until: int | None = None) -> LogLi
             whole.append(Checkpoint(version, 1, tuple(found[part] for part in range(1, count + 1))))
     whole.sort(key=lambda checkpoint: (checkpoint.version, checkpoint.rank, len(checkpoint.files), checkpoint.files))
     return LogListing(commits, tuple(compactions), tuple(whole), checksums)
+
+
+def _in_order(files: Iterable[LogFile]) -> Iterator[LogFile]:
+    """Yield the files of a listing; raises UnsupportedOperation for a store that does not list them by name."""
+    previous = ""
+    for file in files:
+        if file.name < previous:
+            raise UnsupportedOperation(
+                "the storage of this table does not list files by name, as S3 directory buckets do not: its provider "
+                "must move the table to a general purpose bucket"
+            )
+        previous = file.name
+        yield file
