@@ -156,8 +156,8 @@ class Shared:
             return self.client.get(path, None, **parameters, **({"pageToken": token} if token else {}))
 
         def next_token(reply: Reply) -> str:
-            told = reply.json if isinstance(reply.json, dict) and reply.status == OK else {}
-            return str(told.get("nextPageToken") or "")
+            page = reply.json if isinstance(reply.json, dict) and reply.status == OK else {}
+            return str(page.get("nextPageToken") or "")
 
         return all_pages(ask, next_token)
 

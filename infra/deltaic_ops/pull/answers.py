@@ -143,10 +143,10 @@ def column_types(schema: str) -> dict[str, str]:
         raise ValueError("schemaString is no schema") from None
 
 
-def _types(told: Any, column: str) -> Iterator[tuple[str, str]]:
-    match told:
+def _types(kind: Any, column: str) -> Iterator[tuple[str, str]]:
+    match kind:
         case str() if column:
-            yield column, told
+            yield column, kind
         case {"type": "struct", "fields": list(fields)}:
             for field in fields:
                 yield from _types(field["type"], f"{column}.{field['name']}" if column else str(field["name"]))

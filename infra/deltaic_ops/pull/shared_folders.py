@@ -22,7 +22,6 @@ from deltaic_ops.pull.server import Shared, SharingServer
 _PAGE: Final = 1000
 _PIECE: Final = 1 << 18
 _LEAST_SECONDS: Final = 300
-_KEYS: Final = ("accessKeyId", "secretAccessKey", "sessionToken")
 KINDS: Final = {"volume": "volumes", "skill": "skills", "model": "models"}
 
 
@@ -163,10 +162,10 @@ class _ByCredentials:
 
     def _now(self, known: SharedObject) -> SharedObject | None:
         try:
-            told = self._call("head_object", Bucket=self._bucket, Key=self._prefix + known.name)
+            head = self._call("head_object", Bucket=self._bucket, Key=self._prefix + known.name)
         except NotFound:
             return None
-        return stored_object(known.name, told.get("ContentLength"), told.get("ETag"))
+        return stored_object(known.name, head.get("ContentLength"), head.get("ETag"))
 
     def _reading(self, each: SharedObject) -> Callable[[int], Iterator[bytes]]:
         def read(start: int) -> Iterator[bytes]:
@@ -206,24 +205,24 @@ class _ByCredentials:
 
     def _fresh(self) -> tuple[Any, float]:
         what = "model-version" if self._folder.kind == "model" else self._folder.kind
-        told = self._server.json("POST", f"{self._folder.path}/temporary-{what}-credentials", {})
-        told = told.credentials or told
-        keys = told.aws_temp_credentials
+        reply = self._server.json("POST", f"{self._folder.path}/temporary-{what}-credentials", {})
+        reply = reply.credentials or reply
+        keys = reply.aws_temp_credentials
         if keys is None:
             raise UnsupportedOperation("the server gives no credentials of AWS: other stores cannot be pulled from")
         not_elsewhere: Any = {"ignore_configured_endpoint_urls": True}  # of the environment; unknown to the stubs
         config = Config(
-            s3={"addressing_style": "path" if told.endpoint else "auto"},
+            s3={"addressing_style": "path" if reply.endpoint else "auto"},
             retries={"total_max_attempts": 1},
             max_pool_connections=32,
             **not_elsewhere,
         )
         try:
-            session = boto3.session.Session(*(keys[name] for name in _KEYS))
-            if told.endpoint:
-                check_url(self._server.endpoint, told.endpoint)
+            session = boto3.session.Session(keys["accessKeyId"], keys["secretAccessKey"], keys["sessionToken"])
+            if reply.endpoint:
+                check_url(self._server.endpoint, reply.endpoint)
             # Without a region it is the environment's.
-            client = session.client("s3", region_name=told.region, endpoint_url=told.endpoint, config=config)
+            client = session.client("s3", region_name=reply.region, endpoint_url=reply.endpoint, config=config)
         except (AnswerRefused, KeyError, ValueError, BotoCoreError) as wrong:
             raise UnsupportedOperation(f"the server's credentials cannot be used: {wrong}") from None
-        return client, told.expiration_time / 1000
+        return client, reply.expiration_time / 1000

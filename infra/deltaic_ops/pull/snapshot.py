@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from threading import Lock
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -204,7 +205,7 @@ class Snapshot:
         files: list[SharedFile] = []
         links: dict[tuple[str, str], Link] = {}
         pages = list(self._server.pages(lambda token: self._page(body, token), lambda page: page.end.next_page_token))
-        for file, link in (told for page in pages for told in page.files):
+        for file, link in (pair for page in pages for pair in page.files):
             if file.key in links:
                 raise InvalidAnswer(self._server.host, "it lists a file twice")
             files.append(file)
@@ -253,32 +254,33 @@ def _head(first: Line | None, second: Line | None) -> tuple[dict[str, Any], dict
     if first is None or first.protocol is None or second is None or second.meta_data is None:
         raise ValueError("protocol or metaData is missing")
     protocol, metadata = first.protocol, second.meta_data
-    told = to_builtins(metadata.delta_metadata or metadata)
-    told = {"format": {"provider": "parquet", "options": {}}, "partitionColumns": [], "configuration": {}, **told}
+    fields = {"format": {"provider": "parquet", "options": {}}, "partitionColumns": []}
+    fields |= to_builtins(metadata.delta_metadata or metadata)
     if metadata.delta_metadata is not None:
-        return to_builtins(protocol.delta_protocol or protocol), told
+        return to_builtins(protocol.delta_protocol or protocol), fields
     wide = "timestamp_ntz" in metadata.schema_string
     features = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["timestampNtz"]}
-    return features if wide else {"minReaderVersion": 1, "minWriterVersion": 2}, told
+    return features if wide else {"minReaderVersion": 1, "minWriterVersion": 2}, {**fields, "configuration": {}}
 
 
-def shared_file(told: File) -> tuple[SharedFile, Link]:
-    """Return a file and its URL; raises ValueError for one without."""
-    add: Add | None = told
-    if told.delta_single_action is not None:
-        add = told.delta_single_action.get("add")
-    url = told.url if add is told else add and add.path
+def shared_file(file: File) -> tuple[SharedFile, Link]:
+    """Return a file and its URL; raises ValueError for a file without URL or size."""
+    add: Add | None = file
+    if file.delta_single_action is not None:
+        add = file.delta_single_action.get("add")
+    url = add.path if add is not None and add is not file else file.url
     if add is None or url is None or add.size is None:
         raise ValueError("url or size of a file is missing")
-    kept = {"partitionValues": add.partition_values or {}, "size": add.size, "modificationTime": add.modification_time}
-    kept |= {"stats": add.stats} if add.stats else {}
-    described, vector_url, vector_id = {}, "", ""
-    if add.deletion_vector is not None:
-        described = to_builtins(add.deletion_vector)
-        if described["storageType"] != "i":
-            vector_url = described.pop("pathOrInlineDv")
-            parts = urlsplit(vector_url)
-            vector_id = told.deletion_vector_file_id or f"{parts.netloc}{parts.path}"
-    ends = told.expiration_timestamp
-    link = Link(url, vector_url, ends / 1000 if ends else float("inf"))
-    return SharedFile(told.id, kept, described, vector_id), link
+    action: dict[str, Any] = {
+        "partitionValues": add.partition_values or {},
+        "size": add.size,
+        "modificationTime": add.modification_time,
+        **({"stats": add.stats} if add.stats else {}),
+    }
+    vector, vector_url, vector_id = to_builtins(add.deletion_vector) or {}, "", ""
+    if vector and vector["storageType"] != "i":
+        vector_url = vector.pop("pathOrInlineDv")
+        parts = urlsplit(vector_url)
+        vector_id = file.deletion_vector_file_id or f"{parts.netloc}{parts.path}"
+    expires = file.expiration_timestamp
+    return SharedFile(file.id, action, vector, vector_id), Link(url, vector_url, expires / 1000 if expires else inf)
