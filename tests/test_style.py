@@ -58,11 +58,11 @@ BELOW = {
     "http": {"errors", "platform_limits", "settings", "protocol", "catalog", "identity", "storage", "sharing", "pages"},
 }
 ONLY_OF = {
-    "catalog": {"protocol.names", "storage.locations", "partition_filters"},
+    "catalog": {"protocol.names", "storage.endpoints", "storage.locations", "partition_filters"},
     "storage": {"delta.store"},
     "iceberg": {"delta.store", "delta.deletion_vectors", "delta.schema_string", "pruning"},
 }
-"""Where a part may use one module of another only: the rules for names and locations, the port it implements."""
+"""Where a part may use one module of another only: rules for names, endpoints and locations, the port it implements."""
 
 PIPELINE_LEVELS = (
     {"failures"},

@@ -106,11 +106,11 @@ def fitted(
 
 def unknown_bucket(admin: CatalogAdmin, location: str) -> list[str]:
     """Return a warning if nobody can tell which other folders overlap a location."""
-    told = (
+    warning = (
         f"whether other shared folders overlap {location} cannot be checked, since the bucket of its access point is "
         "unknown: name the bucket itself, or use credentials that may call s3:GetAccessPoint"
     )
-    return [told] if admin.buckets.is_unknown(Location.parse(location)) else []
+    return [warning] if admin.buckets.is_unknown(Location.parse(location)) else []
 
 
 def unread_by_iceberg(schemas: Callable[[], SchemaReader], table: Table) -> list[str]:

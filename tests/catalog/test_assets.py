@@ -197,9 +197,9 @@ def test_what_else_is_shared_of_the_same_files_is_told(admin: CatalogAdmin) -> N
     admin.volumes.create("sales", "europe", "sibling", f"{LAKE}/t1")
     outer = admin.volumes.create("sales", "europe", "outer", f"{LAKE}/t")
     clone = admin.volumes.create("sales", "europe", "clone", "s3://other")
-    assert [one.name for one in admin.tables.overlaps.of(outer)] == ["t", "inner"]
-    assert [one.name for one in admin.tables.overlaps.of(inner)] == ["t", "outer"]
-    assert [one.name for one in admin.tables.overlaps.of(clone)] == ["t"]
+    assert [one.name for one in admin.tables.overlaps.overlapping(outer)] == ["t", "inner"]
+    assert [one.name for one in admin.tables.overlaps.overlapping(inner)] == ["t", "outer"]
+    assert [one.name for one in admin.tables.overlaps.overlapping(clone)] == ["t"]
 
 
 def test_a_share_tells_all_its_folders(admin: CatalogAdmin) -> None:

@@ -156,8 +156,8 @@ def test_the_bucket_behind_an_access_point_is_asked_of_s3(
     session.client("s3", endpoint_url=embedded_aws.endpoint).create_bucket(Bucket="behind-a-point")
     control: Any = session.client("s3control", endpoint_url=embedded_aws.endpoint)
     control.create_access_point(AccountId=account, Name="partner", Bucket="behind-a-point")
-    where = Connection(Wishes(), {"AWS_ENDPOINT_URL": embedded_aws.endpoint}, lambda: session)
+    where = Connection(Wishes(catalog="c", tokens="t"), {"AWS_ENDPOINT_URL": embedded_aws.endpoint}, lambda: session)
     for name, bucket in (("partner", "behind-a-point"), ("unknown", "")):
         point = access_point(f"arn:aws:s3:us-east-1:{account}:accesspoint/{name}")
         assert point is not None
-        assert where.buckets.behind(point) == bucket
+        assert where.admin().buckets.behind(point) == bucket

@@ -111,7 +111,7 @@ def _locked(out: Operator, planned: "Plan", *, unchecked: bool) -> None:
     where = out.connection
     holder = f"{getpass.getuser()}@{socket.gethostname()} ({uuid4().hex[:8]})"
     with locked(where.dynamo(), where.catalog_table, holder) as held:
-        admin = out.admin_over(held)
+        admin = where.admin(held)
         now = plans.plan(planned.files, catalog_of(out, admin, planned.files))
         plans.refuse_moved(now, planned.found)
         held.prolong()

@@ -8,6 +8,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deltaic.catalog.admin import CatalogAdmin
 from deltaic.catalog.aws_errors import refused
 from deltaic.catalog.buckets import Buckets
 from deltaic.catalog.dynamo import Dynamo, client_config
@@ -180,15 +181,18 @@ class Connection:
         sessions = SigningSessions(region=self.region, endpoint=endpoint, client=self.client)
         return SchemaReader(home, self._credentials, sessions, storage)
 
-    @cached_property
-    def buckets(self) -> Buckets:
-        """What the stack and S3 say of buckets."""
-        return Buckets(self._own_buckets, cache(self._bucket_behind))
+    def admin(self, dynamo: Dynamo | None = None) -> CatalogAdmin:
+        """Return the catalog, over this connection or with another way to its DynamoDB."""
+        buckets = Buckets(self._own_buckets, cache(self._bucket_behind))
+        names, secrets = (self.catalog_table, self.tokens_table), lambda: self.client("secretsmanager")
+        return CatalogAdmin(*names, dynamo or self.dynamo(), secrets, buckets, self.answers_ipv6)
 
     def _own_buckets(self) -> set[str]:
-        told = None if self._keys else self.outputs  # this machine's AWS has variables in the place of a stack
-        jobs = told.jobs.bucket if told and told.jobs else ""
-        return {self._variables.get("ICEBERG_BUCKET", ""), told.iceberg_bucket if told else "", jobs} - {""}
+        stack = None if self._keys else self.outputs  # this machine's AWS has variables instead of a stack
+        names = {self._variables.get("ICEBERG_BUCKET", "")}
+        if stack is not None:
+            names |= {stack.iceberg_bucket, stack.jobs.bucket if stack.jobs else ""}
+        return names - {""}
 
     def _bucket_behind(self, point: "AccessPoint") -> str:
         from botocore.exceptions import BotoCoreError, ClientError

@@ -58,7 +58,7 @@ def overlaps(out: Operator, entry: Folder) -> list[str]:
     """Return what else is shared of the same files as a folder that was just shared."""
     from deltaic_ops.filter_checks import unknown_bucket
 
-    others = out.admin.tables.overlaps.of(entry)
+    others = out.admin.tables.overlaps.overlapping(entry)
     told = unknown_bucket(out.admin, entry.location)
     told += [f"{_kind(one)} '{one.title}' ({one.location}) shares some of the same files" for one in others[:_SHOWN]]
     return told if len(others) <= _SHOWN else [*told, f"and {len(others) - _SHOWN} others do"]

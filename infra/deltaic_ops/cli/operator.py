@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.items import Item, Recipient, Token, View
 from deltaic.catalog.reader import CatalogReader
 from deltaic.errors import DeltaicError, InvalidParameter, NotFound
@@ -83,13 +82,7 @@ class Operator:
     @cached_property
     def admin(self) -> CatalogAdmin:
         """The catalog."""
-        return self.admin_over(self.connection.dynamo())
-
-    def admin_over(self, dynamo: Dynamo) -> CatalogAdmin:
-        """Return the catalog over another connection to the same DynamoDB."""
-        where = self.connection
-        names, secrets = (where.catalog_table, where.tokens_table), lambda: where.client("secretsmanager")
-        return CatalogAdmin(*names, dynamo, secrets, where.buckets, where.answers_ipv6)
+        return self.connection.admin()
 
     @property
     def reader(self) -> CatalogReader:

@@ -1,4 +1,4 @@
-"""What is known of buckets: which the stack itself made, and which of them an access point stands for."""
+"""Facts about buckets that are not in the catalog: the stack's own buckets, and the bucket of an access point."""
 
 from collections.abc import Callable, Collection
 from typing import NamedTuple
@@ -7,16 +7,16 @@ from deltaic.storage.locations import AccessPoint, Location, access_point
 
 
 class Buckets(NamedTuple):
-    """Answers about buckets; by default nothing is known."""
+    """Looks up facts about buckets; by default none is known."""
 
     own: Callable[[], Collection[str]] = tuple
-    """Returns the names of the stack's own buckets, of which nothing may be shared."""
+    """Returns the names of the stack's own buckets, which cannot be shared."""
 
     behind: Callable[[AccessPoint], str] = lambda _: ""
-    """Returns the bucket of an access point; empty where it is unknown."""
+    """Returns the bucket of an access point, or an empty string if it is unknown."""
 
     def resolve(self, place: Location) -> Location:
-        """Return a location by the bucket behind its access point, where that is known."""
+        """Return a location with its access point replaced by the bucket, if that is known."""
         point = access_point(place.bucket)
         return place if point is None else Location(self.behind(point) or place.bucket, place.prefix)
 

@@ -73,11 +73,11 @@ def check_folders(
     `entered` is an entry as it is about to be stored; `filtered` is a share that is about to be granted with a filter;
     `moved` is a storage that is about to get another address. Raises InvalidParameter.
 
-    Returns writes for the transaction that stores the change, which fail it if somebody else changed meanwhile what
-    this check relies on (decision 187).
+    Returns writes for the transaction that stores the change. They make it fail if another change could have made this
+    check untrue (decision 187).
     """
     of_all, of_share = keys.overlaps(), keys.share_overlaps(filtered or (entered.share if entered else ""))
-    # Read first, so that whatever is changed while the rest is read is noticed.
+    # Read before everything else: a change that is made while the rest is read fails the transaction.
     before = records.several([of_all, of_share])
     overlaps = Overlaps(records, filtered, moved)
     changed = [entered] if entered else overlaps.concerned()
@@ -99,7 +99,7 @@ def check_folders(
         return records.update(key, add={counter: 1}, expect=expect, create=True)
 
     if entered is not None and not _is_wide(entered) and not overlaps.is_narrow(entered):
-        # Only a filter of its share's grants, which counts such tables, could restrict it.
+        # Only a new filter of a grant could restrict it, and such a filter is stored only if no table was counted.
         return [raised(of_share, "tables", seen="filters")]
     of_filter = [raised(of_share, "filters", seen="tables")] if filtered else []
     return [raised(of_all, "revision", seen="revision"), *of_filter]
@@ -116,12 +116,12 @@ def entries_of(records: Records) -> Iterator[Entry]:
 
 
 def stores_of(storage: Storage) -> frozenset[str]:
-    """Return the names of the store that a storage means, of which several may be known."""
+    """Return the names of a storage's store: its endpoints for the server and for recipients."""
     return frozenset(map(store_name, {storage.endpoint, storage.public_endpoint or storage.endpoint}))
 
 
 class Overlaps:
-    """Which folders of a catalog overlap, with what is about to change in it; nothing is read twice."""
+    """Compares the folders of a catalog, as if a change was made already; reads grants and storages once."""
 
     def __init__(self, records: Records, filtered: str = "", moved: Storage | None = None) -> None:
         self._records = records
@@ -136,13 +136,13 @@ class Overlaps:
         self._is_filtered = is_filtered
 
     def concerned(self) -> list[Entry]:
-        """Return the entries that get a filter or another store by what is about to change."""
+        """Return the entries that the filter or the storage's new address applies to."""
         if self._moved:
             return [entry for entry in entries_of(self._records) if entry.storage == names.key(self._moved.name)]
         return [Table.read(item) for item in self._records.all(keys.all_tables(self._filtered))]
 
     def check(self, entry: Entry) -> None:
-        """Refuse what no entry may be, whatever else is shared; raises InvalidParameter."""
+        """Raise InvalidParameter for a folder of the stack's own, and for a view in a share with filtered grants."""
         own = {place.bucket for place in self.places(entry)}.intersection(self._records.buckets.own())
         if own:
             raise InvalidParameter(
@@ -179,14 +179,14 @@ class Overlaps:
                         yield wide, narrow
 
     def uncompared(self) -> Iterator[Entry]:
-        """Yield what is shared whole or in part in an unknown bucket, so that nobody can tell what it overlaps."""
+        """Yield entries that should be compared with others but cannot, since their bucket is unknown."""
         for entry in entries_of(self._records):
             unknown = any(map(self._records.buckets.is_unknown, _locations(entry)))
             if unknown and (_is_wide(entry) or self.is_narrow(entry)):
                 yield entry
 
-    def of(self, entered: Folder) -> list[Entry]:
-        """Return what else is shared of which the same files are a part, in whole or as one of several folders."""
+    def overlapping(self, entered: Folder) -> list[Entry]:
+        """Return the other entries that share some of the same files."""
         [own] = self.places(entered)
         return [
             entry
@@ -201,7 +201,7 @@ class Overlaps:
         return isinstance(entry, Table) and (entry.is_restricted or self._is_filtered(entry.share))
 
     def places(self, entry: Entry) -> list[Location]:
-        """Return the folders of an entry, by their buckets where those are known."""
+        """Return the folders of an entry, with known buckets in place of access points."""
         return [self._records.buckets.resolve(place) for place in _locations(entry)]
 
     def stores(self, entry: Entry) -> frozenset[str]:
@@ -216,10 +216,10 @@ class Overlaps:
         return {names.key(storage.name): storage for storage in [*known, *([self._moved] if self._moved else [])]}
 
     def _reads(self, wide: Entry, narrow: Table) -> bool:
-        """Tell whether the folders of one entry hold files of a table that the entry does not share itself.
+        """Return whether an entry's folders hold files of a table that the entry does not share itself.
 
-        What lies in its own root a table shares as a whole: who enters the same folder twice, in part and by `dir`,
-        says so. A view's folder holds the rows of all recipients.
+        A table shares all files of its own root, so the same folder may be entered twice, in part and by `dir`. A
+        view's folder holds the rows of all recipients.
         """
         is_same = isinstance(wide, Table) and narrow.view_properties is None
         own = self.places(wide)[0] if is_same else None

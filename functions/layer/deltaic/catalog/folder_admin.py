@@ -47,12 +47,12 @@ class FolderAdmin(AssetEntries[_Folder]):
         """Change what is given and keep the rest, the id above all; raises NotFound, InvalidParameter."""
         assign = {**checked(CHECKED, changes), **changes.get("facts", {})}
 
-        def checked_change(before: Attributes) -> Mapping[str, Any]:
+        def named(before: Attributes) -> Mapping[str, Any]:
             _named_as_its_folder(self._item.read({**before, **assign}))
             return assign
 
         key, missing = self._key(share, schema, name), self._missing(share, schema, name)
-        return self._item.read(change(self._records, key, missing, self._item, checked_change))
+        return self._item.read(change(self._records, key, missing, self._item, named))
 
     def delete(self, share: str, schema: str, name: str) -> _Folder:
         """Delete an entry, not the files; raises NotFound."""

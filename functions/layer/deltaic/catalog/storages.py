@@ -101,9 +101,8 @@ class StorageAdmin:
 
         def check(before: Attributes, after: Mapping[str, Any]) -> Writes:
             moved = Storage.read({**before, **after})
-            writes: Writes = []
-            if stores_of(moved) != stores_of(Storage.read(before)):
-                writes = check_folders(self._records, moved=moved)
+            is_same = stores_of(moved) == stores_of(Storage.read(before))
+            writes = [] if is_same else check_folders(self._records, moved=moved)
             if access_keys is not None:
                 self._keep(assign["secret"], access_keys)
             return writes

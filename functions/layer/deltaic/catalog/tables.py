@@ -183,7 +183,7 @@ class TableAdmin:
 
     @property
     def overlaps(self) -> Overlaps:
-        """Which of the catalog's folders overlap."""
+        """Compares the folders of the catalog."""
         return Overlaps(self._records)
 
     def delete(self, share: str, schema: str, name: str) -> Table:

@@ -1,7 +1,6 @@
 """The partitions of views: the audiences that a view has the rows of, and since which of its versions."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from typing import Final, TypeVar
 
 from deltaic.catalog import keys
@@ -68,9 +67,8 @@ class ViewPartitions:
     def end(self, table: Table) -> None:
         """Begin the deletion of a view: no partition can be put from now on, and there is none."""
         place = keys.view(table.share, table.schema_name, table.name)
-        with suppress(ConditionFailed):  # the view is gone, or another one has its name
-            same = {"table_id": table.id}
-            self._records.transact([self._records.update(place, assign={"state": DELETING}, expect=same)])
+        same = {"table_id": table.id}  # else the view is gone, or another one has its name
+        self._records.attempt([self._records.update(place, assign={"state": DELETING}, expect=same)])
         self.remove(table.share, table.id, [each.audience for each in self.list(table.share, table.id)])
 
 
