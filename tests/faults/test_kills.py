@@ -29,7 +29,7 @@ from deltaic_ops.local.state import running
 
 pytestmark = pytest.mark.slow
 
-ROUNDS: Final = 16
+ROUNDS: Final = 8
 WRITERS: Final = 2
 SERVE: Final = "from deltaic_ops.cli import main; main()"
 SERVER, AWS, GATEWAY = "server", "ministack_server", "gateway_process"
