@@ -244,3 +244,11 @@ def test_a_command_loads_only_its_own_noun() -> None:
     assert "deltaic_ops.cli.share" in done.stdout
     assert "deltaic_ops.cli.token" not in done.stdout
     assert "deltaic_ops.cli.demo" not in done.stdout
+
+
+def test_a_share_whose_name_has_a_period_is_made_with_a_warning(deltaic: Deltaic) -> None:
+    assert "warnings" not in deltaic.json("share create plain_share")
+    [warning] = deltaic.json("share create acme.share")["warnings"]
+    assert "by the period in its name" in warning
+    refused = deltaic("share create 'a#b'")
+    assert (refused.exit_code, "no client can write the share name" in refused.stderr) == (1, True)

@@ -103,7 +103,7 @@ REMEDY_SAID = {"partition values", "folder", "folder alone", "Iceberg", "history
         ("small", {"file sizes": "1 bytes on average"}),
         ("long", {"checkpoint": "102 commits, and none"}),
         ("hasty", {"removed files": "VACUUM keeps them for 2 hours"}),
-        ("unscaled", {"partition values": "p=2 has not the digits after the point"}),
+        ("unscaled", {"partition values": "p=2 has more or fewer digits after the point"}),
         ("unfed", {"history": "it records no change data"}),
         ("odd", {"paths": "2 files lie at one with a space"}),
         ("viewed", {"string views": "files keep as Arrow's views: p"}),

@@ -14,7 +14,7 @@ def test_a_page_of_shares_is_the_documents_example_on_one_line() -> None:
         json_bodies.share_object("vaccine_share", id="edacc4a7-6600-4fbb-85f3-a62a5ce6761f"),
         json_bodies.share_object("sales_share", id="3e979c79-6399-4dac-bcf8-54e268f48515"),
     ]
-    assert json_bodies.listing(shares, "...") == (
+    assert json_bodies.listing([*map(json_bodies.encode, shares)], "...") == (
         b'{"items":[{"name":"vaccine_share","id":"edacc4a7-6600-4fbb-85f3-a62a5ce6761f"},'
         b'{"name":"sales_share","id":"3e979c79-6399-4dac-bcf8-54e268f48515"}],"nextPageToken":"..."}'
     )
@@ -97,7 +97,7 @@ def test_errors() -> None:
 def test_every_body_is_one_line_of_ascii(message: str, name: str) -> None:
     for body in (
         json_bodies.error(errors.InvalidParameter(message)),
-        json_bodies.listing([json_bodies.share_object(name, comment=message)], message),
+        json_bodies.listing([json_bodies.encode(json_bodies.share_object(name, comment=message))], message),
     ):
         text = body.decode("ascii")
         assert text.splitlines() == [text]

@@ -126,8 +126,8 @@ def _of_files(found: Survey) -> Iterator[Finding]:
         holds=not found.unread,
     )
     told = (
-        f"{value} has not the digits after the point of its type: delta-kernel refuses the table, and with it Python's "
-        "client in delta format, deltalake, polars and duckdb. Have the writer pad decimals, as 1.50 of decimal(10,2)"
+        f"{value} has more or fewer digits after the point than its type: delta-kernel refuses the table, and with it "
+        "Python's client in delta format, deltalake, polars and duckdb. Have the writer write 1.50 for decimal(10,2)"
         for value in found.schema.unscaled[:3]
     )
     yield from _warned("partition values", "decimals have the digits of their type", told)

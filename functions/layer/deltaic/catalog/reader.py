@@ -182,7 +182,7 @@ class CatalogReader:
         return None if item is None else ViewPartition.read(item)
 
     def is_refreshed(self, view: Table) -> bool:
-        """Tell whether a view has ever had its rows made."""
+        """Return whether a view was ever refreshed."""
         key = keys.view(view.share, view.schema_name, view.name)
         return bool(self._dynamo.batch_get(self._table, [key]).get(key, {}).get("refreshed_at"))
 

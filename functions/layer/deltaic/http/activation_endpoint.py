@@ -28,7 +28,7 @@ def _means() -> tuple[Invitations, CatalogReader]:
 
 
 def _open(request: PublicRequest, secret: str) -> Offer:
-    """Return what a link offers to whoever asks from where this request comes from."""
+    """Return what a link offers to a client at this request's address."""
     invitations, catalog = _means()
 
     def admit(restrictions: Restrictions) -> None:
