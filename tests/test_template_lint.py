@@ -32,7 +32,7 @@ OF_THE_TRANSFORM = {
 
 FUNCTIONS = {"AWS::Lambda::Function"}
 LEFT: dict[str, tuple[set[str], str]] = {
-    "CKV_AWS_115": (FUNCTIONS, "nothing is reserved unless asked for: AWS refuses that to a new account (decision 36)"),
+    "CKV_AWS_115": (FUNCTIONS, "nothing is reserved unless asked for: AWS refuses that to a new account"),
     "CKV_AWS_116": (FUNCTIONS, "a caller waits for the answer of each but four, whose failures raise alarms"),
     "CKV_AWS_117": (
         FUNCTIONS,

@@ -1,5 +1,5 @@
 // What the page under /explore takes of others, in one file: a Parquet reader, a writer and the codecs, all of them plain JavaScript.
-// hysnappy is left out: it is WebAssembly, which the page's Content-Security-Policy does not let in (decision 140).
+// hysnappy is left out: it is WebAssembly, which the page's Content-Security-Policy does not let in.
 
 import { parquetMetadataAsync, parquetRead } from "hyparquet";
 import { ByteWriter, ParquetWriter } from "hyparquet-writer";

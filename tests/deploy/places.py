@@ -109,7 +109,6 @@ def run_emulators(*command: str, state: Path) -> None:
     """Run `python -m emulators`."""
     done = subprocess.run(
         [sys.executable, "-m", "emulators", *command, "--state", str(state)],
-        cwd=Path(__file__).parent.parent,
         capture_output=True,
         text=True,
         timeout=600,

@@ -49,7 +49,7 @@ class Settings(msgspec.Struct, frozen=True):
     """The most bytes of such a page, as it leaves: what Lambda sends at once, less a margin; 0: no such pages."""
 
     unread_statistics: _Switch = "disabled"
-    """Whether clients that are known never to read the statistics of files are sent them (decision 95)."""
+    """Whether clients that are known never to read the statistics of files are sent them."""
 
     contact: str = ""
     """Whom a recipient asks, as pages name it: a name, an address."""

@@ -1,8 +1,7 @@
 """Decides which commits a process keeps as they were read: those of ranges that fit, for the pages that follow.
 
 Each page of a range lists the log anew and reads what it needs; a commit is known by its very file (name, size, time,
-ETag), as everything that is kept of a log, so that one of another table at the same place is another commit (decision
-51).
+ETag), as everything that is kept of a log, so that one of another table at the same place is another commit.
 """
 
 from collections.abc import Callable, Sequence

@@ -2,7 +2,7 @@
 
 To know which files of a checkpoint later commits mention takes all of its paths: most of a second for a million. Beyond
 EXACT files the commits are believed instead, as other readers and writers do that keep checksums up to date by them:
-what is removed was there, and what is added was not (decision 9). With a filter, what they say of partition values is
+what is removed was there, and what is added was not. With a filter, what they say of partition values is
 believed too, where they all do.
 """
 

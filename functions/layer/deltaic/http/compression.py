@@ -3,7 +3,7 @@
 igzip's fastest level costs a third of what making a line costs. Where bytes are what limits (Lambda sends 2 MB/s after
 the first 6 MB), our processor waits, and zlib-ng makes of the same lines a fifth less for six times the work: it takes
 over while the stream is blocked in sending. Both write one gzip member, for not every reader goes on to a second: raw
-deflate, ended on a whole byte, continued by the other with the last 32 KB as its dictionary (decision 94).
+deflate, ended on a whole byte, continued by the other with the last 32 KB as its dictionary.
 """
 
 import time

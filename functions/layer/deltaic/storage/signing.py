@@ -2,7 +2,7 @@
 
 Everything but the key is the same for all files of an answer, so it is prepared once: the text before and after the
 path in the canonical request, and both halves of the HMAC as SHA-256 states that are copied instead of recomputed.
-What remains per URL is three SHA-256 runs. Tests prove every byte against botocore (decision 26).
+What remains per URL is three SHA-256 runs. Tests prove every byte against botocore.
 """
 
 import hashlib

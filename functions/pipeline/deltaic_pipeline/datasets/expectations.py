@@ -4,7 +4,7 @@ Expectations of single rows (`not_null`, `range`, `accepted_values`, `sql`) are 
 observed in the pass that writes. `reference` is a flag too, after a join, and `unique` with drop or quarantine after a
 window; `row_count`, `freshness`, other `unique` and every limit (`at_most`) are known when the last row was seen. Where
 a dataset has one of these, its rows are kept on the disks of whoever computes them while they are measured, and are
-written from there (decision 54).
+written from there.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

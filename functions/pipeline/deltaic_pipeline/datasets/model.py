@@ -515,7 +515,7 @@ class Dataset(Part):
 
     @property
     def followed(self) -> Stream | None:
-        """What is followed: as `stream` says, or a source whose files are read once (decision 161)."""
+        """What is followed: as `stream` says, or a source whose files are read once."""
         if self.stream is not None or not self.only_new:
             return self.stream
         checkpoint = f"{self.target.location}_checkpoint/{self.name}"

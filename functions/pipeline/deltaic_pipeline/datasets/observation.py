@@ -1,4 +1,4 @@
-"""What Spark observes of a pass that writes: the counts of expectations, and the rows to put aside (decision 152)."""
+"""What Spark observes of a pass that writes: the counts of expectations, and the rows to put aside."""
 
 import time
 from typing import TYPE_CHECKING, Any

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def write_part(spark: "SparkSession", answer: Answer, run: Run, target: Target, transaction: Transaction) -> Summary:
-    """Judge the rows, write those that may be and put aside those that must not be (decision 54).
+    """Judge the rows, write those that may be and put aside those that must not be.
 
     Raises `ExpectationFailed` before anything is committed, `Unfinished` when the side table lacks its rows.
     """

@@ -1,7 +1,6 @@
 """The values of a dataset's variables: read from text by their types, written as literals of SQL.
 
-A value never becomes text of a query: what a literal has of it are digits, or the bytes of a string in hexadecimal
-(decision 159).
+A value never becomes text of a query: what a literal has of it are digits, or the bytes of a string in hexadecimal.
 """
 
 import math

@@ -21,7 +21,7 @@ WIDER = {
 
 
 def lossless(source: "DataType", target: "DataType") -> bool:
-    """Tell whether each value of a type without fields or elements is a value of the wanted type (decision 103)."""
+    """Tell whether each value of a type without fields or elements is a value of the wanted type."""
     from pyspark.sql import types
 
     match source, target:

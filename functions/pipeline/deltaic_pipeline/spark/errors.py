@@ -3,7 +3,7 @@
 Spark puts the values that it met into its words: the text that it cannot cast, the malformed record, the row that
 breaks a constraint. So its sentences are made again from the templates of its error conditions, with parameters that
 name files, tables, columns, types and settings alone; what stands for others is `...`. Of a Java exception without a
-condition only the class is told, unless it is one that speaks of files and hosts (decision 108).
+condition only the class is told, unless it is one that speaks of files and hosts.
 """
 
 import re

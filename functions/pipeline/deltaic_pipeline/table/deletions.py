@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def entering(spark: "SparkSession", rows: "DataFrame", target: Target) -> "DataFrame":
-    """Return the rows in the columns with which they enter the table (decision 155).
+    """Return the rows in the columns with which they enter the table.
 
     A column that `delete_when` names stays out, unless the table has it or the target names it elsewhere.
     """

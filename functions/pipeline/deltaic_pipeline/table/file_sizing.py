@@ -1,4 +1,4 @@
-"""The number of files for rows that one machine writes all: few large files are few signed URLs (decision 64)."""
+"""The number of files for rows that one machine writes all: few large files are few signed URLs."""
 
 from collections.abc import Sequence
 from math import ceil

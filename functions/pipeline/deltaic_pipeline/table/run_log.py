@@ -1,7 +1,7 @@
 """The runs table: a row of Delta for each run, appended under the table's lease, once for each run that is done.
 
 deltalake writes it where it is installed, which takes no Spark and some milliseconds; a cluster's package has none,
-which would be 54 MB more, and there the session of the run writes it (decision 160).
+which would be 54 MB more, and there the session of the run writes it.
 """
 
 import json
@@ -63,7 +63,7 @@ def schema() -> "pa.Schema":
 def transaction_of(dataset: str, location: str, run_id: str, *, done: bool, unchanged: str = "") -> Transaction:
     """Return the transaction of a row: one for a run that is done, another for each attempt that was not.
 
-    `unchanged` is the id of a table whose log has nothing of the run, for it said all of it already (decision 153).
+    `unchanged` is the id of a table whose log has nothing of the run, for it said all of it already.
     """
     which = {"table": unchanged} if unchanged else {}
     if not done:

@@ -83,8 +83,8 @@ def refuse_drift(found: list[Difference] | None, target: Target) -> None:
 def conformed(spark: "SparkSession", rows: "DataFrame", target: Target) -> "DataFrame":
     """Return the rows in the types of an existing table, field by field by their names, to be compared with its rows.
 
-    Fields that the table lacks follow its own. Raises `PipelineError` for fields within a column that the rows lack
-    (decision 104), and for a type of which the table's cannot hold every value: Delta would cast it, and lose some.
+    Fields that the table lacks follow its own. Raises `PipelineError` for fields within a column that the rows lack,
+    and for a type of which the table's cannot hold every value: Delta would cast it, and lose some.
     """
     location = spark_path(target.location)
     table = _with_lengths(spark.read.format("delta").load(location).schema)

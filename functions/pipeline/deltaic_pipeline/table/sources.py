@@ -99,7 +99,7 @@ class Reading:
             return self.flagged.where(f"{MISFIT} IS NULL").drop(MISFIT, RAW, FILE)
         columns, further = names[: names.index(MISFIT)], names[names.index(MISFIT) + 1 :]
         unfit = f"CASE WHEN {MISFIT} IS NOT NULL THEN {raised(UNFIT)} ELSE"
-        # A later condition must not be tried before this one (decision 107).
+        # A later condition must not be tried before this one.
         if not further:
             return self.flagged.where(f"{unfit} monotonically_increasing_id() >= 0 END").drop(MISFIT, RAW, FILE)
         checked = f"{unfit} struct({', '.join(map(quoted, columns))}) END"

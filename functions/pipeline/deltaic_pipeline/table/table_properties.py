@@ -1,6 +1,6 @@
 """The properties, comments and clustering of a table, brought to what the target wants of them.
 
-They are one version, after the rows (decision 40), and only where something differs.
+They are one version, after the rows, and only where something differs.
 """
 
 import json

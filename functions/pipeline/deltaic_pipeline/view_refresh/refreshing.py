@@ -1,4 +1,4 @@
-"""A view's refresh: the rows that changed since the last one, for all audiences in one commit (decisions 86, 87)."""
+"""A view's refresh: the rows that changed since the last one, for all audiences in one commit (decision 86)."""
 
 import json
 from collections import Counter

@@ -1,7 +1,7 @@
 """The summary of a sidecar in a manifest, so that it need not be opened: its totals, and bounds of each row group.
 
 It stands in the sidecar's `tags` (Delta protocol, "Sidecar File Information"), under a name of our own: other readers
-leave it alone. It is believed of the very file that it was made for, and of no other (decision 98).
+leave it alone. It is believed of the very file that it was made for, and of no other.
 """
 
 from collections.abc import Mapping

@@ -8,7 +8,7 @@
 All share one room, the least recently used go first. Rows are by far the largest, so a row group's are admitted only
 when it is read again while its first reading is remembered. As many readings are remembered as their rows would fit:
 a table read once pushes nothing out, and one that does not fit is not kept in part, where a reading from end to end
-would push out its own beginning before it came round (decision 10).
+would push out its own beginning before it came round.
 """
 
 from collections.abc import Hashable, Iterator, Sequence

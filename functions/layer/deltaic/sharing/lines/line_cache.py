@@ -3,8 +3,7 @@
 Lines are kept in blocks of consecutive rows of the log, by the very checkpoint (or, for the commits after it, the very
 version) that they stand in, so that a new commit leaves the lines of the checkpoint where they are. Within a block the
 rows that were live are kept; a version with fewer of them picks, one with others prepares anew. Once a version has
-been answered in whole, it is known which lines of which blocks it has, and nothing of the log is read for the next
-(decision 17).
+been answered in whole, it is known which lines of which blocks it has, and nothing of the log is read for the next.
 """
 
 from bisect import bisect_left

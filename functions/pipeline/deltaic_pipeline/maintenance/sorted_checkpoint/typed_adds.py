@@ -2,7 +2,7 @@
 
 Spark leaves typed ones where `delta.checkpoint.writeStatsAsStruct` says so; other writers seldom do. Statistics are
 written with the sorted rows, for whoever reads them. Partition values serve the order and its bounds alone: a null
-would say that the value is null, where it was no more than unreadable (decision 102).
+would say that the value is null, where it was no more than unreadable.
 """
 
 from collections.abc import Sequence
