@@ -71,14 +71,18 @@ def test_a_refusal_at_run_time_names_its_place(
     source = json_source(place.folder, "s", [{"id": 1, "n": 5, "s": None}], SCHEMA)
     if case == "a value that does not fit":
         parts = {
-            "sources": {"s": json_source(place.folder, "s", [{"id": 1, "n": 1000, "s": None}], "id INT, n TINYINT")}
+            "sources": {
+                "s": json_source(
+                    place.folder, "s", [{"id": 1, "n": 1000, "s": None}], SCHEMA.replace("n INT", "n TINYINT")
+                )
+            }
         }
     if case == "a database that fails":
         database = Database(spark, "places")
         database.run("CREATE TABLE t (id INT, n INT)")
         database.insert("t", "1, 0")
-        query = {"query": "SELECT id, 1 / n AS n FROM t", "table": None}
-        said = {name: value for name, value in database.source("t", **query).items() if value is not None}
+        said = {**database.source("t"), "query": "SELECT id, 1 / n AS n FROM t"}
+        del said["table"]
         parts = {"sources": {"s": said}, "write": {"mode": "append"}, "target": {"location": place.location}}
     content = {**dataset(table), "sources": {"s": source}, "write": MERGE}
     content |= {name: value for name, value in parts.items() if name != "target"}
