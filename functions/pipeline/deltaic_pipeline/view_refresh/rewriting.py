@@ -87,6 +87,7 @@ def rewrite(  # noqa: PLR0913, PLR0917 -- what changes, how it is matched, and h
     kept = kept.selectExpr(*columns, f"{_change_of_old(compared, key)} AS {CHANGE_TYPE}")
     kept = kept.persist(StorageLevel.DISK_ONLY)
     try:
+        kept.count()  # or Spark would estimate the join by the product of both sides, and make too many files
         kind = f"if({OPERATION} = '{UPDATE}', 'update_postimage', '{INSERT}') AS {CHANGE_TYPE}"
         added = new_rows(staged).selectExpr(*map(quoted, kept.columns[:-1]), kind)
         table = kept.where(f"{CHANGE_TYPE} IS NULL").union(added).drop(CHANGE_TYPE)
