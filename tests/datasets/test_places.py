@@ -52,11 +52,14 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "a step that fails": (rows("id, CAST(concat('x', n) AS INT) AS n, s"), "steps.1.sql: [CAST_INVALID_INPUT]"),
     "a constraint": ({**rows("id, 100 AS n, s"), "write": {"mode": "append"}}, "write: [DELTA_VIOLATE_CONSTRAINT"),
     "an expectation": (
-        {"expectations": [{"expect": "row_count", "min": 1}, {"expect": "row_count", "min": 9}]},
+        {"expectations": [{"expect": "row_count", "min": 1}, {"expect": "row_count", "name": "many", "min": 9}]},
         "expectations.1: expectations failed",
     ),
     "too many missing": ({"write": {**MERGE, "delete_missing": True}}, "write: nothing was written: "),
-    "no partitions": ({"write": {"mode": "overwrite_partitions"}}, "write: "),
+    "no partitions": (
+        {"write": {"mode": "overwrite_partitions"}, "target": {"partition_by": ["n"]}},
+        f"write: {TABLE.replace('s3a', 's3')} is not partitioned",
+    ),
     "other partitions": ({"write": {"mode": "append"}, "target": {"partition_by": ["n"]}}, "write: "),
     "a value that does not fit": ({}, "sources.s: "),
     "a database that fails": ({}, "sources.s: the database refused with SQLSTATE 22012"),
