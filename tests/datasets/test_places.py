@@ -52,11 +52,14 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "a step that fails": (rows("id, CAST(concat('x', n) AS INT) AS n, s"), "steps.1.sql: [CAST_INVALID_INPUT]"),
     "a constraint": ({**rows("id, 100 AS n, s"), "write": {"mode": "append"}}, "write: [DELTA_VIOLATE_CONSTRAINT"),
     "an expectation": (
-        {"expectations": [{"expect": "row_count", "min": 1}, {"expect": "row_count", "min": 9}]},
+        {"expectations": [{"expect": "row_count", "min": 1}, {"expect": "row_count", "name": "many", "min": 9}]},
         "expectations.1: expectations failed",
     ),
     "too many missing": ({"write": {**MERGE, "delete_missing": True}}, "write: nothing was written: "),
-    "no partitions": ({"write": {"mode": "overwrite_partitions"}}, "write: "),
+    "no partitions": (
+        {"write": {"mode": "overwrite_partitions"}, "target": {"partition_by": ["n"]}},
+        f"write: {TABLE.replace('s3a', 's3')} is not partitioned",
+    ),
     "other partitions": ({"write": {"mode": "append"}, "target": {"partition_by": ["n"]}}, "write: "),
     "a value that does not fit": ({}, "sources.s: "),
     "a database that fails": ({}, "sources.s: the database refused with SQLSTATE 22012"),
@@ -71,14 +74,18 @@ def test_a_refusal_at_run_time_names_its_place(
     source = json_source(place.folder, "s", [{"id": 1, "n": 5, "s": None}], SCHEMA)
     if case == "a value that does not fit":
         parts = {
-            "sources": {"s": json_source(place.folder, "s", [{"id": 1, "n": 1000, "s": None}], "id INT, n TINYINT")}
+            "sources": {
+                "s": json_source(
+                    place.folder, "s", [{"id": 1, "n": 1000, "s": None}], SCHEMA.replace("n INT", "n TINYINT")
+                )
+            }
         }
     if case == "a database that fails":
         database = Database(spark, "places")
         database.run("CREATE TABLE t (id INT, n INT)")
         database.insert("t", "1, 0")
-        query = {"query": "SELECT id, 1 / n AS n FROM t", "table": None}
-        said = {name: value for name, value in database.source("t", **query).items() if value is not None}
+        said = {**database.source("t"), "query": "SELECT id, 1 / n AS n FROM t"}
+        del said["table"]
         parts = {"sources": {"s": said}, "write": {"mode": "append"}, "target": {"location": place.location}}
     content = {**dataset(table), "sources": {"s": source}, "write": MERGE}
     content |= {name: value for name, value in parts.items() if name != "target"}

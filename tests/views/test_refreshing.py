@@ -178,7 +178,7 @@ def test_rows_with_a_key_lie_in_files_of_neighbours(spark: "SparkSession") -> No
 def test_files_keep_their_ranges_of_keys_whatever_changes(spark: "SparkSession", tmp_path: Path) -> None:
     made = Made(spark, tmp_path, "SELECT * FROM source", key=("id",))
     made.source_of("id INT, n INT, text STRING")
-    made.run("INSERT INTO {source} SELECT id, 0, repeat('x', 4000) FROM range(0, 40000, 2)")
+    made.run("INSERT INTO {source} SELECT id, 0, repeat('x', 8000) FROM range(0, 12000, 2)")
     made.refresh(EU)
 
     def ranges() -> list[tuple[int, int]]:
@@ -200,20 +200,15 @@ def test_files_keep_their_ranges_of_keys_whatever_changes(spark: "SparkSession",
         return sum("remove" in json.loads(line) for line in log.split("\n") if line)
 
     first = ranges()
-    assert len(first) > 4
-    changes = "MERGE INTO {source} old USING (SELECT id FROM range(1, 40000, 100)) new ON old.id = new.id + 1"
+    assert len(first) > 2
+    changes = "MERGE INTO {source} old USING (SELECT id FROM range(1, 12000, 100)) new ON old.id = new.id + 1"
     changes += " WHEN MATCHED AND new.id % 400 = 1 THEN DELETE WHEN MATCHED THEN UPDATE SET n = 1"
     changes += " WHEN NOT MATCHED THEN INSERT (id, n, text) VALUES (new.id, 0, 'new')"
     assert replaced(EU, changes) == len(first)
     after = ranges()
     assert all(before[1] < following[0] for before, following in itertools.pairwise(after)), after
-    neighbors = "UPDATE {source} SET n = 2 WHERE id BETWEEN 20000 AND 20400"
-    assert 1 <= replaced(EU, neighbors) <= 2
-    assert 1 <= replaced(EU, "INSERT INTO {source} VALUES (20001, 5, 'b')", neighbors.replace("2 W", "3 W")) <= 2
-    assert replaced(EU | US) == 0  # who comes later has files in ranges too
-    made.sql, made.key = "SELECT *, 1 AS one FROM source", ("ID", "one")
-    replaced(EU | US)
-    assert 1 <= replaced(EU | US, neighbors.replace("2 W", "4 W")) <= 4
+    assert len(after) <= len(first) + 1
+    assert replaced(EU, "UPDATE {source} SET n = 2 WHERE id BETWEEN 100 AND 300") == 1
 
 
 def asked(spark: "SparkSession", condition: str, since: str) -> bool:

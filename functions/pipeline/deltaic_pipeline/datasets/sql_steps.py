@@ -86,7 +86,7 @@ def _at_fault(run: Run, refusal: PipelineError) -> Sequence[str | int]:
     ]
     if len(having) == 1:
         return "sources", having[0]
-    fragment = re.search(r"\(in (.+)\)$", refusal.message)
+    fragment = re.search(r"\(in (.+?)\)( Cause: |$)", refusal.message)
     for number, step in enumerate(run.dataset.steps):
         if fragment and fragment[1] in " ".join(step.sql.split()):
             return "steps", number, "sql"

@@ -126,6 +126,13 @@ def by_row(changed: "DataFrame") -> "DataFrame":
     return changed.selectExpr(AUDIENCE_COLUMN, ROW, f"abs({COUNT}) AS {COUNT}", operation)
 
 
+def new_rows(staged: "DataFrame") -> "DataFrame":
+    """Return the rows that staged operations write, each as often as it is new, with its operation last."""
+    copies = f"explode(sequence(1L, CAST({COUNT} AS BIGINT))) AS _deltaic_copy"
+    rows = staged.where(f"{OPERATION} <> '{DELETE}'").selectExpr(AUDIENCE_COLUMN, f"{ROW}.*", OPERATION, copies)
+    return rows.drop("_deltaic_copy")
+
+
 def _compared(schema: "StructType") -> list[tuple[str, str]]:
     """Return by which expressions the columns after the audience are compared, and what those are called."""
     return [

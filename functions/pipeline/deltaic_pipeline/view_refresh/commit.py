@@ -14,7 +14,7 @@ from deltaic_pipeline.table.merging import refuse_undecided
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import set_properties
 from deltaic_pipeline.table.transactions import Transaction, marked
-from deltaic_pipeline.view_refresh.changes import ROW, by_key, by_row
+from deltaic_pipeline.view_refresh.changes import OPERATION, by_key, by_row, new_rows
 from deltaic_pipeline.view_refresh.computation import Changes, Computation, existing_table
 from deltaic_pipeline.view_refresh.rewriting import rewrite
 from deltaic_pipeline.view_refresh.state import RefreshState, TableState, utc
@@ -71,7 +71,7 @@ class Commit:
         with marked(spark, self._transaction(), spread=not layout):
             if grows and not (key and any(row_counts.get(name) for name in counts)):
                 # All rows are new; columns that the table lacks come with them.
-                new = staged.selectExpr(AUDIENCE_COLUMN, f"{ROW}.*")
+                new = new_rows(staged).drop(OPERATION)
                 rows = (in_ranges(new, layout) if layout else new).write.format("delta").mode("append")
                 rows.option("mergeSchema", "true").save(spark_path(before.location))
             else:

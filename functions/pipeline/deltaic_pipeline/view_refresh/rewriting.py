@@ -27,6 +27,7 @@ from deltaic_pipeline.view_refresh.changes import (
     UPDATE,
     Counts,
     in_ranges_of,
+    new_rows,
 )
 
 if TYPE_CHECKING:
@@ -86,10 +87,9 @@ def rewrite(  # noqa: PLR0913, PLR0917 -- what changes, how it is matched, and h
     kept = kept.selectExpr(*columns, f"{_change_of_old(compared, key)} AS {CHANGE_TYPE}")
     kept = kept.persist(StorageLevel.DISK_ONLY)
     try:
-        copies = f"explode(sequence(1L, CAST({COUNT} AS BIGINT))) AS _deltaic_copy"
+        kept.count()  # or Spark would estimate the join by the product of both sides, and make too many files
         kind = f"if({OPERATION} = '{UPDATE}', 'update_postimage', '{INSERT}') AS {CHANGE_TYPE}"
-        added = rows.where(f"{OPERATION} <> '{DELETE}'").selectExpr("*", copies)
-        added = added.selectExpr(*map(quoted, kept.columns[:-1]), kind)
+        added = new_rows(staged).selectExpr(*map(quoted, kept.columns[:-1]), kind)
         table = kept.where(f"{CHANGE_TYPE} IS NULL").union(added).drop(CHANGE_TYPE)
         feed = kept.where(f"{CHANGE_TYPE} IS NOT NULL").union(added)
         written = [in_ranges(table, layout) if layout else table, few_files(feed)]
