@@ -123,7 +123,10 @@ def test_a_slash_counts_in_texts_and_not_at_the_end_of_a_folder(tmp_path: Path) 
         ("recipients:\n  a:\n    properties: {}\n    ends_at: 2027-13-01\n", "f.yaml:4:5: not YAML: month must be"),
         ("shares:\n  s:\n\tcomment: x\n", "f.yaml:3:2: not YAML: while scanning for the next token"),
         ("shares:\n  s:\n\tcomment: x\n", "(indent with spaces)"),
-        ("recipients:\n  a: {}\n  no: {}\n", "f.yaml:3:3: recipients.no: is text: quote it"),
+        (
+            "recipients:\n  a: {}\n  no: {}\n",
+            "f.yaml:3:3: recipients: YAML reads no as another value",
+        ),
         ("recipients:\n  a:\n    properties:\n      n: 1\n", "a.properties.n: is text or a list of texts: quote it"),
     ],
 )

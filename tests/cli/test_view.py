@@ -143,7 +143,7 @@ REFUSED = [
     ("view show vaccine_share.acme.patients", "view 'vaccine_share.acme.patients' not found"),
     ("view delete vaccine_share.acme.patients", "view 'vaccine_share.acme.patients' not found"),
     ("table update vaccine_share.acme.first --location s3://bucket/x", "change the view"),
-    (f"view create filtered.d.v {FROM} --sql {SQL}", "in another share"),
+    (f"view create filtered.d.v {FROM} --sql {SQL}", "into another share"),
 ]
 
 

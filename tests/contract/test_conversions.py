@@ -37,6 +37,8 @@ class Kind:
     literal: str
     cut: timedelta = timedelta()
     """How far a literal in JSON may be from what was written, and so may statistics from the values."""
+    offset: timedelta = timedelta()
+    """How far statistics may be from the values because old writers cut the offset of local mean time to minutes."""
     sent: bool = True
     """Whether the connector has a name for the type; of others it sends no hint."""
 
@@ -63,7 +65,14 @@ KINDS: Final[Mapping[str, Kind]] = {
     "string": Kind(pa.string(), "string", ("a", "it's", 'it"s \\ %_\u2028\u00e9', "null"), "it's"),
     "date": Kind(pa.date32(), "date", (date(1, 1, 1), date(2025, 12, 31), date(2026, 1, 1)), "2025-12-31"),
     "timestamp": Kind(pa.timestamp("us", "UTC"), "timestamp", around(NOON), iso(NOON), 999 * MICROSECOND),
-    "timestamp before 1970": Kind(pa.timestamp("us", "UTC"), "timestamp", around(OLD), iso(OLD), 999 * MICROSECOND),
+    "timestamp before 1970": Kind(
+        pa.timestamp("us", "UTC"),
+        "timestamp",
+        (OLD - timedelta(minutes=2), *around(OLD), OLD + timedelta(minutes=2)),
+        iso(OLD),
+        999 * MICROSECOND,
+        timedelta(minutes=1),
+    ),
 }
 
 
@@ -136,7 +145,9 @@ def meant(known: Kind, holds: Holds, dialect: str, place: str) -> set[str]:
     if known.name != "timestamp":
         return {str(value) for value in known.values if holds(value, literal)}
     arrives = literal if dialect == "SQL" else datetime.fromisoformat(cut(literal))
-    slack = (known.cut if dialect == "JSON" else timedelta()) + (known.cut if place == "d" else timedelta())
+    slack = (known.cut if dialect == "JSON" else timedelta()) + (
+        known.cut + known.offset if place == "d" else timedelta()
+    )
     found = set()
     for value in known.values:
         bound = value if place == "p" else value.replace(microsecond=value.microsecond // 1000 * 1000)

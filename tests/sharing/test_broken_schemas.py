@@ -59,13 +59,12 @@ def test_every_door_refuses_it_and_names_the_log(tmp_path: Path, schema_string: 
     log.commit(protocol(), metadata(CDF, schema_string or " "), add("f"))
     log.commit(add("g"))
     asked = Feed(tmp_path, rights=who)
-    head = asked.log.snapshot().metadata
     doors: list[Callable[[], object]] = [
         lambda: list(asked.query().chunks),
         lambda: list(asked.query(predicateHints=["p = 'a'"]).chunks),
         lambda: list(asked.answer(0, 1).chunks),
         lambda: list(asked.answer(1, 1, feed=False).chunks),
-        lambda: iceberg_schema(visibility_of(who, head).metadata),
+        lambda: iceberg_schema(visibility_of(who, asked.log.snapshot().metadata).metadata),
     ]
     for door in doors:
         with pytest.raises(TableUnreadable, match=r"the table's log cannot be read: .*schemaString"):

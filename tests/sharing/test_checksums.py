@@ -15,7 +15,9 @@ from deltaic.errors import UnsupportedOperation
 from sharing.means import Feed
 
 VECTORS = protocol(3, 7, "deletionVectors")
-WIDER = json.dumps({"type": "struct", "fields": [{"name": "y", "type": "long", "nullable": True, "metadata": {}}]})
+WIDER = json.dumps(
+    {"type": "struct", "fields": [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in "py"]}
+)
 
 
 def long_log(root: Path, head: Any = None) -> HandmadeLog:
