@@ -65,7 +65,7 @@ def test_parquet_files_may_lack_columns_where_the_schema_evolves(spark: "SparkSe
     ):
         assert sorted(row.id for row in read(spark, source).rows.collect()) == [1, 2]
     parquet(tmp_path, WHOLE, {"ID": 2})
-    with pytest.raises(PipelineError, match=r"1\.parquet: .* more than it has: ID"):
+    with pytest.raises(PipelineError, match=r"1\.parquet: .*more than it has: ID"):
         read(spark, Source("parquet", paths, schema=DECLARED, evolves=True))
 
 

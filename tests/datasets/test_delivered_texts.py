@@ -215,7 +215,16 @@ def delivered(random: Random, kind: str) -> str:
 
 def rows_of_texts() -> list[dict[str, str]]:
     random = Random(198)  # noqa: S311 -- a test's
-    return [{name: delivered(random, kind) for name, (kind, _) in PLAIN.items()} for _ in range(TEXTS)]
+    rows = [{name: delivered(random, kind) for name, (kind, _) in PLAIN.items()} for _ in range(TEXTS)]
+    return [{name: "x" if unclear(name, text) else text for name, text in row.items()} for row in rows]
+
+
+def unclear(name: str, text: str) -> bool:
+    """Return whether an integer is a double's shortest digits but not its exact ones: Java 17 finds others."""
+    if name not in {"single", "double"} or not re.fullmatch(r"[+-]?\d+(\.0*)?", text, re.ASCII):
+        return False
+    fits, value = expected(name, text)
+    return fits and Decimal(value) != Decimal(text)
 
 
 def expected(name: str, text: str) -> tuple[bool, Any]:
@@ -269,13 +278,13 @@ def test_texts_and_numbers_of_json_become_the_values_of_plain_python(spark: "Spa
 
     def line(row: Mapping[str, str]) -> str:
         fields = ", ".join(f'"{name}": {token(text)}' for name, text in row.items())
-        return f'{{{fields}, "within": {{"list": [{{{fields}}}], {fields}}}}}'
+        return f'{{{fields}, "within": {{{fields}}}, "several": [{{{fields}}}]}}'
 
     (tmp_path / "a.json").write_text("".join(f"{line(row)}\n" for row in rows))
     nested = SCHEMA.replace(" ", ": ").replace(",: ", ", ")
-    schema = f"{SCHEMA}, within STRUCT<list: ARRAY<STRUCT<{nested}>>, {nested}>"
+    schema = f"{SCHEMA}, within STRUCT<{nested}>, several ARRAY<STRUCT<{nested}>>"
     flagged = read(spark, Source("json", [str(tmp_path / "a.json")], schema=schema)).flagged
-    inner = {"within": "within.", "listed": "element_at(within.list, 1)."}
+    inner = {"within": "within.", "listed": "element_at(several, 1)."}
     structs = [f"struct({', '.join(shown(row))}) AS {name}" for name, row in inner.items()]
     found = flagged.selectExpr(*shown(), MISFIT, *structs).collect()
     assert len(found) == TEXTS
@@ -283,9 +292,8 @@ def test_texts_and_numbers_of_json_become_the_values_of_plain_python(spark: "Spa
         compare(row.asDict(), texts, "JSON", empty=False)
         wrong = {name for name, text in texts.items() if not expected(name, text)[0]}
         reasons = {reason.partition(" ")[0] for reason in row[MISFIT] or ()}
-        assert {f"within.{name}" for name in wrong} | ({"within.list"} if wrong else set()) == {
-            reason for reason in reasons if reason.startswith("within.")
-        }, texts
+        first = [f"within.{name}" for name in PLAIN if name in wrong][:1]
+        assert reasons - PLAIN.keys() == {*first, *["several"] * bool(wrong)}, texts
         for name in PLAIN.keys() - wrong:
             assert same(row["within"][name], expected(name, texts[name])[1]), (name, texts[name])
             assert same(row["listed"][name], expected(name, texts[name])[1]), (name, texts[name])

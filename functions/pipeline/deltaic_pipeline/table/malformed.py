@@ -49,12 +49,12 @@ def encoding_of(options: "Options") -> str:
 
 
 def by_lines(options: "Options") -> bool:
-    """Return whether each line of a file is a row: bytes of a line break end no line in the wide encodings."""
+    """Return whether Spark may split files at line breaks, which it finds as single bytes."""
     return options.get("multiline", "").lower() != "true" and not encoding_of(options).startswith(_WIDE)
 
 
 def flagged_csv(reader: "Reader", paths: Any, schema: "Fields", options: "Options", told: Sequence[str]) -> "DataFrame":
-    """Read CSV with `MISFIT`, `RAW` and what is `told` behind the columns."""
+    """Read CSV and append `MISFIT`, `RAW` and the expressions in `told` to the columns."""
     declared = ", ".join([*(_declared("STRING", each) for each in schema), f"{RECORD} STRING"])
     records = reader.format("csv").options(**_keeping(options)).schema(declared).load(paths)
     further = records.columns[records.columns.index(RECORD) + 1 :]
@@ -100,7 +100,7 @@ def inferred_csv(reader: "DataFrameReader", paths: Any, options: "Options") -> "
 def flagged_json(
     reader: "Reader", paths: Any, schema: "Fields", options: "Options", told: Sequence[str]
 ) -> "DataFrame":
-    """Read JSON, an object a line or (with `multiLine`) an array of objects a file, as `flagged_csv` does."""
+    """Read JSON like `flagged_csv`: an object a line, or with `multiLine` an object or an array of them a file."""
     encoding, multiple = encoding_of(options), options.get("multiline", "").lower() == "true"
     reader = reader.format("text").options(**options, wholetext=str(not by_lines(options)).lower())
     files = reader.load(paths)
@@ -149,9 +149,13 @@ def _typed(rows: "DataFrame", data: "Fields", texts: TypedTexts, further: Sequen
     found = ", ".join(f"__reason{number}" for number in numbers)
     some = f"WHEN coalesce({found}) IS NOT NULL THEN array_compact(array({found}))"
     misfit = f"CASE WHEN __whole IS NOT NULL THEN array(__whole) {some} END"
-    # What a generator gives is computed once, and no filter is moved below it, which would compute it again.
-    made = ", ".join(f"__value{number}" for number in numbers)
-    rows = rows.selectExpr(f"inline(array(struct({made}, {misfit} AS {MISFIT})))", *more)
+    made = [f"__value{number}" for number in numbers]
+    # No filter may move below the reasons, where it would compute them again. With columns of folders, whose filters
+    # Spark uses to leave out files, a generator stops it; otherwise an expression that is not deterministic, for less.
+    if further:
+        rows = rows.selectExpr(f"inline(array(struct({', '.join(made)}, {misfit} AS {MISFIT})))", *more)
+    else:
+        rows = rows.selectExpr(*made, f"if(spark_partition_id() < 0, NULL, {misfit}) AS {MISFIT}", *more)
     columns = [
         functions.col(f"__value{number}").alias(each.name, metadata=each.metadata or {})
         for number, each in enumerate(data)
