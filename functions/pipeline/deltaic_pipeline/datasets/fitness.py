@@ -54,6 +54,6 @@ def _refuse_other_columns(spark: "SparkSession", rows: "DataFrame", location: st
     if DeltaTable.isDeltaTable(spark, spark_path(location)):
         jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 -- Delta has no public way to try without committing
         there = spark.read.format("delta").load(spark_path(location))._jdf.schema()  # noqa: SLF001 -- as above
-        merging = jvm.org.apache.spark.sql.delta.schema_string.SchemaMergingUtils
+        merging = jvm.org.apache.spark.sql.delta.schema.SchemaMergingUtils
         defaults = [getattr(merging, f"mergeSchemas$default${number}")() for number in (3, 4, 5, 6)]
         merging.mergeSchemas(there, rows._jdf.schema(), *defaults)  # noqa: SLF001 -- as above

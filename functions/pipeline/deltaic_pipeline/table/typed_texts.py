@@ -139,7 +139,9 @@ class TypedTexts:
             # Refuse what the type cannot hold: too large, too small, or an integer whose digits it does not keep.
             words = "|".join(f"\\Q{self.options.get(key, word)}\\E" for key, word in _NOT_FINITE.items())
             words += "" if _NOT_FINITE.keys() & self.options.keys() else "|[+-]?Infinity"
-            kept = f"try_cast({text} AS DECIMAL(38,0)) = try_cast({value} AS DECIMAL(38,0))"
+            # Spark makes a DECIMAL of Java's shortest digits; a BIGINT has all of them.
+            exact = f"coalesce(try_cast({value} AS BIGINT), try_cast({value} AS DECIMAL(38,0)))"
+            kept = f"try_cast({text} AS DECIMAL(38,0)) = {exact}"
             finite = (
                 f"abs({value}) < CAST('Infinity' AS DOUBLE) AND ({value} <> 0 OR NOT {text} RLIKE '^[^eE]*[1-9]')"
                 f" AND (abs({value}) < {_EXACT[name]} OR NOT {_matches(text, '[+-]?[0-9]+(?:[.]0*)?')} OR {kept})"
