@@ -14,7 +14,7 @@ from deltaic_pipeline.datasets.checking import WrongFile, check, dataset_of
 from deltaic_pipeline.datasets.model import Dataset
 from deltaic_pipeline.datasets.variables import Kind, plain, value_of
 
-Unit = Literal["hour", "day", "week", "month"]
+Unit = Literal["day", "week", "month"]
 UNITS: tuple[str, ...] = get_args(Unit)
 MOST_STEPS = 10_000
 LONGEST_RUN_ID = 64
@@ -115,8 +115,6 @@ def _values(kind: Kind, first: str, last: str, unit: str) -> Iterator[date]:
             raise InvalidParameter(f"{option} {wrong}") from None
     if bounds[0] > bounds[1]:
         raise InvalidParameter(f"--from {first} is after --to {last}")
-    if unit == "hour" and kind == "date":
-        raise InvalidParameter("--step hour needs a timestamp, and the variable is a date")
     for number in range(MOST_STEPS + 1):
         value = _moved(bounds[0], unit, number)
         if value is None or value > bounds[1]:
