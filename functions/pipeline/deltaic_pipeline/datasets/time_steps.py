@@ -5,7 +5,6 @@ from calendar import monthrange
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Literal, get_args
 
 from deltaic.errors import InvalidParameter
 
@@ -14,8 +13,7 @@ from deltaic_pipeline.datasets.checking import WrongFile, check, dataset_of
 from deltaic_pipeline.datasets.model import Dataset
 from deltaic_pipeline.datasets.variables import Kind, plain, value_of
 
-Unit = Literal["day", "week", "month"]
-UNITS: tuple[str, ...] = get_args(Unit)
+UNITS = ("day", "week", "month")
 MOST_STEPS = 10_000
 LONGEST_RUN_ID = 64
 """As the function takes it that starts jobs on EMR Serverless."""
