@@ -5,21 +5,17 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping
 from contextlib import nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 from datasets.files import dataset, json_source
 from deltaic.errors import InvalidParameter
-from deltaic_pipeline.arguments import parser
-from deltaic_pipeline.backfill import asked
 from deltaic_pipeline.datasets.stepping import Detail, Outcome, carry_out
 from deltaic_pipeline.datasets.time_steps import Backfill, Step, backfill_of
-from deltaic_pipeline.failures import PipelineError, StepsFailed, exit_code
+from deltaic_pipeline.failures import StepsFailed, exit_code
 from deltaic_pipeline.table.catalog_entry import Catalog
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,10 +59,10 @@ def test_steps_lead_from_the_first_to_the_last_day(first: str, last: str, unit: 
     assert [step.variables for step in steps] == [{"day": value} for value in values]
 
 
-def test_hours_are_those_of_a_timestamp() -> None:
-    steps = backfill("2026-01-01T22", "2026-01-02", "hour", given={"day": "2026-01-01"}, variable="hour").steps
-    assert [step.value for step in steps] == [f"2026-01-0{day}:00:00Z" for day in ("1T22", "1T23", "2T00")]
-    assert len({step.run_id for step in steps}) == 3
+def test_days_of_a_timestamp_begin_at_its_time() -> None:
+    steps = backfill("2026-01-01T22", "2026-01-03", given={"day": "2026-01-01"}, variable="hour").steps
+    assert [step.value for step in steps] == ["2026-01-01T22:00:00Z", "2026-01-02T22:00:00Z"]
+    assert len({step.run_id for step in steps}) == 2
 
 
 def test_a_run_id_tells_runs_with_other_values_apart_and_fits_where_jobs_are_started() -> None:
@@ -87,7 +83,6 @@ def test_a_run_id_tells_runs_with_other_values_apart_and_fits_where_jobs_are_sta
     [
         ({"first": "soon"}, "--from 'soon' is not of the type date"),
         ({"last": "2025-01-01"}, "--from 2026-01-01 is after --to 2025-01-01"),
-        ({"unit": "hour"}, "--step hour needs a timestamp"),
         ({"variable": "site"}, "--variable site is no date or timestamp of the dataset, which are: day, hour"),
         ({"variable": ""}, "say by --variable which is stepped through; dates and timestamps are day, hour"),
         ({"given": {"day": "2026-01-01"}}, "--set day is given a value for each step"),
@@ -109,23 +104,12 @@ def test_a_dataset_without_dates_steps_through_the_days_of_its_runs() -> None:
         backfill("2026-01-01", "2026-01-01", file=plain.replace("{{ run_date }}", "x"), variable="")
 
 
-def test_steps_of_which_a_later_one_wins_are_not_run_side_by_side(tmp_path: Path) -> None:
-    file = tmp_path / "doses.yaml"
-    line = [str(file), "--from=2026-01-01", "--to=2026-01-02", "--variable=day", "--parallel=2"]
-    file.write_text(FILE)
-    assert len(asked(parser("backfill").parse_args(line)).steps) == 2
-    file.write_text(FILE.replace("append}", "merge, keys: [day]}"))
-    with pytest.raises(PipelineError, match="with merge a later step's rows stand above an earlier one's"):
-        asked(parser("backfill").parse_args(line))
-
-
 @settings(deadline=None)
 @given(
     st.lists(st.sampled_from(["done", "skipped", "failed"]), min_size=1, max_size=12),
-    st.integers(1, 4),
     st.booleans(),
 )
-def test_every_step_is_run_once_and_what_failed_is_listed(states: list[Any], parallel: int, following: bool) -> None:
+def test_every_step_is_run_once_and_what_failed_is_listed(states: list[Any], following: bool) -> None:
     mode = "{mode: merge, keys: [day]}" if following else "{mode: append}"
     steps = backfill("2026-01-01", f"2026-01-{len(states):02}", file=FILE.replace("{mode: append}", mode))
     ran: list[str] = []
@@ -137,20 +121,17 @@ def test_every_step_is_run_once_and_what_failed_is_listed(states: list[Any], par
         state = states[int(step.value[-2:]) - 1]
         return Outcome(state, "as asked", 3 if state == "failed" else 0)
 
-    at_a_time = 1 if following else parallel
     failed: list[str] = []
     with pytest.raises(StepsFailed) if "failed" in states else nullcontext() as raised:
-        carry_out(steps, run, at_a_time, lambda _, event: events.append(event), as_json=True)
+        carry_out(steps, run, lambda _, event: events.append(event), as_json=True)
     if raised:
         assert exit_code(raised.value) == 3
         failed = [line.partition(":")[0] for line in raised.value.message.splitlines()[:-1]]
     last = states.index("failed") + 1 if following and "failed" in states else len(states)
-    assert sorted(ran) == [step.value for step in steps.steps[:last]]
-    assert sorted(failed) == [
-        step.run_id for step, state in zip(steps.steps[:last], states, strict=False) if state == "failed"
-    ]
+    assert ran == [step.value for step in steps.steps[:last]]
+    assert failed == [step.run_id for step, state in zip(steps.steps[:last], states, strict=False) if state == "failed"]
     *told, end = events
-    assert sorted(event["value"] for event in told) == sorted(ran)
+    assert [event["value"] for event in told] == ran
     assert end == {
         "event": "backfill",
         **{state: states[:last].count(state) for state in ("done", "skipped", "failed")},
@@ -162,10 +143,8 @@ def test_what_ends_a_step_for_no_reason_of_its_own_ends_them_all() -> None:
     def run(step: Step, _: Detail) -> Outcome:
         raise KeyboardInterrupt if step.value.endswith("01") else AssertionError(step)
 
-    for parallel in (1, 2):
-        with pytest.raises((KeyboardInterrupt, AssertionError)):
-            carry_out(backfill("2026-01-01", "2026-01-02"), run, parallel, lambda *_: None, as_json=True)
-    assert threading.active_count() < 100
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(backfill("2026-01-01", "2026-01-02"), run, lambda *_: None, as_json=True)
 
 
 class Days:
@@ -227,7 +206,7 @@ def test_a_backfill_that_is_stopped_and_fails_ends_with_every_day_once(
     assert "id is not INT" in said
 
     days.put(3, [3])
-    code, told, said = days.ended(4, "--parallel=3")
+    code, told, said = days.ended(4)
     assert code == 0, said
     states = {event["value"]: event["state"] for event in told if event["event"] == "ran"}
     assert states == {"2026-01-01": "skipped", "2026-01-02": "skipped", "2026-01-03": "done", "2026-01-04": "skipped"}

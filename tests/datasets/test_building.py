@@ -1,8 +1,6 @@
 """Building datasets: every mode against plain Python, once a run, and nothing written where something is wrong."""
 
-import os
 import random
-import signal
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -237,31 +235,6 @@ def test_a_stream_writes_every_batch_once(spark: "SparkSession", catalog: Catalo
     with pytest.raises(PipelineError, match=r"5\.json:1: is not one JSON object"):
         build(spark, run_of(content, "four"), catalog, silent)
     assert {4, 3, 2, 1} >= dict(rows_of(spark, place.location, "id", "name")).keys() >= {1, 2, 3}
-
-
-def test_a_stream_with_an_interval_runs_until_it_is_told_to_stop(
-    spark: "SparkSession", catalog: Catalog, place: Place
-) -> None:
-    inbox = place.folder / "inbox"
-    inbox.mkdir()
-    json_source(inbox, "one", [{"id": 1}])
-    content = dataset(
-        place.location,
-        sources={"s": {"format": "json", "paths": [str(inbox)], "schema": "id INT"}},
-        stream={"source": "s", "checkpoint": f"{place.location}_checkpoint", "trigger": "1 second"},
-    )
-
-    def show(now: Step) -> None:
-        ended = now.seconds is not None
-        if ended and now.text.startswith("Writing batch 0"):
-            json_source(inbox, "two", [{"id": 2}])
-        if ended and now.text.startswith("Writing batch 1"):
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    summary = build(spark, run_of(content), catalog, show)
-    assert (summary.batches, summary.rows, summary.version) == (2, 2, summary.version)
-    assert rows_of(spark, place.location, "id") == [(1,), (2,)]
-    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_every_kind_of_source_is_read(

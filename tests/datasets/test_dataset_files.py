@@ -282,10 +282,10 @@ SQL_LINE = RIGHT[: RIGHT.index("FROM inbox JOIN")].count("\n") + 1
         ),
         pytest.param(
             "keys: [id]}",
-            "keys: [id]}\nstream: {source: inbox, checkpoint: s3://lake/cp, trigger: often}",
+            "keys: [id]}\nstream: {source: inbox, checkpoint: s3://lake/cp, trigger: 5 minutes}",
             24,
             "stream.trigger",
-            "such as '5 minutes'",
+            "is not a field here",
             id="trigger",
         ),
         pytest.param(

@@ -137,7 +137,7 @@ def test_sources_that_read_what_is_new_do_not_go_with_each_other() -> None:
 def test_files_that_are_read_once_are_followed_with_a_checkpoint_beside_the_target() -> None:
     found, _ = dataset_of(yaml.safe_dump(content({"s": FILES})), "visits.yaml")
     assert found.stream is not None
-    assert (found.stream.source, found.stream.trigger) == ("s", "available_now")
+    assert found.stream.source == "s"
     assert found.stream.checkpoint == "s3://lake/visits_checkpoint/tried"
     assert dataset_of(yaml.safe_dump(content({"s": {**FILES, "only_new": False}})), "v.yaml")[0].stream is None
 

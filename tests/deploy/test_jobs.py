@@ -185,7 +185,7 @@ def test_a_backfill_is_a_job_for_each_step_and_each_job_has_a_row(jobs: Jobs) ->
     put = jobs.client("s3").put_object
     put(Bucket=jobs.lake, Key="days/2026-01-01/a.csv", Body=b"id,dose\n1,2\n")
     put(Bucket=jobs.lake, Key="days/2026-01-02/a.csv", Body=b"id,dose\n2,9\n")
-    line = ("backfill", str(file), "--from", "2026-01-01", "--to", "2026-01-02", "--on", "emr", "--parallel", "2")
+    line = ("backfill", str(file), "--from", "2026-01-01", "--to", "2026-01-02", "--on", "emr")
     first = jobs.deltaic(*line)
     assert first.exit_code == 3, first.output
     assert re.search(r"(?m)^done +days-2026-01-01  job run ", first.output)

@@ -172,21 +172,11 @@ def test_a_run_id_that_died_too_often_is_refused_with_the_last_job_run(app: Modu
         told_of(app, ["FAILED"] * app.MOST_DEATHS)
 
 
-def test_a_stream_has_no_time_limit_and_a_batch_has_the_one_that_was_given(app: ModuleType) -> None:
-    batch = app.JobRequest.model_validate({**EVENT, "timeoutMinutes": 300})
-    assert batch.patience == {"executionTimeoutMinutes": 300, "retryPolicy": {"maxAttempts": 2}}
-    stream = app.JobRequest.model_validate({**EVENT, "streaming": True}).patience
-    assert (stream["mode"], stream["executionTimeoutMinutes"]) == ("STREAMING", 0)
-    told = {"applicationId": "00abc123", "clientToken": "t", "executionRoleArn": ENVIRONMENT["JOB_ROLE_ARN"], **stream}
-    assert violations(told) == []
-
-
 def test_what_the_command_line_asks_for_is_understood(app: ModuleType) -> None:
     asked = request("run", "patients", ["--json"], run_id="r", memory="8g", jars=["s3://code/a.jar"], minutes=300)
     told = app.JobRequest.model_validate(asked)
-    assert (told.timeout_minutes, told.jars, told.streaming) == (300, ["s3://code/a.jar"], False)
+    assert (told.timeout_minutes, told.jars) == (300, ["s3://code/a.jar"])
     assert told.spark == {"spark.driver.memory": "8g", "spark.executor.memory": "8g"}
-    assert app.JobRequest.model_validate(request("run", "doses", [], run_id="r", follows=True)).streaming
     assert app.JobRequest.model_validate(request("run", "doses", [], run_id="r")).timeout_minutes == 120
 
 

@@ -18,8 +18,6 @@ from deltaic_pipeline.table.target import MODES
 LONGEST_WAIT_SECONDS = 86_400
 """A day: whoever waits longer for another writer has met one that will not end."""
 
-MOST_PARALLEL = 50
-
 RUN = """examples:
   deltaic pipeline run patients.yaml --dry-run
   deltaic pipeline run patients.yaml --run-id 2026-11-22 --memory 4g
@@ -158,9 +156,6 @@ def _backfill(line: CommandLine) -> None:
     steps.add_argument("--step", choices=UNITS, default="day", help="from one value to the next (default: day)")
     steps.add_argument(
         "--variable", default="", metavar="NAME", help="the one that is stepped through (default: the only date)"
-    )
-    steps.add_argument(
-        "--parallel", type=_parallel, default=1, metavar="N", help="steps at a time; one table is written by one"
     )
 
 
@@ -335,13 +330,6 @@ def assignment(text: str) -> tuple[str, str]:
     if name and equals:
         return name, value
     raise argparse.ArgumentTypeError(f"'{text}' is not NAME=VALUE, such as day=2026-11-22")
-
-
-def _parallel(text: str) -> int:
-    with suppress(ValueError):
-        if 1 <= int(text) <= MOST_PARALLEL:
-            return int(text)
-    raise argparse.ArgumentTypeError(f"'{text}' is not a number from 1 to {MOST_PARALLEL}")
 
 
 def _limit(text: str) -> str:

@@ -2,13 +2,12 @@
 
 import argparse
 import sys
-import threading
 import time
 from collections.abc import Sequence
 
 from deltaic.errors import DeltaicError
 
-from deltaic_pipeline.arguments import LONGEST_WAIT_SECONDS, parser
+from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.command import Tell, conduct, unforeseen
 from deltaic_pipeline.datasets.checking import dataset_of
 from deltaic_pipeline.datasets.document import text_of
@@ -16,10 +15,9 @@ from deltaic_pipeline.datasets.model import Dataset
 from deltaic_pipeline.datasets.run_state import told
 from deltaic_pipeline.datasets.stepping import Detail, Outcome, carry_out
 from deltaic_pipeline.datasets.time_steps import Backfill, Step, backfill_of
-from deltaic_pipeline.failures import PipelineError, exit_code
-from deltaic_pipeline.run import job, spark_of
+from deltaic_pipeline.failures import exit_code
+from deltaic_pipeline.run import job
 from deltaic_pipeline.spark.access import S3Access
-from deltaic_pipeline.spark.session import leave
 from deltaic_pipeline.table.run_ids import RunIds
 from deltaic_pipeline.table.run_log import transaction_of
 from deltaic_pipeline.table.transactions import Transaction
@@ -37,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def asked(options: argparse.Namespace) -> Backfill:
     """Return the steps that a command line asks for; raises what is wrong with it, or with the file."""
-    backfill = backfill_of(
+    return backfill_of(
         text_of(options.file),
         options.file,
         dict(options.variables),
@@ -47,33 +45,22 @@ def asked(options: argparse.Namespace) -> Backfill:
         variable=options.variable,
         named=options.run_id,
     )
-    if options.parallel > 1 and backfill.following:
-        raise PipelineError(
-            f"--parallel is for append and overwrite_partitions: with {backfill.dataset.write.mode} a later step's "
-            "rows stand above an earlier one's, so one follows the other."
-        )
-    return backfill
 
 
 def _job(options: argparse.Namespace, tell: Tell) -> None:
     backfill = asked(options)
     known = RunIds(S3Access.from_environment())
-    if options.parallel > 1:
-        spark_of(options, lambda _: None)  # once, and not by every thread
 
     def run(step: Step, detail: Detail) -> Outcome:
         return _ran(options, step, detail, known)
 
-    carry_out(backfill, run, options.parallel, tell, as_json=options.json)
+    carry_out(backfill, run, tell, as_json=options.json)
 
 
 def _ran(options: argparse.Namespace, step: Step, detail: Detail, known: RunIds) -> Outcome:
     """Run one step in this process and return how it ended; what interrupts it goes on up."""
     began = time.monotonic()
-    wait = options.wait or (LONGEST_WAIT_SECONDS if options.parallel > 1 else 0)
-    one = argparse.Namespace(
-        **{**vars(options), "variables": list(step.variables.items()), "run_id": step.run_id, "wait": wait}
-    )
+    one = argparse.Namespace(**{**vars(options), "variables": list(step.variables.items()), "run_id": step.run_id})
     try:
         dataset, _ = dataset_of(text_of(options.file), options.file, step.variables)
         if _done(dataset, step.run_id, options.runs or dataset.runs_location, known):
@@ -84,8 +71,6 @@ def _ran(options: argparse.Namespace, step: Step, detail: Detail, known: RunIds)
             raise
         refusal = failure if isinstance(failure, DeltaicError) else unforeseen(failure)
         return Outcome("failed", refusal.message, exit_code(refusal), time.monotonic() - began)
-    finally:
-        _leave()
     said, repeated = (told(summary), summary.repeated) if summary else ("", False)
     return Outcome("skipped" if repeated else "done", said, seconds=time.monotonic() - began)
 
@@ -105,14 +90,6 @@ def _interrupted(failure: BaseException) -> bool:
     while within is not None and not isinstance(within, KeyboardInterrupt):
         within = within.__context__
     return within is not None
-
-
-def _leave() -> None:
-    from pyspark.sql import SparkSession
-
-    spark = SparkSession.getActiveSession()
-    if spark is not None and threading.current_thread() is not threading.main_thread():
-        leave(spark)
 
 
 if __name__ == "__main__":

@@ -69,9 +69,6 @@ class JobRequest(BaseModel):
     timeout_minutes: Annotated[int, Field(ge=1, le=10_080)] = 120
     """How long EMR lets it run."""
 
-    streaming: bool = False
-    """It follows a source for ever: no time limit, and as many attempts an hour."""
-
     @property
     def title(self) -> str:
         """The name of the job run: job, what it is about, the run's id."""
@@ -81,14 +78,6 @@ class JobRequest(BaseModel):
     def client_token(self) -> str:
         """What EMR knows a repetition by. Two jobs may have one run id, as those of one schedule's time."""
         return sha256(self.title.encode()).hexdigest()
-
-    @property
-    def patience(self) -> dict[str, Any]:
-        """How long and how often, in EMR's words."""
-        if self.streaming:
-            retries = {"maxFailedAttemptsPerHour": self.attempts}
-            return {"mode": "STREAMING", "executionTimeoutMinutes": 0, "retryPolicy": retries}
-        return {"executionTimeoutMinutes": self.timeout_minutes, "retryPolicy": {"maxAttempts": self.attempts}}
 
 
 class JobSettings(BaseModel):
@@ -161,7 +150,8 @@ def start(client: "EMRServerlessClient", where: JobSettings, folder: str, reques
             }
         },
         "configurationOverrides": {"monitoringConfiguration": {"cloudWatchLoggingConfiguration": logs}},
-        **request.patience,
+        "executionTimeoutMinutes": request.timeout_minutes,
+        "retryPolicy": {"maxAttempts": request.attempts},
     }
     job_run_id = _job_run(client, parameters, request)
     return {"applicationId": where.application_id, "jobRunId": job_run_id, "runId": request.run_id}

@@ -1,4 +1,4 @@
-"""A backfill on EMR Serverless: a job run for each step, some at a time."""
+"""A backfill on EMR Serverless: a job run for each step, one after the other."""
 
 import time
 from datetime import UTC, datetime
@@ -16,9 +16,6 @@ from deltaic_ops.cli.operator import Operator
 from deltaic_ops.jobs import files
 from deltaic_ops.jobs.runs import ENDED, POLL_SECONDS, JobRuns
 
-WAIT_SECONDS = 3600
-"""How long a job waits for the table that others of the same backfill write."""
-
 
 def backfill_on_emr(out: Operator, line: JobLine) -> int:
     """Start a job for each step and wait for its end; return the exit code."""
@@ -33,7 +30,6 @@ def backfill_on_emr(out: Operator, line: JobLine) -> int:
     url = read.put(s3, connection.jobs.bucket)
 
     def run(step: Step, detail: Detail) -> Outcome:
-        wait = options.wait or WAIT_SECONDS * (options.parallel > 1)
         told = [f"--set={name}={value}" for name, value in step.variables.items()]
         told += ["--show-values"] * options.show_values + ["--json"] * options.json
         told += [f"--runs={options.runs}"] * bool(options.runs)
@@ -41,7 +37,7 @@ def backfill_on_emr(out: Operator, line: JobLine) -> int:
         asking = request(
             "run",
             run_name(read.dataset.name),
-            [url, f"--wait={wait:g}", *told],
+            [url, f"--wait={options.wait:g}", *told],
             run_id=step.run_id,
             memory=options.memory,
             jars=jars,
@@ -49,9 +45,9 @@ def backfill_on_emr(out: Operator, line: JobLine) -> int:
         )
         return _followed(runs, asking, detail)
 
-    stopped = "jobs that have begun go on; the same command follows them, and starts the others"
+    stopped = "a job that has begun goes on; the same command follows it, and starts the others"
     return conduct(
-        lambda _, tell: carry_out(backfill, run, options.parallel, tell, as_json=options.json),
+        lambda _, tell: carry_out(backfill, run, tell, as_json=options.json),
         as_json=options.json,
         stopped=stopped,
     )

@@ -38,7 +38,7 @@ Memory = Annotated[
 Jars = Annotated[list[str] | None, typer.Option("--jar", metavar="PATH", help="A database's driver. Can be repeated.")]
 Minutes = Annotated[
     int | None,
-    typer.Option(min=1, max=MOST_MINUTES, help="End it after so many (default: 120; no limit to a stream)."),
+    typer.Option(min=1, max=MOST_MINUTES, help="End it after so many (default: 120)."),
 ]
 
 Variables = Annotated[
@@ -201,8 +201,7 @@ def schedule(  # noqa: PLR0913, PLR0917 -- the job's own arguments
     # Nobody looks when it fails, and the first time it may be the machine's fault: once more, then the alarm.
     told = [url, "--wait=600", "--json", *(f"--set={each}" for each in variables or ())]
     told += [f"--set={RUN_DATE}={WHEN}"] * (RUN_DATE in read.variables)
-    follows = files.follows(read.dataset)
-    asked = request("run", name, told, memory=memory, jars=drivers, minutes=minutes, follows=follows)
+    asked = request("run", name, told, memory=memory, jars=drivers, minutes=minutes)
     asked |= {"attempts": 2}
     new = schedules.put(name, declared, asked)
     if as_json:
@@ -219,7 +218,6 @@ def request(  # noqa: PLR0913 -- the fields of a request
     memory: str = "",
     jars: Sequence[str] = (),
     minutes: int | None = None,
-    follows: bool = False,
 ) -> dict[str, Any]:
     """Return what the function that starts jobs is asked (functions/pipeline/submit)."""
     fields: dict[str, Any] = {"job": job, "name": name, "arguments": list(arguments), "jars": list(jars)}
@@ -229,8 +227,6 @@ def request(  # noqa: PLR0913 -- the fields of a request
         fields["spark"] = {f"spark.{part}.memory": memory for part in ("driver", "executor")}
     if minutes is not None:
         fields["timeoutMinutes"] = minutes
-    if follows:
-        fields["streaming"] = True
     return fields
 
 
@@ -260,9 +256,7 @@ class JobLine:
         """Return the arguments that are none of a request's own fields."""
         return _without(self.arguments, (*_PLACE, "--run-id", "--memory", "--jar"))
 
-    def run_on_emr(
-        self, out: Operator, name: str, arguments: Sequence[str], *, jars: Sequence[str] = (), follows: bool = False
-    ) -> int:
+    def run_on_emr(self, out: Operator, name: str, arguments: Sequence[str], *, jars: Sequence[str] = ()) -> int:
         """Start the job on EMR Serverless and follow it, unless it is to be left alone."""
         one = self.options
         submitted = request(
@@ -273,7 +267,6 @@ class JobLine:
             memory=one.memory,
             jars=jars,
             minutes=one.minutes,
-            follows=follows,
         )
         return _run_on_emr(out, submitted, detach=one.detach)
 

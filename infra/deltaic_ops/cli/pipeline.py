@@ -72,8 +72,7 @@ def run(ctx: typer.Context) -> None:
     read = files.DatasetFile.read(file, dict(line.options.variables))
     jars, url = [files.jar(s3, bucket, each) for each in line.options.jar], read.put(s3, bucket)
     arguments = [url if each == file else each for each in line.for_emr()]
-    follows = files.follows(read.dataset)
-    raise typer.Exit(line.run_on_emr(out, read.dataset.name, arguments, jars=jars, follows=follows))
+    raise typer.Exit(line.run_on_emr(out, read.dataset.name, arguments, jars=jars))
 
 
 @app.command(context_settings=JOB)

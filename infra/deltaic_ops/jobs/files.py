@@ -51,11 +51,6 @@ class DatasetFile:
         return _put(client, bucket, f"datasets/{self.dataset.name}", ".yaml", self.content)
 
 
-def follows(dataset: "Dataset") -> bool:
-    """Tell whether a run of the dataset ends only when it is told to."""
-    return dataset.stream is not None and dataset.stream.trigger != "available_now"
-
-
 def jar(client: "S3Client", bucket: str, file: str) -> str:
     """Put a database's driver into the bucket and return its URL; an s3:// URL stays what it is."""
     return (

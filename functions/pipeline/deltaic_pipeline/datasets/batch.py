@@ -1,7 +1,6 @@
 """The batch run of a dataset: leases, rows, one transaction, and at last the table's properties and catalog entry."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -46,18 +45,14 @@ def build(
     entry = _entry(run)
     locations = [location, *([catalog_location(dataset.quarantine_location)] if dataset.quarantines else [])]
     with leased_run(spark, catalog, locations, run.run_id, progress, wait=run.wait, ttl=ttl) as attempt:
-        made: Sequence[str] = ()
-
-        def publish(version: int | None) -> None:
-            nonlocal made
-            made = finish(attempt, target, entry, catalog, version, progress)
-
         if dataset.stream is not None:
-            summary = Stream(attempt, run, target, progress, publish).build(dataset.stream)
+            summary = Stream(attempt, run, target, progress).build(dataset.stream)
+            with attempt.refusals():
+                if not exists(spark, target):  # a first run that found no rows
+                    return summary
         else:
             summary = _batch(attempt, run, target, progress)
-            publish(summary.version)
-    return replace(summary, made=made)
+        return replace(summary, made=finish(attempt, target, entry, catalog, summary.version, progress))
 
 
 def refuse_unshareable(run: Run, catalog: Catalog) -> None:

@@ -49,10 +49,6 @@ def _overlap(value: Any) -> int | float | str:
     return value
 
 
-def _trigger(text: str) -> str:
-    return text if text == "available_now" else _duration(text)
-
-
 def _zone(name: str) -> str:
     try:
         ZoneInfo(name)
@@ -349,9 +345,6 @@ class Stream(Part):
     source: Word
     checkpoint: Location
     """The folder that remembers what was read. It belongs to this dataset alone."""
-
-    trigger: Annotated[str, AfterValidator(_trigger)] = "available_now"
-    """`available_now`: what is there, then the end; or an interval such as `5 minutes`, until the job is stopped."""
 
 
 Bound: TypeAlias = int | float | date | datetime | str

@@ -1,11 +1,9 @@
-"""Carries out the steps of a backfill, one or several at a time, and tells how each of them ended."""
+"""Runs the steps of a backfill one after the other and reports how each of them ended."""
 
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Literal
 
 from deltaic_pipeline.datasets.time_steps import Backfill, Step
@@ -35,17 +33,16 @@ class Outcome:
 Run = Callable[[Step, Detail], Outcome]
 
 
-def carry_out(backfill: Backfill, run: Run, parallel: int, tell: Tell, *, as_json: bool) -> None:
+def carry_out(backfill: Backfill, run: Run, tell: Tell, *, as_json: bool) -> None:
     """Run all steps; where they follow each other none begins behind one that failed.
 
-    Several at a time are run by threads of their own, one at a time by this one. Raises StepsFailed when one failed.
+    Raises StepsFailed when one failed.
     """
     failed: list[tuple[Step, Outcome]] = []
     counts = {"done": 0, "skipped": 0, "failed": 0}
     with _bar(len(backfill.steps), shown=not as_json and sys.stderr.isatty()) as bar:
         detail = bar.detail if bar else _silent
-        ended = _several(backfill, run, parallel, detail) if parallel > 1 else _each(backfill, run, detail)
-        for step, outcome in ended:
+        for step, outcome in _each(backfill, run, detail):
             counts[outcome.state] += 1
             took = f" ({outcome.seconds:.1f} s)" if outcome.seconds else ""
             line = f"{outcome.state:<7}  {step.run_id}  {outcome.message}{took}".rstrip()
@@ -75,31 +72,6 @@ def _each(backfill: Backfill, run: Run, detail: Detail) -> Iterator[tuple[Step, 
         yield step, outcome
         if outcome.state == "failed" and backfill.following:
             return
-
-
-def _several(backfill: Backfill, run: Run, parallel: int, detail: Detail) -> Iterator[tuple[Step, Outcome]]:
-    """Run steps in threads; those of a process that is interrupted end with it."""
-    waiting: SimpleQueue[Step] = SimpleQueue()
-    ended: SimpleQueue[tuple[Step, Outcome | BaseException]] = SimpleQueue()
-    for step in backfill.steps:
-        waiting.put(step)
-
-    def work() -> None:
-        with suppress(Empty):
-            while True:
-                step = waiting.get_nowait()
-                try:
-                    ended.put((step, run(step, lambda text, step=step: detail(f"{step.value}: {text}"))))  # type: ignore[misc]
-                except BaseException as failure:  # noqa: BLE001 -- it is raised where outcomes are awaited
-                    ended.put((step, failure))
-
-    for number in range(min(parallel, len(backfill.steps))):
-        threading.Thread(target=work, name=f"step-{number}", daemon=True).start()
-    for _ in backfill.steps:
-        step, outcome = ended.get()
-        if isinstance(outcome, BaseException):
-            raise outcome
-        yield step, outcome
 
 
 class _Terminal:

@@ -1,10 +1,7 @@
 """The streaming run of a dataset: every batch of its source is written once, whatever is killed in between."""
 
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +15,6 @@ from deltaic_pipeline.datasets.sql_steps import answer_of, file_source, placed, 
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.progress import Progress, step, tasks_shown
 from deltaic_pipeline.spark.session import end_callbacks
-from deltaic_pipeline.spark.stop_flag import StopFlag
 from deltaic_pipeline.table.leased_run import Attempt
 from deltaic_pipeline.table.schema_diff import differences, refuse_drift
 from deltaic_pipeline.table.sources import follow, spark_path
@@ -30,26 +26,21 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 POLL_SECONDS = 1
-MANY_BATCHES = 1000
-"""As many batches are summed up at the end of a stream that ran for long."""
 
 
 class Stream:
     """A followed source: each batch is written as a run of its own name, which the checkpoint repeats exactly."""
 
-    def __init__(
-        self, attempt: Attempt, run: Run, target: Target, progress: Progress, publish: Callable[[int | None], None]
-    ) -> None:
+    def __init__(self, attempt: Attempt, run: Run, target: Target, progress: Progress) -> None:
         self._attempt, self._run, self._target, self._progress = attempt, run, target, progress
-        self._publish = publish
         self._started = threading.Event()
-        self._stop = StopFlag()
+        self._lease_lost = threading.Event()
         self._query: StreamingQuery | None = None
         self._failure: BaseException | None = None
         self._parts: list[Summary] = []
 
     def build(self, stream: model.Stream) -> Summary:
-        """Follow until the source has no more (`available_now`), or until the job is told to stop."""
+        """Write what the source has by now, and end."""
         began = time.monotonic()
         source = self._run.dataset.sources[stream.source]
         if isinstance(source, model.JdbcSource):
@@ -59,23 +50,16 @@ class Stream:
             evolves = self._run.dataset.target.evolve_schema
             rows = follow(self._attempt.spark, file_source(source, evolves=evolves))
         for lease in self._attempt.leases:
-            lease.on_loss(self._stop.request)
+            lease.on_loss(self._lease_lost.set)
         writer = rows.writeStream.foreachBatch(self._each).option("checkpointLocation", spark_path(stream.checkpoint))
-        once = stream.trigger == "available_now"
-        seconds = 0 if once else int(model.duration(stream.trigger).total_seconds())
-        writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{seconds} seconds")
-        with self._attempt.refusals(), _stopping(self._stop):
+        with self._attempt.refusals():
             try:
-                self._query = writer.start()
+                self._query = writer.trigger(availableNow=True).start()
                 self._started.set()
                 self._wait(self._query)
             finally:
                 end_callbacks(self._attempt.spark)
         self._attempt.confirm()
-        with self._attempt.refusals():
-            present = exists(self._attempt.spark, self._target)
-        if present and (once or not self._parts):
-            self._publish(self._parts[-1].version if self._parts else None)
         return self._summary(time.monotonic() - began)
 
     def _refuse_orphaned(self, stream: model.Stream) -> None:
@@ -92,7 +76,7 @@ class Stream:
 
         try:
             while not query.awaitTermination(POLL_SECONDS):
-                if self._stop.is_requested():
+                if self._lease_lost.is_set():
                     query.stop()
         except StreamingQueryException:
             if self._failure is not None:
@@ -132,10 +116,7 @@ class Stream:
                 part = write_part(spark, answer, self._run, self._target, transaction)
             self._attempt.confirm()
             tell(told(part))
-        if not self._parts and self._run.dataset.stream and self._run.dataset.stream.trigger != "available_now":
-            self._publish(part.version)
         self._parts.append(part)
-        del self._parts[:-MANY_BATCHES]
 
     def _summary(self, seconds: float) -> Summary:
         parts = [part for part in self._parts if not part.repeated]
@@ -161,17 +142,3 @@ class Stream:
             dropped=sum(part.dropped for part in parts),
             committed=any(part.committed for part in parts),
         )
-
-
-@contextmanager
-def _stopping(stop: StopFlag) -> Iterator[None]:
-    """Let SIGTERM end the block in order: the batch that runs is given up, and the next run does it again."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, stop.request)
-    try:
-        yield
-    finally:
-        with suppress(ValueError):
-            signal.signal(signal.SIGTERM, before)

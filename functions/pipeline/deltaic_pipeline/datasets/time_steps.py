@@ -5,7 +5,6 @@ from calendar import monthrange
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Literal, get_args
 
 from deltaic.errors import InvalidParameter
 
@@ -14,8 +13,7 @@ from deltaic_pipeline.datasets.checking import WrongFile, check, dataset_of
 from deltaic_pipeline.datasets.model import Dataset
 from deltaic_pipeline.datasets.variables import Kind, plain, value_of
 
-Unit = Literal["hour", "day", "week", "month"]
-UNITS: tuple[str, ...] = get_args(Unit)
+UNITS = ("day", "week", "month")
 MOST_STEPS = 10_000
 LONGEST_RUN_ID = 64
 """As the function takes it that starts jobs on EMR Serverless."""
@@ -115,8 +113,6 @@ def _values(kind: Kind, first: str, last: str, unit: str) -> Iterator[date]:
             raise InvalidParameter(f"{option} {wrong}") from None
     if bounds[0] > bounds[1]:
         raise InvalidParameter(f"--from {first} is after --to {last}")
-    if unit == "hour" and kind == "date":
-        raise InvalidParameter("--step hour needs a timestamp, and the variable is a date")
     for number in range(MOST_STEPS + 1):
         value = _moved(bounds[0], unit, number)
         if value is None or value > bounds[1]:

@@ -1,4 +1,4 @@
-"""Stop requests by SIGINT and SIGTERM, and by other threads, for commands and jobs that end in order."""
+"""Stop requests by SIGINT and SIGTERM for commands that end in order."""
 
 import signal
 import time
@@ -26,10 +26,6 @@ class StopFlag:
         """Take SIGINT and SIGTERM as requests from now on; call this in the main thread."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self.request)
-
-    def is_requested(self) -> bool:
-        """Return whether a stop was requested."""
-        return self._requested
 
     def wait(self, seconds: float) -> bool:
         """Sleep, unless a stop was requested before; return whether it is requested now."""
