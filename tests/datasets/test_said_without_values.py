@@ -223,7 +223,7 @@ def test_a_stream_that_fails_tells_its_condition_and_no_value_unless_asked(
         steps=[{"view": "v", "sql": "SELECT CAST(name AS INT) AS id FROM s"}],
         stream={"source": "s", "checkpoint": f"{place.location}-checkpoint"},
     )
-    with pytest.raises(PipelineError, match=r"^\[CAST_INVALID_INPUT\].*CAST\(name AS INT\)") as refusal:
+    with pytest.raises(PipelineError, match=r"^steps\.0\.sql: \[CAST_INVALID_INPUT\].*CAST\(name AS INT\)") as refusal:
         build(spark, run_of(content, uuid4().hex), catalog, silent)
     judge(refusal.value, capsys, logged, "stream")
 
