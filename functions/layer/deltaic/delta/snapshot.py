@@ -19,7 +19,6 @@ from deltaic.delta.commits import in_commit_timestamp, windows
 from deltaic.delta.features import DELETION_VECTORS, check_metadata, check_readable, live_features, supported_features
 from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.lengths import read_all_listed, read_listed
-from deltaic.delta.packed import packed_bytes
 from deltaic.delta.paths import LOG, Commit, fingerprint
 from deltaic.delta.replay import Tail, replay
 from deltaic.delta.scan.checkpoint_parts import ParquetPart, Part
@@ -200,10 +199,6 @@ class Snapshot:
                 self._filtered_totals.clear()
             self._filtered_totals[wanted.identity] = totals
         return totals
-
-    def packed_bytes(self) -> int:
-        """Return what paths and statistics of live files take at the least, compressed; see deltaic.delta.packed."""
-        return packed_bytes(self._tail, self._parts)
 
     @cached_property
     def has_deletion_vectors(self) -> bool:
