@@ -216,11 +216,9 @@ class Snapshot:
             return live
         return live | {DELETION_VECTORS}
 
-    def files(
-        self, wanted: FileFilter | None = None, batch_rows: int = BATCH_ROWS, start: Position | None = None
-    ) -> Iterator[pa.RecordBatch]:
+    def files(self, wanted: FileFilter | None = None, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Return the live files as batches of FILE_SCHEMA, in the order that deltaic.delta.scan describes."""
-        return (batch.files for batch in self.scan(wanted, batch_rows, start))
+        return (batch.files for batch in self.scan(wanted, batch_rows))
 
     def scan(
         self, wanted: FileFilter | None = None, batch_rows: int = BATCH_ROWS, start: Position | None = None
