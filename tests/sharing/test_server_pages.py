@@ -70,7 +70,7 @@ class Server:
             headers = AskedHeaders(self.capabilities, None, request.page_budget if follows else None)
             query = QueryRequest.parse(json.dumps(body).encode())
             answer = SnapshotQuery(self.means, table, query, headers.options(), self.log).answer()
-            return Stream({}, answer.chunks, answer.failed, answer.weight)
+            return Stream({}, answer.chunks, answer.failed)
 
         sent, error = answer_of(
             use_case, stream=True, page_bytes=page_bytes, accept_encoding="gzip" if packed else "identity"

@@ -33,7 +33,6 @@ class Metadata(msgspec.Struct, frozen=True):
     format: Format
     name: str | None
     description: str | None
-    created_time: int | None
     raw: bytes
 
 
@@ -41,7 +40,6 @@ class Protocol(msgspec.Struct, frozen=True):
     """What a reader must be able to do; None where the action has no feature list. `raw` as in Metadata."""
 
     min_reader_version: int
-    min_writer_version: int
     reader_features: tuple[str, ...] | None
     writer_features: tuple[str, ...] | None
     raw: bytes
@@ -151,7 +149,6 @@ def metadata_of(action: dict[str, Any], where: str) -> Metadata:
         form,
         plain["name"],
         plain["description"],
-        plain["createdTime"],
         _ordered(plain, action, _METADATA_ORDER),
     )
 
@@ -172,7 +169,6 @@ def protocol_of(action: dict[str, Any], where: str) -> Protocol:
         raise TableUnreadable(message, where) from broken
     return Protocol(
         plain["minReaderVersion"],
-        plain["minWriterVersion"],
         plain["readerFeatures"],
         plain["writerFeatures"],
         _ordered(plain, action, _PROTOCOL_ORDER),

@@ -19,7 +19,6 @@ from deltaic.delta.commits import in_commit_timestamp, windows
 from deltaic.delta.features import DELETION_VECTORS, check_metadata, check_readable, live_features, supported_features
 from deltaic.delta.file_filter import FileFilter
 from deltaic.delta.lengths import read_all_listed, read_listed
-from deltaic.delta.packed import packed_bytes
 from deltaic.delta.paths import LOG, Commit, fingerprint
 from deltaic.delta.replay import Tail, replay
 from deltaic.delta.scan.checkpoint_parts import ParquetPart, Part
@@ -201,10 +200,6 @@ class Snapshot:
             self._filtered_totals[wanted.identity] = totals
         return totals
 
-    def packed_bytes(self) -> int:
-        """Return what paths and statistics of live files take at the least, compressed; see deltaic.delta.packed."""
-        return packed_bytes(self._tail, self._parts)
-
     @cached_property
     def has_deletion_vectors(self) -> bool:
         """Tell whether some live file has a deletion vector; may say yes for a vector that was removed lately."""
@@ -221,11 +216,9 @@ class Snapshot:
             return live
         return live | {DELETION_VECTORS}
 
-    def files(
-        self, wanted: FileFilter | None = None, batch_rows: int = BATCH_ROWS, start: Position | None = None
-    ) -> Iterator[pa.RecordBatch]:
+    def files(self, wanted: FileFilter | None = None, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Return the live files as batches of FILE_SCHEMA, in the order that deltaic.delta.scan describes."""
-        return (batch.files for batch in self.scan(wanted, batch_rows, start))
+        return (batch.files for batch in self.scan(wanted, batch_rows))
 
     def scan(
         self, wanted: FileFilter | None = None, batch_rows: int = BATCH_ROWS, start: Position | None = None

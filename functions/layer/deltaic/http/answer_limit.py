@@ -1,19 +1,15 @@
 """Limits a streamed answer to what the platform sends (Lambda: 200 MB).
 
-Lambda ends it there, in the middle of a line or, if it comes to that, at the end of one, where it could pass for whole.
-So what weighs too much at the least is refused before its first line, and what turns out to be too long is ended as
-failed while there is room for a last line (decision 48).
+Lambda cuts the stream there, in the middle of a line or at the end of one, where it could pass for a whole answer. So
+an answer that exceeds the limit ends as failed while there is room for a last line (decision 48).
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from deltaic.errors import UnsupportedOperation
 from deltaic.sharing.page_budget import PageBudget
-
-if TYPE_CHECKING:
-    from deltaic.sharing.answer import Weight
 
 _PIECE_BYTES: Final = 1 << 20
 _RESERVE_BYTES: Final = 2 << 20
@@ -28,13 +24,6 @@ class AnswerLimit:
         self._most_bytes = most_bytes
         self._page_budget = page_budget
         self._room = most_bytes - _RESERVE_BYTES if most_bytes else sys.maxsize
-
-    def check(self, weight: "Callable[[], Weight] | None") -> None:
-        """Refuse an answer that cannot fit; raises UnsupportedOperation with the remedy, or what asking raises."""
-        if self._most_bytes and weight is not None:
-            told = weight()
-            if (told.gzipped if self.gzip else told.plain) > self._room:
-                raise self._too_long()
 
     def pieces(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the chunks, large ones cut at line ends; raises UnsupportedOperation instead of one too many."""

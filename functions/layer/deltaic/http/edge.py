@@ -104,8 +104,6 @@ def application(  # noqa: PLR0913 -- how an endpoint's answers leave
             if isinstance(answer, Stream) and not stream:
                 answer = Response(headers=answer.headers, body=_whole(answer))
             limit = AnswerLimit(most_bytes, request.page_budget, gzip=_accepts_gzip(request))
-            if isinstance(answer, Stream):
-                limit.check(answer.weight)
         except Exception as error:  # noqa: BLE001 -- whatever it is, the caller gets the protocol's error object
             answer = _failure(exchange, error, refused)
         else:

@@ -6,15 +6,11 @@ exception is raised again so that the stream itself is marked as failed (DESIGN.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from deltaic.errors import DeltaicError
 from deltaic.protocol import json_bodies
-
-if TYPE_CHECKING:
-    from deltaic.sharing.answer import Weight
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -33,8 +29,6 @@ class Stream(msgspec.Struct, frozen=True):
     """Whole lines only, so that a chunk boundary is a line boundary."""
     failed: Callable[[Exception], bytes]
     """Gives the last line to send if `chunks` raises, or if the time for the answer is up."""
-    weight: "Callable[[], Weight] | None" = None
-    """Tells what the answer takes at the least; asked before `chunks`, where answers have a limit."""
 
 
 def json_response(body: bytes) -> Response:

@@ -110,7 +110,7 @@ def _answer_headers(request: Request) -> AskedHeaders:
 
 
 def _stream(request: Request, answer: Answer) -> Stream:
-    return Stream(_headers(request, answer), answer.chunks, answer.failed, answer.weight)
+    return Stream(_headers(request, answer), answer.chunks, answer.failed)
 
 
 def _headers(request: Request, answer: Answer) -> dict[str, str]:

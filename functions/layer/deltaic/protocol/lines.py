@@ -6,7 +6,7 @@ client splits the body at U+2028 and its like, which JSON leaves unescaped. Abse
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -89,7 +89,6 @@ def end_stream_action(end: EndStreamAction) -> bytes:
     return line({"endStreamAction": {name: value for name, value in content.items() if value is not None}})
 
 
-def query_status(query_id: str, status: Literal["pending", "failed"], error_message: str | None = None) -> bytes:
-    """Return the only line of an answer about a query that has no result (yet)."""
-    content = {"queryId": query_id, "status": status, "errorMessage": error_message}
-    return line({"queryStatus": {name: value for name, value in content.items() if value is not None}})
+def query_status(query_id: str) -> bytes:
+    """Return the only line of an answer about a query that has no result yet."""
+    return line({"queryStatus": {"queryId": query_id, "status": "pending"}})

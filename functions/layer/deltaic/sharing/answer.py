@@ -1,7 +1,6 @@
 """What an NDJSON answer consists of: what describes it, its lines, and how it ends if it breaks."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -65,13 +64,6 @@ class ResponseOptions(msgspec.Struct, frozen=True):
         return self.file_id_hash or response_format
 
 
-class Weight(NamedTuple):
-    """Bytes that an answer takes at the least."""
-
-    plain: int = 0
-    gzipped: int = 0
-
-
 class Answer(msgspec.Struct, frozen=True):
     """Lines in chunks, and what describes them."""
 
@@ -85,8 +77,6 @@ class Answer(msgspec.Struct, frozen=True):
     """The client asked, by header, for an endStreamAction, and this kind of answer has one."""
     asynchronous: bool = False
     """`asyncquery=true` is echoed: a query was accepted, or its result goes to a client that said so again."""
-    weight: Callable[[], Weight] = Weight
-    """Tells, before the first chunk has left, what the answer takes at the least."""
 
     def failed(self, error: Exception) -> bytes:
         """Return the last line if `chunks` raises: no reader can take what came before it for the whole.

@@ -25,7 +25,6 @@ from deltaic.sharing.lines.change_lines import ChangeLines, RemovedFile, check_p
 from deltaic.sharing.snapshots import negotiate
 from deltaic.sharing.table_visibility import check_hidden, visibility_of
 from deltaic.sharing.visible_changes import ChangeFeed, DataChanges, Numbered, VisibleCommit, VisibleCommits
-from deltaic.sharing.weight import weight_of
 from deltaic.storage.table_urls import TableUrls
 
 _KEPT_BYTES: Final = 8 << 20
@@ -76,8 +75,6 @@ class _RangePlan(msgspec.Struct, frozen=True):
     urls: TableUrls
     signer: TokenSigner | None
     """None where no token can be asked for."""
-    files: int
-    """How many the commits name at the least."""
     log_id: str
     """What page tokens pin."""
 
@@ -99,21 +96,19 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
     def pin(self) -> PageClaims:
         """Return where the answer begins, for whoever asks for it later; what can be refused is refused now."""
         commits = self.log.commits(self.versions.first, self.versions.last)
-        live, _, _ = self._examine(commits)
+        live, _ = self._examine(commits)
         return self._claims(negotiate(live, self.request.options), self._log_id(commits), ())
 
     def answer(self) -> Answer:
         """Answer; what can be refused is refused before a line."""
         options, audit = self.request.options, self.request.table.caller.audit
         plan, opening = self._plan()
-        most = self.request.parameters.max_files
         return Answer(
             version=self.versions.first,
             response_format=plan.response_format,
             options=options,
             chunks=chain((opening,), self._lines(plan, audit.metrics)),
             negotiated_end=options.capabilities.include_end_stream_action,
-            weight=lambda: weight_of(plan.files if most is None else min(plan.files, most), plan.urls),
         )
 
     def _plan(self) -> tuple[_RangePlan, bytes]:
@@ -125,7 +120,7 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
         log_id = self._log_id(commits)
         if page is not None:
             page.check_log(log_id)
-        live, examined, files = self._examine(commits)
+        live, examined = self._examine(commits)
         response_format = page.response_format if page else negotiate(live, request.options)
         version = self.head.version
         stamped = version if request.parameters.include_historical_protocol and response_format == "delta" else None
@@ -139,16 +134,15 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
             # Whatever can fail for want of a key is asked for before the 200 begins.
             urls=request.sharing.urls(table),
             signer=None if request.parameters.max_files is None else request.sharing.signer,
-            files=files,
             log_id=log_id,
         )
         return plan, opening
 
-    def _examine(self, commits: CommitRange) -> tuple[frozenset[str], list[VisibleCommit], int]:
+    def _examine(self, commits: CommitRange) -> tuple[frozenset[str], list[VisibleCommit]]:
         """Walk the range, so that nothing in it that must be refused is met after the 200 has begun.
 
-        Returns the features that are live in it, the first commits, and how many files it names. The first page walks
-        all of it; a later one, whose format is settled, no further than it reaches.
+        Returns the features that are live in it, and the first commits. The first page walks all of it; a later one,
+        whose format is settled, no further than it reaches.
         """
         table, page, max_files = self.request.table, self.page, self.request.parameters.max_files
         protocol, metadata = self.head.protocol, self.head.metadata
@@ -180,10 +174,11 @@ class VersionRange(msgspec.Struct, frozen=True, kw_only=True):
             room -= commit.size
             if room >= 0:
                 examined.append(visible)
-            files += sum(isinstance(change, FileChange) for _, change in self._left(visible))
-            if page is not None and max_files is not None and files > max_files:
-                break
-        return live, examined, files
+            if page is not None and max_files is not None:
+                files += sum(isinstance(change, FileChange) for _, change in self._left(visible))
+                if files > max_files:
+                    break
+        return live, examined
 
     @property
     def _visible(self) -> VisibleCommits:

@@ -22,7 +22,7 @@ from deltaic.protocol.continuations import (
 from deltaic.protocol.requests import QueryRequest
 from deltaic.protocol.sealed_tokens import TokenSigner
 from deltaic.pruning import file_filter, predicate_of
-from deltaic.sharing.answer import Answer, ResponseOptions, Weight
+from deltaic.sharing.answer import Answer, ResponseOptions
 from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.head_lines import HEAD_LINES, head_lines
@@ -35,7 +35,6 @@ from deltaic.sharing.page import Page, start_of
 from deltaic.sharing.page_budget import PageBudget
 from deltaic.sharing.snapshots import find, negotiate
 from deltaic.sharing.table_visibility import TableVisibility, visibility_of
-from deltaic.sharing.weight import weight_of_files
 from deltaic.storage.table_urls import TableUrls
 
 
@@ -47,8 +46,6 @@ class _SnapshotPlan(msgspec.Struct, frozen=True):
     page: Page
     whole: bool
     """Whether the page is all of the version."""
-    countable: bool
-    """Whether the log tells how many files there are: what a filter or a row limit leaves is known afterwards."""
     kept: VersionLines | None
     urls: TableUrls
     signer: TokenSigner | None
@@ -81,18 +78,12 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
         body = self._lines(plan, self.table.caller.audit.metrics)
         # The head and the first files are made before the 200 begins: what is wrong with a log shows up there.
         first = list(islice(body, 2))
-        statistics = plan.style.statistics and plan.style.shown_columns is None
         return Answer(
             version=plan.snapshot.version,
             response_format=plan.style.response_format,
             options=self.options,
             chunks=chain(first, body),
             negotiated_end=self.options.capabilities.include_end_stream_action,
-            weight=lambda: (
-                weight_of_files(plan.snapshot, plan.urls, self.request.max_files, statistics=statistics)
-                if plan.countable
-                else Weight()
-            ),
         )
 
     def _plan(self) -> _SnapshotPlan:
@@ -110,7 +101,6 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
         limit, max_files = self.request.limit_hint, self.request.max_files
         by_partition = response_format == "delta" and bool(snapshot.metadata.partition_columns)
         page_budget = self._page_budget(limited_by_partition=by_partition and limit is not None)
-        unlimited = start is None and wanted is None and limit is None
         return _SnapshotPlan(
             snapshot=snapshot,
             style=style,
@@ -121,8 +111,7 @@ class SnapshotQuery(msgspec.Struct, frozen=True):
                 rows_before=rows_before,
                 by_partition=by_partition,
             ),
-            whole=unlimited and max_files is None,
-            countable=unlimited and page_budget is None,
+            whole=start is None and wanted is None and limit is None and max_files is None,
             kept=self.sharing.memory.lines.of(self._scope(style), snapshot),
             urls=self.sharing.urls(self.table),
             signer=self._signer(page_budget),

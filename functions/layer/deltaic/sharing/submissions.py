@@ -51,7 +51,7 @@ def submit(sharing: Sharing, table: SharedTable, request: QueryRequest, options:
         version=query.version,
         response_format=query.response_format,
         options=options,
-        chunks=[lines.query_status(query.id, "pending")],
+        chunks=[lines.query_status(query.id)],
         asynchronous=True,
     )
 

@@ -44,11 +44,6 @@ class ParquetPart(msgspec.Struct, dict=True):
         return self._opened
 
     @property
-    def is_opened(self) -> bool:
-        """Tell whether the footer is at hand."""
-        return self._opened is not None
-
-    @property
     def has_deletion_vectors(self) -> bool:
         """Tell, by the summary or the footer, whether some row has a deletion vector; yes where neither says."""
         if self.summary is not None:

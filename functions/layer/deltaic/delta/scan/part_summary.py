@@ -27,8 +27,6 @@ class PartSummary(msgspec.Struct, frozen=True, rename="camel", dict=True):
     size_of_adds: int
     """Bytes of the files that are added."""
     num_deletion_vectors: int
-    packed_bytes: int
-    """What paths and statistics take, compressed."""
     row_groups: tuple[msgspec.Raw, ...]
     """For each row group with adds, from the first on, statistics that hold for the rows of all its files.
 

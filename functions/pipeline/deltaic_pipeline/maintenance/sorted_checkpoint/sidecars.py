@@ -36,7 +36,6 @@ class Layout:
 
 
 LAYOUT = Layout()
-_PACKED = ("add.path", "add.stats")
 _DISTINCT = ("add.path", "add.stats", "add.stats_parsed", "remove.path")
 """Columns in which hardly a value repeats: a dictionary of them would be thrown away."""
 _MAYBE_NULL = pa.array(["", "__HIVE_DEFAULT_PARTITION__"])
@@ -112,7 +111,7 @@ def _repeating(schema: pa.Schema) -> list[str]:
 
 
 def _without_adds(file: Path) -> PartSummary:
-    return PartSummary(file.name, file.stat().st_size, _footer_bytes(file), 0, 0, 0, 0, ())
+    return PartSummary(file.name, file.stat().st_size, _footer_bytes(file), 0, 0, 0, ())
 
 
 def _footer_bytes(file: Path) -> int:
@@ -122,9 +121,6 @@ def _footer_bytes(file: Path) -> int:
 
 
 def _summary(file: Path, adds: pa.StructArray, order: Sequence[Key], rows: int) -> PartSummary:
-    told = pq.read_metadata(file)
-    groups = [told.row_group(at) for at in range(told.num_row_groups)]
-    chunks = [group.column(at) for group in groups for at in range(told.num_columns)]
     vector = ("deletionVector", "storageType")
     vectors = values(adds, vector) if has(adds.type, vector) else None
     return PartSummary(
@@ -134,7 +130,6 @@ def _summary(file: Path, adds: pa.StructArray, order: Sequence[Key], rows: int) 
         num_adds=len(adds),
         size_of_adds=pc.sum(adds.field("size")).as_py() or 0,
         num_deletion_vectors=0 if vectors is None else len(vectors) - vectors.null_count,
-        packed_bytes=sum(chunk.total_compressed_size for chunk in chunks if chunk.path_in_schema in _PACKED),
         row_groups=tuple(
             msgspec.Raw(statistics(adds.slice(start, rows), order)) for start in range(0, len(adds), rows)
         ),
