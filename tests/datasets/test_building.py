@@ -20,6 +20,7 @@ from deltaic_pipeline.run import summary_lines
 from deltaic_pipeline.spark.progress import Step, silent
 from deltaic_pipeline.spark.session import leave
 from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.table.transactions import Transaction
 from deltaic_pipeline.table.writing import write
 from pipeline.place import BUCKET, Place
 
@@ -187,7 +188,8 @@ def test_a_run_that_was_killed_before_its_side_table_writes_it_when_repeated(
         )
 
     # What the run had done when it ended: its rows, and nothing else.
-    write(spark, spark.range(3).selectExpr("int(id) AS id"), target_of(content().dataset), "killed")
+    transaction = Transaction.of_run("killed", content().dataset.name)
+    write(spark, spark.range(3).selectExpr("int(id) AS id"), target_of(content().dataset), transaction)
     # It was judged before its commit; what is old by now does not undo that.
     summary = build(spark, content({"expect": "row_count", "min": 99}), catalog, silent)
     assert (summary.version, summary.repeated, summary.quarantined) == (0, True, 1)

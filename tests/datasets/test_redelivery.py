@@ -79,9 +79,11 @@ def test_a_table_that_somebody_wrote_to_is_written_again(deliveries: Deliveries)
     for kept in ("OPTIMIZE {table}", "ALTER TABLE {table} SET TBLPROPERTIES ('a' = 'b')"):
         deliveries.sql(kept)
         assert deliveries.run().redelivered
-    for changed in ("UPDATE {table} SET at = NULL", "DELETE FROM {table}", "INSERT INTO {table} VALUES (1, NULL)"):
+    for changed in ("UPDATE {table} SET at = NULL", "DELETE FROM {table}"):
         deliveries.sql(changed)
         assert (deliveries.run().committed, deliveries.run().redelivered) == (True, True), changed
+    deliveries.sql("INSERT INTO {table} VALUES (7, NULL)")
+    assert not deliveries.run().redelivered
     deliveries.sql("RESTORE TABLE {table} TO VERSION AS OF 0")
     assert not deliveries.run().redelivered
     deliveries.sql("ALTER TABLE {table} ADD COLUMNS (more INT)")
