@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -122,7 +123,7 @@ def test_a_full_disk_ends_a_run_with_a_message_and_the_table_as_it_was(
     shown, said = process.communicate(timeout=300)
     assert process.returncode == 1, said
     told, more = said.splitlines()
-    assert told.startswith("error: a disk is full (")
+    assert re.match(r"error: \S+dataset\.yaml:\d+: write: a disk is full \(", told)
     assert "--show-values" in more
     failed = json.loads(shown.splitlines()[-1])
     assert (failed["event"], failed["exitCode"]) == ("failed", 1)
