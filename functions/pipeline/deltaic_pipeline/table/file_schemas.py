@@ -9,12 +9,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.spark.errors import all_said, spark_failures
 from deltaic_pipeline.table.csv_header import NO_HEADER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
+_NOT_PARQUET = re.compile(r"(?:^|file:|: )(\S[^:]*) is not a Parquet file", re.MULTILINE)
 _NANOSECONDS = re.compile(r"(\S+) \(TIMESTAMP\(NANOS")
 NANOSECONDS = (
     "has timestamps in nanoseconds, which Delta tables do not have: write the files with microseconds, in pandas by "
@@ -57,7 +59,14 @@ def refuse_other_schemas(rows: "DataFrame", declared: "DataType | None", *, lack
     conf.setIfUnset("parquet.metadata.read.parallelism", "16")
     converter = jvm.org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter(state.conf())
     reader = jvm.org.apache.parquet.hadoop.ParquetFileReader
-    for footer in reader.readAllFootersInParallel(conf, files_of(rows), without_rows):
+    try:
+        footers = reader.readAllFootersInParallel(conf, files_of(rows), without_rows)
+    except spark_failures() as failure:
+        broken = _NOT_PARQUET.search(all_said(failure))
+        if broken is None:
+            raise
+        raise PipelineError(f"{broken[1]} is not a Parquet file, or not a whole one. Deliver it again.") from failure
+    for footer in footers:
         schema = footer.getParquetMetadata().getFileMetaData().getSchema()
         if (text := schema.toString()) not in found:
             file = footer.getFile().toString().removeprefix("file:")
