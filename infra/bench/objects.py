@@ -71,7 +71,8 @@ class ObjectStore:
         there = {found["Key"]: found["Size"] for found in listing.get("Contents", ())}
         for key in there.keys() - wanted.keys():
             self.client.delete_object(Bucket=BUCKET, Key=key)
-        for key, path in sorted(wanted.items()):
+        # Commits first: a version checksum counts only if it is not older than its commit.
+        for key, path in sorted(wanted.items(), key=lambda item: (item[1].suffix == ".crc", item[0])):
             if there.get(key) != path.stat().st_size:
                 self.client.upload_file(str(path), BUCKET, key)
         return f"s3://{BUCKET}/{folder.name}"

@@ -29,7 +29,7 @@ def store(
     folder = tables.write(tmp_path_factory.mktemp("logs"), FILES)
     client = aws_session.client("s3", endpoint_url=embedded_aws.endpoint)
     client.create_bucket(Bucket=BUCKET)
-    for path in (folder / "_delta_log").iterdir():
+    for path in sorted((folder / "_delta_log").iterdir(), key=lambda path: path.suffix == ".crc"):
         client.put_object(Bucket=BUCKET, Key=f"t/_delta_log/{path.name}", Body=path.read_bytes())
     known = embedded_aws.environment
     keys = Credentials(known["AWS_ACCESS_KEY_ID"], known["AWS_SECRET_ACCESS_KEY"])
