@@ -80,11 +80,3 @@ def test_one_bearer_is_read_or_none(server: Server, case: str) -> None:
     else:
         assert status == expected
         assert b"items" not in body
-
-
-@pytest.mark.slow
-def test_a_body_that_never_comes_is_no_request(server: Server) -> None:
-    lines = [b"Authorization: Bearer ALICE", b"Content-Length: 5", b"Transfer-Encoding: chunked"]
-    status, body = asked(server, lines)
-    assert status == NO_REQUEST
-    assert b"items" not in body
