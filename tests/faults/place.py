@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from random import Random
+from threading import Lock
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,6 +29,9 @@ from faults import table
 from faults.proxy import Plan, Proxy
 from faults.table import Fault
 from filled_server import Entry, FilledServer
+
+CREATING = Lock()
+"""Held while a table is created: wide entries raise one revision, and many at once would repeat each other's checks."""
 
 GOLDEN: Final = "golden"
 PARTS: Final = 4
@@ -133,7 +137,8 @@ class Place:
             location = f"s3://{DATA_BUCKET}/{name}"
             for file, content in self.log.items():
                 self.s3.put_object(Bucket=DATA_BUCKET, Key=f"{name}/_delta_log/{file}", Body=content)
-        return self.admin.tables.create(GOLDEN, "s", name, location, storage=storage, **OPEN).name
+        with CREATING:
+            return self.admin.tables.create(GOLDEN, "s", name, location, storage=storage, **OPEN).name
 
     def large(self, name: str) -> Case:
         """Make a table whose checkpoint is too large to be read before its answer begins: it has 22 MB in parts."""
@@ -143,7 +148,8 @@ class Place:
         for number, content in enumerate(_parts(), start=1):
             log.put(f"_delta_log/{1:020d}.checkpoint.{number:010d}.{PARTS:010d}.parquet", content)
         log.put("_delta_log/_last_checkpoint", json.dumps({"version": 1, "size": 1, "parts": PARTS}).encode())
-        made = self.admin.tables.create(GOLDEN, "s", name, log.location, **OPEN)
+        with CREATING:
+            made = self.admin.tables.create(GOLDEN, "s", name, log.location, **OPEN)
         return replace(self.reader, name=name, table_name=made.name)
 
     def play(self, name: str, fault: Fault, call: str) -> Outcome:
