@@ -273,6 +273,8 @@ def test_rows_are_put_aside_as_text(spark: "SparkSession", catalog: Catalog, pla
         again = build(spark, run_of(content, run_id), catalog, silent)
         assert again.repeated == summary.committed
         assert again.quarantined == (0 if again.repeated else 4)  # and the same four
+    if mode == "merge":
+        assert build(spark, run_of(content, "two"), catalog, silent).redelivered
     assert stored(spark, place.location, "id", "name") == sorted(FITTING[:4] * (2 if mode == "append" else 1), key=repr)
     aside = stored(spark, f"{place.location}_quarantine", "id", "_raw", "_reasons", "_run")
     unread = [(None, raw, [reason]) for raw, reason in ASIDE]
