@@ -16,11 +16,11 @@ from typing import Any, Final, Self
 
 import boto3
 from contract.recipient import Recipient
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+from deltaic.catalog.credentials.token_admin import IssuedToken
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.items import Recipient as Account
-from deltaic.catalog.token_admin import IssuedToken
-from deltaic.sharing.activation import profile
+from deltaic.sign_in.activation import profile
 from deltaic_ops.deploy.template import load_template
 from deltaic_ops.local.resources import DATA_BUCKET, PARAMETERS, connect, prepare
 from deltaic_ops.local.stack import Stack, gateway_over, local_stack

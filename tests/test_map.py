@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cloudformation import transformed
 from deltaic.delta import features
-from deltaic.sharing.notices import CHANGED, EXPIRING
+from deltaic.scheduled.notices import CHANGED, EXPIRING
 from deltaic_ops.deploy.api import Route
 from deltaic_ops.deploy.template import ROOT, load_template
 

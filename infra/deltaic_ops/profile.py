@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from delta_sharing_conformance import profile as profile_file
+from deltaic.catalog.credentials.token_admin import IssuedToken
 from deltaic.catalog.items import Token
-from deltaic.catalog.token_admin import IssuedToken
 from deltaic.errors import InvalidParameter, Unavailable
-from deltaic.sharing.activation import iceberg_field, profile
+from deltaic.sign_in.activation import iceberg_field, profile
 
 _ROOM_BYTES = 8192
 """More than any profile: an endpoint is a URL, and a secret has some fifty letters."""

@@ -11,15 +11,15 @@ import pytest
 from botocore.config import Config
 from catalog.dynamodb_local import started
 from deltaic.catalog import keys, schema
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+from deltaic.catalog.credentials.oauth_clients import ClientStore
+from deltaic.catalog.credentials.policies import Policies
+from deltaic.catalog.credentials.token_admin import TokenAdmin
+from deltaic.catalog.credentials.tokens import TokenStore
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
-from deltaic.catalog.oauth_clients import ClientStore
-from deltaic.catalog.policies import Policies
 from deltaic.catalog.queries import QueryStore
 from deltaic.catalog.reader import CatalogReader
-from deltaic.catalog.token_admin import TokenAdmin
-from deltaic.catalog.tokens import TokenStore
 from deltaic_ops.local.embedded import EmbeddedAws
 
 REAL = pytest.param("dynamodb_local", marks=pytest.mark.dynamodb_local, id="dynamodb_local")

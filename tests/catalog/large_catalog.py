@@ -9,8 +9,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from deltaic.catalog import keys
+from deltaic.catalog.admin.tables import to_item as table_item
 from deltaic.catalog.asset_items import Volume
 from deltaic.catalog.attributes import marshal_item
+from deltaic.catalog.credentials.tokens import to_item
 from deltaic.catalog.items import (
     Grant,
     Invitation,
@@ -25,8 +27,6 @@ from deltaic.catalog.items import (
     now,
 )
 from deltaic.catalog.keys import Key
-from deltaic.catalog.tables import to_item as table_item
-from deltaic.catalog.tokens import to_item
 
 BATCH: Final = 25
 """Items that one BatchWriteItem takes."""

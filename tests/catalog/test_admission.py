@@ -30,9 +30,9 @@ from deltaic.protocol.sealed_tokens import TokenSigner
 from deltaic.sharing import listing
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import Sharing
-from deltaic.sharing.jwt_bearers import Bearer, JwtBearers, OwnClients
 from deltaic.sharing.memory import Memory
-from deltaic.sharing.token_issuing import TokenIssuing
+from deltaic.sign_in.jwt_bearers import Bearer, JwtBearers, OwnClients
+from deltaic.sign_in.token_issuing import TokenIssuing
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.sessions import SigningSessions
 from identity.issuer import Issuer, private_key

@@ -9,7 +9,7 @@ from deltaic.errors import AlreadyExists, Conflict, InvalidParameter, NotFound
 
 if TYPE_CHECKING:
     from catalog.conftest import Catalog
-    from deltaic.catalog.admin import CatalogAdmin
+    from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 
 LAKE = "s3://bucket/lake"
 SKILL = {"description": "Reads forms."}

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import botocore.session
 import pytest
 from botocore.config import Config
+from deltaic.catalog.credentials.tokens import TokenStore
 from deltaic.catalog.dynamo import Dynamo, client_config
 from deltaic.catalog.keys import Key, recipients
 from deltaic.catalog.queries import Query, QueryStore
 from deltaic.catalog.reader import CatalogReader
-from deltaic.catalog.tokens import TokenStore
 from deltaic.catalog.writes import check
 from deltaic.errors import (
     Conflict,

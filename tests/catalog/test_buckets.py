@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+from deltaic.catalog.admin.storages import AccessKeys
 from deltaic.catalog.buckets import Buckets
-from deltaic.catalog.storages import AccessKeys
 from deltaic.errors import InvalidParameter
 from deltaic_ops.checks.doctor.filters import folders
 

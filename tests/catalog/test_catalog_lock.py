@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.catalog_lock import LockedDynamo, LockLost, locked
 from deltaic.errors import AlreadyExists, Conflict
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from catalog.conftest import Catalog
-    from deltaic.catalog.admin import CatalogAdmin
+    from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 
 LOCATION = "s3://bucket/some/table"
 ROWS = "region = current_recipient('region') AND year >= 2024"

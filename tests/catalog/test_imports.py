@@ -9,7 +9,7 @@ import pytest
 PROBE = "import sys, json, {module}; print(json.dumps(sorted(name.partition('.')[0] for name in sys.modules)))"
 
 
-@pytest.mark.parametrize("module", ["deltaic.catalog.reader", "deltaic.catalog.tokens"])
+@pytest.mark.parametrize("module", ["deltaic.catalog.reader", "deltaic.catalog.credentials.tokens"])
 def test_a_function_imports_no_sdk_with_the_catalog(module: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROBE.format(module=module)], capture_output=True, text=True, check=True

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
-from deltaic.catalog.invitations import Invitations, LinkGone
+from deltaic.catalog.credentials.invitations import Invitations, LinkGone
 from deltaic.errors import Conflict, DeltaicError, InvalidParameter, NotFound
 
 if TYPE_CHECKING:

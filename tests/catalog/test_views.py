@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltaic.catalog.admin.view_partitions import AT_ONCE
 from deltaic.catalog.items import ViewPartition, now
-from deltaic.catalog.view_partitions import AT_ONCE
 from deltaic.errors import AlreadyExists, Conflict, InvalidParameter, NotFound
 from deltaic.partition_filters.audiences import audience
 
 if TYPE_CHECKING:
     from catalog.conftest import Catalog
-    from deltaic.catalog.admin import CatalogAdmin
+    from deltaic.catalog.admin.catalog_admin import CatalogAdmin
     from deltaic.catalog.items import View
 
 SQL = "SELECT id FROM source WHERE site = current_recipient('site')"

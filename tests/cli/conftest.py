@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import pytest
 from deltaic.catalog import schema
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+from deltaic.catalog.credentials.tokens import TokenStore
 from deltaic.catalog.dynamo import Dynamo
-from deltaic.catalog.tokens import TokenStore
 from deltaic_ops.cli import app
 from typer.testing import CliRunner
 

@@ -14,7 +14,7 @@ from deltaic_ops.rights.access import Asked, access_of
 
 if TYPE_CHECKING:
     from cli.conftest import Deltaic
-    from deltaic.catalog.admin import CatalogAdmin
+    from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 
 ORDERS = "sales.europe.orders"
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cli.conftest import Deltaic
-    from deltaic.catalog.admin import CatalogAdmin
+    from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 
 LAKE = "s3://deltaic-lake"
 UNSEEN = "--unchecked"

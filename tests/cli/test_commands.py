@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltaic.catalog.tokens import TokenStore
+from deltaic.catalog.credentials.tokens import TokenStore
 from deltaic_ops.cli import COMMANDS, app
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -241,9 +241,9 @@ def test_a_command_loads_only_its_own_noun() -> None:
         "print(sorted(n for n in sys.modules if n.startswith('deltaic_ops.cli.')), 'pyspark' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "deltaic_ops.cli.share" in done.stdout
-    assert "deltaic_ops.cli.token" not in done.stdout
-    assert "deltaic_ops.cli.demo" not in done.stdout
+    assert "deltaic_ops.cli.catalog.share" in done.stdout
+    assert "deltaic_ops.cli.recipients.token" not in done.stdout
+    assert "deltaic_ops.cli.local.demo" not in done.stdout
 
 
 def test_a_share_whose_name_has_a_period_is_made_with_a_warning(deltaic: Deltaic) -> None:

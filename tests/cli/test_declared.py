@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 
 if TYPE_CHECKING:
     from cli.conftest import Deltaic
-    from deltaic.catalog.admin import CatalogAdmin
+    from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 
 LAKE = "s3://deltaic-lake"
 SQL = "SELECT id FROM source WHERE country = current_recipient('country')"

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from delta_tables.handmade import lines, metadata, protocol
 from deltaic.catalog import schema
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.asset_items import Model, Skill, Volume
 from deltaic.catalog.catalog_lock import locked
 from deltaic.catalog.dynamo import Dynamo
@@ -22,7 +22,7 @@ from deltaic_ops.declared.catalog import declaration_of
 from deltaic_ops.declared.entries import differences
 from deltaic_ops.declared.model import Declaration
 from deltaic_ops.declared.plan import plan
-from deltaic_ops.shared_schema import SchemaReader
+from deltaic_ops.inspection.shared_schema import SchemaReader
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test

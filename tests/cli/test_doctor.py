@@ -19,8 +19,8 @@ from deltaic.catalog import keys
 from deltaic.catalog.items import View
 from deltaic_ops.checks.doctor.reading import MOST_BYTES, streams
 from deltaic_ops.checks.doctor.views import fresh
-from deltaic_ops.checks.findings import Finding
 from deltaic_ops.cli import app
+from deltaic_ops.inspection.findings import Finding
 from deltaic_ops.local.resources import DATA_BUCKET
 from served import served
 from typer.testing import CliRunner, Result

@@ -16,7 +16,7 @@ from deltaic.catalog import keys
 from deltaic.catalog.attributes import marshal, marshal_item
 from deltaic.delta.actions import metadata_of, protocol_of
 from deltaic.errors import InvalidParameter
-from deltaic_ops.shared_schema import SharedSchema, check_hidden
+from deltaic_ops.inspection.shared_schema import SharedSchema, check_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import boto3
     from cli.conftest import Deltaic
-    from deltaic.catalog.admin import CatalogAdmin
+    from deltaic.catalog.admin.catalog_admin import CatalogAdmin
     from deltaic_ops.local.embedded import EmbeddedAws
 
 BUCKET = "narrowed-lake"

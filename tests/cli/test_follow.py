@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import boto3
     from cli.conftest import Deltaic
-    from deltaic.catalog.admin import CatalogAdmin
+    from deltaic.catalog.admin.catalog_admin import CatalogAdmin
     from deltaic_ops.local.embedded import EmbeddedAws
 
 GOOD = [protocol(), metadata(partitions=())]

@@ -12,8 +12,8 @@ import pytest
 
 if TYPE_CHECKING:
     from cli.conftest import Deltaic
-    from deltaic.catalog.admin import CatalogAdmin
-    from deltaic.catalog.tokens import TokenStore
+    from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+    from deltaic.catalog.credentials.tokens import TokenStore
 
 
 def test_a_link_is_shown_once_and_listed_without_its_secret(filled: Deltaic, admin: CatalogAdmin) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cli.conftest import Deltaic
-    from deltaic.catalog.admin import CatalogAdmin
+    from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 SCHEMA = pa.schema([

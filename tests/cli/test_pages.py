@@ -16,7 +16,7 @@ import boto3
 import pytest
 import typer.main
 from cli.conftest import CLEAN, Deltaic
-from deltaic.catalog.tokens import TokenStore
+from deltaic.catalog.credentials.tokens import TokenStore
 from deltaic.errors import Unauthenticated
 from deltaic_ops.cli import app
 from deltaic_ops.deploy.template import ROOT

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from deltaic_ops.cli.jobs import job_line
+from deltaic_ops.cli.jobs.jobs import job_line
 from deltaic_ops.local.state import announced, locked
 from deltaic_pipeline.table.run_log import schema
 from deltalake import write_deltalake

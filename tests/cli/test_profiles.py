@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cli.conftest import Deltaic
-    from deltaic.catalog.admin import CatalogAdmin
-    from deltaic.catalog.tokens import TokenStore
+    from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+    from deltaic.catalog.credentials.tokens import TokenStore
 
 FILE = Path("alice.share")
 

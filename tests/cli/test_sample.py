@@ -11,11 +11,11 @@ from uuid import uuid4
 import deltalake
 import pyarrow as pa
 import pytest
-from deltaic.catalog.admin import CatalogAdmin
-from deltaic_ops import sample
-from deltaic_ops.cli.demo import first_rows
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+from deltaic_ops.cli.local.demo import first_rows
+from deltaic_ops.local import sample
 from deltaic_ops.local.embedded import EmbeddedAws
-from deltaic_ops.sample import publish, vaccinations
+from deltaic_ops.local.sample import publish, vaccinations
 
 if TYPE_CHECKING:
     import boto3

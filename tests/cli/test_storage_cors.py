@@ -7,7 +7,7 @@ import boto3
 import httpx
 import pytest
 from cli.conftest import Deltaic
-from deltaic_ops.bucket_cors import lets, origin_of, rules_of
+from deltaic_ops.local.bucket_cors import lets, origin_of, rules_of
 from deltaic_ops.local.embedded import EmbeddedAws
 
 PAGE = "https://shares.example.com"

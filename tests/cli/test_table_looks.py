@@ -12,7 +12,7 @@ from delta_tables.handmade import lines, metadata, protocol
 if TYPE_CHECKING:
     import boto3
     from cli.conftest import Deltaic
-    from deltaic.catalog.admin import CatalogAdmin
+    from deltaic.catalog.admin.catalog_admin import CatalogAdmin
     from deltaic_ops.local.embedded import EmbeddedAws
 
 BUCKET = "looked-at-lake"

@@ -9,7 +9,7 @@ import pytest
 
 if TYPE_CHECKING:
     from cli.conftest import Deltaic
-    from deltaic.catalog.admin import CatalogAdmin
+    from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 
 NAME = "a\x9b2J\x9d0;title\x9c\N{RIGHT-TO-LEFT OVERRIDE}\N{LINE SEPARATOR}[red]x"
 TEXT = f"{NAME}\x1b]52;c;ZXZpbA==\x07\x1b[2J\b\r"

@@ -11,8 +11,8 @@ import deltalake
 import pyarrow as pa
 import pytest
 from deltaic.errors import NotFound
-from deltaic_ops.usage_page import page
-from deltaic_ops.usage_report import COLUMNS, report
+from deltaic_ops.usage.usage_page import page
+from deltaic_ops.usage.usage_report import COLUMNS, report
 from deltaic_pipeline.usage_log.attribution import COLUMNS as WRITTEN
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import pytest
 from client.provider import SHARE, Provider, provide
 from delta_sharing_conformance.client import SharingClient
 from delta_sharing_conformance.untrusted_http import MOST_BYTES
-from deltaic_ops.checks.findings import Finding
 from deltaic_ops.checks.verify import table, verify
 from deltaic_ops.cli import app
+from deltaic_ops.inspection.findings import Finding
 from deltaic_ops.local.access_logs import FOLDER, REQUESTS
 from deltaic_ops.local.resources import DATA_BUCKET
 from served import served

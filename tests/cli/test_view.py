@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from delta_tables.handmade import lines, metadata, protocol
 from deltaic.catalog.items import ViewPartition, now
-from deltaic_ops.cli.refreshing import schedule_name
-from deltaic_ops.cli.view import beside
+from deltaic_ops.cli.catalog.view import beside
+from deltaic_ops.cli.jobs.refreshing import schedule_name
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import boto3
     from cli.conftest import Deltaic
-    from deltaic.catalog.admin import CatalogAdmin
+    from deltaic.catalog.admin.catalog_admin import CatalogAdmin
     from deltaic_ops.local.embedded import EmbeddedAws
 
 VIEW = "vaccine_share.acme.mine"

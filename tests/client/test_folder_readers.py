@@ -17,8 +17,8 @@ import pytest
 from client.provider import SCHEMA, SHARE
 from delta_tables.folder_store import FolderStore
 from deltaic.delta.log import DeltaLog
+from deltaic_ops.inspection.shared_schema import SharedSchema, missed_by_folder
 from deltaic_ops.local.resources import DATA_BUCKET
-from deltaic_ops.shared_schema import SharedSchema, missed_by_folder
 from deltalake.exceptions import DeltaError, DeltaProtocolError
 from golden.library import names
 

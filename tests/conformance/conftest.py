@@ -9,7 +9,7 @@ import pytest
 from conformance import shared_tables
 from conformance.wrong import Cached, Defect, Wrong
 from delta_sharing_conformance.client import SharingClient
-from deltaic.sharing.activation import profile
+from deltaic.sign_in.activation import profile
 from deltaic_ops.local.resources import DATA_BUCKET
 from filled_server import Entry, FilledServer
 

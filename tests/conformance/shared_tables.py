@@ -13,7 +13,7 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic_ops.local.resources import connect
 
 RECIPIENT = "conformance"

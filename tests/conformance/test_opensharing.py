@@ -13,7 +13,7 @@ from conformance.wrong import Defect, status, when
 from delta_sharing_conformance.client import SharingClient
 from delta_sharing_conformance.command import check_server
 from delta_sharing_conformance.run import CHECKS, run
-from deltaic.sharing.activation import profile
+from deltaic.sign_in.activation import profile
 
 pytestmark = pytest.mark.slow
 

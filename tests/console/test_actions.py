@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from console.conftest import HOSTILE, Visitor
-from deltaic.catalog.tokens import TokenStore
+from deltaic.catalog.credentials.tokens import TokenStore
 from deltaic.errors import DeltaicError
 from filled_server import FilledServer, dynamo_of
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from console.conftest import Visitor, visitor
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.reader import CatalogReader
 from deltaic_ops.console.guard import MOST_BYTES

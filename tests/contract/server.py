@@ -9,7 +9,7 @@ from pathlib import Path
 
 from contract.recipient import Recipient, Table
 from contract.tables import ENTRIES, Shelf
-from deltaic.catalog.token_admin import TokenAdmin
+from deltaic.catalog.credentials.token_admin import TokenAdmin
 from deltaic_ops.local.resources import DATA_BUCKET
 from filled_server import Entry, FilledServer, dynamo_of
 

@@ -17,8 +17,8 @@ import httpx
 import pyarrow as pa
 import pytest
 from contract.logs import TableLog, column
-from deltaic.catalog.invitations import Invitations, IssuedInvitation
-from deltaic.catalog.token_admin import TokenAdmin
+from deltaic.catalog.credentials.invitations import Invitations, IssuedInvitation
+from deltaic.catalog.credentials.token_admin import TokenAdmin
 from deltaic_ops.local.resources import DATA_BUCKET
 from filled_server import Entry, FilledServer, dynamo_of
 

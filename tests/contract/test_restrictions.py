@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from contract.logs import TableLog, column
 from contract.recipient import Recipient, Table
-from deltaic.catalog.storages import AccessKeys
+from deltaic.catalog.admin.storages import AccessKeys
 from deltaic_ops.checks.doctor.cut_offs import denied
 from deltaic_ops.cli import app
-from deltaic_ops.cut_off import Denials
 from deltaic_ops.local.resources import DATA_BUCKET
+from deltaic_ops.rights.cut_off import Denials
 from filled_server import Entry, FilledServer
 from typer.testing import CliRunner
 

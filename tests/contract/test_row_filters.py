@@ -28,8 +28,8 @@ from deltaic.sharing.caller import TableName
 from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.sessions import SigningSessions
+from deltaic_ops.inspection.shared_schema import SchemaReader
 from deltaic_ops.rights.access import Asked, access_of
-from deltaic_ops.shared_schema import SchemaReader
 from filled_server import dynamo_of
 
 SHARE: Final = "narrowed_share"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from datasets.files import dataset, json_source, run_of
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.errors import Conflict, NotFound, Unavailable
 from deltaic_pipeline.command import Tell, conduct
 from deltaic_pipeline.datasets.batch import build

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from datasets.files import dataset, json_source, run_of
 from delta.tables import DeltaTable
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic_pipeline.datasets.batch import build
 from deltaic_pipeline.datasets.dry_run import plan
 from deltaic_pipeline.datasets.run_state import Run, target_of

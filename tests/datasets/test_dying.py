@@ -26,7 +26,7 @@ import pytest
 from botocore.config import Config
 from datasets.death import living
 from datasets.files import dataset, json_source, run_of
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.errors import DeltaicError

@@ -21,11 +21,11 @@ from botocore.config import Config
 from datasets.death import living
 from datasets.files import dataset, run_of
 from datasets.stories import COLUMNS, OP, Counted, Delivery, Refused, Rows, Story, counted, schema_of, story, write_file
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.errors import DeltaicError
-from deltaic.sharing.activation import profile
+from deltaic.sign_in.activation import profile
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.resources import connect
 from deltaic_pipeline.datasets.batch import build

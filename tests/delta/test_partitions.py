@@ -16,7 +16,7 @@ from deltaic.delta.scan.partition_codes import partition_codes
 from deltaic.delta.scan.row_group_cache import RowGroupCache
 from deltaic.delta.scan.row_selection import Selection
 from deltaic.partition_filters import evaluate, parse
-from deltaic.sharing.table_visibility import TableVisibility
+from deltaic.sharing.rights.table_visibility import TableVisibility
 from hypothesis import given, settings
 
 MAPS = pa.map_(pa.string(), pa.string())

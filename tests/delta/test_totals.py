@@ -13,7 +13,7 @@ from deltaic.delta.scan.row_group_cache import RowGroupCache
 from deltaic.delta.snapshot import Snapshot
 from deltaic.delta.totals import checkpoint_totals, filtered_totals
 from deltaic.partition_filters import evaluate, parse
-from deltaic.sharing.table_visibility import TableVisibility
+from deltaic.sharing.rights.table_visibility import TableVisibility
 from hypothesis import given, settings
 from laws import tries
 

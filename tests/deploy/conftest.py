@@ -7,7 +7,7 @@ from typing import Any
 
 import boto3
 import pytest
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.deploy.sam import BuildTarget, Deployment, build, deploy
 from deltaic_ops.local.embedded import EmbeddedAws

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from catalog.dynamodb_local import started, unavailable
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.errors import Unavailable
 from deltaic_ops.deploy.sam import Deployment, described

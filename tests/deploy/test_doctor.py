@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 from cli.conftest import Deltaic
 from cloudformation import transformed
-from deltaic.catalog.admin import CatalogAdmin
-from deltaic_ops.bucket_cors import let, origin_of
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic_ops.deploy.sam import Deployment
+from deltaic_ops.local.bucket_cors import let, origin_of
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import write_deltalake
 from served import served

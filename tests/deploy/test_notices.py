@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from cloudformation import transformed
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic_ops.deploy.sam import Deployment
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import write_deltalake

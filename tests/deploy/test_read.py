@@ -10,7 +10,7 @@ import delta_sharing
 import httpx
 import pyarrow as pa
 import pytest
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic_ops.deploy.sam import Deployment
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltalake import DeltaTable, write_deltalake

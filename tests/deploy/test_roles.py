@@ -152,7 +152,7 @@ def calls(deployment: Deployment, lake: str, client: Callable[[Any], Any]) -> Ca
 SHARED = {"read entries"}
 COUNTED = SHARED | {"read an entry", "update an entry"}
 """What an endpoint may that counts what limited recipients ask for: of the keys of counters alone."""
-# The embedded AWS does not look at the keys that a grant is bound to; tests/test_template.py does.
+# The embedded AWS does not look at the keys that a grant is bound to; tests/template/test_template.py does.
 MAY: dict[str, set[str]] = {
     "Authorizer": {"read a token", "write a token's list", "list a recipient's tokens", "read the public key"},
     "ListShares": COUNTED | {"list entries", "read the token key"},

@@ -14,7 +14,7 @@ import boto3
 import pytest
 from cloudformation import packaged
 from deltaic.catalog import schema
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic_ops.deploy.intrinsics import read
 from deltaic_ops.deploy.template import ROOT, TEMPLATE

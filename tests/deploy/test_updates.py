@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic_ops.deploy.sam import Deployment, SamError
 from deltaic_ops.deploy.template import load_template
 from deltaic_ops.local.embedded import EmbeddedAws

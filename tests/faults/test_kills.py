@@ -22,7 +22,7 @@ import botocore.session
 import httpx
 import pytest
 from botocore.config import Config
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.errors import DeltaicError
 from deltaic_ops.local.state import running

@@ -31,7 +31,7 @@ FOR_QUERIES = {"deltaic.catalog.queries", "deltaic.sharing.lines.line_cache"}
 FOR_HINTS = {"deltaic.pruning.json_hints", "deltaic.pruning.skipper", "deltaic.pruning.sql_hints"}
 FOR_READERS_OF_LOGS = FOR_QUERIES | {
     "deltaic.delta.cache",
-    "deltaic.sharing.row_filters",  # by which credentials are refused, but few ask for them of such a table
+    "deltaic.sharing.rights.row_filters",  # by which credentials are refused, but few ask for them of such a table
     "deltaic.storage.objects",
     "pyarrow",
 }
@@ -53,7 +53,7 @@ def never_reached(function: str) -> set[str]:
         | FOR_HINTS
         | {"deltaic.partition_filters.filter_binding", "deltaic.pruning.expressions"}
         | FOR_LARGE_TABLES
-        | (FOR_READERS_OF_LOGS - {"deltaic.sharing.row_filters", "deltaic.storage.objects"}),
+        | (FOR_READERS_OF_LOGS - {"deltaic.sharing.rights.row_filters", "deltaic.storage.objects"}),
     }
     return exceptions.get(function, OF_TABLES | FOR_ASSETS)
 

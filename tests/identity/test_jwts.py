@@ -21,7 +21,7 @@ from deltaic.identity import jose
 from deltaic.identity.fetching import fetch
 from deltaic.identity.issuer_keys import IssuerKeys
 from deltaic.identity.jose import Refused
-from deltaic.sharing.jwt_bearers import JwtBearers
+from deltaic.sign_in.jwt_bearers import JwtBearers
 from hypothesis import given
 from hypothesis import strategies as st
 from identity.issuer import Issuer, private_key, published, running

@@ -12,7 +12,7 @@ import delta_sharing
 import httpx
 import jwt
 import pytest
-from deltaic.catalog.oauth_clients import IssuedClient
+from deltaic.catalog.credentials.oauth_clients import IssuedClient
 from deltaic_ops.profile import client_profile
 from filled_server import FilledServer
 from identity.issuer import Issuer, private_key

@@ -21,8 +21,8 @@ from deltaic_ops.local.variables import names_aws
 
 pytestmark = pytest.mark.slow
 
-SERVE = "import typer; from deltaic_ops.cli.serve import serve; typer.run(serve)"
-ENV = "import typer; from deltaic_ops.cli.env import env; typer.run(env)"
+SERVE = "import typer; from deltaic_ops.cli.local.serve import serve; typer.run(serve)"
+ENV = "import typer; from deltaic_ops.cli.local.env import env; typer.run(env)"
 
 
 def client(service: Any, environment: Mapping[str, str]) -> Any:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.checkpointing import Checkpointing
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+from deltaic.catalog.admin.checkpointing import Checkpointing
+from deltaic.catalog.admin.table_places import TablePlace
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
-from deltaic.catalog.table_places import TablePlace
 from deltaic.storage.aws_credentials import Credentials
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import Location, TableLocations

@@ -7,16 +7,16 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltaic.catalog.known_versions import KnownVersions
+from deltaic.catalog.admin.known_versions import KnownVersions
 from deltaic.errors import Unavailable
-from deltaic.sharing.notices import tell_endings, tell_versions
+from deltaic.scheduled.notices import tell_endings, tell_versions
 from pipeline.place import BUCKET, CATALOG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from deltaic.catalog.admin.table_places import TablePlace
     from deltaic.catalog.items import Table
-    from deltaic.catalog.table_places import TablePlace
     from deltaic.storage.event_bus import BusEvent
     from maintenance.conftest import Tables
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from delta_tables.handmade import found_files
-from deltaic.catalog.table_places import TablePlace
+from deltaic.catalog.admin.table_places import TablePlace
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.paths import LAST_CHECKPOINT
 from deltaic.delta.store import LogFile

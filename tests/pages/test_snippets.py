@@ -10,7 +10,7 @@ import sqlglot
 from deltaic.errors import InvalidParameter
 from deltaic.pages.snippets import Example, Snippet, snippets
 from deltaic.protocol import names
-from deltaic.sharing.activation import profile_name
+from deltaic.sign_in.activation import profile_name
 from hypothesis import example, given
 from hypothesis import strategies as st
 from sqlglot import exp

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from delta_tables.handmade import State, add, protocol
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.delta.property_intervals import format_interval, parse_interval
 from deltaic.errors import DeltaicError, InvalidParameter
 from deltaic_pipeline.failures import LeaseLost, PipelineError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pytest
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.errors import Conflict, NotFound
 from deltaic_pipeline.failures import LeaseLost, PipelineError
 from deltaic_pipeline.publish import Job, publish

@@ -22,7 +22,7 @@ from deltaic.delta.segment import find_segment
 from deltaic.delta.snapshot import Snapshot
 from deltaic.partition_filters import evaluate, parse
 from deltaic.pruning import file_filter, predicate_of
-from deltaic.sharing.table_visibility import TableVisibility
+from deltaic.sharing.rights.table_visibility import TableVisibility
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.maintenance.sorted_checkpoint.making import NotSorted, Sorted, sort_checkpoint
 from deltaic_pipeline.maintenance.sorted_checkpoint.order import Key

@@ -15,7 +15,7 @@ import pytest
 from botocore.response import StreamingBody
 from botocore.stub import ANY, Stubber
 from deltaic.errors import InvalidParameter, NotFound
-from deltaic_ops.cli.jobs import request
+from deltaic_ops.cli.jobs.jobs import request
 from deltaic_pipeline import entry
 from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.publish import job_of

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.items import View, ViewPartition
 from deltaic.errors import Conflict, InvalidParameter, NotFound
 from deltaic.partition_filters.audiences import audience

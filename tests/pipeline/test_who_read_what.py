@@ -13,8 +13,8 @@ import deltalake
 import httpx
 import pyarrow as pa
 import pytest
-from deltaic.catalog.admin import CatalogAdmin
-from deltaic.sharing.activation import profile
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+from deltaic.sign_in.activation import profile
 from deltaic_ops.local.access_logs import FETCHES, FOLDER, REQUESTS
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.resources import DATA_BUCKET

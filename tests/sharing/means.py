@@ -22,13 +22,13 @@ from deltaic.protocol.sealed_tokens import TokenSigner
 from deltaic.sharing.answer import Answer, ResponseOptions
 from deltaic.sharing.audit_record import AuditRecord
 from deltaic.sharing.caller import Caller
+from deltaic.sharing.change_feed.ranges import RangeRequest, VersionRange, Versions
+from deltaic.sharing.change_feed.visible_changes import ChangeFeed, DataChanges
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.memory import Memory
-from deltaic.sharing.ranges import RangeRequest, VersionRange, Versions
-from deltaic.sharing.rights import ALL as ALL_RIGHTS
-from deltaic.sharing.rights import Rights
+from deltaic.sharing.rights.rights import ALL as ALL_RIGHTS
+from deltaic.sharing.rights.rights import Rights
 from deltaic.sharing.snapshot_query import SnapshotQuery
-from deltaic.sharing.visible_changes import ChangeFeed, DataChanges
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
 from deltaic.storage.own_bucket import OwnBucket

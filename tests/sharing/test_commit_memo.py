@@ -6,7 +6,7 @@ import pytest
 from delta_tables.folder_store import FolderStore
 from delta_tables.handmade import HandmadeLog, add, metadata, protocol
 from deltaic.delta.log import DeltaLog
-from deltaic.sharing.commit_memo import CommitMemo
+from deltaic.sharing.change_feed.commit_memo import CommitMemo
 
 COMMITS = 120
 

@@ -2,7 +2,7 @@
 
 import httpx
 import pytest
-from deltaic_ops.bucket_cors import let, lets, rules_of
+from deltaic_ops.local.bucket_cors import let, lets, rules_of
 from storage.stores import Store
 
 PAGE, OTHER = "http://127.0.0.1:8000", "https://other.example"

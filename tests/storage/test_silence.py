@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from deltaic.catalog.credentials.tokens import TokenStore
 from deltaic.catalog.dynamo import Dynamo
-from deltaic.catalog.tokens import TokenStore
 from deltaic.errors import DeltaicError, Unavailable
 from deltaic.storage.aws_client import ATTEMPTS, CATALOG, CONTROL, LONGEST_PAUSE_SECONDS, catalog_client
 from deltaic.storage.aws_credentials import Credentials

@@ -20,9 +20,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from contract.recipient import Recipient, Reply, Table, data_url, download
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.partition_filters.properties import value_of
-from deltaic.sharing.activation import profile
+from deltaic.sign_in.activation import profile
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_pipeline.table.catalog_entry import Catalog

@@ -4,10 +4,10 @@ import time
 from typing import Any
 
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
-from deltaic.catalog.checkpointing import Checkpointing
+from deltaic.catalog.admin.checkpointing import Checkpointing
+from deltaic.catalog.admin.table_places import TablePlace
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
-from deltaic.catalog.table_places import TablePlace
 from deltaic.errors import DeltaicError
 from deltaic.http.observability import NAMESPACE, facts_of, logger, stack_of
 from deltaic.settings import settings

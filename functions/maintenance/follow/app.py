@@ -4,14 +4,14 @@ import random
 from collections import Counter
 from typing import Any
 
-from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.follows import Follow
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+from deltaic.catalog.admin.follows import Follow
 from deltaic.errors import DeltaicError, Unavailable
 from deltaic.http.connection import dynamo
 from deltaic.http.observability import facts_of, logger, stack_of
+from deltaic.scheduled.following import LEAST_SECONDS, FollowMeans, look
 from deltaic.settings import settings
 from deltaic.sharing.context import storage_config
-from deltaic.sharing.following import LEAST_SECONDS, FollowMeans, look
 from deltaic.storage.aws_client import control_client
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.sessions import SigningSessions

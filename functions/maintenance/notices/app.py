@@ -3,15 +3,15 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.known_versions import KnownVersions
-from deltaic.catalog.table_places import TablePlace
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+from deltaic.catalog.admin.known_versions import KnownVersions
+from deltaic.catalog.admin.table_places import TablePlace
 from deltaic.errors import DeltaicError, Unavailable
 from deltaic.http.connection import dynamo
 from deltaic.http.observability import facts_of, logger, stack_of
+from deltaic.scheduled.notices import tell_endings, tell_versions
 from deltaic.settings import settings
 from deltaic.sharing.context import storage_config
-from deltaic.sharing.notices import tell_endings, tell_versions
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.event_bus import EventBus
 from deltaic.storage.locations import Location, TableLocations

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.delta.segment import find_segment
 from deltaic.settings import settings

@@ -8,8 +8,8 @@ import httpx
 from delta_sharing_conformance.client import Reply, SharingClient, segments
 from delta_sharing_conformance.shared import items
 
-from deltaic_ops.checks.findings import Finding, judge
 from deltaic_ops.checks.verify_file import message, signed_file
+from deltaic_ops.inspection.findings import Finding, judge
 
 KINDS = ("volume", "skill", "model")
 _BY_CREDENTIALS = "UNSUPPORTED_OPERATION"

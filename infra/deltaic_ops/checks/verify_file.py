@@ -7,7 +7,7 @@ import httpx
 from delta_sharing_conformance.client import Reply, SharingClient
 from delta_sharing_conformance.untrusted_http import AnswerRefused
 
-from deltaic_ops.checks.findings import Finding, judge
+from deltaic_ops.inspection.findings import Finding, judge
 
 _FIRST_BYTE = "bytes=0-0"
 

@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.aws_errors import refused
 from deltaic.catalog.buckets import Buckets
 from deltaic.catalog.dynamo import Dynamo, client_config
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from deltaic.storage.aws_credentials import Credentials
     from deltaic.storage.locations import AccessPoint
 
-    from deltaic_ops.shared_schema import SchemaReader
+    from deltaic_ops.inspection.shared_schema import SchemaReader
 
 _DEFAULTS = Settings()
 
@@ -174,7 +174,7 @@ class Connection:
         from deltaic.storage.endpoints import StorageConfig
         from deltaic.storage.sessions import SigningSessions
 
-        from deltaic_ops.shared_schema import SchemaReader
+        from deltaic_ops.inspection.shared_schema import SchemaReader
 
         endpoint = self._endpoint("s3") or ""
         home = StorageConfig(region=self.region, endpoint=endpoint, path_style=bool(endpoint))

@@ -13,13 +13,13 @@ import typer
 from deltaic.errors import NotFound, Unavailable
 from deltaic_pipeline.spark.stop_flag import StopFlag
 
-from deltaic_ops.cli.doctor import examined
+from deltaic_ops.cli.jobs.usage import HERE
 from deltaic_ops.cli.operator import Operator, operator
-from deltaic_ops.cli.usage import HERE
+from deltaic_ops.cli.stack.doctor import examined
 
 if TYPE_CHECKING:
-    from deltaic_ops.checks.findings import Finding
     from deltaic_ops.console.provider import Provider
+    from deltaic_ops.inspection.findings import Finding
 
 CHECK_SECONDS = 0.2
 

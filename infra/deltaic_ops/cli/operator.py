@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.items import Item, Recipient, Token, View
 from deltaic.catalog.reader import CatalogReader
 from deltaic.errors import DeltaicError, InvalidParameter, NotFound
@@ -31,8 +31,8 @@ from deltaic_ops.declared.mistakes import Mistakes
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from deltaic_ops.checks.findings import Finding
-    from deltaic_ops.shared_schema import SchemaReader
+    from deltaic_ops.inspection.findings import Finding
+    from deltaic_ops.inspection.shared_schema import SchemaReader
 
 __all__ = ["ID", "VERDICTS", "AsJson", "Column", "Ids", "Operator", "Wishes", "Yes", "operator"]
 

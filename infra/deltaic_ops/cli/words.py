@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import typer
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.errors import InvalidParameter, NotFound
 from deltaic.protocol.names import split_table_name
 

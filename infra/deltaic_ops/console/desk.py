@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import urlencode
 
-from deltaic.catalog.records import Excerpt
+from deltaic.catalog.admin.records import Excerpt
 from deltaic.errors import DeltaicError
 from deltaic_pipeline.spark.printing import visible
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -21,7 +21,7 @@ from deltaic_ops.console.open_plans import OpenPlans
 from deltaic_ops.console.provider import Provider
 from deltaic_ops.console.works import FRESH_SECONDS, PATIENCE_SECONDS, Say, Work, Works
 from deltaic_ops.rights.seen import told_access
-from deltaic_ops.usage_report import amount
+from deltaic_ops.usage.usage_report import amount
 
 SIZE: Final = 50
 """Entries of a page."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from deltaic.catalog.endings import endings_of_all
 from deltaic.catalog.items import Share, View
 from deltaic.errors import NotFound
+from deltaic.scheduled.endings import endings_of_all
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from deltaic.catalog.admin.records import Excerpt
 from deltaic.catalog.items import Grant, Recipient, Table, Token
-from deltaic.catalog.records import Excerpt
 from deltaic.errors import InvalidParameter, NotFound
 from deltaic.partition_filters import parse
 from deltaic.protocol.names import split_table_name
 
 from deltaic_ops.console.provider import Provider
-from deltaic_ops.filter_checks import lacked_by
+from deltaic_ops.inspection.filter_checks import lacked_by
 
 _SHOWN: Final = 10
 """Tables or recipients that a plan names."""

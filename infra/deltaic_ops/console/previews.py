@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from deltaic.catalog.admin.records import Excerpt
 from deltaic.catalog.items import Recipient, Table
-from deltaic.catalog.records import Excerpt
 from deltaic.errors import InvalidParameter
 from deltaic.sharing.caller import TableName
 from starlette.requests import Request

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.reader import CatalogReader
 
 if TYPE_CHECKING:
-    from deltaic_ops.checks.findings import Finding
-    from deltaic_ops.shared_schema import SchemaReader
+    from deltaic_ops.inspection.findings import Finding
+    from deltaic_ops.inspection.shared_schema import SchemaReader
 
 
 @dataclass(frozen=True, slots=True)

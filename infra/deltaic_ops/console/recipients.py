@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Final
 
+from deltaic.catalog.admin.records import Excerpt
 from deltaic.catalog.items import Grant, Recipient, Token
-from deltaic.catalog.records import Excerpt
 from deltaic.errors import DeltaicError
 from starlette.requests import Request
 from starlette.responses import Response
 
 from deltaic_ops.console.desk import Desk, Handler, is_soon_done, listed
 from deltaic_ops.console.usages import last_used
-from deltaic_ops.last_use import DAYS as USED_WITHIN
+from deltaic_ops.usage.last_use import DAYS as USED_WITHIN
 
 _SIZE: Final = 25
 """Recipients of a page, whose tokens are read too."""

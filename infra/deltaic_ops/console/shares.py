@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+from deltaic.catalog.admin.records import Excerpt
 from deltaic.catalog.items import Grant, Named
-from deltaic.catalog.records import Excerpt
 from starlette.requests import Request
 from starlette.responses import Response
 

@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from deltaic_ops.console.desk import Desk, Handler, is_soon_done
 from deltaic_ops.console.works import FRESH_SECONDS
-from deltaic_ops.plots import steps
-from deltaic_ops.usage_report import amount
+from deltaic_ops.usage.plots import steps
+from deltaic_ops.usage.usage_report import amount
 
 _PARTITIONS: Final = 500
 """That are shown."""
@@ -32,7 +32,7 @@ def table(desk: Desk, request: Request) -> Response:
 
     def look(_: object) -> _Latest | None:
         from deltaic_ops.console.table_log import comments
-        from deltaic_ops.rights.table_look import look_of
+        from deltaic_ops.inspection.table_look import look_of
 
         if found.format == "iceberg":
             desk.provider.schemas().check_iceberg(found)

@@ -13,9 +13,9 @@ from starlette.responses import RedirectResponse, Response
 
 from deltaic_ops.console.desk import Desk, Handler, is_soon_done, link
 from deltaic_ops.console.works import FRESH_SECONDS, Work
-from deltaic_ops.plots import bars, by_day, largest
-from deltaic_ops.usage_page import summed
-from deltaic_ops.usage_report import Report, amount, names_in
+from deltaic_ops.usage.plots import bars, by_day, largest
+from deltaic_ops.usage.usage_page import summed
+from deltaic_ops.usage.usage_report import Report, amount, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,7 +73,7 @@ def last_used(desk: Desk, recipient_id: str, tokens: Sequence[str]) -> Work:
     """Return the work that finds out when each token of a recipient was used last, by its id; "" for other keys."""
 
     def read(_: object) -> "Mapping[str, datetime]":
-        from deltaic_ops.last_use import UsageOf, last_uses
+        from deltaic_ops.usage.last_use import UsageOf, last_uses
 
         of = UsageOf("recipient_id", recipient_id)
         return last_uses(desk.provider.usage, desk.provider.environment, of, "token_id", tokens)
@@ -83,7 +83,7 @@ def last_used(desk: Desk, recipient_id: str, tokens: Sequence[str]) -> Work:
 
 def _begun(desk: Desk, days: int, *, anew: bool = False) -> Work:
     def read(_: object) -> _Read:
-        from deltaic_ops.usage_report import report
+        from deltaic_ops.usage.usage_report import report
 
         now = datetime.now(UTC)
         names = partial(names_in, desk.provider.admin)

@@ -6,9 +6,9 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+from deltaic.catalog.admin.folder_admin import FolderAdmin
 from deltaic.catalog.catalog_lock import LockLost
-from deltaic.catalog.folder_admin import FolderAdmin
 from deltaic.catalog.items import Table, View
 from deltaic.catalog.restrictions import NEVER
 from deltaic.errors import DeltaicError, TooManyRequests, Unavailable
@@ -18,10 +18,10 @@ from deltaic_ops.declared.entries import Difference
 from deltaic_ops.declared.model import texts_of
 from deltaic_ops.declared.plan import ends_following
 from deltaic_ops.declared.steps import Step
-from deltaic_ops.filter_checks import check_grant, fitted, unknown_bucket
-from deltaic_ops.folder_contents import is_empty, skill_facts
-from deltaic_ops.shared_schema import SchemaReader
-from deltaic_ops.view_checks import checked_sql
+from deltaic_ops.inspection.filter_checks import check_grant, fitted, unknown_bucket
+from deltaic_ops.inspection.folder_contents import is_empty, skill_facts
+from deltaic_ops.inspection.shared_schema import SchemaReader
+from deltaic_ops.inspection.view_checks import checked_sql
 
 _STOPPING = (LockLost, TooManyRequests, Unavailable)
 """What another order of steps does not help against."""

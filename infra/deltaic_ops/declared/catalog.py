@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
-from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.follows import Follow
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+from deltaic.catalog.admin.follows import Follow
 from deltaic.catalog.items import Recipient
 from deltaic.errors import InvalidParameter
 from deltaic.partition_filters.properties import value_of

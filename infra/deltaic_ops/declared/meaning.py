@@ -11,7 +11,7 @@ from deltaic.partition_filters import parse
 
 from deltaic_ops.declared.entries import Difference, Entry, entries
 from deltaic_ops.declared.model import Declaration, GrantOf, texts_of
-from deltaic_ops.filter_checks import lacked_by
+from deltaic_ops.inspection.filter_checks import lacked_by
 
 _parsed = lru_cache(maxsize=4096)(parse)
 """The same filters are asked about for each recipient."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from deltaic.catalog.follows import GLUE
+from deltaic.catalog.admin.follows import GLUE
 from deltaic.storage.locations import Location
 
 from deltaic_ops.declared.entries import Difference, Key, entries

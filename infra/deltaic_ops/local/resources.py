@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from deltaic_ops.bucket_cors import let
 from deltaic_ops.deploy.emulated import ACCOUNT
 from deltaic_ops.deploy.template import DynamoTable, Role, Secret, Template
+from deltaic_ops.local.bucket_cors import let
 
 DATA_BUCKET = "deltaic-lake"
 """Where the demo and the examples keep their tables."""

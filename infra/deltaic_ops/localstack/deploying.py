@@ -27,7 +27,7 @@ from deltaic_ops.profile import profile_place
 
 if TYPE_CHECKING:
     import boto3
-    from deltaic.catalog.admin import CatalogAdmin
+    from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 
 ARTIFACTS: Final = "deltaic-artifacts"
 """The bucket that code is uploaded to. SAM would make one by a stack of its own, and wait for it."""
@@ -148,7 +148,7 @@ def publish(deployment: Deployment, running: Running, profile: Path) -> int:
 
 def catalog(deployment: Deployment, running: Running) -> "CatalogAdmin":
     """Return the stack's catalog, as its administrator."""
-    from deltaic.catalog.admin import CatalogAdmin
+    from deltaic.catalog.admin.catalog_admin import CatalogAdmin
     from deltaic.catalog.dynamo import Dynamo
 
     client = session(running).client("dynamodb", endpoint_url=running.endpoint)

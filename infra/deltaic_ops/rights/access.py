@@ -5,19 +5,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.items import Grant, Recipient, Restrictions, Table
 from deltaic.catalog.reader import CatalogReader, GrantedTable
 from deltaic.errors import DeltaicError, NotFound, PermissionDenied, TooManyRequests, Unauthenticated, Unavailable
-from deltaic.sharing.admission import check_admitted
 from deltaic.sharing.caller import TableName
-from deltaic.sharing.rights import Rights
-from deltaic.sharing.row_filters import restricted_rights
+from deltaic.sharing.rights.admission import check_admitted
+from deltaic.sharing.rights.rights import Rights
+from deltaic.sharing.rights.row_filters import restricted_rights
 from msgspec.structs import replace
 
-from deltaic_ops.filter_checks import lacked, row_filters
+from deltaic_ops.inspection.filter_checks import lacked, row_filters
+from deltaic_ops.inspection.shared_schema import SchemaReader
 from deltaic_ops.rights.counting import Counted, counted
-from deltaic_ops.shared_schema import SchemaReader
 
 
 @dataclass(frozen=True, slots=True)

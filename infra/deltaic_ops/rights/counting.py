@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from deltaic.catalog.items import Table
 from deltaic.errors import DeltaicError
 from deltaic.protocol.gates import TableGate
-from deltaic.sharing.rights import Rights
+from deltaic.sharing.rights.rights import Rights
 
-from deltaic_ops.shared_schema import SchemaReader
+from deltaic_ops.inspection.shared_schema import SchemaReader
 
 if TYPE_CHECKING:
     from deltaic.delta.snapshot import Snapshot
@@ -41,7 +41,7 @@ def counted(schemas: SchemaReader, table: Table, rights: Rights, first_version: 
 
 def _count(snapshot: "Snapshot", rights: Rights) -> Counted:
     from deltaic.sharing.page import live_rows
-    from deltaic.sharing.table_visibility import check_hidden, visibility_of
+    from deltaic.sharing.rights.table_visibility import check_hidden, visibility_of
 
     check_hidden(rights, snapshot.protocol, snapshot.metadata)
     visible = visibility_of(rights, snapshot.metadata)

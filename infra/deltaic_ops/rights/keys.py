@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from deltaic.catalog.admin import CatalogAdmin
-from deltaic.catalog.endings import Ending, endings_of
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.items import Invitation, OAuthClient, Policy, Recipient, Token
-from deltaic.sharing.jwt_bearers import logged_id
+from deltaic.scheduled.endings import Ending, endings_of
+from deltaic.sign_in.jwt_bearers import logged_id
 
 SOON = timedelta(days=30)
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.asset_items import Asset, Model, Skill, Volume
 from deltaic.catalog.items import Grant, Recipient, Share, Table
 from deltaic.catalog.reader import CatalogReader, GrantedTable
 from deltaic.errors import NotFound, TableUnreadable, UnsupportedOperation
-from deltaic.sharing.rights import Rights
-from deltaic.sharing.row_filters import restricted_rights
+from deltaic.sharing.rights.rights import Rights
+from deltaic.sharing.rights.row_filters import restricted_rights
 
-from deltaic_ops.filter_checks import lacked, row_filters
+from deltaic_ops.inspection.filter_checks import lacked, row_filters
 
 _PAGE = 200
 """So many are asked for at a time."""

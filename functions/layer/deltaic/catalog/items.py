@@ -116,7 +116,7 @@ class Table(Named, frozen=True, kw_only=True):
     """Of an Iceberg table the metadata file, or where it is named (`glue://database/table`); empty: by its hint."""
 
     followed: bool = False
-    """Whether it was entered by what its schema follows (deltaic.catalog.follows), by which it may leave listings."""
+    """Whether a followed folder or database brought it (deltaic.catalog.admin.follows), and can unlist it."""
 
     unlisted: str = ""
     """Why recipients do not see it, though it is entered; empty: they do."""

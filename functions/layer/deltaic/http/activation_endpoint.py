@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
 
-from deltaic.catalog.invitations import Invitations, LinkGone
+from deltaic.catalog.credentials.invitations import Invitations, LinkGone
+from deltaic.catalog.credentials.token_admin import TokenAdmin
 from deltaic.catalog.items import Restrictions
 from deltaic.catalog.reader import CatalogReader
-from deltaic.catalog.token_admin import TokenAdmin
 from deltaic.errors import Conflict, PermissionDenied, Unauthenticated
 from deltaic.http.connection import dynamo
 from deltaic.http.request import PublicRequest
@@ -16,8 +16,8 @@ from deltaic.pages import link_pages as pages
 from deltaic.pages.html import HEADERS
 from deltaic.pages.snippets import Example
 from deltaic.settings import settings
-from deltaic.sharing.activation import Offer, open_link, profile, profile_name
-from deltaic.sharing.admission import check_admitted
+from deltaic.sharing.rights.admission import check_admitted
+from deltaic.sign_in.activation import Offer, open_link, profile, profile_name
 
 
 @cache

@@ -7,8 +7,8 @@ from deltaic.http.request import Request
 from deltaic.http.response import Response, json_response
 from deltaic.http.runtime import sharing
 from deltaic.protocol.requests import ListRequest
-from deltaic.sharing import asset_listing
-from deltaic.sharing.shared_folder import AssetName
+from deltaic.sharing.folders import asset_listing
+from deltaic.sharing.folders.shared_folder import AssetName
 
 KINDS: Final[dict[str, type[Folder]]] = {"volume": Volume, "skill": Skill, "version": ModelVersion}
 """What is a folder, by the last name of its route."""

@@ -11,13 +11,13 @@ from deltaic.settings import settings
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from deltaic.catalog.credentials.tokens import TokenStore
     from deltaic.catalog.items import Token
-    from deltaic.catalog.tokens import TokenStore
     from deltaic.identity.jose import Jwk
-    from deltaic.sharing.jwt_bearers import Bearer, JwtBearers
+    from deltaic.sign_in.jwt_bearers import Bearer, JwtBearers
 
 load_before_snapshot(
-    "deltaic.sharing.jwt_bearers",
+    "deltaic.sign_in.jwt_bearers",
     "deltaic.identity.fetching",
     "deltaic.storage.kms_key",
     "jwt",
@@ -54,11 +54,11 @@ def whose(bearer: str, opaque: "TokenStore", jwts: "Callable[[], JwtBearers]") -
 
 @cache
 def _jwt_bearers() -> "JwtBearers":
-    from deltaic.catalog.oauth_clients import ClientStore
-    from deltaic.catalog.policies import Policies
+    from deltaic.catalog.credentials.oauth_clients import ClientStore
+    from deltaic.catalog.credentials.policies import Policies
     from deltaic.identity.fetching import fetch
     from deltaic.identity.issuer_keys import IssuerKeys
-    from deltaic.sharing.jwt_bearers import JwtBearers, OwnClients
+    from deltaic.sign_in.jwt_bearers import JwtBearers, OwnClients
 
     # On the embedded AWS an issuer may be on the same machine, without TLS.
     config, loopback = settings(), bool(settings().endpoint_url)

@@ -2,8 +2,8 @@
 
 from functools import cache
 
+from deltaic.catalog.credentials.tokens import TokenStore
 from deltaic.catalog.dynamo import Dynamo
-from deltaic.catalog.tokens import TokenStore
 from deltaic.http.snapstart import call_after_restore, load_before_snapshot, reseed_after_restore
 from deltaic.settings import settings
 from deltaic.storage.aws_client import catalog_client

@@ -6,8 +6,8 @@ from deltaic.http.response import Response, json_response
 from deltaic.http.runtime import connect_sessions, sharing
 from deltaic.http.snapstart import call_after_restore
 from deltaic.protocol.requests import CredentialsRequest
-from deltaic.sharing import credentials
 from deltaic.sharing.caller import TableName
+from deltaic.sharing.folders import credentials
 
 call_after_restore(connect_sessions)
 

@@ -6,7 +6,7 @@ from deltaic.http.response import Response, json_response
 from deltaic.http.runtime import connect_sessions, sharing
 from deltaic.http.snapstart import call_after_restore, load_before_snapshot
 from deltaic.protocol.files_request import FilesRequest, UrlsRequest
-from deltaic.sharing import folder_files
+from deltaic.sharing.folders import folder_files
 
 load_before_snapshot("botocore.config", "botocore.session", "obstore.exceptions", "obstore.store")
 call_after_restore(connect_sessions)

@@ -7,7 +7,7 @@ from deltaic.http.runtime import connect_sessions, sharing
 from deltaic.http.snapstart import call_after_restore, load_before_snapshot
 from deltaic.sharing.iceberg_clients import remote_signing
 
-load_before_snapshot("deltaic.sharing.row_filters", "obstore.exceptions", "obstore.store")
+load_before_snapshot("deltaic.sharing.rights.row_filters", "obstore.exceptions", "obstore.store")
 call_after_restore(connect_sessions)
 
 

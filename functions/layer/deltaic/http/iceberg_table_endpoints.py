@@ -13,7 +13,7 @@ load_before_snapshot(
     "deltaic.partition_filters.filter_binding",
     "deltaic.partition_filters.grammar",
     "deltaic.partition_filters.masks",
-    "deltaic.sharing.row_filters",
+    "deltaic.sharing.rights.row_filters",
     "obstore.exceptions",
     "obstore.store",
 )

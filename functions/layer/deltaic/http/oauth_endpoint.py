@@ -5,7 +5,7 @@ from functools import cache
 from http import HTTPStatus
 from typing import Any, Final
 
-from deltaic.catalog.oauth_clients import ClientStore
+from deltaic.catalog.credentials.oauth_clients import ClientStore
 from deltaic.errors import NotFound
 from deltaic.http.connection import dynamo
 from deltaic.http.request import PublicRequest
@@ -13,7 +13,7 @@ from deltaic.http.response import Response
 from deltaic.http.snapstart import load_before_snapshot
 from deltaic.identity.own_tokens import public_jwk
 from deltaic.settings import settings
-from deltaic.sharing.token_issuing import Denied, TokenIssuing
+from deltaic.sign_in.token_issuing import Denied, TokenIssuing
 from deltaic.storage.kms_key import KmsKey
 
 load_before_snapshot(

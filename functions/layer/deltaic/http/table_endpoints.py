@@ -9,9 +9,10 @@ from deltaic.protocol.capabilities import FILE_ID_HASH_HEADER, HEADER, Capabilit
 from deltaic.protocol.clients import follows_pages, reads_statistics
 from deltaic.protocol.requests import ChangesRequest, MetadataRequest, QueryRequest, QueryResultRequest, VersionRequest
 from deltaic.settings import settings
-from deltaic.sharing import changes, metadata, query, version
+from deltaic.sharing import metadata, query, version
 from deltaic.sharing.answer import Answer, AskedHeaders
 from deltaic.sharing.caller import TableName
+from deltaic.sharing.change_feed import changes
 
 load_before_snapshot(
     "deltaic.catalog.queries",
@@ -23,7 +24,7 @@ load_before_snapshot(
     "deltaic.pruning.skipper",
     "deltaic.pruning.sql_hints",
     "deltaic.pruning.sql_tree",
-    "deltaic.sharing.row_filters",
+    "deltaic.sharing.rights.row_filters",
     "deltaic.sharing.submissions",
     "obstore.exceptions",
     "obstore.store",

@@ -14,11 +14,11 @@ from deltaic.errors import InvalidParameter, TableUnreadable, UnsupportedOperati
 from deltaic.protocol.gates import TableGate
 from deltaic.protocol.requests import ChangesRequest, QueryRequest
 from deltaic.protocol.sealed_tokens import TokenSigner
-from deltaic.sharing.admission import Admission
 from deltaic.sharing.audit_record import stamp
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.memory import Memory
-from deltaic.sharing.rights import ALL, Rights
+from deltaic.sharing.rights.admission import Admission
+from deltaic.sharing.rights.rights import ALL, Rights
 from deltaic.storage.endpoints import StorageConfig
 from deltaic.storage.locations import TableLocations
 from deltaic.storage.sessions import SigningSessions
@@ -88,7 +88,7 @@ class Sharing(msgspec.Struct, frozen=True):
         rights, start_version = ALL, entry.start_version
         if entry.is_restricted or granted.grant.partition_filter:
             # Few tables are: the others do not pay for the imports.
-            from deltaic.sharing.row_filters import restricted_rights
+            from deltaic.sharing.rights.row_filters import restricted_rights
 
             rights, start_version = restricted_rights(self.catalog, granted)
         return SharedTable(

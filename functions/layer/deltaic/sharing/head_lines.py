@@ -10,7 +10,7 @@ from deltaic.delta.snapshot import Snapshot
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import ResponseFormat
 from deltaic.sharing.context import SharedTable
-from deltaic.sharing.table_visibility import check_hidden, visibility_of
+from deltaic.sharing.rights.table_visibility import check_hidden, visibility_of
 
 HEAD_LINES: Final = 2
 

@@ -3,9 +3,9 @@
 from deltaic.protocol.continuations import PageClaims
 from deltaic.protocol.requests import QueryRequest
 from deltaic.sharing.answer import ResponseOptions
-from deltaic.sharing.changes import data_range
+from deltaic.sharing.change_feed.changes import data_range
+from deltaic.sharing.change_feed.ranges import RangeRequest, VersionRange
 from deltaic.sharing.context import SharedTable, Sharing
-from deltaic.sharing.ranges import RangeRequest, VersionRange
 from deltaic.sharing.snapshot_query import SnapshotQuery
 from deltaic.sharing.snapshots import open_log
 

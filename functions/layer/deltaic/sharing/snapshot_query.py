@@ -33,8 +33,8 @@ from deltaic.sharing.lines.line_cache import VersionLines
 from deltaic.sharing.lines.rendering import FileStyle
 from deltaic.sharing.page import Page, start_of
 from deltaic.sharing.page_budget import PageBudget
+from deltaic.sharing.rights.table_visibility import TableVisibility, visibility_of
 from deltaic.sharing.snapshots import find, negotiate
-from deltaic.sharing.table_visibility import TableVisibility, visibility_of
 from deltaic.storage.table_urls import TableUrls
 
 

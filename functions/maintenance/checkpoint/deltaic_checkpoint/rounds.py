@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, Literal, Protocol, get_args
 
-from deltaic.catalog.checkpointing import Checkpointing
+from deltaic.catalog.admin.checkpointing import Checkpointing
+from deltaic.catalog.admin.table_places import TablePlace
 from deltaic.catalog.leases import Leases
-from deltaic.catalog.table_places import TablePlace
 from deltaic.delta.paths import LAST_CHECKPOINT
 from deltaic.delta.segment import Segment, find_segment, read_hint
 from deltaic.delta.store import TableStore

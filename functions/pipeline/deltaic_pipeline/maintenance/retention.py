@@ -20,7 +20,7 @@ from deltaic.storage.locations import Location
 from deltaic_pipeline.maintenance.positions import StreamPosition
 
 if TYPE_CHECKING:
-    from deltaic.catalog.admin import CatalogAdmin
+    from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 
 MARGIN = timedelta(hours=1)
 """Between a commit and the clocks of who signs, who reads and who deletes."""

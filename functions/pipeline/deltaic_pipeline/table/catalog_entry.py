@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol, Self
 
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+from deltaic.catalog.admin.tables import checked_location
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases as CatalogLeases
-from deltaic.catalog.tables import checked_location
 from deltaic.errors import AlreadyExists, Conflict, DeltaicError, NotFound
 from deltaic.nearest import did_you_mean
 from deltaic.protocol import names

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.items import Recipient, Table, View, ViewPartition, now
 from deltaic.errors import DeltaicError, InvalidParameter, NotFound
 from deltaic.partition_filters.audiences import audience

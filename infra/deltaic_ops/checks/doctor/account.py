@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from deltaic_ops.checks.findings import Finding, ask, judge, not_asked, ok
+from deltaic_ops.inspection.findings import Finding, ask, judge, not_asked, ok
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient

@@ -9,10 +9,10 @@ from deltaic.catalog.items import Table
 from deltaic.errors import DeltaicError, TableRefused, TooManyRequests, Unavailable
 from msgspec.structs import asdict
 
-from deltaic_ops.checks.findings import Finding, not_asked, ok
-from deltaic_ops.filter_checks import READERS
-from deltaic_ops.folder_contents import is_empty, skill_facts
-from deltaic_ops.shared_schema import SchemaReader
+from deltaic_ops.inspection.filter_checks import READERS
+from deltaic_ops.inspection.findings import Finding, not_asked, ok
+from deltaic_ops.inspection.folder_contents import is_empty, skill_facts
+from deltaic_ops.inspection.shared_schema import SchemaReader
 
 Look = Callable[[str, str], Finding | None]
 """Looks at one, given the check's name and a remedy; None where all is well. Raises why it cannot be read."""

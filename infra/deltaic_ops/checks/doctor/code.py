@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deltaic_ops.checks.findings import Finding, ask, judge, not_asked
 from deltaic_ops.deploy.deployed_stack import DeployedStack
 from deltaic_ops.deploy.template import ROOT, load_template
+from deltaic_ops.inspection.findings import Finding, ask, judge, not_asked
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

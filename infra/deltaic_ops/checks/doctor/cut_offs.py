@@ -7,8 +7,8 @@ from deltaic.catalog.items import Recipient, Storage
 from deltaic.errors import DeltaicError
 from deltaic.storage.sessions import tag_value
 
-from deltaic_ops.checks.findings import Finding, judge, not_asked
-from deltaic_ops.cut_off import Denials, roles_of
+from deltaic_ops.inspection.findings import Finding, judge, not_asked
+from deltaic_ops.rights.cut_off import Denials, roles_of
 
 
 def denied(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from deltaic_ops.checks.findings import Finding, ask, judge, not_asked
+from deltaic_ops.inspection.findings import Finding, ask, judge, not_asked
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

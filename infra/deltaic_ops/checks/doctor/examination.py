@@ -9,18 +9,18 @@ from urllib.parse import urlsplit
 
 import httpx
 from delta_sharing_conformance.client import SharingClient, segments
-from deltaic.catalog.admin import CatalogAdmin
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.items import Table
 from deltaic.errors import DeltaicError, NotFound
 
 from deltaic_ops.checks.doctor import account, code, cut_offs, durability, follows, places, reading, roles, views
 from deltaic_ops.checks.doctor.assets import assets
 from deltaic_ops.checks.doctor.filters import filters, folders
-from deltaic_ops.checks.findings import NO_ENDPOINT, Finding, judge, not_asked
 from deltaic_ops.checks.verify import AGENT, TIMEOUT_SECONDS
 from deltaic_ops.deploy.deployed_stack import DeployedStack, read_stack
+from deltaic_ops.inspection.findings import NO_ENDPOINT, Finding, judge, not_asked
+from deltaic_ops.inspection.shared_schema import SchemaReader, SharedSchema
 from deltaic_ops.local.variables import THIS_MACHINE
-from deltaic_ops.shared_schema import SchemaReader, SharedSchema
 
 AT_REST = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE")
 DEPLOY = "name the stack (--stack), the account and the region, or deploy it (sam deploy)"

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from deltaic.catalog.filter_rules import Entry
+from deltaic.catalog.admin.filter_rules import Entry
 from deltaic.catalog.items import Grant, Recipient, Table
 from deltaic.errors import DeltaicError
 from deltaic.partition_filters import evaluate, parse
 
 from deltaic_ops.checks.doctor.reading import Heads
-from deltaic_ops.checks.findings import Finding, judge, not_asked, ok
-from deltaic_ops.filter_checks import lacked, row_filters
-from deltaic_ops.shared_schema import SharedSchema, check_filter, check_hidden
+from deltaic_ops.inspection.filter_checks import lacked, row_filters
+from deltaic_ops.inspection.findings import Finding, judge, not_asked, ok
+from deltaic_ops.inspection.shared_schema import SharedSchema, check_filter, check_hidden
 
 
 def filters(

@@ -4,11 +4,11 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
-from deltaic.catalog.follows import Follow
+from deltaic.catalog.admin.follows import Follow
 from deltaic.catalog.items import Table
-from deltaic.sharing.following import SAME_NAME
+from deltaic.scheduled.following import SAME_NAME
 
-from deltaic_ops.checks.findings import Finding, ok
+from deltaic_ops.inspection.findings import Finding, ok
 
 PATIENCE = timedelta(hours=3)
 """After which a source should have been looked at again."""

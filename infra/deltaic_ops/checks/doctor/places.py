@@ -8,8 +8,8 @@ from deltaic.catalog.asset_items import Folder
 from deltaic.catalog.items import Table
 from deltaic.storage.locations import Location
 
-from deltaic_ops.bucket_cors import lets, origin_of, rules_of
-from deltaic_ops.checks.findings import Finding, ask, judge
+from deltaic_ops.inspection.findings import Finding, ask, judge
+from deltaic_ops.local.bucket_cors import lets, origin_of, rules_of
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

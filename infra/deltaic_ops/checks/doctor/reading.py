@@ -9,10 +9,10 @@ from delta_sharing_conformance.client import BOTH, SharingClient
 from deltaic.catalog.items import Table
 from deltaic.errors import DeltaicError, TableRefused, TooManyRequests, Unavailable
 
-from deltaic_ops.checks.findings import Finding, Verdict, not_asked, ok
 from deltaic_ops.checks.verify import table
-from deltaic_ops.filter_checks import READERS
-from deltaic_ops.shared_schema import SharedSchema
+from deltaic_ops.inspection.filter_checks import READERS
+from deltaic_ops.inspection.findings import Finding, Verdict, not_asked, ok
+from deltaic_ops.inspection.shared_schema import SharedSchema
 
 Read = Callable[[Table], SharedSchema]
 """Reads the columns of a table; raises DeltaicError with the reason."""

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from deltaic.catalog.items import Storage
 
-from deltaic_ops.checks.findings import Finding, ask, judge, ok
 from deltaic_ops.deploy.deployed_stack import DeployedStack
+from deltaic_ops.inspection.findings import Finding, ask, judge, ok
 
 if TYPE_CHECKING:
     from mypy_boto3_iam import IAMClient

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from deltaic.catalog.items import View
 from deltaic_pipeline.view_refresh.catalog import stale
 
-from deltaic_ops.checks.findings import Finding, ok
+from deltaic_ops.inspection.findings import Finding, ok
 
 PATIENCE = timedelta(hours=1)
 """How long a refresh may be asked for before that is strange."""

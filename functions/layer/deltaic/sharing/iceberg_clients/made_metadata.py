@@ -25,9 +25,9 @@ from deltaic.protocol.json_bodies import encode
 from deltaic.sharing.context import SharedTable, Sharing
 from deltaic.sharing.iceberg_clients.made_folder import folder_of, index_key, read_index, since_of
 from deltaic.sharing.iceberg_clients.own_metadata import MOST_BYTES
-from deltaic.sharing.rights import Rights
+from deltaic.sharing.rights.rights import Rights
+from deltaic.sharing.rights.table_visibility import check_hidden, visibility_of
 from deltaic.sharing.snapshots import open_log
-from deltaic.sharing.table_visibility import check_hidden, visibility_of
 from deltaic.storage.own_bucket import OwnBucket
 
 _NOT_LISTED: Final = (MalformedRequest, TableUnreadable, UnsupportedOperation)

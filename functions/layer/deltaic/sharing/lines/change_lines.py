@@ -16,7 +16,7 @@ from deltaic.protocol import lines
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
 from deltaic.protocol.wire_actions import ActionKind
 from deltaic.sharing.lines.shown_columns import shown_statistics
-from deltaic.sharing.table_visibility import TableVisibility
+from deltaic.sharing.rights.table_visibility import TableVisibility
 from deltaic.storage.locations import TableLocations
 from deltaic.storage.table_urls import TableUrls
 

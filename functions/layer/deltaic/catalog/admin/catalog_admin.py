@@ -1,0 +1,123 @@
+"""The administration of the whole catalog: one admin for each kind of entry, handed the others that it needs."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from deltaic.catalog import keys
+from deltaic.catalog.admin.folder_admin import FolderAdmin
+from deltaic.catalog.admin.follows import FollowAdmin
+from deltaic.catalog.admin.grants import GrantAdmin
+from deltaic.catalog.admin.model_admin import ModelAdmin
+from deltaic.catalog.admin.recipients import RecipientAdmin
+from deltaic.catalog.admin.records import Records
+from deltaic.catalog.admin.schemas import SchemaAdmin
+from deltaic.catalog.admin.shares import ShareAdmin
+from deltaic.catalog.admin.storages import StorageAdmin, connect_secrets
+from deltaic.catalog.admin.tables import TableAdmin
+from deltaic.catalog.admin.view_partitions import ViewPartitions
+from deltaic.catalog.admin.view_requests import ViewRequests
+from deltaic.catalog.admin.views import ViewAdmin
+from deltaic.catalog.asset_items import Folder, Model, Skill, Volume
+from deltaic.catalog.buckets import Buckets
+from deltaic.catalog.credentials.federation import Federation
+from deltaic.catalog.credentials.invitations import Invitations
+from deltaic.catalog.credentials.oauth_clients import OAuthClients
+from deltaic.catalog.credentials.token_admin import TokenAdmin
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.items import Recipient
+from deltaic.errors import NotFound
+
+if TYPE_CHECKING:
+    from mypy_boto3_secretsmanager import SecretsManagerClient
+
+
+class CatalogAdmin:
+    """Creates, gets, lists, updates and deletes what the catalog holds: `admin.shares.create("sales")`.
+
+    Every uniqueness and every "only if empty" holds against any number of racing administrators, by conditions in the
+    same transaction as the change. Names match without regard to case and keep their first spelling. `secrets` gives
+    the client of Secrets Manager, which keeps the access keys of storages; it is asked for when it is needed.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 -- what it knows of AWS
+        self,
+        catalog_table: str,
+        tokens_table: str,
+        dynamo: Dynamo | None = None,
+        secrets: "Callable[[], SecretsManagerClient]" = connect_secrets,
+        buckets: Buckets | None = None,
+        answers_ipv6: "Callable[[], bool]" = lambda: True,
+    ) -> None:
+        dynamo = dynamo or Dynamo()
+        self.buckets = buckets or Buckets()
+        self._records = records = Records(catalog_table, dynamo, self.buckets)
+        self.storages = StorageAdmin(records, secrets)
+        partitions, requests = ViewPartitions(records), ViewRequests(records)
+        self.tables = TableAdmin(records, partitions)
+        self.views = ViewAdmin(records, self.tables, partitions, requests)
+        self.volumes = FolderAdmin(records, Volume)
+        self.skills = FolderAdmin(records, Skill)
+        self.models = ModelAdmin(records)
+        self.follows = FollowAdmin(records)
+        self.schemas = SchemaAdmin(records, [self.follows, self.tables, self.volumes, self.skills, self.models])
+        self.grants = GrantAdmin(records, requests)
+        self.shares = ShareAdmin(records, self.schemas, self.grants)
+        self.tokens = TokenAdmin(catalog_table, tokens_table, dynamo)
+        self.invitations = Invitations(tokens_table, dynamo, self.tokens)
+        self.federation = Federation(tokens_table, dynamo, self.tokens)
+        self.clients = OAuthClients(tokens_table, dynamo, self.tokens)
+        entrances = (self.invitations, self.federation, self.clients, self.tokens)
+        self.recipients = RecipientAdmin(records, self.grants, entrances, requests, answers_ipv6)
+
+    def folders(self, share: str) -> Iterator[Folder]:
+        """Yield what a share has beside tables that lies in a folder; raises NotFound."""
+        yield from self.volumes.list(share)
+        yield from self.skills.list(share)
+        for model in self.models.list(share):
+            yield from self.models.versions(model.share, model.schema_name, model.name)
+
+    def unfinished(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield kind and path of what somebody began to delete and did not finish: it is neither there nor free."""
+        for share in self._records.all(keys.shares()):
+            name = share["name"]
+            if "state" in share:
+                yield "share", (name,)
+                continue
+            for schema in self._records.all(keys.schemas(name)):
+                if "state" in schema:
+                    yield "schema", (name, schema["name"])
+            for kind, stretch in (("view", keys.views(name)), ("model", keys.all_assets(Model.kind, name))):
+                for item in self._records.all(stretch):
+                    if "state" in item:
+                        yield kind, (name, item["schema_name"], item["name"])
+        for recipient in self._records.all(keys.recipients()):
+            if "state" in recipient:
+                yield "recipient", (recipient["name"],)
+
+    def finish_deletions(self) -> None:
+        """Delete what is `unfinished`."""
+        for kind, path in list(self.unfinished()):
+            with suppress(NotFound):  # it went with what held it, or somebody else finished it
+                match kind:
+                    case "share":
+                        self.shares.delete(*path, force=True, begun=True)
+                    case "schema":
+                        self.schemas.delete(*path, force=True, begun=True)
+                    case "model":
+                        self.models.delete(*path, force=True, begun=True)
+                    case "view":
+                        self._records.existing(keys.view(*path), "", begun=True)
+                        self.tables.delete(*path)
+                    case _:
+                        self.recipients.delete(*path, begun=True)
+
+    def cut_off(self, name: str) -> Recipient:
+        """Answer nothing to a recipient from its next request on, and revoke its tokens; raises NotFound.
+
+        The mark is made first, and by itself holds back every kind of key. To do so twice finishes what was
+        interrupted. URLs and credentials that are out are not the catalog's.
+        """
+        marked = self.recipients.mark_cut_off(name)
+        self.tokens.revoke_all(marked)
+        return marked

@@ -1,0 +1,194 @@
+"""The storages of the catalog: where tables lie outside AWS S3, and where their access keys are kept."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
+
+from deltaic.catalog import keys
+from deltaic.catalog.admin.filter_rules import check_folders, stores_of
+from deltaic.catalog.admin.records import Checks, Records, checked
+from deltaic.catalog.aws_errors import ConditionFailed, refused
+from deltaic.catalog.dynamo import Attributes, botocore_client
+from deltaic.catalog.items import Storage, now
+from deltaic.catalog.writes import Writes
+from deltaic.errors import AlreadyExists, Conflict, InvalidParameter, NotFound
+from deltaic.protocol import names
+from deltaic.urls import web_address
+
+if TYPE_CHECKING:
+    from mypy_boto3_secretsmanager import SecretsManagerClient
+
+SECRETS: Final = "deltaic/storage"
+"""Where the secrets lie, by catalog and storage: what reads one stage's secrets cannot read those of another."""
+
+# What Secrets Manager allows in a name (CreateSecret, "Name"), but for the slash, which separates here.
+_NAME: Final = re.compile(r"[A-Za-z0-9_+=.@-]{1,100}")
+_REGION: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
+_ROLE: Final = re.compile(r"arn:[a-z-]+:iam::[0-9]{12}:role/[A-Za-z0-9_+=,.@/-]{1,512}")
+
+
+@dataclass(frozen=True, slots=True)
+class AccessKeys:
+    """The keys of an S3-compatible store; never in the catalog."""
+
+    access_key_id: str
+    secret_access_key: str = field(repr=False)
+
+
+class StorageSettings(TypedDict, total=False):
+    """What of a storage is set; None, as what is left out, keeps what there is."""
+
+    endpoint: str | None
+    public_endpoint: str | None
+    region: str | None
+    path_style: bool | None
+    role_arn: str | None
+
+
+def connect_secrets() -> "SecretsManagerClient":
+    """Return a Secrets Manager client for what the environment names."""
+    client: SecretsManagerClient = botocore_client("secretsmanager")
+    return client
+
+
+class StorageAdmin:
+    """Creates, gets, lists, updates and deletes storages; `secrets` gives the client of Secrets Manager."""
+
+    def __init__(self, records: Records, secrets: "Callable[[], SecretsManagerClient]" = connect_secrets) -> None:
+        self._records = records
+        self._secrets = secrets
+
+    def create(
+        self, name: str, *, access_keys: AccessKeys | None = None, **settings: Unpack[StorageSettings]
+    ) -> Storage:
+        """Make a storage; its access keys go to Secrets Manager. Raises AlreadyExists, InvalidParameter."""
+        storage = Storage(
+            name=check_storage_name(name),
+            **checked(_CHECKED, settings),
+            secret="" if access_keys is None else self._secret(name),
+            created_at=now(),
+        )
+        key = keys.storage(name)
+        try:
+            self._records.transact([self._records.put_new(key, {**storage.attributes(), "tables": 0})])
+        except ConditionFailed:
+            raise AlreadyExists(f"there is a storage '{name}' already: choose another name, or update it") from None
+        if access_keys is not None:
+            try:
+                self._keep(storage.secret, access_keys)
+            except Exception:
+                self._records.transact([self._records.delete(key)])
+                raise
+        return storage
+
+    def get(self, name: str) -> Storage:
+        """Return a storage, which never holds the keys; raises NotFound."""
+        return Storage.read(self._records.present(keys.storage(name), f"storage '{name}' not found"))
+
+    def list(self) -> Iterator[Storage]:
+        """Yield all storages, in the order of their names."""
+        return (Storage.read(item) for item in self._records.all(keys.storages()))
+
+    def update(
+        self, name: str, *, access_keys: AccessKeys | None = None, **changes: Unpack[StorageSettings]
+    ) -> Storage:
+        """Change what is given and keep the rest; raises NotFound, InvalidParameter."""
+        assign = checked(_CHECKED, changes)
+        if access_keys is not None:
+            assign["secret"] = self._secret(self.get(name).name)
+
+        def check(before: Attributes, after: Mapping[str, Any]) -> Writes:
+            moved = Storage.read({**before, **after})
+            is_same = stores_of(moved) == stores_of(Storage.read(before))
+            writes = [] if is_same else check_folders(self._records, moved=moved)
+            if access_keys is not None:
+                self._keep(assign["secret"], access_keys)
+            return writes
+
+        missing = f"storage '{name}' not found"
+        return Storage.read(self._records.change(keys.storage(name), missing, lambda _: assign, check=check))
+
+    def delete(self, name: str) -> Storage:
+        """Delete a storage that nothing shared lies in, and its access keys; raises NotFound, Conflict."""
+        storage = self.get(name)
+        try:
+            self._records.transact([self._records.delete(keys.storage(name), {"tables": 0})])
+        except ConditionFailed as failed:
+            left = (failed.item or {}).get("tables", 0)
+            if not left:
+                raise NotFound(f"storage '{name}' not found") from None
+            raise Conflict(
+                f"{left} table(s) or other folders lie in storage '{storage.name}': delete or move them first"
+            ) from None
+        if storage.secret:
+            self._forget(storage.secret)
+        return storage
+
+    def _secret(self, name: str) -> str:
+        return f"{SECRETS}/{self._records.table}/{names.key(name)}"
+
+    def _keep(self, secret: str, access_keys: AccessKeys) -> None:
+        if not access_keys.access_key_id or not access_keys.secret_access_key:
+            raise InvalidParameter("access keys come in pairs: give both the id and the secret")
+        value = json.dumps({
+            "accessKeyId": access_keys.access_key_id,
+            "secretAccessKey": access_keys.secret_access_key,
+        })  # fmt: skip
+        try:
+            client = self._secrets()
+            try:
+                client.create_secret(Name=secret, SecretString=value, Description="Access keys of a Deltaic storage")
+            except client.exceptions.ResourceExistsException:
+                client.put_secret_value(SecretId=secret, SecretString=value)
+        except Exception as error:
+            raise refused(error) from error
+
+    def _forget(self, secret: str) -> None:
+        try:
+            client = self._secrets()
+            try:
+                # At once: whoever gives up a storage means it, and a new one of that name must find its place free.
+                client.delete_secret(SecretId=secret, ForceDeleteWithoutRecovery=True)
+            except client.exceptions.ResourceNotFoundException:
+                return
+        except Exception as error:
+            raise refused(error) from error
+
+
+def check_storage_name(name: str) -> str:
+    """Return a name that a storage may have, else raise InvalidParameter."""
+    if not _NAME.fullmatch(name):
+        raise InvalidParameter(f"'{name}' cannot name a storage: use up to 100 letters, digits and _ + = . @ -")
+    return name
+
+
+def checked_endpoint(endpoint: str) -> str:
+    """Return the address of a store without a slash at its end; raises InvalidParameter."""
+    if endpoint and "@" in web_address(endpoint).netloc:
+        raise InvalidParameter("an endpoint must not hold credentials: give access keys instead")
+    return endpoint.rstrip("/")
+
+
+def checked_region(region: str) -> str:
+    """Return what may be a region, else raise InvalidParameter."""
+    if not _REGION.fullmatch(region):
+        raise InvalidParameter(f"'{region}' is not a region: write, for example, us-east-1")
+    return region
+
+
+def checked_role(role_arn: str) -> str:
+    """Return the ARN of a role, or "" for none, else raise InvalidParameter."""
+    if role_arn and not _ROLE.fullmatch(role_arn):
+        raise InvalidParameter(f"'{role_arn}' is not a role: write arn:aws:iam::<account>:role/<name>")
+    return role_arn
+
+
+_CHECKED: Final[Checks] = {
+    "endpoint": checked_endpoint,
+    "public_endpoint": checked_endpoint,
+    "region": checked_region,
+    "path_style": bool,
+    "role_arn": checked_role,
+}

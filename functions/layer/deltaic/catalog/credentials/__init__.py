@@ -1,0 +1,1 @@
+"""Store what recipients sign in with: tokens, invitations, OAuth clients and federation policies."""

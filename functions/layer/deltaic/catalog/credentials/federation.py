@@ -1,0 +1,145 @@
+"""Federation: whose JWTs are which recipient's. What one policy says is said of one recipient, whoever races for it."""
+
+import json
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from typing import Final, Literal
+
+from deltaic.catalog import keys
+from deltaic.catalog.aws_errors import ConditionFailed
+from deltaic.catalog.credentials.token_admin import TokenAdmin
+from deltaic.catalog.dynamo import Attributes, Dynamo
+from deltaic.catalog.items import Policy, Recipient, now
+from deltaic.catalog.writes import delete, put_new, update
+from deltaic.errors import AlreadyExists, InvalidParameter, NotFound
+from deltaic.protocol import names
+
+LONGEST: Final = 512
+"""Characters of an audience or a subject."""
+_ID_CHARACTERS: Final = 12
+
+Claim = Literal["sub", "oid", "azp", "groups"]
+
+
+def checked_name(text: str) -> str:
+    """Return an audience or a subject; raises InvalidParameter for what no policy can say."""
+    if not text or len(text) > LONGEST or not text.isprintable():
+        raise InvalidParameter(f"is 1 to {LONGEST} printable characters, as the token has it")
+    return text
+
+
+def policy_id(issuer: str, audience: str, claim: Claim, subject: str) -> str:
+    """Return the id of the policy that says this: it has one, whosever it is."""
+    return sha256(json.dumps([issuer, _meant(audience, claim, subject)]).encode()).hexdigest()[:_ID_CHARACTERS]
+
+
+def _meant(audience: str, claim: Claim, subject: str) -> str:
+    return json.dumps([audience, claim, subject])
+
+
+class Federation:
+    """Creates, lists and removes policies; the issuer's own spelling was checked by the caller."""
+
+    def __init__(self, tokens_table: str, dynamo: Dynamo, tokens: TokenAdmin) -> None:
+        self._table = tokens_table
+        self._dynamo = dynamo
+        self._tokens = tokens
+
+    def create(  # noqa: PLR0913 -- what a policy holds
+        self,
+        recipient: Recipient,
+        issuer: str,
+        *,
+        audience: str,
+        claim: Claim,
+        subject: str,
+        comment: str = "",
+    ) -> Policy:
+        """Take the JWTs of an issuer for a recipient's from now on.
+
+        Raises InvalidParameter, AlreadyExists for a policy that is there, be it another recipient's, and NotFound if
+        the recipient is gone.
+        """
+        for what, text in (("an audience", audience), ("a subject", subject)):
+            try:
+                checked_name(text)
+            except InvalidParameter as wrong:
+                raise InvalidParameter(f"{what} {wrong.message}") from None
+        policy = Policy(
+            id=policy_id(issuer, audience, claim, subject),
+            recipient_id=recipient.id,
+            recipient=recipient.name,
+            issuer=issuer,
+            audience=audience,
+            subject_claim=claim,
+            subject=subject,
+            comment=names.check_comment(comment),
+            created_at=now(),
+        )
+        key = keys.policy(issuer, _meant(audience, claim, subject))
+        entry = {**policy.attributes(), "issuer_key": key.pk, "policy_key": key.sk}
+        try:
+            self._dynamo.transact([
+                self._tokens.exists(recipient),
+                put_new(self._table, key, policy.attributes()),
+                put_new(self._table, keys.policy_entry(recipient.id, policy.id), entry),
+            ])  # fmt: skip
+        except ConditionFailed as failed:
+            if failed.index == 0:
+                raise NotFound(f"recipient '{recipient.name}' not found") from None
+            whose = (failed.item or entry).get("recipient", recipient.name)
+            raise AlreadyExists(
+                f"'{whose}' has policy {policy.id}, which says the same: deltaic recipient policies lists them"
+            ) from None
+        return policy
+
+    def list(self, recipient_id: str) -> Sequence[Policy]:
+        """Return the recipient's policies, the newest first."""
+        found = [Policy.read(item) for item in self._dynamo.query(self._table, keys.policy_entries(recipient_id))]
+        return sorted(found, key=lambda policy: (policy.created_at, policy.id), reverse=True)
+
+    def of_all(self) -> Iterator[Policy]:
+        """Yield the policies of all recipients, those of one together (`Dynamo.scan`)."""
+        return map(Policy.read, self._dynamo.scan(self._table, keys.POLICY_ENTRIES))
+
+    def update(self, recipient: Recipient, policy_id: str, *, comment: str) -> Policy:
+        """Change the note of a policy, which says what it says for ever; raises NotFound, InvalidParameter."""
+        entry = self._existing(recipient, policy_id)
+        note = {"comment": names.check_comment(comment)}
+        try:
+            self._dynamo.transact([update(self._table, place, assign=note) for place in _places(entry)])
+        except ConditionFailed:
+            raise _missing(recipient, policy_id) from None
+        return Policy.read(entry | note)
+
+    def remove(self, recipient: Recipient, policy_id: str) -> Policy:
+        """Remove a policy, and with it end the JWTs that it lets in; raises NotFound."""
+        entry = self._existing(recipient, policy_id)
+        self._remove(entry)
+        return Policy.read(entry)
+
+    def remove_all(self, recipient_id: str) -> None:
+        """Delete every policy of a recipient for which no more can be made."""
+        for entry in self._dynamo.query(self._table, keys.policy_entries(recipient_id)):
+            self._remove(entry)
+
+    def _existing(self, recipient: Recipient, policy_id: str) -> Attributes:
+        entry = self._dynamo.get(self._table, keys.policy_entry(recipient.id, policy_id))
+        if entry is None:
+            raise _missing(recipient, policy_id)
+        return entry
+
+    def _remove(self, entry: Attributes) -> None:
+        self._dynamo.transact([delete(self._table, place, present=False) for place in _places(entry)])
+
+
+def _places(entry: Attributes) -> tuple[keys.Key, keys.Key]:
+    """Return where a policy stands: by what it says, and by its recipient."""
+    return keys.Key(entry["issuer_key"], entry["policy_key"]), keys.Key(entry["pk"], entry["sk"])
+
+
+def _missing(recipient: Recipient, policy_id: str) -> NotFound:
+    return NotFound(
+        f"recipient '{recipient.name}' has no policy '{policy_id}': deltaic recipient policies {recipient.name} "
+        "lists them"
+    )

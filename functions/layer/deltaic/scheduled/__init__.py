@@ -1,0 +1,1 @@
+"""Run what a schedule starts: followed storages, notices, and objects that expire."""

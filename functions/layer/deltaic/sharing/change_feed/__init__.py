@@ -1,0 +1,1 @@
+"""Answer change feeds and version ranges of a table."""

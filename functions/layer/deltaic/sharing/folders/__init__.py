@@ -1,0 +1,1 @@
+"""Answer requests for volumes, skills and models: listings, files and credentials."""

@@ -1,0 +1,83 @@
+"""Lists and tells what a recipient holds beside tables: volumes, skills, models and their versions (OpenSharing)."""
+
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+from deltaic.catalog.asset_items import Asset, Folder, ModelVersion, Skill
+from deltaic.protocol import json_bodies
+from deltaic.protocol.continuations import Listing
+from deltaic.protocol.requests import ListRequest
+from deltaic.sharing.caller import Caller
+from deltaic.sharing.context import Sharing
+from deltaic.sharing.folders.shared_folder import AssetName
+from deltaic.sharing.listing import page_of
+from deltaic.storage.locations import Location
+
+
+def list_assets(  # noqa: PLR0913, PLR0917 -- who asks, for which kind, where, and which page
+    sharing: Sharing, caller: Caller, kind: type[Asset], share: str, schema: str | None, request: ListRequest
+) -> bytes:
+    """Return a page of the volumes, skills or models of a schema, or of the whole share; raises NotFound."""
+    read = partial(sharing.catalog_for(caller).list_assets, caller.recipient_id, kind, share, schema)
+    call = f"all-{kind.kind}s" if schema is None else f"{kind.kind}s"
+    listing = Listing(caller.recipient_id, call, share, schema or "")
+    return page_of(sharing, request, listing, read, _told, attrgetter("key_in_share" if schema is None else "key"))
+
+
+def get_asset(sharing: Sharing, caller: Caller, kind: type[Asset], name: AssetName) -> bytes:
+    """Return one volume, skill or model; raises NotFound."""
+    catalog = sharing.catalog_for(caller)
+    return json_bodies.encode(_told(catalog.get_asset(caller.recipient_id, kind, name.share, name.schema, name.name)))
+
+
+def list_versions(sharing: Sharing, caller: Caller, name: AssetName, request: ListRequest) -> bytes:
+    """Return a page of a model's versions, all of which are ready; raises NotFound."""
+    catalog = sharing.catalog_for(caller)
+    read = partial(catalog.list_versions, caller.recipient_id, name.share, name.schema, name.name)
+    listing = Listing(caller.recipient_id, f"versions/{name.name.lower()}", name.share, name.schema)
+    return page_of(sharing, request, listing, read, _version)
+
+
+def get_version(sharing: Sharing, caller: Caller, name: AssetName) -> bytes:
+    """Return one version of a model; raises NotFound."""
+    catalog = sharing.catalog_for(caller)
+    found = catalog.get_version(caller.recipient_id, name.share, name.schema, name.name, name.number)
+    return json_bodies.encode(_version(found))
+
+
+def _told(asset: Asset) -> dict[str, Any]:
+    """Return what the specification names of a Volume, an AgentSkill or a RegisteredModel; and its comment."""
+    names = {"name": asset.name, "schema": asset.schema_name, "share": asset.share, "shareId": asset.share_id}
+    more: dict[str, Any] = _folder(asset) if isinstance(asset, Folder) else {}
+    if isinstance(asset, Skill):
+        more |= {
+            "description": asset.description,
+            "license": asset.license,
+            "compatibility": asset.compatibility,
+            "allowedTools": asset.allowed_tools,
+            "metadata": asset.metadata or None,
+        }
+    return json_bodies.present(**names, id=asset.id, comment=asset.comment, **more)
+
+
+def _version(version: ModelVersion) -> dict[str, Any]:
+    return json_bodies.present(
+        modelName=version.name,
+        schema=version.schema_name,
+        share=version.share,
+        version=version.version,
+        status="READY",
+        id=version.id,
+        source=version.source,
+        runId=version.run_id,
+        comment=version.comment,
+        **_folder(version),
+    )
+
+
+def _folder(folder: Folder) -> dict[str, Any]:
+    return {
+        "storageLocation": Location.parse(folder.location).uri,
+        "accessModes": list(folder.access_modes),  # ours, as tables have them
+    }

@@ -1,0 +1,61 @@
+"""Decides who gets credentials of their own for a folder, of a table or of what is shared beside tables."""
+
+from typing import TYPE_CHECKING
+
+from deltaic.protocol import json_bodies
+from deltaic.protocol.requests import CredentialsRequest
+from deltaic.sharing.audit_record import stamp
+from deltaic.sharing.caller import Caller, TableName
+from deltaic.sharing.context import Sharing
+from deltaic.storage.endpoints import StorageConfig, is_aws
+from deltaic.storage.locations import TableLocations
+from deltaic.storage.sessions import session_name
+from deltaic.storage.vending import TableCredentials, vend
+
+if TYPE_CHECKING:
+    from deltaic.catalog.asset_items import Folder
+    from deltaic.sharing.folders.shared_folder import AssetName
+
+
+def create_table_credentials(sharing: Sharing, caller: Caller, name: TableName, request: CredentialsRequest) -> bytes:
+    """Return the answer's body (PROTOCOL.md, "Generate Temporary Table Credential").
+
+    Raises NotFound for a table that is not granted, UnsupportedOperation and InvalidParameter where the table is not
+    shared by directory, InvalidParameter for a location that is not the table's.
+    """
+    table = sharing.table(caller, name)
+    table.require_delta()
+    table.require_directory_access()
+    vended = vend(sharing.sessions, caller.recipient_id, table.storage, table.locations, request.location or "")
+    return json_bodies.table_credentials(vended.location.uri, **_told(sharing, caller, table.storage, vended))
+
+
+def create_folder_credentials(sharing: Sharing, caller: Caller, kind: "type[Folder]", name: "AssetName") -> bytes:
+    """Return the answer's body (OpenSharing, "Generate Temporary ... Credentials").
+
+    Raises NotFound for what is not granted, UnsupportedOperation where it is not shared by directory.
+    """
+    from deltaic.sharing.folders.shared_folder import open_folder
+
+    folder = open_folder(sharing, caller, kind, name)
+    folder.require_directory_access()
+    vended = vend(sharing.sessions, caller.recipient_id, folder.storage, TableLocations(folder.location))
+    return json_bodies.folder_credentials(**_told(sharing, caller, folder.storage, vended))
+
+
+def _told(sharing: Sharing, caller: Caller, storage: StorageConfig, vended: TableCredentials) -> json_bodies.Vended:
+    """Return what is told of credentials, and tell the log who has them until when."""
+    keys, endpoint = vended.credentials, storage.public_endpoint or storage.endpoint
+    caller.audit.add(
+        session=session_name(caller.recipient_id),
+        signedAt=stamp(sharing.clock()),
+        signedUntil=stamp((keys.expires_at_ms or 0) / 1000),
+    )
+    return {
+        "access_key_id": keys.access_key_id,
+        "secret_access_key": keys.secret_access_key,
+        "session_token": keys.session_token,
+        "expires_at_ms": keys.expires_at_ms or 0,
+        "region": storage.region,
+        "endpoint": "" if is_aws(endpoint) else endpoint,
+    }

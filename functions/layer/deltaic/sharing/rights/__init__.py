@@ -1,0 +1,1 @@
+"""Decide what a recipient can read: grants, row filters, limits and hidden tables."""

@@ -1,0 +1,1 @@
+"""Sign recipients in: activation links, OAuth token requests, and JWTs of other issuers."""

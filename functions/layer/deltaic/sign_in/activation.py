@@ -1,0 +1,69 @@
+"""The link of an invitation as its holder opens and uses it: what it offers, and the one token that it makes."""
+
+import json
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+from deltaic.catalog.credentials.invitations import Invitations
+from deltaic.catalog.credentials.token_admin import IssuedToken
+from deltaic.catalog.items import Invitation, Table
+from deltaic.catalog.reader import CatalogReader
+
+MOST_NAMES: Final = 50
+"""Tables and shares that a page names."""
+
+_PROFILE_NAME: Final = 60
+"""Characters of a file's name: systems that count take 255 bytes."""
+
+
+class Offer(NamedTuple):
+    """An open invitation and the beginning of what its recipient may read."""
+
+    invitation: Invitation
+    tables: Sequence[tuple[str, Sequence[Table]]]
+    """Each share's name and its first tables."""
+    more: bool
+    token_ends: datetime
+    """If the token is made now, or when it was made."""
+
+
+def open_link(invitations: Invitations, catalog: CatalogReader, secret: str) -> Offer:
+    """Return what a link offers; nothing is used up. Raises LinkGone."""
+    invitation = invitations.find(secret)
+    shares = catalog.list_shares(invitation.recipient_id, None, MOST_NAMES + 1)
+    tables: list[tuple[str, Sequence[Table]]] = []
+    left, more = MOST_NAMES, len(shares) > MOST_NAMES
+    for share in shares[:MOST_NAMES]:
+        listed = catalog.list_all_tables(invitation.recipient_id, share.name, None, left + 1) if left else []
+        tables.append((share.name, listed[:left]))
+        more |= len(listed) > left
+        left = max(left - len(listed), 0)
+    begins = invitation.used_at or datetime.now(UTC).replace(microsecond=0)
+    return Offer(invitation, tables, more, begins + timedelta(seconds=invitation.token_seconds))
+
+
+def profile(endpoint: str, issued: IssuedToken, *, serves_iceberg: bool = False) -> str:
+    """Return the text of a profile file, version 1 of the format; it holds the token's secret.
+
+    PROTOCOL.md, "Profile File Format": the published Python client takes bearer tokens in version 1 only.
+    """
+    fields = {
+        "shareCredentialsVersion": 1,
+        "endpoint": endpoint,
+        **iceberg_field(endpoint, serves_iceberg=serves_iceberg),
+        "bearerToken": issued.secret,
+        "expirationTime": f"{issued.token.expires_at:%Y-%m-%dT%H:%M:%S}.0Z",
+    }
+    return json.dumps(fields, indent=2) + "\n"
+
+
+def iceberg_field(endpoint: str, *, serves_iceberg: bool) -> dict[str, str]:
+    """Return what a profile says to Iceberg's clients (OpenSharing, "Profile File Format")."""
+    return {"icebergEndpoint": f"{endpoint}/iceberg"} if serves_iceberg else {}
+
+
+def profile_name(recipient: str) -> str:
+    """Return a file name for the recipient's profile that every system takes."""
+    return (re.sub(r"[^\w.-]+", "_", recipient).strip("._")[:_PROFILE_NAME] or "profile") + ".share"

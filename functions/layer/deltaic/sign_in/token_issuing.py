@@ -1,0 +1,108 @@
+"""The OAuth token endpoint (RFC 6749, client credentials): a client's id and secret in, a JWT of minutes out."""
+
+import base64
+import binascii
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote_plus
+from uuid import uuid4
+
+from deltaic.catalog.credentials.oauth_clients import ClientStore
+from deltaic.catalog.items import OAuthClient
+from deltaic.identity.jose import Jwk
+from deltaic.identity.own_tokens import signed_token
+
+_MOST_BYTES: Final = 8192
+_MOST_FIELDS: Final = 20
+_SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*")
+_LONGEST_SCOPE: Final = 500
+
+
+class Denied(Exception):
+    """No token; the message is RFC 6749's word for why."""
+
+    def __init__(self, error: str, description: str) -> None:
+        super().__init__(error)
+        self.error = error
+        self.description = description
+
+
+class TokenIssuing:
+    """Makes the JWTs of clients. `sign` gives a signature by the private half of `key()`."""
+
+    def __init__(
+        self,
+        clients: ClientStore,
+        key: Callable[[], Jwk],
+        sign: Callable[[bytes], bytes],
+        life_seconds: int,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._clients = clients
+        self._key = key
+        self._sign = sign
+        self._life_seconds = life_seconds
+        self._clock = clock
+
+    def grant(self, issuer: str, body: bytes, authorization: str) -> tuple[OAuthClient, dict[str, Any]]:
+        """Return the client and what it is answered; raises Denied, and Unavailable."""
+        form = _form(body)
+        client_id, secret = _credentials(form, authorization)
+        if "grant_type" not in form:
+            raise Denied("invalid_request", "the form has no grant_type")
+        if form["grant_type"] != "client_credentials":
+            raise Denied("unsupported_grant_type", "grant_type is client_credentials here")
+        scope = form.get("scope", "")
+        if scope and (len(scope) > _LONGEST_SCOPE or not _SCOPE.fullmatch(scope)):
+            raise Denied("invalid_scope", "scope is not a list of words")
+        client = self._clients.authenticate(client_id, secret)
+        if client is None:
+            raise Denied("invalid_client", "the client is unknown, revoked, or has another secret")
+        begun = int(self._clock())
+        claims = {
+            "iss": issuer,
+            "aud": issuer,
+            "sub": client.id,
+            "client_id": client.id,
+            "iat": begun,
+            "exp": begun + self._life_seconds,
+            "jti": uuid4().hex,
+        }
+        token = signed_token(claims, self._key(), self._sign)
+        answer: dict[str, Any] = {"access_token": token, "token_type": "Bearer", "expires_in": self._life_seconds}
+        return client, {**answer, "scope": scope} if scope else answer
+
+
+def _form(body: bytes) -> Mapping[str, str]:
+    try:
+        fields = parse_qsl(
+            body[: _MOST_BYTES + 1].decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=_MOST_FIELDS,
+        )
+    except ValueError:
+        raise Denied("invalid_request", "the body is no form") from None
+    if len(body) > _MOST_BYTES:
+        raise Denied("invalid_request", "the form is too long")
+    form = dict(fields)
+    if len(form) != len(fields):
+        raise Denied("invalid_request", "a field is repeated")
+    return form
+
+
+def _credentials(form: Mapping[str, str], authorization: str) -> tuple[str, str]:
+    if not authorization:
+        return form.get("client_id", ""), form.get("client_secret", "")
+    if "client_secret" in form:
+        raise Denied("invalid_request", "the client authenticates in two ways")
+    scheme, _, told = authorization.partition(" ")
+    try:
+        client_id, _, secret = base64.b64decode(told.strip(), validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        client_id, secret = "", ""
+    if scheme.lower() != "basic":
+        raise Denied("invalid_client", "a client authenticates by Basic, or in the form")
+    return unquote_plus(client_id), unquote_plus(secret)

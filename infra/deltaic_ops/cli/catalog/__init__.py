@@ -1,0 +1,1 @@
+"""Commands that manage shared objects: shares, schemas, tables, views, folders and storages."""

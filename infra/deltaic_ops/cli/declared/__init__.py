@@ -1,0 +1,1 @@
+"""Commands for a catalog that is declared in files."""

@@ -1,0 +1,249 @@
+"""The command `deltaic demo`: from an empty folder to rows in the published client, on this machine."""
+
+import json
+import os
+from contextlib import ExitStack, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from deltaic_ops.cli.local.env import global_options
+from deltaic_ops.cli.local.serve import CHECK_SECONDS, INTERRUPTED
+from deltaic_ops.deploy.intrinsics import TemplateError
+from deltaic_ops.local.private import StateUnusable
+from deltaic_ops.local.resources import DATA_BUCKET
+from deltaic_ops.local.stack import Stack, StackFailed, local_stack
+from deltaic_ops.profile import profile_place
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+    from deltaic_pipeline.spark.progress import Progress
+    from pandas import DataFrame
+    from rich.console import Console
+
+RECIPIENT = "demo_reader"
+PROFILE = "vaccine.share"
+GUEST = "demo_guest"
+"""Who makes its own profile, by a link."""
+
+SITES = {"demo_porto": "Porto", "demo_turku": "Turku"}
+"""Who sees one site alone; each has a profile of its name."""
+
+LOCATION = f"s3://{DATA_BUCKET}/vaccine"
+FIRST_ROWS = 5
+OWN_ROWS = 3
+CONNECTOR = "io.delta:delta-sharing-spark_4.1_2.13:4.2.0"
+
+
+def demo(
+    ctx: typer.Context,
+    exit_: Annotated[bool, typer.Option("--exit", help="Stop after the read instead of serving on.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0 takes a free one.")] = 8000,
+    state: Annotated[
+        Path | None, typer.Option(help="Where the embedded AWS keeps its data.", show_default=".deltaic")
+    ] = None,
+) -> None:
+    r"""Share a sample dataset on this machine and read it once with the published Delta Sharing client.
+
+    \b
+    deltaic demo           # then read it yourself; Ctrl-C stops
+    deltaic demo --exit    # stop after the read
+    """
+    from deltaic.errors import DeltaicError
+    from deltaic_pipeline.spark.printing import text_console
+    from deltaic_pipeline.spark.progress import step, terminal
+    from deltaic_pipeline.spark.stop_flag import StopFlag
+    from deltalake.exceptions import DeltaError
+
+    console = text_console(stderr=True)
+    folder = state or Path(global_options(ctx).get("state") or ".deltaic")
+    # Until it serves, a signal interrupts whatever is under way; then it ends the wait below.
+    stop = StopFlag(interrupts=True)
+    stop.handle_signals()
+    progress = terminal()
+    try:
+        with ExitStack() as stack_of_parts:
+            with step(progress, "Starting the embedded AWS and the gateway") as tell:
+                stack = stack_of_parts.enter_context(local_stack(folder, port))
+                tell(stack.endpoint)
+            _share_and_read(console, progress, stack, folder)
+            if not exit_:
+                _tell(console, stack)
+                stop.interrupts = False
+                while not stop.wait(CHECK_SECONDS):
+                    stack.check()
+                console.print("stopping ...")
+    except KeyboardInterrupt:
+        console.print("stopped")
+        raise typer.Exit(INTERRUPTED) from None
+    except (StateUnusable, StackFailed, TemplateError, DeltaicError, DeltaError) as error:
+        console.print(str(error), style="red", soft_wrap=True)
+        raise typer.Exit(1) from None
+
+
+def _share_and_read(console: "Console", progress: "Progress", stack: Stack, folder: Path) -> None:
+    """Write and share the sample, read it as each recipient, and say how to go on."""
+    from deltaic_pipeline.spark.progress import step
+
+    # What follows talks to AWS as any tool of the provider would: by the ordinary variables.
+    os.environ.update(stack.environment)
+    _publish(progress, stack.environment)
+    with step(progress, f"Granting shares to {RECIPIENT}, {GUEST}, {' and '.join(SITES)}"):
+        _grant()
+    profiles = {recipient: Path(f"{recipient}.share") for recipient in SITES}
+    with step(progress, f"Writing {PROFILE}, {', '.join(map(str, profiles.values()))}") as tell:
+        tell(_profile(stack, RECIPIENT, Path(PROFILE)))
+        for recipient, profile in profiles.items():
+            _profile(stack, recipient, profile)
+    _read(console, progress, Path(PROFILE), folder)
+    _read_own_rows(console, progress, profiles, folder)
+    _explain(console, Path(PROFILE))
+
+
+def _admin() -> "CatalogAdmin":
+    from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+    from deltaic.settings import settings
+
+    told = settings()
+    return CatalogAdmin(told.catalog_table, told.tokens_table)
+
+
+def _grant() -> None:
+    """Let one recipient read the tables, and two who differ in a property their own rows of one."""
+    from deltaic.errors import AlreadyExists
+
+    from deltaic_ops.local.sample import MY_SITE, PATIENTS, SITE
+
+    admin = _admin()
+    for recipient in (RECIPIENT, GUEST, *SITES):
+        share = MY_SITE[0] if recipient in SITES else PATIENTS[0]
+        properties = {SITE: SITES[recipient]} if recipient in SITES else {}
+        with suppress(AlreadyExists):
+            admin.recipients.create(recipient, comment="reads the demo", properties=properties)
+        with suppress(AlreadyExists):
+            admin.grants.create(recipient, share)
+
+
+def _publish(progress: "Progress", environment: "Mapping[str, str]") -> None:
+    """Write the sample and share it; an earlier run's is left as it is."""
+    from deltaic_pipeline.spark.progress import step
+
+    from deltaic_ops.local.sample import publish
+
+    with step(progress, f"Writing {LOCATION} with deltalake") as tell:
+        publish(_admin(), LOCATION, {**environment, "AWS_ALLOW_HTTP": "true"}, lambda text, _: tell(text))
+        tell("2 tables in 6 versions")
+
+
+def _profile(stack: Stack, recipient: str, path: Path) -> str:
+    """Write a recipient's profile unless the one there still opens this server; returns what was done."""
+    from deltaic.catalog.credentials.tokens import TokenStore
+    from deltaic.errors import Unauthenticated
+    from deltaic.settings import settings
+
+    with suppress(OSError, ValueError, KeyError, Unauthenticated):
+        known = json.loads(path.read_text())
+        TokenStore(settings().tokens_table).authenticate(known["bearerToken"])
+        if known["endpoint"] == stack.endpoint:
+            return "the token of the last run still holds"
+    admin = _admin()
+    with profile_place(path) as place:
+        issued = admin.tokens.rotate(admin.recipients.get(recipient), overlap=timedelta(0))
+        place.write_profile(stack.endpoint, issued, serves_iceberg=True)
+    return f"the token ends {issued.token.expires_at:%Y-%m-%d}"
+
+
+def _tell(console: "Console", stack: Stack) -> None:
+    """Say where the share is served; whoever uses the link takes the place of who used an earlier one."""
+    admin = _admin()
+    made = admin.invitations.create(admin.recipients.get(GUEST), stack.endpoint, overlap=timedelta(0))
+    for line in (
+        f"\nserving [bold]{stack.endpoint}[/bold]  (Ctrl-C stops)",
+        f"Look at it: open [bold]{stack.endpoint}/explore[/bold], choose {PROFILE}",
+        f"As somebody who was sent nothing but a link: open [bold]{made.link}[/bold]",
+    ):
+        console.print(line, markup=True, soft_wrap=True)
+
+
+def _read(console: "Console", progress: "Progress", profile: Path, state: Path) -> None:
+    """Read the share as a recipient does, with the client from PyPI; raises StackFailed with the place of the log."""
+    import logging
+
+    from deltaic_pipeline.spark.progress import step
+
+    from deltaic_ops.local.sample import INGREDIENTS, PATIENTS
+
+    names = [".".join(title) for title in (PATIENTS, INGREDIENTS)]
+    with step(progress, "Reading it with the delta-sharing client") as tell:
+        import delta_sharing
+
+        logging.getLogger("delta_sharing").setLevel(logging.WARNING)
+        try:
+            tables = delta_sharing.SharingClient(str(profile)).list_all_tables()
+            frames = {name: delta_sharing.load_as_pandas(f"{profile}#{name}") for name in names}
+        except Exception as error:  # the client raises whatever its HTTP and Parquet libraries raise
+            raise _unread(error, state) from error
+        rows = sum(len(frame) for frame in frames.values())
+        tell(f"{len(tables)} tables, {rows:,} rows")
+    for name, frame in frames.items():
+        console.print(f"\n[bold]{name}[/bold]: the first {FIRST_ROWS} of {len(frame):,} rows", markup=True)
+        console.print(first_rows(frame, FIRST_ROWS, console.width), soft_wrap=True)
+
+
+def _read_own_rows(console: "Console", progress: "Progress", profiles: "Mapping[str, Path]", state: Path) -> None:
+    """Read a filtered table by each of two profiles: the same table, and other rows."""
+    from deltaic_pipeline.spark.progress import step
+
+    from deltaic_ops.local.sample import MY_SITE
+
+    name = ".".join(MY_SITE)
+    with step(progress, f"Reading {name} with {' and '.join(map(str, profiles.values()))}") as tell:
+        import delta_sharing
+
+        try:
+            frames = {
+                recipient: delta_sharing.load_as_pandas(f"{profile}#{name}") for recipient, profile in profiles.items()
+            }
+        except Exception as error:  # the client raises whatever its HTTP and Parquet libraries raise
+            raise _unread(error, state) from error
+        tell(", ".join(f"{len(frame):,} rows" for frame in frames.values()))
+    for recipient, frame in frames.items():
+        sites = ", ".join(sorted(frame["site"].unique()))
+        read = f"\n[bold]{name}[/bold], read by {recipient}: {len(frame):,} rows, of {sites}"
+        console.print(read, markup=True, soft_wrap=True)
+        console.print(first_rows(frame, OWN_ROWS, console.width), soft_wrap=True)
+
+
+def first_rows(frame: "DataFrame", rows: int, width: int | None = None) -> str:
+    """Return a frame's first rows in order, as text: of a share's files the order is another for every table."""
+    ordered = frame.sort_values(list(frame.columns[:2]))
+    return str(ordered.head(rows).to_string(index=False, line_width=width))
+
+
+def _unread(error: Exception, state: Path) -> StackFailed:
+    reason = str(error).strip().split("\n")[0] or type(error).__name__
+    return StackFailed(f"the client could not read the share: {reason}; see {state / 'gateway.log'}")
+
+
+def _explain(console: "Console", profile: Path) -> None:
+    from deltaic_ops.local.sample import PATIENTS
+
+    url = f"{profile}#{'.'.join(PATIENTS)}"
+    console.print(
+        f"""
+[bold]Read it from Python[/bold]   (pip install delta-sharing)
+
+    import delta_sharing
+    delta_sharing.load_as_pandas("{url}", limit=10)
+    delta_sharing.load_table_changes_as_pandas("{url}", starting_version=1)
+
+[bold]Read it from Spark[/bold]    (--packages {CONNECTOR})
+
+    spark.read.format("deltaSharing").load("{url}").show()""",
+        markup=True,
+        soft_wrap=True,
+    )

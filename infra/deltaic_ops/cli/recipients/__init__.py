@@ -1,0 +1,1 @@
+"""Commands that manage recipients, grants, tokens and limits."""

@@ -1,0 +1,100 @@
+"""By which keys a recipient comes, what ends soon, and what was used last: how `show` says it."""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from deltaic.catalog.items import Invitation, OAuthClient, Policy, Token
+from deltaic.errors import NotFound, Unavailable
+from deltaic.scheduled.endings import Ending
+
+from deltaic_ops.cli.operator import Column, Operator, wire
+
+if TYPE_CHECKING:
+    from deltaic_ops.rights.keys import Keys
+    from deltaic_ops.usage.last_use import UsageOf
+
+_USAGE = "Location of the usage table (deltaic usage): tells last uses, of the last 30 days."
+Usage = Annotated[str, typer.Option(envvar="DELTAIC_USAGE", metavar="S3_URL", help=_USAGE)]
+
+LastUses = Mapping[str, datetime]
+_Key = Token | Invitation | OAuthClient | Policy
+
+
+def uses(
+    out: Operator, location: str, of: "UsageOf", by: Literal["token_id", "recipient_id"], wanted: Collection[str]
+) -> LastUses | None:
+    """Return what `last_uses` does; None where no usage table is named, or none can be read, which is said."""
+    from deltaic_ops.usage.last_use import last_uses
+
+    if not location:
+        out.note("last uses are told where the usage table is named (--usage, DELTAIC_USAGE)")
+        return None
+    try:
+        return last_uses(location, out.connection.environment, of, by, wanted)
+    except (NotFound, Unavailable) as missing:
+        out.note(f"last uses are not told: {missing.message}")
+        return None
+
+
+def told_time(moment: datetime | None) -> str | None:
+    """Return a time as scripts see it."""
+    return None if moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def told_ending(one: Ending) -> dict[str, Any]:
+    """Return what ends soon as scripts see it."""
+    return {"endsAt": told_time(one.ends_at), "recipient": one.recipient, "kind": one.kind, "what": one.what}
+
+
+def told_keys(keys: "Keys", last: LastUses | None) -> dict[str, list[dict[str, Any]]]:
+    """Return keys as scripts see them."""
+
+    def told(some: Iterable[_Key]) -> list[dict[str, Any]]:
+        if last is None:
+            return [wire(one) for one in some]
+        return [{**wire(one), "lastUsedAt": told_time(_last(one, last))} for one in some]
+
+    return {
+        "tokens": told(keys.tokens),
+        "links": [wire(one) for one in keys.links],
+        "clients": told(keys.clients),
+        "policies": told(keys.policies),
+    }
+
+
+def show_keys(out: Operator, name: str, keys: "Keys", last: LastUses | None) -> None:
+    """Show people the keys of a recipient, a line each."""
+    some: list[_Key] = [*keys.tokens, *keys.links, *keys.clients, *keys.policies]
+    columns: list[Column] = [
+        ("KEY", _kind),
+        ("ID", lambda one: one.id),
+        ("MADE", lambda one: one.created_at),
+        ("ENDS", lambda one: getattr(one, "expires_at", "")),
+        ("COMMENT", lambda one: one.comment),
+    ]
+    if last is not None:
+        columns.insert(4, ("LAST USE", lambda one: _last(one, last) or ""))
+    if some:
+        out.table(some, columns)
+    else:
+        out.note(f"no key opens its door: deltaic token create {name}")
+
+
+def _last(key: _Key, last: LastUses) -> datetime | None:
+    from deltaic.sign_in.jwt_bearers import logged_id
+
+    return last.get(logged_id(key) if isinstance(key, OAuthClient | Policy) else key.id)
+
+
+def _kind(key: _Key) -> str:
+    match key:
+        case Token():
+            return "token"
+        case Invitation():
+            return "link"
+        case OAuthClient():
+            return "client"
+        case Policy():
+            return "policy"

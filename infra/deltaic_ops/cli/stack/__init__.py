@@ -1,0 +1,1 @@
+"""Commands that deploy, check and remove a stack."""

@@ -1,0 +1,1 @@
+"""Inspect tables and folders that are or will be shared."""

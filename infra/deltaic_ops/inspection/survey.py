@@ -1,0 +1,109 @@
+"""What a Delta table is like for those with whom it is shared, by its log and by some of its files' footers."""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from deltaic.catalog.items import Table
+from deltaic.errors import DeltaicError, TableUnreadable
+
+from deltaic_ops.inspection.shared_schema import SchemaReader, SharedSchema, is_odd
+from deltaic_ops.inspection.table_look import TableLook, look_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from deltaic.delta.snapshot import Snapshot
+    from deltaic.iceberg.data_footers import DataFile
+    from deltaic.storage.objects import ObjectTableStore
+
+_FILES = 10_000
+"""Of so many at most some are looked into."""
+
+_LISTED = 100
+"""Names by which a folder is known that is no Delta table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What was found."""
+
+    latest: TableLook
+    schema: SharedSchema
+    without_statistics: int
+    """Files."""
+
+    odd_paths: int
+    """Files at a path with a space or a letter beyond ASCII."""
+
+    in_views: tuple[str, ...]
+    """Columns that some files keep as views of strings or bytes."""
+
+    unread: str = ""
+    """Why a data file cannot be read; empty: those that were looked into can be."""
+
+
+def survey(schemas: SchemaReader, location: str, storage: str = "", table: Table | None = None) -> Survey:
+    """Read a table with the operator's credentials; raises why it cannot be read. `table` is how it is shared."""
+    try:
+        return schemas.in_store(location, storage, lambda store: _surveyed(store, location, table))
+    except TableUnreadable as refusal:
+        raise TableUnreadable(f"{refusal.message}{_instead(schemas, location, storage)}") from refusal
+
+
+def _instead(schemas: SchemaReader, location: str, storage: str) -> str:
+    """Return what lies in a folder that has no Delta log."""
+    from deltaic.storage.folder_objects import list_page
+    from deltaic.storage.locations import Location
+
+    with suppress(DeltaicError), schemas.reading(location, storage) as (config, credentials):
+
+        def names(prefix: str) -> list[str]:
+            found = list_page(credentials(), config, Location.parse(location), prefix=prefix, limit=_LISTED)
+            return [one.name for one in found.objects]
+
+        if names("_delta_log/"):
+            return ""
+        if any(".metadata.json" in name for name in names("metadata/")):
+            return ". It looks like a table of Iceberg's own: share it with --format iceberg"
+        if any(name.endswith(".parquet") for name in names("")):
+            return (
+                ". Parquet files lie there: deltalake.convert_to_deltalake, or CONVERT TO DELTA, makes a table of them"
+            )
+    return ""
+
+
+def _surveyed(store: "ObjectTableStore", location: str, table: Table | None) -> Survey:
+    from deltaic.delta.log import DeltaLog
+    from deltaic.iceberg.data_footers import columns_in_views
+    from deltaic.pruning.columns import Columns
+
+    snapshot, untold, odd, unscaled = DeltaLog(store).snapshot().with_commits(), 0, 0, set[str]()
+    columns = Columns(snapshot.metadata)
+    partitions = [columns.find((name,)) for name in snapshot.metadata.partition_columns]
+    scales = {one.path[0]: one.type.scale for one in partitions if one and one.type.name == "decimal"}
+    for batch in snapshot.files():
+        untold += batch["stats"].null_count
+        odd += sum(is_odd(unquote(path)) for path in batch["path"].to_pylist())
+        for name, value in chain.from_iterable(batch["partitionValues"].to_pylist()):
+            if value and len(value.partition(".")[2]) != scales.get(name, len(value.partition(".")[2])):
+                unscaled.add(f"{name}={value}")
+    in_views, unread = [], ""
+    try:
+        in_views = columns_in_views(store, list(islice(_own_files(snapshot), _FILES)))
+    except DeltaicError as refusal:
+        unread = f"{refusal.message} ({refusal.detail})" if refusal.detail else refusal.message
+    schema = SharedSchema(snapshot.metadata, snapshot.protocol, location, tuple(sorted(unscaled)))
+    return Survey(look_of(snapshot, table, schema), schema, untold, odd, tuple(in_views), unread)
+
+
+def _own_files(snapshot: "Snapshot") -> "Iterator[DataFile]":
+    """Yield the files that lie in the table's own folder."""
+    from deltaic.iceberg.data_footers import DataFile
+
+    for batch in snapshot.files():
+        for path, size in zip(batch["path"].to_pylist(), batch["size"].to_pylist(), strict=True):
+            if ":/" not in path:
+                yield DataFile(path, size)

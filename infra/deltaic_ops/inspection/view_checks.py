@@ -1,0 +1,27 @@
+"""The SQL of a view must read what is shared, and columns that are there, before it is stored."""
+
+from collections.abc import Callable
+
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+from deltaic.catalog.items import Table
+from deltaic.errors import DeltaicError
+from deltaic_pipeline.view_refresh.catalog import source_of
+from deltaic_pipeline.view_refresh.sql import SOURCE, ViewSql, read_sql, refuse_unknown_columns
+
+from deltaic_ops.inspection.shared_schema import SchemaReader
+
+
+def checked_sql(admin: CatalogAdmin, schemas: Callable[[], SchemaReader], sql: str, source: Table) -> ViewSql:
+    """Return what a SQL says; raises InvalidParameter, and NotFound for a table that is not shared."""
+    name_of_source = source.title
+    read = read_sql(sql, name_of_source)
+    tables = {SOURCE: source}
+    for name in read.tables:
+        source_of(admin, name)
+        tables[name.lower()] = admin.views.source(name)
+    try:
+        columns = {name: schemas().read(table.location, table.storage).columns for name, table in tables.items()}
+    except DeltaicError:  # the jobs may read what we cannot
+        return read
+    refuse_unknown_columns(sql, name_of_source, columns)
+    return read

@@ -1,0 +1,212 @@
+"""The data that the demo shares: a vaccination register of people who do not exist, the same rows on every machine.
+
+vaccine_share.acme_vaccine_data.vaccine_patients      partitioned by `site`, change data feed on
+    version 0   14 days of vaccinations
+    version 1   2 more days are appended
+    version 2   corrections and late entries of the last day are merged
+    version 3   people who withdrew their consent are deleted
+vaccine_share.acme_vaccine_data.vaccine_ingredients   small, not partitioned
+    version 0   what the vaccines are made of
+    version 1   one more vaccine is appended
+site_share.acme_vaccine_data.my_site                  the first table again, of which each recipient gets the rows
+                                                      of the site that is a property of hers
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import deltalake
+import numpy as np
+import pyarrow as pa
+from deltaic.errors import AlreadyExists
+
+if TYPE_CHECKING:
+    from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+    from numpy.typing import NDArray
+
+SCHEMA = "acme_vaccine_data"
+PATIENTS = ("vaccine_share", SCHEMA, "vaccine_patients")
+INGREDIENTS = ("vaccine_share", SCHEMA, "vaccine_ingredients")
+MY_SITE = ("site_share", SCHEMA, "my_site")
+SITE = "site"
+"""The property of recipients by which they get rows of `MY_SITE`."""
+
+FIRST_DAY = np.datetime64("2026-03-02")
+FIRST_DAYS, MORE_DAYS = 14, 2
+A_DAY = 20_000
+"""Vaccinations a day: 320,000 in all."""
+
+LATE_ENTRIES = 250
+CORRECTED_EVERY = 40
+WITHDRAWN_EVERY = 997
+REACTED_OF_10 = 3
+
+VACCINES = ("Acmevax", "Covalent", "Immunara", "Novashield")
+SITES = ("Aarhus", "Bergen", "Gdansk", "Leuven", "Malmo", "Porto", "Tartu", "Turku")
+REACTIONS = ("fatigue", "fever", "headache", "sore arm")
+
+Write = Callable[[str, Mapping[str, str]], None]
+"""Writes the next version of the table at a location, with options of its store."""
+
+Say = Callable[[str, int], None]
+"""Is told what a version is and its number."""
+
+
+def publish(admin: "CatalogAdmin", location: str, storage: Mapping[str, str], say: Say, a_day: int = A_DAY) -> None:
+    """Write both tables below `location` (`s3://bucket/prefix`) and share them.
+
+    What was interrupted is completed by calling this again, and what is complete is left as it is: version n of a
+    table is always its step n.
+    """
+    for title, steps in ((PATIENTS, _patients(a_day)), (INGREDIENTS, _ingredients())):
+        place = f"{location}/{title[2]}"
+        known = _version(place, storage)
+        for version, (text, write) in enumerate(steps):
+            if version > known:
+                write(place, storage)
+            say(f"{title[2]}: {text}", version)
+        _share(admin, title, place)
+    _share(admin, MY_SITE, f"{location}/{PATIENTS[2]}", partition_filter=f"{SITE} = current_recipient('{SITE}')")
+
+
+def vaccinations(first: int, count: int, a_day: int = A_DAY) -> pa.Table:
+    """Return the vaccinations numbered `first` to `first + count - 1`: `a_day` a day from `FIRST_DAY` on."""
+    numbers = np.arange(first, first + count, dtype=np.int64)
+    days = FIRST_DAY + numbers // a_day
+    seconds = 28_800 + _drawn(numbers, "second", 36_000)
+    decimals = pa.array(450 + _drawn(numbers, "weight", 700)).cast(pa.decimal128(19, 0))
+    rows: pa.Table = pa.table(
+        {
+            "patient_id": numbers,
+            "date": days,
+            "site": _one_of(numbers, "site", SITES),
+            "vaccine": _one_of(numbers, "vaccine", VACCINES),
+            "dose": (_drawn(numbers, "dose", 3) + 1).astype(np.int32),
+            "age": (_drawn(numbers, "age", 73) + 18).astype(np.int32),
+            "weight_kg": pa.Array.from_buffers(pa.decimal128(5, 1), count, decimals.buffers()),
+            "reaction": _one_of(numbers, "reaction", REACTIONS, _drawn(numbers, "reacted", 10) < REACTED_OF_10),
+            "administered_at": pa.array(days.astype("datetime64[us]") + seconds.astype("timedelta64[s]")).cast(
+                pa.timestamp("us", "UTC")
+            ),
+        }
+    )
+    return rows
+
+
+def corrections(a_day: int = A_DAY) -> pa.Table:
+    """Return what is merged: every 40th vaccination of the last day with its dose put right, and late entries."""
+    last_day = (FIRST_DAYS + MORE_DAYS - 1) * a_day
+    corrected = vaccinations(last_day, a_day, a_day).take(pa.array(range(0, a_day, CORRECTED_EVERY)))
+    doses = corrected["dose"].to_numpy() % 3 + 1
+    late = vaccinations(last_day + a_day, LATE_ENTRIES, a_day)
+    before = late["date"].to_numpy() - np.timedelta64(1, "D")
+    together: pa.Table = pa.concat_tables(
+        [_with(corrected, "dose", doses.astype(np.int32)), _with(late, "date", before)]
+    )
+    return together
+
+
+def ingredients(vaccines: Sequence[str]) -> pa.Table:
+    """Return the ingredients of some vaccines, seven rows each."""
+    parts = (
+        ("active", "mRNA", 30.0),
+        ("lipid", "ALC-0315", 430.0),
+        ("lipid", "DSPC", 90.0),
+        ("lipid", "cholesterol", 200.0),
+        ("buffer", "tromethamine", 60.0),
+        ("sugar", "sucrose", 31_800.0),
+        ("solvent", "water for injection", 268_000.0),
+    )
+    return pa.Table.from_pylist(
+        [
+            {
+                "vaccine": vaccine,
+                "position": position,
+                "kind": kind,
+                "ingredient": name,
+                "micrograms": micrograms * (1 + VACCINES.index(vaccine) / 10),
+            }
+            for vaccine in vaccines
+            for position, (kind, name, micrograms) in enumerate(parts, 1)
+        ]
+    )
+
+
+def _patients(a_day: int) -> Sequence[tuple[str, Write]]:
+    first, more = FIRST_DAYS * a_day, MORE_DAYS * a_day
+    return (
+        (
+            f"{first:,} vaccinations of {FIRST_DAYS} days",
+            _append(lambda: vaccinations(0, first, a_day), partition_by=[SITE]),
+        ),
+        (f"{more:,} more are appended", _append(lambda: vaccinations(first, more, a_day), partition_by=[SITE])),
+        ("corrections and late entries are merged", lambda place, storage: _merge(place, storage, a_day)),
+        ("withdrawn consents are deleted", lambda place, storage: _withdraw(place, storage, a_day)),
+    )
+
+
+def _ingredients() -> Sequence[tuple[str, Write]]:
+    return (
+        ("ingredients of 3 vaccines", _append(lambda: ingredients(VACCINES[:3]))),
+        ("one more vaccine is appended", _append(lambda: ingredients(VACCINES[3:]))),
+    )
+
+
+def _append(rows: Callable[[], pa.Table], **options: Any) -> Write:
+    def write(place: str, storage: Mapping[str, str]) -> None:
+        properties = {"delta.enableChangeDataFeed": "true"}
+        deltalake.write_deltalake(
+            place, rows(), mode="append", configuration=properties, storage_options=dict(storage), **options
+        )
+
+    return write
+
+
+def _merge(place: str, storage: Mapping[str, str], a_day: int) -> None:
+    table = deltalake.DeltaTable(place, storage_options=dict(storage))
+    same = "known.patient_id = new.patient_id AND known.date = new.date AND known.site = new.site"
+    merge = table.merge(corrections(a_day), same, source_alias="new", target_alias="known")
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+
+
+def _withdraw(place: str, storage: Mapping[str, str], a_day: int) -> None:
+    table = deltalake.DeltaTable(place, storage_options=dict(storage))
+    table.delete(f"patient_id < {2 * a_day} AND patient_id % {WITHDRAWN_EVERY} = 0")
+
+
+def _version(place: str, storage: Mapping[str, str]) -> int:
+    """Return the latest version of a table, or -1 where there is none."""
+    if not deltalake.DeltaTable.is_deltatable(place, storage_options=dict(storage)):
+        return -1
+    return deltalake.DeltaTable(place, storage_options=dict(storage)).version()
+
+
+def _share(admin: "CatalogAdmin", title: tuple[str, str, str], location: str, partition_filter: str = "") -> None:
+    share, schema, table = title
+    with suppress(AlreadyExists):
+        admin.shares.create(share)
+    with suppress(AlreadyExists):
+        admin.schemas.create(share, schema)
+    with suppress(AlreadyExists):
+        admin.tables.create(share, schema, table, location, history=True, partition_filter=partition_filter)
+
+
+def _drawn(numbers: "NDArray[np.int64]", what: str, among: int) -> "NDArray[np.int64]":
+    """Draw a whole number below `among` for each number, always the same for one number and purpose (splitmix64)."""
+    mixed = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(int.from_bytes(what.encode()[:8]))
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(among)).astype(np.int64)
+
+
+def _one_of(
+    numbers: "NDArray[np.int64]", what: str, values: Sequence[str], given: "NDArray[np.bool_] | None" = None
+) -> pa.Array:
+    drawn = pa.array(_drawn(numbers, what, len(values)), mask=None if given is None else ~given)
+    return pa.array(values).take(drawn)
+
+
+def _with(table: pa.Table, column: str, values: Any) -> pa.Table:
+    changed: pa.Table = table.set_column(table.schema.get_field_index(column), table.schema.field(column), [values])
+    return changed

@@ -1,0 +1,1 @@
+"""Report who read what, as tables, plots and pages."""

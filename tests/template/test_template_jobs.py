@@ -1,0 +1,268 @@
+"""The template's Spark jobs: nothing of them while they are off, and no more rights than they use while they are on."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pytest
+from cloudformation import transformed
+from deltaic.catalog import keys as keys_of
+from deltaic.catalog.admin.catalog_admin import CatalogAdmin
+from deltaic.catalog.dynamo import Dynamo
+from deltaic.catalog.leases import Leases
+from deltaic.catalog.writes import update
+from deltaic_ops.deploy.intrinsics import read
+from deltaic_ops.deploy.template import TEMPLATE
+from deltaic_pipeline.table.catalog_entry import CatalogRegister, Entry, TableName
+from deltaic_pipeline.view_refresh.catalog import begin, settle
+from deltaic_pipeline.view_refresh.refreshing import RefreshResult
+from ministack.core.iam_evaluator import EvalContext, evaluate, evaluate_resource_policy, parse_policy_document
+from pipeline.place import CATALOG
+from template_rights import BUCKETS, CHANGED, OBJECTS, configured, granted, keys, published, several
+
+APPLICATION = "arn:aws:emr-serverless:us-east-1:000000000000:/applications"
+ON = {**BUCKETS, "SparkJobs": "enabled"}
+KINDS = {"AWS::EMRServerless::Application", "AWS::Scheduler::ScheduleGroup", "AWS::S3::Bucket"}
+
+
+@pytest.fixture(scope="module")
+def resources() -> dict[str, dict[str, Any]]:
+    return transformed(parameters=ON)
+
+
+def role(resources: dict[str, dict[str, Any]], name: str = "JobRole") -> list[dict[str, Any]]:
+    [policy] = resources[name]["Properties"]["Policies"]
+    statements: list[dict[str, Any]] = policy["PolicyDocument"]["Statement"]
+    return statements
+
+
+def rights(resources: dict[str, dict[str, Any]]) -> set[tuple[str, str]]:
+    return {
+        (action, resource)
+        for statement in role(resources)
+        for action in several(statement["Action"])
+        for resource in several(statement["Resource"])
+    }
+
+
+def test_while_they_are_off_there_is_nothing_to_pay_for() -> None:
+    off = transformed(parameters=BUCKETS)
+    assert not KINDS & {said["Type"] for said in off.values()}
+    assert not {name for name in off if "Job" in name or "Schedule" in name}
+
+
+def test_an_application_that_exists_is_used() -> None:
+    resources = transformed(parameters={**BUCKETS, "SparkJobs": "00abc123"})
+    assert "JobsApplication" not in resources
+    assert resources["SubmitJob"]["Properties"]["Environment"]["Variables"]["JOBS_APPLICATION"] == "00abc123"
+    assert {grant for grant in granted(resources, "SubmitJob") if "emr" in grant[0]} == {
+        ("emr-serverless:StartJobRun", f"{APPLICATION}/00abc123"),
+        ("emr-serverless:GetJobRun", f"{APPLICATION}/00abc123/jobruns/*"),
+    }
+
+
+def test_the_application_has_our_pins_starts_and_stops_by_itself_and_is_bounded(
+    resources: dict[str, dict[str, Any]],
+) -> None:
+    said = resources["JobsApplication"]["Properties"]
+    assert (said["ReleaseLabel"], said["Type"], said["Architecture"]) == ("emr-spark-8.1.0", "SPARK", "ARM64")
+    assert said["AutoStartConfiguration"]["Enabled"] is True
+    assert said["AutoStopConfiguration"]["Enabled"] is True
+    assert set(said["MaximumCapacity"]) == {"Cpu", "Memory", "Disk"}
+    assert "InitialCapacity" not in said
+    assert "NetworkConfiguration" not in said
+
+
+def test_jobs_run_in_subnets_where_those_are_named() -> None:
+    told = {**ON, "JobSubnets": "subnet-1,subnet-2", "JobSecurityGroups": "sg-1"}
+    said = transformed(parameters=told)["JobsApplication"]["Properties"]
+    assert said["NetworkConfiguration"] == {"SubnetIds": ["subnet-1", "subnet-2"], "SecurityGroupIds": ["sg-1"]}
+
+
+def test_a_job_may_do_what_jobs_do_and_nothing_else(resources: dict[str, dict[str, Any]]) -> None:
+    group = "arn:aws:logs:us-east-1:000000000000:log-group:/deltaic/dev/jobs"
+    assert rights(resources) == {
+        *(("s3:ListBucket", bucket) for bucket in BUCKETS["DataBuckets"].split(",")),
+        *(
+            (f"s3:{action}", objects)
+            for action in ("GetObject", "PutObject", "DeleteObject", "AbortMultipartUpload")
+            for objects in OBJECTS
+        ),
+        ("s3:GetObject", "${JobsBucket.Arn}/*"),
+        ("secretsmanager:GetSecretValue", "arn:aws:secretsmanager:us-east-1:000000000000:secret:deltaic/dev/jobs/*"),
+        *(
+            (f"dynamodb:{action}", "${Catalog.Arn}")
+            for action in ("GetItem", "BatchGetItem", "Query", "UpdateItem", "DeleteItem")
+        ),
+        ("logs:DescribeLogGroups", "*"),
+        *(
+            (f"logs:{action}", name)
+            for action in ("DescribeLogStreams", "CreateLogStream", "PutLogEvents")
+            for name in (group, f"{group}:*")
+        ),
+    }
+
+
+def test_a_job_reads_entries_and_writes_leases_tables_and_variants(resources: dict[str, dict[str, Any]]) -> None:
+    bound = {
+        action: statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
+        for statement in role(resources)
+        for action in several(statement["Action"])
+        if action.startswith("dynamodb:")
+    }
+    assert bound == {
+        "dynamodb:GetItem": ["lease/*", "shares", "share/*", "overlaps"],
+        "dynamodb:BatchGetItem": ["lease/*", "shares", "share/*", "overlaps"],
+        "dynamodb:Query": ["shares", "share/*", "recipients", "storages"],
+        "dynamodb:UpdateItem": ["lease/*", "shares", "share/*", "overlaps"],
+        "dynamodb:DeleteItem": ["share/*/*"],
+    }
+    # Grants, tokens and queries: what says who may read.
+    for partition in ("recipient/0a", "query/0a", "token/ab"):
+        assert not any(fnmatchcase(partition, key) for allowed in bound.values() for key in allowed)
+
+
+@pytest.mark.parametrize("secure", [True, False])
+@pytest.mark.parametrize("account", ["123456789012", "000000000000"])
+def test_the_stacks_buckets_deny_plain_http_to_all_accounts_but_that_of_emulators(account: str, secure: bool) -> None:
+    made = transformed(parameters={**ON, "Iceberg": "enabled"})
+    buckets = {name for name, said in made.items() if said["Type"] == "AWS::S3::Bucket"}
+    policies = [said["Properties"] for said in made.values() if said["Type"] == "AWS::S3::BucketPolicy"]
+    assert {policy["Bucket"] for policy in policies} == {f"${{{name}}}" for name in buckets}
+    for policy in policies:
+        bucket = f"arn:aws:s3:::{policy['Bucket'][2:-1].lower()}"
+        document = json.dumps(policy["PolicyDocument"]).replace(f"{policy['Bucket'][:-1]}.Arn}}", bucket)
+        for action, resource in (("s3:GetObject", f"{bucket}/key"), ("s3:ListBucket", bucket)):
+            one = EvalContext("reader", "AssumedRole", account, action, resource, "us-east-1", secure_transport=secure)
+            denied = evaluate_resource_policy(json.loads(document), one).decision == "Deny"
+            assert denied == (not secure and account != "000000000000")
+
+
+Decide = Callable[[str, Mapping[str, Any]], bool]
+NARROWING = {"partition_filter": "region = 'EU'", "hidden_columns": ["region"], "access_modes": ["url"]}
+
+
+@pytest.fixture
+def decide(resources: dict[str, dict[str, Any]]) -> Decide:
+    """Return the embedded AWS's word on a write of a job's, which is told with its keys and attributes, as by AWS."""
+    table = "arn:aws:dynamodb:us-east-1:000000000000:table/catalog"
+    document = json.dumps({"Version": "2012-10-17", "Statement": role(resources)}).replace("${Catalog.Arn}", table)
+    policies = [parse_policy_document(document)]
+
+    def allowed(action: str, said: Mapping[str, Any]) -> bool:
+        item = said.get("Key") or said["Item"]
+        named = [*item, *said.get("ExpressionAttributeNames", {}).values()]
+        told = {"dynamodb:leadingkeys": [item["pk"]["S"]], "dynamodb:attributes": named}
+        one = EvalContext("job", "AssumedRole", "000000000000", f"dynamodb:{action}", table, "us-east-1")
+        return bool(evaluate(replace(one, service_context=told), policies).decision == "Allow")
+
+    return allowed
+
+
+def test_a_job_can_do_all_its_writes(dynamo: Dynamo, admin: CatalogAdmin, decide: Decide) -> None:
+    writes: list[tuple[str, dict[str, Any]]] = []
+
+    def heard(params: dict[str, Any], **_: Any) -> None:
+        writes.extend((f"{kind}Item", one) for item in params["TransactItems"] for kind, one in item.items())
+
+    admin.recipients.create("alice", properties={"site": "Porto"})
+    dynamo.client.meta.events.register("provide-client-params.dynamodb.TransactWriteItems", heard)
+    register = CatalogRegister(admin)
+    entry = Entry(TableName("made", "by", "jobs"), "s3://lake/made", create_share=True)
+    assert len(register.register(entry)) == 3
+    assert register.register(entry) == []
+    leases = Leases(CATALOG, dynamo)
+    leases.acquire("s3://lake/made", "job", timedelta(seconds=60))
+    leases.renew("s3://lake/made", "job", timedelta(seconds=60))
+    leases.release("s3://lake/made", "job")
+    dynamo.client.meta.events.unregister("provide-client-params.dynamodb.TransactWriteItems", heard)
+    admin.grants.create("alice", "made")
+    sql = "SELECT id FROM source WHERE site = current_recipient('site')"
+    view = admin.views.create("made", "by", "view", "s3://lake/v", source="made.by.jobs", sql=sql, properties=["site"])
+    dynamo.client.meta.events.register("provide-client-params.dynamodb.TransactWriteItems", heard)
+    task = begin(admin, view)
+    done = RefreshResult(0, {"made.by.jobs": 0}, "", 1, 0, 0, {task.wanted[0].name: 1}, 1)
+    assert settle(admin, task, done, "run", 1.0).refreshed_at
+    admin.views.failed(view, "of no use")
+    admin.views.partitions.remove("made", view.table_id, [task.wanted[0].name])
+    dynamo.client.meta.events.unregister("provide-client-params.dynamodb.TransactWriteItems", heard)
+    assert {kind for kind, _ in writes} == {"UpdateItem", "DeleteItem"}
+    assert [write for write in writes if not decide(*write)] == []
+
+
+def test_no_job_writes_what_narrows_an_entry_nor_does_away_with_one(decide: Decide) -> None:
+    place = keys_of.table("s", "d", "t")
+    others = {"iceberg": "vended", "format": "iceberg", "metadata_location": "s3://lake/t/metadata/v1.metadata.json"}
+    names = {**NARROWING, **others, "view_properties": ["site"], "recipient": "alice", "recipient_id": "0a"}
+    for name, value in names.items():
+        for change in ({name: value}, {"history": True, name: None}):
+            [[_, write]] = update("catalog", place, assign=change).items()
+            assert not decide("UpdateItem", write), change
+    [[_, write]] = update("catalog", place, assign={"history": True}).items()
+    assert decide("UpdateItem", write)  # what a job may do to an entry that is not its own: docs/security.md
+    for other in (place, keys_of.view("s", "d", "t"), keys_of.grantee("s", "0a"), keys_of.schema("s", "d")):
+        assert not decide("DeleteItem", {"Key": {"pk": {"S": other.pk}, "sk": {"S": other.sk}}})
+        assert not decide("PutItem", {"Item": {"pk": {"S": other.pk}, "sk": {"S": other.sk}}})
+    for other in (keys_of.grant("0a", "s"), keys_of.recipient("alice"), keys_of.storage("minio")):
+        assert not decide("UpdateItem", {"Key": {"pk": {"S": other.pk}, "sk": {"S": other.sk}}})
+
+
+def test_only_emr_runs_jobs_and_only_those_of_the_application(resources: dict[str, dict[str, Any]]) -> None:
+    [trust] = resources["JobRole"]["Properties"]["AssumeRolePolicyDocument"]["Statement"]
+    assert trust["Principal"] == {"Service": "emr-serverless.amazonaws.com"}
+    assert trust["Condition"]["ArnLike"]["aws:SourceArn"] == f"{APPLICATION}/${{JobsApplication}}*"
+
+
+def test_sources_and_keys_are_read_where_they_are_named() -> None:
+    key = "arn:aws:kms:us-east-1:000000000000:key/1"
+    found = rights(transformed(parameters={**ON, "SourceBuckets": "arn:aws:s3:::inbox", "DataKeys": key}))
+    assert {grant for grant in found if "inbox" in grant[1]} == {
+        ("s3:ListBucket", "arn:aws:s3:::inbox"),
+        ("s3:GetObject", "arn:aws:s3:::inbox/*"),
+    }
+    assert {action for action, resource in found if resource == key} == {"kms:Decrypt", "kms:GenerateDataKey"}
+
+
+def test_the_function_starts_jobs_and_gives_them_their_role(resources: dict[str, dict[str, Any]]) -> None:
+    assert granted(resources, "SubmitJob") == {
+        ("emr-serverless:StartJobRun", f"{APPLICATION}/${{JobsApplication}}"),
+        ("emr-serverless:GetJobRun", f"{APPLICATION}/${{JobsApplication}}/jobruns/*"),
+        ("iam:PassRole", "${JobRole.Arn}"),
+        ("s3:GetObject", "${JobsBucket.Arn}/jobs/current"),
+    }
+    assert keys(resources, "SubmitJob") == {}
+
+
+def test_schedules_start_jobs_by_the_alias_and_nothing_else(resources: dict[str, dict[str, Any]]) -> None:
+    assert role(resources, "ScheduleRole") == [
+        {"Effect": "Allow", "Action": "lambda:InvokeFunction", "Resource": "${SubmitJobAliaslive}"}
+    ]
+
+
+def test_a_failure_anywhere_on_the_way_reaches_the_topic(resources: dict[str, dict[str, Any]]) -> None:
+    topic = {"AlarmTopic": "arn:aws:sns:us-east-1:000000000000:alarms"}
+    for found, actions in ((resources, None), (transformed(parameters={**ON, **topic}), [topic["AlarmTopic"]])):
+        alarms = {
+            said["Properties"]["MetricName"]: said["Properties"].get("AlarmActions")
+            for name, said in found.items()
+            if name in {"JobFailuresAlarm", "JobStartsAlarm", "ScheduleFailuresAlarm"}
+        }
+        assert alarms == dict.fromkeys(("FailedJobs", "Errors", "InvocationDroppedCount"), actions)
+
+
+@pytest.mark.parametrize("parameter", CHANGED)
+def test_a_changed_parameter_publishes_the_function_that_it_changes(
+    resources: dict[str, dict[str, Any]], parameter: str
+) -> None:
+    value = "00abc123" if parameter == "SparkJobs" else CHANGED[parameter]
+    other = transformed(parameters={**ON, parameter: value})
+    changed = configured(other, "SubmitJob") != configured(resources, "SubmitJob")
+    assert (published(other)["SubmitJob"] != published(resources)["SubmitJob"]) == changed
+
+
+def test_the_outputs_are_there_when_the_jobs_are() -> None:
+    conditional = {name for name, said in read(TEMPLATE)["Outputs"].items() if said.get("Condition") == "RunsJobs"}
+    assert conditional >= {"JobsApplicationId", "JobsBucketName", "SubmitJobArn", "ScheduleGroup", "ScheduleRoleArn"}
