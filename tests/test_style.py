@@ -27,7 +27,6 @@ BELOW = {
     "compute": set(),
     "lru": set(),
     "timestamps": set(),
-    "nearest": set(),
     "platform_limits": set(),
     "settings": {"platform_limits"},
     "table_features": set(),
@@ -158,6 +157,13 @@ def test_the_pipelines_rooms_are_few_and_import_downward() -> None:
     assert edges
     assert [f"{part} imports {other}" for part, other in sorted(edges) if levels[other] >= levels[part]] == []
     assert len(edges) < 60
+
+
+def test_the_terminal_package_imports_no_other_of_ours_and_neither_aws_nor_spark() -> None:
+    paths = sorted((ROOT / "infra" / "deltaic_terminal").glob("*.py"))
+    assert paths
+    imported = {name.split(".")[0] for path in paths for name in imported_modules(path)}
+    assert imported - sys.stdlib_module_names == {"deltaic_terminal", "rich", "yaml"}
 
 
 def test_the_console_stands_between_its_command_and_the_rooms_that_it_shows() -> None:

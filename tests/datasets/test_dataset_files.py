@@ -12,13 +12,14 @@ import yaml
 from deltaic.errors import NotFound
 from deltaic_ops.jobs.files import DatasetFile
 from deltaic_pipeline.datasets.checking import WrongFile, check, dataset_of
-from deltaic_pipeline.datasets.document import Document, Unreadable, text_of
 from deltaic_pipeline.datasets.model import FileSource, json_schema
 from deltaic_pipeline.datasets.run_state import Summary
 from deltaic_pipeline.datasets.schedule import check_schedule
+from deltaic_pipeline.datasets.text import text_of
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.run import summary_lines
 from deltaic_pipeline.table.locations import Places
+from deltaic_terminal.document import Document, Unreadable
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator

@@ -9,8 +9,8 @@ from datasets.files import dataset, run_of
 from deltaic_pipeline.datasets.batch import build
 from deltaic_pipeline.datasets.database import refuse_rounded
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_terminal.progress import silent
 from pipeline.place import Place
 from pyspark.sql import types
 

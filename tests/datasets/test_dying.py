@@ -36,9 +36,9 @@ from deltaic_pipeline.maintenance.job import Job, Means, maintain
 from deltaic_pipeline.maintenance.positions import StreamPosition
 from deltaic_pipeline.maintenance.retention import entries_of
 from deltaic_pipeline.spark.access import S3Access
-from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog, connect
 from deltaic_pipeline.table.s3_folder import S3Folder
+from deltaic_terminal.progress import silent
 from faults.proxy import Proxy
 from pipeline.place import CATALOG, TOKENS
 

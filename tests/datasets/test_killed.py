@@ -20,8 +20,8 @@ from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic_pipeline.datasets.batch import build
 from deltaic_pipeline.datasets.named_columns import THE_TABLE
-from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_terminal.progress import silent
 from pipeline.place import BUCKET, CATALOG, Place
 
 if TYPE_CHECKING:

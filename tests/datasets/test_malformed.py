@@ -17,13 +17,13 @@ from deltaic_pipeline.datasets.expectations import Verdict
 from deltaic_pipeline.datasets.run_state import target_of
 from deltaic_pipeline.failures import PipelineError, exit_code
 from deltaic_pipeline.publish import Job, publish
-from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.malformed import FILE, MISFIT, RAW
 from deltaic_pipeline.table.sources import Source, read
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import Transaction, exists
 from deltaic_pipeline.table.writing import write
+from deltaic_terminal.progress import silent
 from pipeline.place import Place
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from datasets.files import dataset, json_source, run_of
 from deltaic_pipeline.datasets.batch import build
 from deltaic_pipeline.datasets.delivery import delivery_of
 from deltaic_pipeline.datasets.run_state import Summary
-from deltaic_pipeline.spark.progress import Progress, Step, silent
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.locations import Places
+from deltaic_terminal.progress import Progress, Step, silent
 from pipeline.place import BUCKET, Place
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from deltaic_pipeline.command import Tell, conduct
 from deltaic_pipeline.datasets.batch import build
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.errors import TOLD, raised, refusals
-from deltaic_pipeline.spark.progress import Progress, silent
 from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_terminal.progress import Progress, silent
 from pipeline.place import BUCKET, Place
 
 if TYPE_CHECKING:

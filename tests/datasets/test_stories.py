@@ -30,10 +30,10 @@ from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.resources import connect
 from deltaic_pipeline.datasets.batch import build
 from deltaic_pipeline.datasets.run_state import Summary
-from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.catalog_entry import connect as connect_catalog
 from deltaic_pipeline.views import refresh_view
+from deltaic_terminal.progress import silent
 from deltalake import DeltaTable
 from faults.proxy import Proxy
 from filled_server import FilledServer, dynamo_of

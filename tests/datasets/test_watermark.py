@@ -28,9 +28,9 @@ from deltaic_pipeline.datasets.watermark import Advance, advances
 from deltaic_pipeline.datasets.windows import Window
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError
 from deltaic_pipeline.run import summary_lines
-from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog, connect
 from deltaic_pipeline.table.target import Target
+from deltaic_terminal.progress import silent
 from faults.proxy import Proxy
 from pipeline.place import CATALOG, TOKENS, Place
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
-from deltaic.nearest import did_you_mean
+from deltaic_terminal.nearest import did_you_mean
+from deltaic_terminal.printing import as_called, called
 
 from deltaic_pipeline.datasets.time_steps import UNITS
 from deltaic_pipeline.failures import EXIT_CODES
-from deltaic_pipeline.spark.printing import as_called, called
 from deltaic_pipeline.table.limits import limit
 from deltaic_pipeline.table.sources import FORMATS
 from deltaic_pipeline.table.target import MODES

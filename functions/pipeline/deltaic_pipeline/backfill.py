@@ -10,10 +10,10 @@ from deltaic.errors import DeltaicError
 from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.command import Tell, conduct, unforeseen
 from deltaic_pipeline.datasets.checking import dataset_of
-from deltaic_pipeline.datasets.document import text_of
 from deltaic_pipeline.datasets.model import Dataset
 from deltaic_pipeline.datasets.run_state import told
 from deltaic_pipeline.datasets.stepping import Detail, Outcome, carry_out
+from deltaic_pipeline.datasets.text import text_of
 from deltaic_pipeline.datasets.time_steps import Backfill, Step, backfill_of
 from deltaic_pipeline.failures import exit_code
 from deltaic_pipeline.run import job

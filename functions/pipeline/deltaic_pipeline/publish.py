@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from deltaic.errors import NotFound
 from deltaic.settings import settings
+from deltaic_terminal.progress import Progress, silent, step
 
 from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.command import Tell, conduct, going_on
@@ -19,9 +20,9 @@ from deltaic_pipeline.datasets.options import refused_options, unknown_options, 
 from deltaic_pipeline.datasets.sql_steps import values_told
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.access import S3Access
-from deltaic_pipeline.spark.progress import Progress, silent, step, tasks_shown
 from deltaic_pipeline.spark.session import session
 from deltaic_pipeline.spark.sql_rules import answer
+from deltaic_pipeline.spark.task_progress import tasks_shown
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName, connect
 from deltaic_pipeline.table.csv_header import wrong_header
 from deltaic_pipeline.table.lease import TIME_TO_LIVE

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING
 
 from deltaic.errors import NotFound
 from deltaic.settings import settings
+from deltaic_terminal.progress import Progress, step
 
 from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.command import Tell, conduct, going_on
 from deltaic_pipeline.datasets.batch import build, refuse_unshareable
 from deltaic_pipeline.datasets.checking import dataset_of
 from deltaic_pipeline.datasets.ddl import columns_of
-from deltaic_pipeline.datasets.document import text_of
 from deltaic_pipeline.datasets.dry_run import plan
 from deltaic_pipeline.datasets.model import Dataset, DeltaSource, FileSource, Keyed
 from deltaic_pipeline.datasets.named_columns import misnamed_of
 from deltaic_pipeline.datasets.recording import recorded
 from deltaic_pipeline.datasets.run_state import Run, Summary
 from deltaic_pipeline.datasets.sql_steps import placed
+from deltaic_pipeline.datasets.text import text_of
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.errors import refusals
-from deltaic_pipeline.spark.progress import Progress, step
 from deltaic_pipeline.spark.session import session
 from deltaic_pipeline.table.catalog_entry import Catalog, TableName, connect
 from deltaic_pipeline.table.csv_header import wrong_header

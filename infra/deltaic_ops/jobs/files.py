@@ -32,7 +32,7 @@ class DatasetFile:
         `given` are the texts of its variables.
         """
         from deltaic_pipeline.datasets.checking import dataset_of
-        from deltaic_pipeline.datasets.document import text_of
+        from deltaic_pipeline.datasets.text import text_of
 
         text = text_of(file)
         dataset, document = dataset_of(text, file, given)

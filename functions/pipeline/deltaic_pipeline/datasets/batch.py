@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from deltaic.errors import Conflict, InvalidParameter, NotFound
+from deltaic_terminal.progress import Progress, step
 
 from deltaic_pipeline.datasets.delivery import delivery_of, written_before
 from deltaic_pipeline.datasets.fitness import refuse_unfit
@@ -15,7 +16,7 @@ from deltaic_pipeline.datasets.run_state import Run, Summary, target_of, told
 from deltaic_pipeline.datasets.sql_steps import answer_of, placed, said_of_values, said_where
 from deltaic_pipeline.datasets.stream import Stream
 from deltaic_pipeline.datasets.watermark import Advance, advances, next_advance
-from deltaic_pipeline.spark.progress import Progress, step, tasks_shown
+from deltaic_pipeline.spark.task_progress import tasks_shown
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
 from deltaic_pipeline.table.lease import TIME_TO_LIVE
 from deltaic_pipeline.table.leased_run import Attempt, finish, leased_run

@@ -11,9 +11,9 @@ from datetime import UTC, date, datetime
 from typing import Any, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from deltaic.nearest import did_you_mean
+from deltaic_terminal.document import Document, Mistake, Path
+from deltaic_terminal.nearest import did_you_mean
 
-from deltaic_pipeline.datasets.document import Document, Mistake, Path
 from deltaic_pipeline.datasets.variables import EXAMPLES, Kind, Value, literal, plain, value_of
 
 RUN_DATE = "run_date"

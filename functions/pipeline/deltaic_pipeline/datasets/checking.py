@@ -7,13 +7,13 @@ from datetime import date
 from itertools import islice
 from types import MappingProxyType
 
+from deltaic_terminal.document import Document, Mistake, Path, Unreadable
+from deltaic_terminal.mistakes import mistake_of
 from pydantic import BaseModel, ValidationError
 
 from deltaic_pipeline.datasets import model
 from deltaic_pipeline.datasets.binding import RUN_DATE, bind
 from deltaic_pipeline.datasets.ddl import columns_of
-from deltaic_pipeline.datasets.document import Document, Mistake, Path, Unreadable, beside
-from deltaic_pipeline.datasets.mistakes import mistake_of
 from deltaic_pipeline.datasets.model import Dataset, FileSource, JdbcSource, Keyed
 from deltaic_pipeline.datasets.named_columns import misnamed, missing_in, refused_name
 from deltaic_pipeline.datasets.options import (
@@ -23,6 +23,7 @@ from deltaic_pipeline.datasets.options import (
     unknown_properties,
 )
 from deltaic_pipeline.datasets.sql_text import columns_named, sql_mistakes
+from deltaic_pipeline.datasets.text import beside
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.table.target import FORGETS
 

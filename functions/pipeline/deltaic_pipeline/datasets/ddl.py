@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from deltaic.nearest import did_you_mean
+from deltaic_terminal.nearest import did_you_mean
 
 TYPES = frozenset({
     "array", "bigint", "binary", "boolean", "byte", "char", "character", "date", "dec", "decimal", "double",

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from deltaic_terminal.progress import Progress, silent, step
+
 from deltaic_pipeline.datasets import model
 from deltaic_pipeline.datasets.expectations import Expectations, Verdict
 from deltaic_pipeline.datasets.file_log import unread
@@ -13,7 +15,6 @@ from deltaic_pipeline.datasets.run_state import Run, target_of
 from deltaic_pipeline.datasets.sql_steps import answer_of, file_source, said_of_values, said_where
 from deltaic_pipeline.datasets.watermark import latest_advance, next_advance
 from deltaic_pipeline.spark.errors import refusals
-from deltaic_pipeline.spark.progress import Progress, silent, step
 from deltaic_pipeline.spark.sql_rules import drop_reaching
 from deltaic_pipeline.table.deletions import entering
 from deltaic_pipeline.table.merging import keyed

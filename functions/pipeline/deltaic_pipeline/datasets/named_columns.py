@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from deltaic.nearest import did_you_mean
+from deltaic_terminal.document import Path
+from deltaic_terminal.nearest import did_you_mean
 
 from deltaic_pipeline.datasets import model
-from deltaic_pipeline.datasets.document import Path
 from deltaic_pipeline.datasets.model import Dataset
 
 UNSORTED = frozenset(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from deltaic.nearest import did_you_mean
+from deltaic_terminal.nearest import did_you_mean
 
 _FILES = (
     "basePath ignoreCorruptFiles ignoreInvalidPartitionPaths ignoreMissingFiles modifiedAfter modifiedBefore "

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from deltaic.errors import DeltaicError
+from deltaic_terminal.progress import Progress, Step, step
 
 from deltaic_pipeline.datasets.expectations import Verdict
 from deltaic_pipeline.datasets.run_state import Run, Summary
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError, Unfinished, exit_code
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.errors import refusals
-from deltaic_pipeline.spark.progress import Progress, Step, step
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.locations import Places
 from deltaic_pipeline.table.run_log import append, has, transaction_of

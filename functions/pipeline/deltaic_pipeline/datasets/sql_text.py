@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from deltaic.nearest import did_you_mean
+from deltaic_terminal.document import Document, Mistake, Path
+from deltaic_terminal.nearest import did_you_mean
 
-from deltaic_pipeline.datasets.document import Document, Mistake, Path
 from deltaic_pipeline.datasets.model import MOST
 
 CUT = frozenset({

@@ -5,6 +5,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from deltaic_terminal.progress import Progress, step
+
 from deltaic_pipeline.datasets import model
 from deltaic_pipeline.datasets.expectations import Verdict
 from deltaic_pipeline.datasets.file_log import last_batch
@@ -13,8 +15,8 @@ from deltaic_pipeline.datasets.quality import write_part
 from deltaic_pipeline.datasets.run_state import Run, Summary, told
 from deltaic_pipeline.datasets.sql_steps import answer_of, file_source, placed, said_of_values, said_where
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.progress import Progress, step, tasks_shown
 from deltaic_pipeline.spark.session import end_callbacks
+from deltaic_pipeline.spark.task_progress import tasks_shown
 from deltaic_pipeline.table.leased_run import Attempt
 from deltaic_pipeline.table.schema_diff import differences, refuse_drift
 from deltaic_pipeline.table.sources import follow, spark_path

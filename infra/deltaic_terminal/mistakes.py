@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from deltaic.nearest import did_you_mean
-
-from deltaic_pipeline.datasets.document import Document, Mistake
+from deltaic_terminal.document import Document, Mistake
+from deltaic_terminal.nearest import did_you_mean
 
 SAID: dict[str, str] = {
     "missing": "is required",
