@@ -67,11 +67,10 @@ PIPELINE_LEVELS = (
     {"failures"},
     {"spark"},
     {"table"},
-    {"datasets", "maintenance", "usage_log", "view_refresh"},
+    {"maintenance", "usage_log", "view_refresh"},
     {"command"},
     {"arguments"},
-    {"run", "publish", "maintain", "usage", "views", "entry"},
-    {"backfill"},
+    {"publish", "maintain", "usage", "views", "entry"},
 )
 """What stands at the pipeline's top: packages and modules, each of which imports those of lower levels alone."""
 
@@ -128,7 +127,11 @@ def imported_modules(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("depth", [3, 4], ids=["folders", "modules"])
-@pytest.mark.parametrize("package", [LAYER / "deltaic", PIPELINE / "deltaic_pipeline"], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "package",
+    [LAYER / "deltaic", PIPELINE / "deltaic_pipeline", PIPELINE / "deltaic_datasets"],
+    ids=lambda path: path.name,
+)
 def test_no_imports_run_in_a_circle(package: Path, depth: int) -> None:
     """Neither between modules, nor where a folder of a part (`sharing/lines`) counts as one of the part's modules."""
 
@@ -157,6 +160,19 @@ def test_the_pipelines_rooms_are_few_and_import_downward() -> None:
     assert edges
     assert [f"{part} imports {other}" for part, other in sorted(edges) if levels[other] >= levels[part]] == []
     assert len(edges) < 60
+
+
+def test_declared_datasets_import_downward_and_their_files_no_spark() -> None:
+    datasets = PIPELINE / "deltaic_datasets"
+    below = {name for path in (PIPELINE / "deltaic_pipeline").rglob("*.py") for name in imported_modules(path)}
+    assert [name for name in sorted(below) if name.startswith("deltaic_datasets")] == []
+    files = [path for path in sorted((datasets / "file").glob("*.py")) if path.stem != "__init__"]
+    of_files = {name for path in files for name in imported_modules(path)}
+    assert [name for name in sorted(of_files) if name.startswith(("pyspark", "delta.", "deltaic_datasets.run"))] == []
+    modules = ", ".join(f"deltaic_datasets.file.{path.stem}" for path in files)
+    script = f"import sys, {modules}; print('pyspark' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "False\n"
 
 
 def test_the_terminal_package_imports_no_other_of_ours_and_neither_aws_nor_spark() -> None:

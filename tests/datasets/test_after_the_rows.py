@@ -9,10 +9,10 @@ import pytest
 from datasets.files import dataset, json_source, run_of
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.errors import Conflict, NotFound, Unavailable
+from deltaic_datasets.run.batch import build
+from deltaic_datasets.run.dry_run import plan
+from deltaic_datasets.run.run_state import Run
 from deltaic_pipeline.command import Tell, conduct
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.datasets.dry_run import plan
-from deltaic_pipeline.datasets.run_state import Run
 from deltaic_pipeline.failures import PipelineError, Unfinished, exit_code
 from deltaic_pipeline.publish import Job, publish
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName

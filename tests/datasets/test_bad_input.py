@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 from datasets.files import dataset, json_source, run_of
 from deltaic.errors import Conflict, DeltaicError
+from deltaic_datasets.run.batch import build
 from deltaic_pipeline.command import Tell, conduct
-from deltaic_pipeline.datasets.batch import build
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError, exit_code
 from deltaic_pipeline.spark.errors import refusals
 from deltaic_pipeline.table.catalog_entry import Catalog

@@ -30,8 +30,8 @@ from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.errors import DeltaicError
+from deltaic_datasets.run.batch import build
 from deltaic_ops.local.embedded import EmbeddedAws
-from deltaic_pipeline.datasets.batch import build
 from deltaic_pipeline.maintenance.job import Job, Means, maintain
 from deltaic_pipeline.maintenance.positions import StreamPosition
 from deltaic_pipeline.maintenance.retention import entries_of

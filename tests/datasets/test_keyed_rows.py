@@ -31,8 +31,8 @@ from datasets.kinds import (
     widened,
 )
 from delta.tables import DeltaTable, IdentityGenerator
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.datasets.dry_run import plan
+from deltaic_datasets.run.batch import build
+from deltaic_datasets.run.dry_run import plan
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.merging import Validity, keyed

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from datasets.files import dataset, run_of
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.datasets.dry_run import plan
-from deltaic_pipeline.datasets.expectations import Verdict
-from deltaic_pipeline.datasets.run_state import target_of
+from deltaic_datasets.run.batch import build
+from deltaic_datasets.run.dry_run import plan
+from deltaic_datasets.run.expectations import Verdict
+from deltaic_datasets.run.run_state import target_of
 from deltaic_pipeline.failures import PipelineError, exit_code
 from deltaic_pipeline.publish import Job, publish
 from deltaic_pipeline.table.catalog_entry import Catalog

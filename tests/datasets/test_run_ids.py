@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from datasets.files import dataset, json_source, run_of
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.datasets.watermark import Advance
+from deltaic_datasets.run.batch import build
+from deltaic_datasets.run.watermark import Advance
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.run_log import append, rows, schema, transaction_of

@@ -3,8 +3,9 @@
 import time
 from typing import TYPE_CHECKING, Any
 
-from deltaic_pipeline.datasets.expectations import ASIDE, Expectations
 from deltaic_pipeline.spark.quoting import quoted
+
+from deltaic_datasets.run.expectations import ASIDE, Expectations
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation

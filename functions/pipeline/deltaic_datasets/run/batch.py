@@ -6,16 +6,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from deltaic.errors import Conflict, InvalidParameter, NotFound
-from deltaic_terminal.progress import Progress, step
-
-from deltaic_pipeline.datasets.delivery import delivery_of, written_before
-from deltaic_pipeline.datasets.fitness import refuse_unfit
-from deltaic_pipeline.datasets.quality import put_aside_already, write_part
-from deltaic_pipeline.datasets.recording import found_unchanged
-from deltaic_pipeline.datasets.run_state import Run, Summary, target_of, told
-from deltaic_pipeline.datasets.sql_steps import answer_of, placed, said_of_values, said_where
-from deltaic_pipeline.datasets.stream import Stream
-from deltaic_pipeline.datasets.watermark import Advance, advances, next_advance
 from deltaic_pipeline.spark.task_progress import tasks_shown
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
 from deltaic_pipeline.table.lease import TIME_TO_LIVE
@@ -24,6 +14,16 @@ from deltaic_pipeline.table.schema_diff import differences, refuse_drift
 from deltaic_pipeline.table.sources import catalog_location
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import Transaction, committed, exists
+from deltaic_terminal.progress import Progress, step
+
+from deltaic_datasets.run.delivery import delivery_of, written_before
+from deltaic_datasets.run.fitness import refuse_unfit
+from deltaic_datasets.run.quality import put_aside_already, write_part
+from deltaic_datasets.run.recording import found_unchanged
+from deltaic_datasets.run.run_state import Run, Summary, target_of, told
+from deltaic_datasets.run.sql_steps import answer_of, placed, said_of_values, said_where
+from deltaic_datasets.run.stream import Stream
+from deltaic_datasets.run.watermark import Advance, advances, next_advance
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,9 +6,10 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, TypeAlias
 
-from deltaic_pipeline.datasets import model
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.quoting import quoted
+
+from deltaic_datasets.file import model
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

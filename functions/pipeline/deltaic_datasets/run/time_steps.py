@@ -8,12 +8,11 @@ from datetime import date, timedelta
 
 from deltaic.errors import InvalidParameter
 
-from deltaic_pipeline.datasets.binding import RUN_DATE
-from deltaic_pipeline.datasets.checking import WrongFile, check, dataset_of
-from deltaic_pipeline.datasets.model import Dataset
-from deltaic_pipeline.datasets.variables import Kind, plain, value_of
+from deltaic_datasets.file.binding import RUN_DATE
+from deltaic_datasets.file.checking import WrongFile, check, dataset_of
+from deltaic_datasets.file.model import Dataset
+from deltaic_datasets.file.variables import Kind, plain, value_of
 
-UNITS = ("day", "week", "month")
 MOST_STEPS = 10_000
 LONGEST_RUN_ID = 64
 """As the function takes it that starts jobs on EMR Serverless."""

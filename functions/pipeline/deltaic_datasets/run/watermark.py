@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from deltaic_pipeline.datasets.database import highest, read_database
-from deltaic_pipeline.datasets.model import Dataset, JdbcSource
-from deltaic_pipeline.datasets.run_state import Run
-from deltaic_pipeline.datasets.sql_steps import said_where
-from deltaic_pipeline.datasets.windows import Window, marked_field, next_window
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import latest
 from deltaic_pipeline.table.target import FORGETS, Target
 from deltaic_pipeline.table.transactions import Transaction
+
+from deltaic_datasets.file.model import Dataset, JdbcSource
+from deltaic_datasets.run.database import highest, read_database
+from deltaic_datasets.run.run_state import Run
+from deltaic_datasets.run.sql_steps import said_where
+from deltaic_datasets.run.windows import Window, marked_field, next_window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,16 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from deltaic_terminal.progress import Progress, silent, step
-
-from deltaic_pipeline.datasets import model
-from deltaic_pipeline.datasets.expectations import Expectations, Verdict
-from deltaic_pipeline.datasets.file_log import unread
-from deltaic_pipeline.datasets.fitness import refuse_unfit
-from deltaic_pipeline.datasets.quality import left_out, measured
-from deltaic_pipeline.datasets.run_state import Run, target_of
-from deltaic_pipeline.datasets.sql_steps import answer_of, file_source, said_of_values, said_where
-from deltaic_pipeline.datasets.watermark import latest_advance, next_advance
 from deltaic_pipeline.spark.errors import refusals
 from deltaic_pipeline.spark.sql_rules import drop_reaching
 from deltaic_pipeline.table.deletions import entering
@@ -25,6 +15,16 @@ from deltaic_pipeline.table.table_properties import pending
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import exists
 from deltaic_pipeline.table.writing import current_rows, merged_rows
+from deltaic_terminal.progress import Progress, silent, step
+
+from deltaic_datasets.file import model
+from deltaic_datasets.run.expectations import Expectations, Verdict
+from deltaic_datasets.run.file_log import unread
+from deltaic_datasets.run.fitness import refuse_unfit
+from deltaic_datasets.run.quality import left_out, measured
+from deltaic_datasets.run.run_state import Run, target_of
+from deltaic_datasets.run.sql_steps import answer_of, file_source, said_of_values, said_where
+from deltaic_datasets.run.watermark import latest_advance, next_advance
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

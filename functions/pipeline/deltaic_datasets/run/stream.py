@@ -5,15 +5,6 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from deltaic_terminal.progress import Progress, step
-
-from deltaic_pipeline.datasets import model
-from deltaic_pipeline.datasets.expectations import Verdict
-from deltaic_pipeline.datasets.file_log import last_batch
-from deltaic_pipeline.datasets.fitness import refuse_unfit
-from deltaic_pipeline.datasets.quality import write_part
-from deltaic_pipeline.datasets.run_state import Run, Summary, told
-from deltaic_pipeline.datasets.sql_steps import answer_of, file_source, placed, said_of_values, said_where
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.session import end_callbacks
 from deltaic_pipeline.spark.task_progress import tasks_shown
@@ -22,6 +13,15 @@ from deltaic_pipeline.table.schema_diff import differences, refuse_drift
 from deltaic_pipeline.table.sources import follow, spark_path
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import Transaction, exists
+from deltaic_terminal.progress import Progress, step
+
+from deltaic_datasets.file import model
+from deltaic_datasets.run.expectations import Verdict
+from deltaic_datasets.run.file_log import last_batch
+from deltaic_datasets.run.fitness import refuse_unfit
+from deltaic_datasets.run.quality import write_part
+from deltaic_datasets.run.run_state import Run, Summary, told
+from deltaic_datasets.run.sql_steps import answer_of, file_source, placed, said_of_values, said_where
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 from deltaic.errors import NotFound
-
 from deltaic_pipeline.failures import PipelineError
 
 LARGEST_BYTES = 128_000

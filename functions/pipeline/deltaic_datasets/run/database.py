@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from deltaic.settings import settings
-
-from deltaic_pipeline.datasets.model import JdbcSource, Password
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.quoting import quoted
+
+from deltaic_datasets.file.model import JdbcSource, Password
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,25 +7,26 @@ from datetime import date
 from itertools import islice
 from types import MappingProxyType
 
-from deltaic_terminal.document import Document, Mistake, Path, Unreadable
-from deltaic_terminal.mistakes import mistake_of
-from pydantic import BaseModel, ValidationError
-
-from deltaic_pipeline.datasets import model
-from deltaic_pipeline.datasets.binding import RUN_DATE, bind
-from deltaic_pipeline.datasets.ddl import columns_of
-from deltaic_pipeline.datasets.model import Dataset, FileSource, JdbcSource, Keyed
-from deltaic_pipeline.datasets.named_columns import misnamed, missing_in, refused_name
-from deltaic_pipeline.datasets.options import (
+from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.spark.ddl import columns_of
+from deltaic_pipeline.spark.options import (
     partial_options,
     refused_options,
     unknown_options,
     unknown_properties,
 )
-from deltaic_pipeline.datasets.sql_text import columns_named, sql_mistakes
-from deltaic_pipeline.datasets.text import beside
-from deltaic_pipeline.failures import PipelineError
+from deltaic_pipeline.table.column_names import missing_in
 from deltaic_pipeline.table.target import FORGETS
+from deltaic_terminal.document import Document, Mistake, Path, Unreadable
+from deltaic_terminal.mistakes import mistake_of
+from pydantic import BaseModel, ValidationError
+
+from deltaic_datasets.file import model
+from deltaic_datasets.file.binding import RUN_DATE, bind
+from deltaic_datasets.file.model import Dataset, FileSource, JdbcSource, Keyed
+from deltaic_datasets.file.named_columns import misnamed, refused_name
+from deltaic_datasets.file.sql_text import columns_named, sql_mistakes
+from deltaic_datasets.file.text import beside
 
 FIELDS = sorted(
     {

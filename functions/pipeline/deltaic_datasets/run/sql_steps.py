@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from deltaic_pipeline.datasets import model
-from deltaic_pipeline.datasets.database import read_database
-from deltaic_pipeline.datasets.run_state import Run
-from deltaic_pipeline.datasets.windows import Window, within
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError, PlacedError
 from deltaic_pipeline.spark.errors import of_database, refusals
 from deltaic_pipeline.spark.sql_rules import answer
-from deltaic_pipeline.table.sources import UNFIT, Reading, Source, read
+from deltaic_pipeline.table.sources import Reading, Source, read, values_told
+
+from deltaic_datasets.file import model
+from deltaic_datasets.run.database import read_database
+from deltaic_datasets.run.run_state import Run
+from deltaic_datasets.run.windows import Window, within
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -97,20 +98,6 @@ def said_of_values(run: Run, sources: Mapping[str, Reading]) -> AbstractContextM
     """Say of values that do not fit a schema, and for which the run must fail, where the first one is."""
     remedy = "put the files right, or say in `malformed` where such rows go"
     return values_told({run.origin(("sources", name)): reading for name, reading in sources.items()}, remedy)
-
-
-@contextmanager
-def values_told(readings: Mapping[str, Reading], remedy: str) -> Iterator[None]:
-    """Say of a refusal for rows that do not fit which file and line has the first; readings by what they are called."""
-    try:
-        yield
-    except PipelineError as refusal:
-        for name, reading in readings.items() if UNFIT in refusal.message else ():
-            with refusals():
-                told = reading.told() if reading.malformed == "fail" else None
-            if told:
-                raise PlacedError(f"{name}: {told}; {remedy}.") from refusal
-        raise
 
 
 def _before_glob(path: str) -> str:

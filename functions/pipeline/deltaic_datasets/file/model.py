@@ -9,13 +9,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from deltaic.errors import DeltaicError
 from deltaic.protocol.names import check_schema_name, check_share_name, check_table_name, split_table_name
+from deltaic_pipeline.spark.ddl import WrongDdl, columns_of
+from deltaic_pipeline.table.limits import LIMIT, limit
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
-from deltaic_pipeline.datasets.ddl import WrongDdl, columns_of
-from deltaic_pipeline.datasets.schedule import check_schedule
-from deltaic_pipeline.datasets.variables import Kind
-from deltaic_pipeline.table.limits import LIMIT, limit
+from deltaic_datasets.file.schedule import check_schedule
+from deltaic_datasets.file.variables import Kind
 
 _DURATION = re.compile(r"([1-9]\d*) (second|minute|hour|day)s?")
 _PASSWORD_IN_URL = re.compile(r"(?i)(password|passwd|pwd)=|//[^/@]+:[^/@]+@")

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from deltaic_terminal.document import Document, Mistake, Path
 from deltaic_terminal.nearest import did_you_mean
 
-from deltaic_pipeline.datasets.variables import EXAMPLES, Kind, Value, literal, plain, value_of
+from deltaic_datasets.file.variables import EXAMPLES, Kind, Value, literal, plain, value_of
 
 RUN_DATE = "run_date"
 """The variable that every dataset has: the day (a timestamp: the moment) for which a schedule starts the run."""

@@ -1,4 +1,4 @@
-"""The job that builds a dataset as its file says: `python -m deltaic_pipeline.run FILE`, here and by spark-submit."""
+"""Build a dataset as its file says: `python -m deltaic_datasets.run.job FILE`, also by spark-submit."""
 
 import argparse
 import sys
@@ -11,28 +11,28 @@ from typing import TYPE_CHECKING
 
 from deltaic.errors import NotFound
 from deltaic.settings import settings
-from deltaic_terminal.progress import Progress, step
-
 from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.command import Tell, conduct, going_on
-from deltaic_pipeline.datasets.batch import build, refuse_unshareable
-from deltaic_pipeline.datasets.checking import dataset_of
-from deltaic_pipeline.datasets.ddl import columns_of
-from deltaic_pipeline.datasets.dry_run import plan
-from deltaic_pipeline.datasets.model import Dataset, DeltaSource, FileSource, Keyed
-from deltaic_pipeline.datasets.named_columns import misnamed_of
-from deltaic_pipeline.datasets.recording import recorded
-from deltaic_pipeline.datasets.run_state import Run, Summary
-from deltaic_pipeline.datasets.sql_steps import placed
-from deltaic_pipeline.datasets.text import text_of
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.access import S3Access
+from deltaic_pipeline.spark.ddl import columns_of
 from deltaic_pipeline.spark.errors import refusals
 from deltaic_pipeline.spark.session import session
 from deltaic_pipeline.table.catalog_entry import Catalog, TableName, connect
 from deltaic_pipeline.table.csv_header import wrong_header
 from deltaic_pipeline.table.locations import Places
 from deltaic_pipeline.table.run_log import refuse_same
+from deltaic_terminal.progress import Progress, step
+
+from deltaic_datasets.file.checking import dataset_of
+from deltaic_datasets.file.model import Dataset, DeltaSource, FileSource, Keyed
+from deltaic_datasets.file.named_columns import misnamed_of
+from deltaic_datasets.file.text import text_of
+from deltaic_datasets.run.batch import build, refuse_unshareable
+from deltaic_datasets.run.dry_run import plan
+from deltaic_datasets.run.recording import recorded
+from deltaic_datasets.run.run_state import Run, Summary
+from deltaic_datasets.run.sql_steps import placed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -2,16 +2,17 @@
 
 from typing import TYPE_CHECKING, Any
 
-from deltaic_pipeline.datasets.expectations import Expectations
-from deltaic_pipeline.datasets.named_columns import misnamed, refused_name
-from deltaic_pipeline.datasets.run_state import Run
-from deltaic_pipeline.datasets.sql_steps import said_where
 from deltaic_pipeline.failures import PlacedError
 from deltaic_pipeline.spark.sql_rules import refuse_queries
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import check_clustering, check_new_properties, check_properties
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import exists
+
+from deltaic_datasets.file.named_columns import misnamed, refused_name
+from deltaic_datasets.run.expectations import Expectations
+from deltaic_datasets.run.run_state import Run
+from deltaic_datasets.run.sql_steps import said_where
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,7 +6,7 @@ from typing import Any
 from deltaic_terminal.document import Document, Mistake, Path
 from deltaic_terminal.nearest import did_you_mean
 
-from deltaic_pipeline.datasets.model import MOST
+from deltaic_datasets.file.model import MOST
 
 CUT = frozenset({
     *("=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">=", "+", "-", "/", "%", "|", "||", "&", "^", "~", "(", ",", "."),

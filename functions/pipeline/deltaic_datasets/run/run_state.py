@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from deltaic_pipeline.datasets import model
-from deltaic_pipeline.datasets.expectations import Verdict
 from deltaic_pipeline.table.merging import Validity
 from deltaic_pipeline.table.target import Target
+
+from deltaic_datasets.file import model
+from deltaic_datasets.run.expectations import Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
+from deltaic_pipeline.failures import StepsFailed
 from deltaic_terminal.printing import one_line, text_console
 
-from deltaic_pipeline.datasets.time_steps import Backfill, Step
-from deltaic_pipeline.failures import StepsFailed
+from deltaic_datasets.run.time_steps import Backfill, Step
 
 if TYPE_CHECKING:
     from rich.progress import Progress

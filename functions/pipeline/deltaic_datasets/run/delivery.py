@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import deltaic_pipeline
-from deltaic_pipeline.datasets import model
-from deltaic_pipeline.datasets.run_state import Run
 from deltaic_pipeline.table.locations import Places
 from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import latest
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import Transaction, Written, committed, exists, last_write
+
+import deltaic_datasets
+from deltaic_datasets.file import model
+from deltaic_datasets.run.run_state import Run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,6 +78,7 @@ def _input(spark: "SparkSession", source: model.Source) -> list[Any] | None:
 @cache
 def _code() -> str:
     digest = sha256()
-    for file in sorted(Path(deltaic_pipeline.__path__[0]).rglob("*.py")):
-        digest.update(file.read_bytes())
+    for package in (deltaic_datasets, deltaic_pipeline):
+        for file in sorted(Path(package.__path__[0]).rglob("*.py")):
+            digest.update(file.read_bytes())
     return digest.hexdigest()

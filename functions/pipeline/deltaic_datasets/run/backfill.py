@@ -1,4 +1,4 @@
-"""The job that builds a dataset for each step of a time: `python -m deltaic_pipeline.backfill FILE --from --to`."""
+"""The job that builds a dataset for each step of a time: `python -m deltaic_datasets.run.backfill FILE --from --to`."""
 
 import argparse
 import sys
@@ -6,21 +6,21 @@ import time
 from collections.abc import Sequence
 
 from deltaic.errors import DeltaicError
-
 from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.command import Tell, conduct, unforeseen
-from deltaic_pipeline.datasets.checking import dataset_of
-from deltaic_pipeline.datasets.model import Dataset
-from deltaic_pipeline.datasets.run_state import told
-from deltaic_pipeline.datasets.stepping import Detail, Outcome, carry_out
-from deltaic_pipeline.datasets.text import text_of
-from deltaic_pipeline.datasets.time_steps import Backfill, Step, backfill_of
 from deltaic_pipeline.failures import exit_code
-from deltaic_pipeline.run import job
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.table.run_ids import RunIds
 from deltaic_pipeline.table.run_log import transaction_of
 from deltaic_pipeline.table.transactions import Transaction
+
+from deltaic_datasets.file.checking import dataset_of
+from deltaic_datasets.file.model import Dataset
+from deltaic_datasets.file.text import text_of
+from deltaic_datasets.run.job import job
+from deltaic_datasets.run.run_state import told
+from deltaic_datasets.run.stepping import Detail, Outcome, carry_out
+from deltaic_datasets.run.time_steps import Backfill, Step, backfill_of
 
 GOES_ON = "the same command goes on, and does nothing twice"
 

@@ -8,10 +8,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from deltaic.errors import DeltaicError
-from deltaic_terminal.progress import Progress, Step, step
-
-from deltaic_pipeline.datasets.expectations import Verdict
-from deltaic_pipeline.datasets.run_state import Run, Summary
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError, Unfinished, exit_code
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.errors import refusals
@@ -22,6 +18,10 @@ from deltaic_pipeline.table.sources import spark_path
 from deltaic_pipeline.table.table_properties import latest
 from deltaic_pipeline.table.transactions import Written
 from deltaic_pipeline.table.writing import UPDATED
+from deltaic_terminal.progress import Progress, Step, step
+
+from deltaic_datasets.run.expectations import Verdict
+from deltaic_datasets.run.run_state import Run, Summary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from deltaic_pipeline.table.column_names import THE_TABLE, missing_in, names_by_lower_case, not_there
 from deltaic_terminal.document import Path
-from deltaic_terminal.nearest import did_you_mean
 
-from deltaic_pipeline.datasets import model
-from deltaic_pipeline.datasets.model import Dataset
+from deltaic_datasets.file import model
+from deltaic_datasets.file.model import Dataset
 
 UNSORTED = frozenset(
     {"array", "binary", "boolean", "geography", "geometry", "interval", "map", "struct", "variant", "void"}
@@ -19,9 +19,6 @@ Columns = Mapping[str, str]
 """Names of columns, and of each type the first word as Spark's DDL has it."""
 
 
-THE_TABLE = "the table, which gets no other without evolve_schema"
-
-
 def misnamed(
     dataset: Dataset, rows: Columns, table: Iterable[str] | None = (), *, owner: str = "the rows"
 ) -> Iterator[tuple[Path, str]]:
@@ -30,11 +27,11 @@ def misnamed(
     `rows` are the columns of what the last step gives, `table` those of the table that is there; None: it may have
     others, and nobody has looked. `owner` is who has the former.
     """
-    whole = _known([*(table or ()), *rows, *_of_states(dataset)])
+    whole = names_by_lower_case([*(table or ()), *rows, *_of_states(dataset)])
     kinds = {name.lower(): kind for name, kind in rows.items()}
     for path, name in _of_rows(dataset):
-        if name.lower() not in _known(rows):
-            yield path, _not_there(name, rows, f"a column of {owner}")
+        if name.lower() not in names_by_lower_case(rows):
+            yield path, not_there(name, rows, f"a column of {owner}")
     for field, names, unfit in (
         ("partition_by", dataset.target.partition_by, NESTED),
         ("cluster_by", dataset.target.cluster_by, UNSORTED),
@@ -43,19 +40,19 @@ def misnamed(
             path = ("target", field, number)
             if name.lower() not in whole:
                 if table is not None:
-                    yield path, _not_there(name, whole.values(), "a column")
+                    yield path, not_there(name, whole.values(), "a column")
             elif name.lower() in map(str.lower, names[:number]):
                 yield path, f"'{name}' is named twice"
             elif (kind := kinds.get(name.lower(), "")) in unfit:
                 yield path, f"'{name}' is of type {kind}, by which Delta's tables are not {_DONE[field]}"
     for name in dataset.target.columns:
         if table is not None and name.lower() not in whole:
-            yield ("target", "columns", name), _not_there(name, whole.values(), "a column")
+            yield ("target", "columns", name), not_there(name, whole.values(), "a column")
 
 
 def misnamed_of(dataset: Dataset, table: Columns) -> Iterator[tuple[Path, str]]:
     """Yield what the dataset says of columns that are not in the table which is there, where no rows can bring them."""
-    own = _known(_of_states(dataset))
+    own = names_by_lower_case(_of_states(dataset))
     if not dataset.target.evolve_schema:
         rows = {name: kind for name, kind in table.items() if name.lower() not in own}
         yield from misnamed(dataset, rows, table, owner=THE_TABLE)
@@ -66,12 +63,6 @@ def misnamed_of(dataset: Dataset, table: Columns) -> Iterator[tuple[Path, str]]:
 
 
 _DONE = {"partition_by": "partitioned", "cluster_by": "clustered"}
-
-
-def missing_in(name: str, columns: Iterable[str], owner: str) -> str | None:
-    """Return what to say of a column that somebody does not have; None if it is there."""
-    names = list(columns)
-    return None if name.lower() in _known(names) else _not_there(name, names, f"a column of {owner}")
 
 
 def refused_name(name: str, properties: Mapping[str, str]) -> str | None:
@@ -101,11 +92,3 @@ def _of_rows(dataset: Dataset) -> Iterator[tuple[Path, str]]:
 def _of_states(dataset: Dataset) -> list[str]:
     write = dataset.write
     return [write.valid_from, write.valid_to, write.current] if isinstance(write, model.Scd2) else []
-
-
-def _known(names: Iterable[str]) -> dict[str, str]:
-    return {name.lower(): name for name in names}
-
-
-def _not_there(name: str, names: Iterable[str], what: str) -> str:
-    return f"'{name}' is not {what}" + did_you_mean(name, names)

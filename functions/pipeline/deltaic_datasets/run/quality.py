@@ -5,17 +5,18 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from deltaic_pipeline.datasets.delivery import delivery_of
-from deltaic_pipeline.datasets.expectations import BROKEN, Counts, Expectations, Verdict, refuse_failed
-from deltaic_pipeline.datasets.observation import ObservedPass
-from deltaic_pipeline.datasets.run_state import Run, Summary
-from deltaic_pipeline.datasets.sql_steps import Answer
 from deltaic_pipeline.failures import PipelineError, Unfinished
 from deltaic_pipeline.spark.errors import refusals, said_by_spark, spark_failures
 from deltaic_pipeline.table.sources import Reading
 from deltaic_pipeline.table.target import Target
 from deltaic_pipeline.table.transactions import Transaction, Written, committed
 from deltaic_pipeline.table.writing import INSERTED, UPDATED, write
+
+from deltaic_datasets.run.delivery import delivery_of
+from deltaic_datasets.run.expectations import BROKEN, Counts, Expectations, Verdict, refuse_failed
+from deltaic_datasets.run.observation import ObservedPass
+from deltaic_datasets.run.run_state import Run, Summary
+from deltaic_datasets.run.sql_steps import Answer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

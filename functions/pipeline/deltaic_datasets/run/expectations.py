@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
-from deltaic_pipeline.datasets import model
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError
 from deltaic_pipeline.spark.errors import raised, said_by_spark
 from deltaic_pipeline.spark.quoting import literal, quoted
 from deltaic_pipeline.spark.sql_rules import refuse_queries
 from deltaic_pipeline.table.limits import exceeds
 from deltaic_pipeline.table.merging import NUMBER, numbered
+
+from deltaic_datasets.file import model
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
