@@ -21,7 +21,7 @@ PRODUCTS = {
     "layer": ("--only-group", "layer"),
     "deltalake-layer": ("--only-group", "checkpoint"),
     "conformance": ("--package", "delta-sharing-conformance", "--no-emit-project"),
-    "wheel": ("--no-default-groups", "--extra", "pipeline", "--no-emit-project"),
+    "wheel": ("--no-default-groups", "--all-extras", "--no-emit-project"),
 }
 """Options of `uv export` by product: both Lambda layers, the conformance kit, and the wheel with its jobs."""
 

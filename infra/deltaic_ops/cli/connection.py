@@ -17,6 +17,7 @@ from deltaic.errors import Conflict, NotFound, Unavailable
 from deltaic.settings import Settings
 from deltaic.urls import web_address
 
+from deltaic_ops.cli.extras import missing_extra
 from deltaic_ops.deploy.outputs import DEFAULT_STACK, JobsOutputs, StackOutputs, reachable, stack_outputs
 from deltaic_ops.local.variables import THIS_MACHINE, check_answered, names_aws
 
@@ -292,6 +293,8 @@ def _embedded(wishes: Wishes, variables: Mapping[str, str], parts: ExitStack) ->
 
 def _started(state: Path, lock: int, parts: ExitStack) -> Mapping[str, str]:
     """Start the embedded AWS over what the folder keeps."""
+    if remedy := missing_extra("local"):
+        raise Unavailable(remedy)
     from deltaic_ops.deploy.template import load_template
     from deltaic_ops.local.embedded import EmbeddedAws
     from deltaic_ops.local.private import StateUnusable
