@@ -1,4 +1,4 @@
-"""The wheel in an empty environment and an empty folder: the operator's commands, and with the extra `local` the demo."""
+"""The wheel in an empty environment and an empty folder: its commands, and with the extra `local` the demo."""
 
 import os
 import subprocess
