@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -26,7 +27,6 @@ deltaic
   .compute
   .errors
   .lru
-  .nearest
   .pages
   .platform_limits
   .table_features
@@ -49,57 +49,63 @@ deltaic
   .http              .catalog .errors .identity .pages .platform_limits .protocol .settings .sharing .sign_in
                      .storage
 deltaic_checkpoint   deltaic.catalog deltaic.delta deltaic.errors deltaic.table_features
+deltaic_terminal
 deltaic_pipeline
   .entry
   .failures          deltaic.errors
-  .spark             .failures deltaic.nearest
-  .command           .failures .spark deltaic.errors
-  .table             .failures .spark deltaic.catalog deltaic.delta deltaic.errors deltaic.nearest deltaic.protocol
-                     deltaic.storage
-  .datasets          deltaic_pipeline .failures .spark .table deltaic.errors deltaic.nearest deltaic.protocol
-                     deltaic.settings
+  .spark             .failures deltaic_terminal
+  .command           .failures .spark deltaic.errors deltaic_terminal
+  .table             .failures .spark deltaic.catalog deltaic.delta deltaic.errors deltaic.protocol deltaic.storage
+                     deltaic_terminal
+  .arguments         .failures .table deltaic_terminal
   .maintenance       .failures .spark .table deltaic.catalog deltaic.delta deltaic.errors deltaic.protocol
-                     deltaic.pruning deltaic.storage
-  .usage_log         .spark .table deltaic.catalog deltaic.storage
-  .view_refresh      .failures .spark .table deltaic.catalog deltaic.errors deltaic.nearest deltaic.partition_filters
-                     deltaic.protocol
-  .arguments         .datasets .failures .spark .table deltaic.nearest
+                     deltaic.pruning deltaic.storage deltaic_terminal
+  .usage_log         .spark .table deltaic.catalog deltaic.storage deltaic_terminal
+  .view_refresh      .failures .spark .table deltaic.catalog deltaic.errors deltaic.partition_filters
+                     deltaic.protocol deltaic_terminal
   .maintain          .arguments .command .failures .maintenance .spark .table deltaic.catalog deltaic.delta
-                     deltaic.settings
-  .publish           .arguments .command .datasets .failures .spark .table deltaic.errors deltaic.settings
-  .run               .arguments .command .datasets .failures .spark .table deltaic.errors deltaic.settings
+                     deltaic.settings deltaic_terminal
+  .publish           .arguments .command .failures .spark .table deltaic.errors deltaic.settings deltaic_terminal
   .usage             .arguments .command .failures .spark .table .usage_log deltaic.catalog deltaic.errors
-                     deltaic.settings
+                     deltaic.settings deltaic_terminal
   .views             .arguments .command .failures .spark .table .view_refresh deltaic.catalog deltaic.errors
-                     deltaic.settings
-  .backfill          .arguments .command .datasets .failures .run .spark .table deltaic.errors
+                     deltaic.settings deltaic_terminal
+deltaic_datasets
+  .file              deltaic.errors deltaic.protocol deltaic_pipeline.failures deltaic_pipeline.spark
+                     deltaic_pipeline.table deltaic_terminal
+  .run               deltaic_datasets .file deltaic.errors deltaic.settings deltaic_pipeline
+                     deltaic_pipeline.arguments deltaic_pipeline.command deltaic_pipeline.failures
+                     deltaic_pipeline.spark deltaic_pipeline.table deltaic_terminal
 deltaic_ops
   .pull              delta_sharing_conformance deltaic.delta deltaic.errors deltaic.storage deltaic.table_features
                      deltaic.urls
   .deploy            deltaic.catalog deltaic.errors deltaic.settings
-  .usage             deltaic.catalog deltaic.errors deltaic_pipeline.spark
+  .usage             deltaic.catalog deltaic.errors deltaic_pipeline.spark deltaic_terminal
   .profile           delta_sharing_conformance deltaic.catalog deltaic.errors deltaic.sign_in
   .inspection        deltaic.aws_codes deltaic.catalog deltaic.delta deltaic.errors deltaic.iceberg
                      deltaic.partition_filters deltaic.protocol deltaic.pruning deltaic.sharing deltaic.storage
                      deltaic_pipeline.view_refresh
-  .jobs              .deploy deltaic deltaic.catalog deltaic.errors deltaic_pipeline deltaic_pipeline.datasets
-                     deltaic_pipeline.entry deltaic_pipeline.failures deltaic_pipeline.spark
+  .jobs              .deploy deltaic deltaic.catalog deltaic.errors deltaic_datasets deltaic_datasets.file
+                     deltaic_pipeline deltaic_pipeline.entry deltaic_pipeline.failures deltaic_pipeline.spark
+                     deltaic_terminal
   .local             .deploy deltaic.catalog deltaic.errors deltaic.http.asgi deltaic.http.observability
                      deltaic.platform_limits deltaic.storage deltaic.urls
-  .declared          .inspection deltaic.catalog deltaic.errors deltaic.identity deltaic.nearest
-                     deltaic.partition_filters deltaic.protocol deltaic.storage deltaic_pipeline.datasets
-  .localstack        .deploy .local .profile deltaic.catalog deltaic.errors deltaic_pipeline.spark
+  .declared          .inspection deltaic.catalog deltaic.errors deltaic.identity deltaic.partition_filters
+                     deltaic.protocol deltaic.storage deltaic_datasets.file deltaic_terminal
+  .localstack        .deploy .local .profile deltaic.catalog deltaic.errors deltaic_terminal
   .rights            .inspection deltaic.catalog deltaic.delta deltaic.errors deltaic.protocol deltaic.scheduled
                      deltaic.sharing deltaic.sign_in deltaic.storage
   .checks            .deploy .inspection .local .rights delta_sharing_conformance deltaic.catalog deltaic.errors
                      deltaic.partition_filters deltaic.scheduled deltaic.storage deltaic_pipeline.view_refresh
   .console           .inspection .local .pull .rights .usage deltaic.catalog deltaic.delta deltaic.errors
                      deltaic.partition_filters deltaic.protocol deltaic.scheduled deltaic.sharing
-                     deltaic_pipeline.spark deltaic_pipeline.table deltaic_pipeline.view_refresh
+                     deltaic_pipeline.spark deltaic_pipeline.table deltaic_pipeline.view_refresh deltaic_terminal
   .cli               .checks .console .declared .deploy .inspection .jobs .local .localstack .profile .pull .rights
-                     .usage delta_sharing_conformance deltaic deltaic_pipeline
+                     .usage delta_sharing_conformance deltaic deltaic_datasets.file deltaic_datasets.run
+                     deltaic_pipeline deltaic_terminal
 supply               deltaic_ops.deploy
-bench                deltaic deltaic_ops.deploy deltaic_ops.local deltaic_pipeline
+bench                deltaic deltaic_datasets.file deltaic_datasets.run deltaic_ops.deploy deltaic_ops.local
+                     deltaic_pipeline deltaic_terminal
 """
 """The packages, and what the modules of each can import besides their own package.
 
@@ -110,7 +116,9 @@ only. Packages stand below everything that they import, so no import runs in a c
 ROOTS = {
     "deltaic": LAYER,
     "deltaic_checkpoint": ROOT / "functions" / "maintenance" / "checkpoint",
+    "deltaic_terminal": ROOT / "infra",
     "deltaic_pipeline": PIPELINE,
+    "deltaic_datasets": PIPELINE,
     "delta_sharing_conformance": ROOT / "infra" / "delta_sharing_conformance",
     "deltaic_ops": ROOT / "infra",
     "supply": ROOT / "infra",
@@ -228,6 +236,23 @@ def test_no_imports_run_in_a_circle(top: str, depth: int) -> None:
         targets = {node(name) for name in imported_modules(path) & paths.keys() if not module.startswith(f"{name}.")}
         order.add(node(module), *(targets - {node(module)}))
     order.prepare()  # raises CycleError, naming the circle
+
+
+def loaded_by(modules: Iterable[str]) -> set[str]:
+    """Return the top-level modules that a process has loaded after it imported some."""
+    script = f"import json, sys, {', '.join(modules)}; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    return {name.split(".")[0] for name in json.loads(done.stdout)}
+
+
+def test_files_of_datasets_are_checked_without_spark_and_aws() -> None:
+    modules = [name for name in modules_of("deltaic_datasets") if name.startswith("deltaic_datasets.file.")]
+    assert loaded_by(modules) & {"pyspark", "delta", "boto3"} == set()
+
+
+def test_the_terminal_package_needs_neither_aws_nor_spark() -> None:
+    loaded = loaded_by(modules_of("deltaic_terminal"))
+    assert loaded & {"pyspark", "delta", "boto3", "deltaic"} == set()
 
 
 @pytest.mark.parametrize("top", ROOTS)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 from deltaic.errors import InvalidParameter, NotFound, TooManyRequests, Unavailable
-from deltaic_pipeline.spark.printing import text_console
+from deltaic_terminal.printing import text_console
 
 from deltaic_ops.cli.operator import AsJson, Operator, operator
 from deltaic_ops.pull.fetching import Urls
