@@ -22,6 +22,7 @@ PAGES = [ROOT / "functions" / name / "app.py" for name in ("activation", "explor
 
 ALLOWED_IMPORTS = """\
 delta_sharing_conformance
+delta_sharing_pull   delta_sharing_conformance
 deltaic
   .aws_codes
   .compute
@@ -77,8 +78,7 @@ deltaic_datasets
                      deltaic_pipeline.arguments deltaic_pipeline.command deltaic_pipeline.failures
                      deltaic_pipeline.spark deltaic_pipeline.table deltaic_terminal
 deltaic_ops
-  .pull              delta_sharing_conformance deltaic.delta deltaic.errors deltaic.storage deltaic.table_features
-                     deltaic.urls
+  .pull_errors       delta_sharing_pull deltaic.errors
   .deploy            deltaic.catalog deltaic.errors deltaic.settings
   .usage             deltaic.catalog deltaic.errors deltaic_pipeline.spark deltaic_terminal
   .profile           delta_sharing_conformance deltaic.catalog deltaic.errors deltaic.sign_in
@@ -97,12 +97,12 @@ deltaic_ops
                      deltaic.sharing deltaic.sign_in deltaic.storage
   .checks            .deploy .inspection .local .rights delta_sharing_conformance deltaic.catalog deltaic.errors
                      deltaic.partition_filters deltaic.scheduled deltaic.storage deltaic_pipeline.view_refresh
-  .console           .inspection .local .pull .rights .usage deltaic.catalog deltaic.delta deltaic.errors
-                     deltaic.partition_filters deltaic.protocol deltaic.scheduled deltaic.sharing
+  .console           .inspection .local .pull_errors .rights .usage delta_sharing_pull deltaic.catalog deltaic.delta
+                     deltaic.errors deltaic.partition_filters deltaic.protocol deltaic.scheduled deltaic.sharing
                      deltaic_pipeline.spark deltaic_pipeline.table deltaic_pipeline.view_refresh deltaic_terminal
-  .cli               .checks .console .declared .deploy .inspection .jobs .local .localstack .profile .pull .rights
-                     .usage delta_sharing_conformance deltaic deltaic_datasets.file deltaic_datasets.run
-                     deltaic_pipeline deltaic_terminal
+  .cli               .checks .console .declared .deploy .inspection .jobs .local .localstack .profile .pull_errors
+                     .rights .usage delta_sharing_conformance delta_sharing_pull deltaic deltaic_datasets.file
+                     deltaic_datasets.run deltaic_pipeline deltaic_terminal
 supply               deltaic_ops.deploy
 bench                deltaic deltaic_datasets.file deltaic_datasets.run deltaic_ops.deploy deltaic_ops.local
                      deltaic_pipeline deltaic_terminal
@@ -120,6 +120,7 @@ ROOTS = {
     "deltaic_pipeline": PIPELINE,
     "deltaic_datasets": PIPELINE,
     "delta_sharing_conformance": ROOT / "infra" / "delta_sharing_conformance",
+    "delta_sharing_pull": ROOT / "infra" / "delta_sharing_pull",
     "deltaic_ops": ROOT / "infra",
     "supply": ROOT / "infra",
     "bench": ROOT / "infra",

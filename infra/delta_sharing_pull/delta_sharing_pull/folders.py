@@ -9,16 +9,15 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
-from deltaic.errors import Conflict, DeltaicError
-
-from deltaic_ops.pull.answers import SharedObject
-from deltaic_ops.pull.fetching import ObjectChanged, UrlRefused, save
-from deltaic_ops.pull.folder_lock import alone
-from deltaic_ops.pull.known_objects import Brought, KnownObjects
-from deltaic_ops.pull.object_names import folded, local_path, tells_case
-from deltaic_ops.pull.patience import patiently
-from deltaic_ops.pull.shared_folders import FolderReader, OpenedObject
-from deltaic_ops.pull.tally import Tally
+from delta_sharing_pull.answers import SharedObject
+from delta_sharing_pull.errors import Conflict, PullError
+from delta_sharing_pull.fetching import ObjectChanged, UrlRefused, save
+from delta_sharing_pull.folder_lock import alone
+from delta_sharing_pull.known_objects import Brought, KnownObjects
+from delta_sharing_pull.object_names import folded, local_path, tells_case
+from delta_sharing_pull.patience import patiently
+from delta_sharing_pull.shared_folders import FolderReader, OpenedObject
+from delta_sharing_pull.tally import Tally
 
 _NO_PLACE: Final = frozenset({errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG})
 """What a file meets that has the name of a folder, or one that is too long for the disk."""
@@ -107,7 +106,7 @@ class FolderPull:
                     raise
                 return opened.object.name
             except (ObjectChanged, UrlRefused) as refused:
-                last: DeltaicError = refused
+                last: PullError = refused
                 found = self._reader.open([opened.object], anew=True)
                 if not found:
                     return None

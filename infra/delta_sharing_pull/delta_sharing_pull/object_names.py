@@ -5,7 +5,7 @@ import unicodedata
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from deltaic_ops.pull.folder_lock import OWN
+from delta_sharing_pull.folder_lock import OWN
 
 _NOT_TEXT: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _MOST_BYTES: Final = 255

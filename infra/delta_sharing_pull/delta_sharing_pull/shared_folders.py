@@ -1,5 +1,6 @@
 """Volumes, skills and model versions: folders of objects, read by credentials or by signed URLs."""
 
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,16 +13,18 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 from delta_sharing_conformance.untrusted_http import AnswerRefused, check_url
-from deltaic.errors import InvalidParameter, NotFound, PermissionDenied, Unavailable, UnsupportedOperation
-from deltaic.storage.locations import Location
 
-from deltaic_ops.pull.answers import InvalidAnswer, Reply, SharedObject, stored_object
-from deltaic_ops.pull.fetching import ObjectChanged, UrlRefused, Urls
-from deltaic_ops.pull.server import Shared, SharingServer
+from delta_sharing_pull.answers import InvalidAnswer, Reply, SharedObject, stored_object
+from delta_sharing_pull.errors import NotFound, PermissionDenied, Unavailable, UnsupportedOperation
+from delta_sharing_pull.fetching import ObjectChanged, UrlRefused, Urls
+from delta_sharing_pull.server import Shared, SharingServer
 
 _PAGE: Final = 1000
 _PIECE: Final = 1 << 18
 _LEAST_SECONDS: Final = 300
+_ACCESS_POINT: Final = r"arn:aws[a-z-]*:s3:[a-z0-9-]+:\d{12}:accesspoint/[a-z0-9-]{3,50}"
+_LOCATION: Final = re.compile(rf"(?i:s3[an]?)://({_ACCESS_POINT}|[A-Za-z0-9][A-Za-z0-9._-]+)(?:/+(.*?))?/*")
+"""A bucket or an access point that stands for one, and the prefix without the slashes around it."""
 KINDS: Final = {"volume": "volumes", "skill": "skills", "model": "models"}
 
 
@@ -127,11 +130,10 @@ class _ByCredentials:
         self._server = server
         self._folder = folder
         told = folder.told.storage_location or ""
-        try:
-            place = Location.parse(told)
-        except InvalidParameter:
-            raise UnsupportedOperation(f"a {folder.kind} that lies in '{told}' cannot be pulled: only S3 can") from None
-        self._bucket, self._prefix = place.bucket, place.key_prefix
+        place = _LOCATION.fullmatch(told)
+        if place is None:
+            raise UnsupportedOperation(f"a {folder.kind} that lies in '{told}' cannot be pulled: only S3 can")
+        self._bucket, self._prefix = place[1], f"{place[2]}/" if place[2] else ""
         self._lock = Lock()
         self._ends = 0.0
         self._known: Any = None

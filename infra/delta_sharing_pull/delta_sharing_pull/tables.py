@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from deltaic_ops.pull.delta_copy import DeltaCopy
-from deltaic_ops.pull.fetching import Urls
-from deltaic_ops.pull.folder_lock import alone
-from deltaic_ops.pull.reading import READABLE, TableRows
-from deltaic_ops.pull.row_files import write_csv, write_parquet
-from deltaic_ops.pull.server import Shared, SharingServer
-from deltaic_ops.pull.snapshot import Snapshot, SourceMoved
-from deltaic_ops.pull.table_files import TableFiles
-from deltaic_ops.pull.tally import Tally
+from delta_sharing_pull.delta_copy import DeltaCopy
+from delta_sharing_pull.fetching import Urls
+from delta_sharing_pull.folder_lock import alone
+from delta_sharing_pull.reading import READABLE, TableRows
+from delta_sharing_pull.row_files import write_csv, write_parquet
+from delta_sharing_pull.server import Shared, SharingServer
+from delta_sharing_pull.snapshot import Snapshot, SourceMoved
+from delta_sharing_pull.table_files import TableFiles
+from delta_sharing_pull.tally import Tally
 
 _ATTEMPTS: Final = 5
 _T = TypeVar("_T")
@@ -44,7 +44,7 @@ class TablePull:
     def into_folder(self, folder: Path, tally: Tally) -> PulledTable:
         """Bring a Delta table in a folder to what is asked, by one commit; what an earlier pull has brought stays.
 
-        Raises Conflict, InvalidParameter and TableUnreadable for a folder that is held, is no copy of this table, or
+        Raises Conflict, InvalidParameter and NotFound for a folder that is held, is no copy of this table, or
         cannot go back to what is asked.
         """
         DeltaCopy.read(folder, self._shared)  # refuses before anything is written

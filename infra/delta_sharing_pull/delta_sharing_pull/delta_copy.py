@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from deltaic.errors import Conflict, InvalidParameter, TableUnreadable
-
-from deltaic_ops.pull.answers import column_types
-from deltaic_ops.pull.folder_lock import OWN
-from deltaic_ops.pull.local_log import LOG, commit_name, commit_text, local_metadata, local_protocol
-from deltaic_ops.pull.server import Shared
-from deltaic_ops.pull.snapshot import SharedFile, Snapshot, logical_file
+from delta_sharing_pull.answers import column_types
+from delta_sharing_pull.errors import Conflict, InvalidParameter, NotFound
+from delta_sharing_pull.folder_lock import OWN
+from delta_sharing_pull.local_log import LOG, commit_name, commit_text, local_metadata, local_protocol
+from delta_sharing_pull.server import Shared
+from delta_sharing_pull.snapshot import SharedFile, Snapshot, logical_file
 
 _APP: Final = "deltaic-pull/"
 _NAMED: Final = len(commit_name(0))
@@ -45,12 +44,12 @@ class DeltaCopy:
         """Read the copy in a folder, which may be empty or absent.
 
         Raises InvalidParameter for a folder with anything else: another table, a copy of another one, files;
-        TableUnreadable for a log that somebody has cut.
+        NotFound for a log that somebody has cut.
         """
         found = cls(folder)
         for version, path in enumerate(_commits(folder)):
             if path.name != commit_name(version):
-                raise TableUnreadable(f"the log in {folder} has lost version {version}: pull into another folder")
+                raise NotFound(f"the log in {folder} has lost version {version}: pull into another folder")
             found.version = version
             for line in path.read_bytes().splitlines():
                 found._apply(json.loads(line))

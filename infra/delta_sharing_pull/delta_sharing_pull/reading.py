@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import delta_kernel_rust_sharing_wrapper as kernel  # type: ignore[import-untyped]
 import pyarrow as pa
-from deltaic.errors import InvalidParameter, UnsupportedOperation
 
-from deltaic_ops.pull.fetching import Urls
-from deltaic_ops.pull.local_log import LOG, commit_name, commit_text, local_metadata, local_protocol
-from deltaic_ops.pull.snapshot import FEATURES, SharedFile, Snapshot
-from deltaic_ops.pull.table_files import TableFiles
-from deltaic_ops.pull.tally import Tally
+from delta_sharing_pull.errors import InvalidParameter, UnsupportedOperation
+from delta_sharing_pull.fetching import Urls
+from delta_sharing_pull.local_log import LOG, commit_name, commit_text, local_metadata, local_protocol
+from delta_sharing_pull.snapshot import FEATURES, SharedFile, Snapshot
+from delta_sharing_pull.table_files import TableFiles
+from delta_sharing_pull.tally import Tally
 
 READABLE: Final = tuple(name for name in FEATURES if not name.startswith("variantShredding"))
 """The features that the library reads."""

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from deltaic_ops.pull.csv_columns import check_types, text_batch, text_schema
-from deltaic_ops.pull.reading import TableRows
+from delta_sharing_pull.csv_columns import check_types, text_batch, text_schema
+from delta_sharing_pull.reading import TableRows
 
 _GROUP_BYTES: Final = 64 << 20
 _GROUP_ROWS: Final = 1 << 20

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Annotated, Any, TypeVar
 
 import msgspec
-from deltaic.errors import Unavailable, UnsupportedOperation
+
+from delta_sharing_pull.errors import Unavailable, UnsupportedOperation
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _T = TypeVar("_T")

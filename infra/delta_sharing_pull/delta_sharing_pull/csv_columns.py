@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltaic.errors import UnsupportedOperation
+
+from delta_sharing_pull.errors import UnsupportedOperation
 
 
 def check_types(types: Mapping[str, Any]) -> None:

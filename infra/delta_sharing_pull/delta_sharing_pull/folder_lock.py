@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from deltaic.errors import Conflict
+from delta_sharing_pull.errors import Conflict
 
 OWN: Final = ".deltaic-pull"
 """The folder in which a pull keeps what is not yet whole, and what it knows; readers of Delta pass over such a name."""

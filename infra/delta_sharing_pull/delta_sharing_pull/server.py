@@ -13,25 +13,24 @@ import httpx
 from delta_sharing._internal_auth import AuthCredentialProviderFactory
 from delta_sharing.protocol import DeltaSharingProfile
 from delta_sharing_conformance.untrusted_http import ACCEPT_ENCODING, AnswerRefused, all_pages, body_parts
-from deltaic.errors import (
-    DeltaicError,
+
+from delta_sharing_pull.answers import InvalidAnswer, Reply, decoded
+from delta_sharing_pull.errors import (
     InvalidParameter,
     NotFound,
     PermissionDenied,
+    PullError,
     TooManyRequests,
     Unauthenticated,
     Unavailable,
     UnsupportedOperation,
 )
-from deltaic.urls import web_address
-
-from deltaic_ops.pull.answers import InvalidAnswer, Reply, decoded
-from deltaic_ops.pull.patience import patiently
+from delta_sharing_pull.patience import patiently
 
 _TIMEOUT: Final = httpx.Timeout(120, connect=20)
 _AGENT: Final = "deltaic-pull"
 _SHOWN: Final = 500
-_REFUSALS: Final[Mapping[int, type[DeltaicError]]] = {
+_REFUSALS: Final[Mapping[int, type[PullError]]] = {
     401: Unauthenticated,
     403: PermissionDenied,
     404: NotFound,
@@ -78,8 +77,13 @@ class SharingServer:
     """The server of a profile. May be asked from several threads."""
 
     def __init__(self, profile: DeltaSharingProfile) -> None:
-        web_address(profile.endpoint)
         self.endpoint: str = profile.endpoint
+        try:
+            parts = httpx.URL(self.endpoint)
+        except httpx.InvalidURL:
+            parts = httpx.URL()
+        if parts.scheme not in {"http", "https"} or not parts.host or parts.query or parts.fragment:
+            raise InvalidParameter(f"'{self.endpoint}' is not an endpoint: write https://host or http://host:port")
         self._http = httpx.Client(timeout=_TIMEOUT, headers={"User-Agent": _AGENT, **ACCEPT_ENCODING})
         self._told_end = profile.expiration_time
         try:
@@ -176,7 +180,7 @@ class SharingServer:
             passes = broken if status is None else status in _PASSING
             raise (Unavailable if passes else Unauthenticated)(message) from None
 
-    def _refusal(self, answer: httpx.Response) -> DeltaicError:
+    def _refusal(self, answer: httpx.Response) -> PullError:
         try:
             told = json.loads(b"".join(body_parts(answer)))
             said = f"{told.get('errorCode') or ''}: {told.get('message') or ''}".strip(": ")

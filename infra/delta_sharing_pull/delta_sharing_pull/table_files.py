@@ -5,10 +5,10 @@ from pathlib import Path
 
 from delta_sharing_conformance.untrusted_http import MOST_BYTES
 
-from deltaic_ops.pull.fetching import UrlRefused, Urls, save
-from deltaic_ops.pull.patience import patiently
-from deltaic_ops.pull.snapshot import Link, SharedFile, Snapshot
-from deltaic_ops.pull.tally import Tally
+from delta_sharing_pull.fetching import UrlRefused, Urls, save
+from delta_sharing_pull.patience import patiently
+from delta_sharing_pull.snapshot import Link, SharedFile, Snapshot
+from delta_sharing_pull.tally import Tally
 
 
 class TableFiles:

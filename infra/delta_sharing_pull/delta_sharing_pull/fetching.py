@@ -8,7 +8,8 @@ from typing import Final
 
 import httpx
 from delta_sharing_conformance.untrusted_http import AnswerRefused, url_request
-from deltaic.errors import Conflict, PermissionDenied, TableUnreadable, TooManyRequests, Unavailable
+
+from delta_sharing_pull.errors import Conflict, NotFound, PermissionDenied, TooManyRequests, Unavailable
 
 _TIMEOUT: Final = httpx.Timeout(120, connect=20)
 _PIECE: Final = 1 << 18
@@ -34,7 +35,7 @@ def save(  # noqa: PLR0913 -- what comes from where, and how much of it
     """Put an object of `size` bytes, or of as many at most, in its place at once when it is there to the last byte.
 
     `part` is where it grows, and what is there already is not read again: `read` gives the bytes from a position on,
-    and `brought` is told how many came. Raises Unavailable where they are fewer than was told, TableUnreadable
+    and `brought` is told how many came. Raises Unavailable where they are fewer than was told, NotFound
     for more.
     """
     have = part.stat().st_size if part.exists() else 0
@@ -52,7 +53,7 @@ def save(  # noqa: PLR0913 -- what comes from where, and how much of it
                     break
     if have > size:
         part.unlink()
-        raise TableUnreadable(f"an object has more than the {size} bytes that were told")
+        raise NotFound(f"an object has more than the {size} bytes that were told")
     if exact and have < size:
         raise Unavailable(f"an object has {have} bytes where {size} were told")
     part.replace(target)
@@ -72,7 +73,7 @@ class Urls:
     def read(self, url: str, start: int, etag: str = "") -> Iterator[bytes]:
         """Yield an object's bytes from a position on, of the content that an ETag names, if one is said.
 
-        Raises UrlRefused, ObjectChanged, TableUnreadable for one that is gone, Unavailable for what fails in passing.
+        Raises UrlRefused, ObjectChanged, NotFound for one that is gone, Unavailable for what fails in passing.
         """
         headers = {"Accept-Encoding": "identity"}
         headers |= {"Range": f"bytes={start}-"} if start else {}
@@ -101,7 +102,7 @@ def _check(answer: httpx.Response) -> bool:
     if status in {400, 401, 403}:
         raise UrlRefused(f"the store answers {status} to a signed URL")
     if status == 404:  # noqa: PLR2004 -- Not Found
-        raise TableUnreadable("the store answers 404 to a signed URL: the provider has taken the object away")
+        raise NotFound("the store answers 404 to a signed URL: the provider has taken the object away")
     if status == 412:  # noqa: PLR2004 -- Precondition Failed
         raise ObjectChanged("the object has changed")
     if status == 429:  # noqa: PLR2004 -- Too Many Requests

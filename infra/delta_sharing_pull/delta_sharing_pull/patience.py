@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from deltaic.errors import TooManyRequests, Unavailable
+from delta_sharing_pull.errors import Unavailable
 
 PAUSES: Final = (0.5, 2.0, 8.0, 20.0)
 """Seconds before each further attempt, unless the server names its own."""
@@ -13,12 +13,10 @@ _T = TypeVar("_T")
 
 
 def patiently(attempt: Callable[[], _T], pauses: Sequence[float] = PAUSES) -> _T:
-    """Return what an attempt returns, made again after each pause while it raises TooManyRequests or Unavailable."""
+    """Return what an attempt returns, made again after each pause while it raises Unavailable."""
     for pause in pauses:
         try:
             return attempt()
-        except TooManyRequests as busy:
-            time.sleep(min(busy.retry_after or pause, _LONGEST))
-        except Unavailable:
-            time.sleep(pause)
+        except Unavailable as failed:
+            time.sleep(min(failed.retry_after or pause, _LONGEST))
     return attempt()

@@ -4,6 +4,7 @@ Asked for in delta format. A server that answers in parquet format all the same 
 so that whoever reads a snapshot knows one form.
 """
 
+import base64
 import hashlib
 import time
 import uuid
@@ -17,21 +18,25 @@ from urllib.parse import urlsplit
 import httpx
 import msgspec
 from delta_sharing_conformance.untrusted_http import body_lines
-from deltaic.delta.deletion_vectors import encode_z85, unique_id
-from deltaic.errors import Conflict, Unavailable, UnsupportedOperation
-from deltaic.table_features import TABLE_FEATURES, Concerns
 from msgspec import to_builtins
 
-from deltaic_ops.pull.answers import Add, File, InvalidAnswer, Line, Reply, decoded
-from deltaic_ops.pull.server import Shared, SharingServer
+from delta_sharing_pull.answers import Add, File, InvalidAnswer, Line, Reply, decoded
+from delta_sharing_pull.errors import Conflict, Unavailable, UnsupportedOperation
+from delta_sharing_pull.local_log import DATA_FEATURES, LOG_FEATURES
+from delta_sharing_pull.server import Shared, SharingServer
 
 CAPABILITIES: Final = "delta-sharing-capabilities"
 _FIRST_PAGE: Final = frozenset({"includeRefreshToken", "refreshToken"})
 """What is asked on the first page alone."""
-FEATURES: Final = tuple(each.name for each in TABLE_FEATURES if each.concerns in {Concerns.DATA, Concerns.LOG})
+FEATURES: Final = DATA_FEATURES + LOG_FEATURES
 """What a copy carries as it is: whatever concerns who reads the files or the log."""
 _LEAST_SECONDS: Final = 60
 """A URL that ends sooner is renewed before it is used."""
+_TO_Z85: Final = bytes.maketrans(
+    b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~",
+    b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#",
+)
+"""Python's base 85 (RFC 1924) to that of Delta (ZeroMQ RFC 32)."""
 
 
 class SourceMoved(Conflict):
@@ -86,7 +91,7 @@ class SharedFile:
             told["deletionVector"] = {
                 **self.vector,
                 "storageType": "u",
-                "pathOrInlineDv": encode_z85(self._vector_uuid.bytes),
+                "pathOrInlineDv": base64.b85encode(self._vector_uuid.bytes).translate(_TO_Z85).decode(),
             }
         elif self.vector:
             told["deletionVector"] = dict(self.vector)
@@ -108,7 +113,8 @@ def logical_file(add: Mapping[str, Any]) -> tuple[str, str]:
     vector = add.get("deletionVector")
     if not vector:
         return str(add["path"]), ""
-    return str(add["path"]), unique_id(vector["storageType"], vector["pathOrInlineDv"], vector.get("offset"))
+    name, offset = vector["storageType"] + vector["pathOrInlineDv"], vector.get("offset")
+    return str(add["path"]), name if offset is None else f"{name}@{offset}"
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,22 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from deltaic.table_features import TABLE_FEATURES, Concerns
-
 LOG: Final = "_delta_log"
-_OF_READERS: Final = frozenset(each.name for each in TABLE_FEATURES if each.concerns is Concerns.DATA)
+DATA_FEATURES: Final = (
+    "columnMapping",
+    "deletionVectors",
+    "timestampNtz",
+    "typeWidening",
+    "typeWidening-preview",
+    "variantType",
+    "variantType-preview",
+    "variantShredding",
+    "variantShredding-preview",
+)
+"""Table features that a reader of the data files must know (Delta protocol, "Valid Feature Names")."""
+LOG_FEATURES: Final = ("v2Checkpoint", "vacuumProtocolCheck")
+_OF_THE_SOURCE: Final = {*LOG_FEATURES, "catalogManaged", "catalogOwned", "catalogOwned-preview"}
+"""Features of the source's log, which a copy does not have."""
 _PROPERTIES: Final = frozenset(
     {
         "delta.columnmapping.mode",
@@ -29,8 +41,7 @@ def local_protocol(told: Mapping[str, Any]) -> dict[str, Any]:
     reader = int(told.get("minReaderVersion", 1))
     if reader < _READER:
         return {"minReaderVersion": reader, "minWriterVersion": min(int(told.get("minWriterVersion", 2)), 6)}
-    unread = {each.name for each in TABLE_FEATURES} - _OF_READERS
-    features = [name for name in told.get("readerFeatures") or [] if name not in unread]
+    features = [name for name in told.get("readerFeatures") or [] if name not in _OF_THE_SOURCE]
     return {
         "minReaderVersion": _READER,
         "minWriterVersion": _WRITER,
