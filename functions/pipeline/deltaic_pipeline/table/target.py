@@ -1,7 +1,9 @@
 """The Delta table that a job writes: where it is, how rows enter it, and what it shall say of itself."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Literal, get_args
 
 from deltaic_pipeline.failures import PipelineError
@@ -75,3 +77,9 @@ class Target:
     def wanted_properties(self) -> dict[str, str]:
         """Every property that the table shall have."""
         return {**({CHANGE_DATA_FEED: "true"} if self.change_data_feed else {}), **self.properties}
+
+    @property
+    def description_digest(self) -> str:
+        """Identifies the properties, comments and clustering that the table shall have."""
+        words = [self.wanted_properties, self.comment, self.column_comments, self.cluster_by]
+        return sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:16]
