@@ -21,7 +21,7 @@ from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.access import S3Access
 from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog
-from deltaic_pipeline.table.run_ids import opened
+from deltaic_pipeline.table.run_log import opened
 from deltaic_pipeline.table.run_log import append, refuse_same, rows, schema
 from deltalake import DeltaTable, write_deltalake
 from pipeline.place import Place

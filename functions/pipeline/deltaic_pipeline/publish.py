@@ -138,7 +138,6 @@ def described(written: Written) -> str:
 
 
 def _refuse_what_is_known(job: Job, catalog: Catalog) -> None:
-    """Say before Spark starts what is not there, what is misnamed, and who writes the table."""
     places, target = Places(), job.target
     told = [places.absent_bucket(target.location)]
     repeated = job.run_id and places.absent_table(target.location) is None  # which needs no source any more
@@ -191,7 +190,6 @@ def job_of(arguments: argparse.Namespace) -> Job:
 
 
 def _check_known(source: Source, target: Target) -> None:
-    """Refuse what is known to be wrong without Spark."""
     refused = refused_options(source.options) if source.format in {"csv", "json"} else ()
     for name, message in [*unknown_options(source.format, source.options), *refused]:
         raise PipelineError(f"--option {name} {message}.")

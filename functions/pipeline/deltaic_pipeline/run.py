@@ -99,7 +99,6 @@ def _with_limit(dataset: Dataset, limit: str) -> Dataset:
 
 
 def _refuse_what_is_known(options: argparse.Namespace, run: Run, catalog: Catalog) -> None:
-    """Say before Spark starts what is not there, what is misnamed, and who writes the table."""
     places, location = Places(), run.dataset.target.location
 
     def said(found: Iterable[tuple[Sequence[str | int], str]]) -> str:

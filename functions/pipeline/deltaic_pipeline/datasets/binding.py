@@ -112,8 +112,6 @@ def _scheduled(text: str, content: Mapping[Any, Any]) -> str:
 
 
 class _Binding:
-    """One pass over a file's content."""
-
     def __init__(
         self, document: Document, kinds: Mapping[str, Kind], values: Mapping[str, Value], *, declared: bool
     ) -> None:

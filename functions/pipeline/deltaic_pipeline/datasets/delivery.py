@@ -60,7 +60,6 @@ def written_before(spark: "SparkSession", run: Run, target: Target, delivery: st
 
 
 def _input(spark: "SparkSession", source: model.Source) -> list[Any] | None:
-    """Return what identifies a source's content; None if unknown."""
     match source:
         case model.FileSource():
             places = Places()

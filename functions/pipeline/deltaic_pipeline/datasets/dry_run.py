@@ -147,7 +147,6 @@ def _unread(spark: "SparkSession", run: Run) -> "DataFrame | None":
 
 
 def _effect(spark: "SparkSession", rows: "DataFrame", given: "DataFrame", target: Target) -> tuple[dict[str, int], str]:
-    """Return what becomes of which keys, and why so many missing ones would not be deleted."""
     table, rows = current_rows(spark, target), merged_rows(spark, rows, target, exists=True)
     times = (*target.validity.columns, target.validity.at or "") if target.validity else ()
     effect = keyed(rows, table, target.keys, times)

@@ -23,6 +23,7 @@ from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.lease import TIME_TO_LIVE
 from deltaic_pipeline.table.leased_run import Attempt, leased_run
 from deltaic_pipeline.table.s3_folder import Folder
+from deltaic_pipeline.table.table_properties import set_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -220,7 +221,8 @@ def _optimize(job: Job, attempt: Attempt, progress: Progress) -> Optimized:
 
 
 def _set(properties: dict[str, str], job: Job, attempt: Attempt, tell: Callable[[str], None]) -> None:
-    optimize.set_properties(attempt.spark, job.location, properties, job.run_id)
+    with optimize.marked(attempt.spark, job.run_id):
+        set_properties(attempt.spark, job.location, properties)
     attempt.confirm()
     tell(", ".join(f"{name} = {value}" for name, value in properties.items()))
 

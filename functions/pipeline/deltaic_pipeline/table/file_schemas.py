@@ -109,7 +109,6 @@ def _refuse_drift(files: str, found: set[str], wanted: set[str], *, lacking: boo
 
 
 def _fields(kind: "DataType", path: str = "") -> Iterator[str]:
-    """Yield the paths of all fields of a type."""
     from pyspark.sql import types
 
     match kind:

@@ -152,7 +152,6 @@ class Places:
         return None
 
     def _has_any(self, bucket: str, prefix: str) -> bool | None:
-        """Tell whether there are objects under a prefix; None if nobody knows."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         with suppress(BotoCoreError, ClientError):
@@ -185,7 +184,6 @@ class Places:
 
 
 def _local(path: Path) -> Iterator[tuple[str, int, str]]:
-    """Yield a file, or all files below a folder."""
     below = (Path(parent) / name for parent, _, names in os.walk(path, followlinks=True) for name in names)
     for file in [path] if path.is_file() else below:
         state = file.stat()

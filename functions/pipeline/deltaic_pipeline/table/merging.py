@@ -199,7 +199,6 @@ def changes_of(
 
 
 def _there(table: "DataFrame", keys: Sequence[str]) -> "DataFrame":
-    """Return the table's rows, each with its number among those of its key."""
     return numbered(table, keys, "*").withColumnRenamed(NUMBER, THERE).alias("old")
 
 

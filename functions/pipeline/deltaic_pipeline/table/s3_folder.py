@@ -75,18 +75,8 @@ class S3Folder:
         self._client = _client(access)
         storage = StorageConfig(region=access.region, endpoint=access.endpoint or "", path_style=bool(access.endpoint))
         places, credentials = TableLocations(self._location), _credentials(access)
-        self._store = ObjectTableStore(places, storage, credentials)
-        self._writer = LogWriter(places, storage, credentials)
-
-    @property
-    def store(self) -> ObjectTableStore:
-        """See `Folder`."""
-        return self._store
-
-    @property
-    def writer(self) -> LogWriter:
-        """See `Folder`."""
-        return self._writer
+        self.store = ObjectTableStore(places, storage, credentials)
+        self.writer = LogWriter(places, storage, credentials)
 
     def objects(self) -> Iterator[Stored]:
         """See `Folder`; one request for each thousand objects."""

@@ -4,8 +4,8 @@ They are one version, after the rows, and only where something differs.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from deltaic_pipeline.failures import PipelineError
@@ -114,15 +114,22 @@ def latest(spark: "SparkSession", location: str) -> Any:
     return log.update(False, nothing, nothing)  # noqa: FBT003 -- Scala's, by position
 
 
-def commit_info(spark: "SparkSession", snapshot: Any, version: int) -> dict[str, Any]:
-    """Return the `commitInfo` of a version, which Delta writes as the first line; empty if another writer did not."""
+def commit_lines(spark: "SparkSession", snapshot: Any, version: int) -> Generator[dict[str, Any]]:
+    """Yield the actions of a commit as they are read, without computing the table's state."""
     log, jvm = snapshot.deltaLog(), cast("Any", spark.sparkContext._jvm)  # noqa: SLF001 -- as `latest`
     path = jvm.org.apache.spark.sql.delta.util.FileNames.unsafeDeltaFile(log.logPath(), version)
     lines = log.store().readAsIterator(path, log.newDeltaHadoopConf())
     try:
-        return dict(json.loads(lines.next()).get("commitInfo", {}))
+        while lines.hasNext():
+            yield json.loads(lines.next())
     finally:
         lines.close()
+
+
+def commit_info(spark: "SparkSession", snapshot: Any, version: int) -> dict[str, Any]:
+    """Return the `commitInfo` of a version, which Delta writes as the first line; empty if another writer did not."""
+    with closing(commit_lines(spark, snapshot, version)) as actions:
+        return dict(next(actions).get("commitInfo", {}))
 
 
 def mark_of(user_metadata: str | None) -> dict[str, Any]:
@@ -165,7 +172,6 @@ def _clustering(spark: "SparkSession", table: str) -> list[str]:
 
 
 def _lacking(spark: "SparkSession", location: str, wanted: Mapping[str, str]) -> dict[str, str]:
-    """Return the wanted properties that the table has not, or has with another value."""
     present = properties_of(spark, location) if wanted else {}
     return {name: value for name, value in wanted.items() if present.get(name) != value}
 
@@ -205,7 +211,6 @@ def proposed(
 
 
 def _commented(schema: str, comments: Mapping[str, str]) -> str:
-    """Return a schema, as JSON, with comments on its columns."""
     wanted = {name.lower(): comment for name, comment in comments.items()}
     if not wanted:
         return schema

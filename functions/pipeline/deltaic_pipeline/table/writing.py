@@ -130,7 +130,6 @@ def merged_rows(spark: "SparkSession", rows: "DataFrame", target: Target, *, exi
 def _with_missing(
     spark: "SparkSession", rows: "DataFrame", given: "DataFrame", target: Target
 ) -> "tuple[DataFrame, int]":
-    """Return the rows with those that delete missing keys, and how many these are."""
     missing = missing_keys(spark, current_rows(spark, target), given, rows, target)
     refuse_missing(missing)
     return with_missing(rows, missing, target), missing.count
@@ -169,7 +168,6 @@ def _merge(spark: "SparkSession", rows: "DataFrame", target: Target, *, always: 
 
 
 def _partitions(spark: "SparkSession", location: str) -> list[str]:
-    """Return the columns by which an existing table is partitioned."""
     columns = latest(spark, location).metadata().partitionColumns()
     return [str(columns.apply(number)) for number in range(columns.size())]
 

@@ -165,7 +165,6 @@ def _only(by: str, pairs: "DataFrame", names: tuple[str, ...]) -> "DataFrame":
 
 
 def _complete(rows: "DataFrame") -> "DataFrame":
-    """Return the table's columns, with what they mean."""
     from pyspark.sql import functions
 
     there = {*rows.columns, "day"}

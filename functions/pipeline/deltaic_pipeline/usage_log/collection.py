@@ -193,7 +193,6 @@ def _read(stack: ExitStack, rows: "DataFrame") -> tuple[Lines, "DataFrame"]:
 
 
 def _kept(stack: ExitStack, rows: "DataFrame") -> "DataFrame":
-    """Have rows that are used several times kept on the disk, until the stack ends."""
     from pyspark import StorageLevel
 
     kept = rows.persist(StorageLevel.DISK_ONLY)

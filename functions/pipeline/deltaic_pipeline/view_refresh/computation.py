@@ -134,7 +134,6 @@ class Computation:
         return self.spark.read.format("delta").options(**options).load(spark_path(self.source.location))
 
     def _changed(self, before: TableState, current: RefreshState | None, decision: Decision) -> "DataFrame":
-        """Return the net changes (lazily)."""
         from pyspark.sql import functions
 
         old, feed = before.rows(self.spark), self._feed(current, decision)

@@ -118,7 +118,6 @@ class Evaluation:
         return self.spark.sql(f"SELECT {name} AS {AUDIENCE_COLUMN}, rows.* FROM (\n{written}\n) AS rows")  # noqa: S608
 
     def _at_once(self, audiences: Sequence[Audience]) -> "DataFrame":
-        """Return all audiences' rows: the source beside a small relation of audiences, a column a property."""
         texts = sorted({asked.property for asked in self.sql.asked() if not asked.of_list})
         lists = {
             asked.property: max(len(_listed(audience, asked)) for audience in audiences)

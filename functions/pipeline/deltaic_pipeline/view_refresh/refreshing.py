@@ -159,6 +159,5 @@ def _refusals_of(definition: Definition, audiences: Sequence[Audience]) -> Itera
 
 
 def _growth(actions: Sequence[Mapping[str, Any]]) -> int:
-    """Return by how many bytes a commit has made the table larger."""
     added = sum(int(action["add"]["size"]) for action in actions if "add" in action)
     return added - sum(int(action["remove"].get("size") or 0) for action in actions if "remove" in action)

@@ -231,7 +231,6 @@ def _refuse_unnamed(text: str, query: "tree.Query", tokens: "Sequence[Token]") -
 
 
 def _recipients(text: str, tokens: "Sequence[Token]") -> Iterator[tuple[int, int, Asked]]:
-    """Yield where properties are asked for: start, end (exclusive) and which."""
     from sqlglot.tokenizer_core import TokenType
 
     for number, token in enumerate(tokens):
@@ -251,7 +250,6 @@ def _recipients(text: str, tokens: "Sequence[Token]") -> Iterator[tuple[int, int
 
 
 def _tables(text: str, query: "tree.Query", source: str) -> Iterator[tuple[int, int, Read]]:
-    """Yield where shared tables are read: start, end (exclusive) and which."""
     from sqlglot import expressions as tree
 
     own = {found.alias.lower() for found in query.find_all(tree.CTE)}

@@ -97,7 +97,6 @@ def _doubted(nulls: pa.Array, rows: pa.Array, given: Sequence[object], kept: pa.
 
 
 def _nested(leaves: Mapping[tuple[str, ...], pa.Array]) -> pa.StructArray:
-    """Return structs of leaves by their paths."""
     groups: dict[str, dict[tuple[str, ...], pa.Array]] = {}
     for path, leaf in leaves.items():
         groups.setdefault(path[0], {})[path[1:]] = leaf
