@@ -34,7 +34,6 @@ class Bound:
     mistakes: list[Mistake] = field(default_factory=list)
     values: Mapping[str, Value] = field(default_factory=dict)
     used: frozenset[str] = frozenset()
-    """The names that the file uses."""
 
 
 def bind(document: Document, given: Mapping[str, str] | None) -> Bound:

@@ -36,17 +36,9 @@ class Plan:
     location: str
     mode: str
     new: bool
-    """There is no table yet."""
-
     columns: Sequence[str]
-    """What the rows have, with types."""
-
     differences: Sequence[Difference]
-    """What is different in the table that is there."""
-
     pending: Sequence[str]
-    """Properties, comments and clustering that would be set after the rows."""
-
     rows: int
     written: int
     """Rows that neither a source nor an expectation leaves out."""
@@ -63,7 +55,6 @@ class Plan:
 
     spark_plan: str
     windows: Sequence[str] = ()
-    """What would be read of databases with watermarks."""
 
     def lines(self) -> Iterator[str]:
         """Say it to people."""

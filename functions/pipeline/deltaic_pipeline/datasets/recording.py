@@ -33,8 +33,6 @@ class Recording:
 
     run: Run
     location: str
-    """Of the runs table."""
-
     show: Progress
     spark: "SparkSession | None" = None
     summary: Summary | None = None

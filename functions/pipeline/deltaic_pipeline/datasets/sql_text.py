@@ -14,7 +14,6 @@ CUT = frozenset({
     *("=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">=", "+", "-", "/", "%", "|", "||", "&", "^", "~", "(", ",", "."),
     *("!", "::"),
 })  # fmt: skip
-"""What no expression ends with."""
 
 
 def sql_mistakes(document: Document) -> Iterator[Mistake]:

@@ -12,7 +12,6 @@ from deltaic_pipeline.spark.progress import silent, terminal
 
 Tell = Callable[[Sequence[str], dict[str, object]], None]
 Detail = Callable[[str], None]
-"""Called with what a step does at this moment."""
 
 
 @dataclass(frozen=True, slots=True)

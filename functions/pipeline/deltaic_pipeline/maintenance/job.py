@@ -53,14 +53,8 @@ class Job:
     zorder_by: Sequence[str] = ()
     vacuum: bool = True
     keep: timedelta | None = None
-    """The window is at least this long."""
-
     url_ttl: timedelta = timedelta(hours=1)
-    """How long the server's signed URLs live."""
-
     streams: Sequence[str] = ()
-    """Checkpoint folders of streams that read this table."""
-
     wait: timedelta = timedelta(0)
 
 
@@ -69,14 +63,11 @@ class Means:
     """What a job looks at a table with."""
 
     entries: Callable[[], Entries]
-    """What the catalog says of the table's location at this moment."""
-
     folder: Folder
     position: Callable[[str, str], StreamPosition]
     """From a stream's checkpoint folder and the table's id to where the stream is."""
 
     clock: Callable[[], float] = time.time
-    """Seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +76,6 @@ class Retention:
 
     window: timedelta
     because: str
-    """What decides how long the window is."""
-
     older_than: int
     """The window's beginning, in milliseconds since the epoch."""
 
@@ -95,7 +84,6 @@ class Retention:
     """Tables that may read files of this one's folder, so that none is deleted."""
 
     protection: dict[str, str]
-    """Properties that the table lacks."""
 
     def lines(self) -> Iterator[str]:
         """Say it to people."""

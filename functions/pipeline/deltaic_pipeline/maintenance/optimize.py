@@ -35,7 +35,6 @@ class Optimized:
     removed: int
     added: int
     skipped: str = ""
-    """Why it was not asked for again."""
 
 
 def protection(configuration: Mapping[str, str], wanted: Sequence[Reader], window: timedelta) -> dict[str, str]:

@@ -82,8 +82,6 @@ class Needed:
     """The files that must stay."""
 
     latest: Names
-    """Those of the latest version."""
-
     others: Names
 
 

@@ -154,7 +154,6 @@ class Changes:
     rows: "DataFrame"
     count: int
     deletes: int
-    """Those that delete their key."""
 
 
 def lacked(table: "DataFrame", rows: "DataFrame", keys: Sequence[str]) -> "DataFrame":

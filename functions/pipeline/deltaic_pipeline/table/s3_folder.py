@@ -27,8 +27,6 @@ class Stored(NamedTuple):
     """Its key below the table's root, not encoded."""
 
     size: int
-    """Bytes."""
-
     modified: int
     """When it was written, in milliseconds since the epoch, by the store's clock."""
 

@@ -29,14 +29,10 @@ class Target:
     """Used when the table is created, or rewritten with `evolve_schema`."""
 
     keys: Sequence[str] = ()
-    """Columns that identify a row (merge and scd2)."""
-
     change_data_feed: bool = True
     """Turned on for new and existing tables; False leaves an existing table as it is."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
-    """Further table properties, such as `delta.deletedFileRetentionDuration`."""
-
     evolve_schema: bool = False
     """Accept new columns (append, merge, scd2) or another schema and partitioning (overwrite)."""
 
@@ -44,8 +40,6 @@ class Target:
     """Which rows are replaced (overwrite_partitions); None: the partitions that the new rows fall into."""
 
     validity: Validity | None = None
-    """The columns that say when a state held (scd2)."""
-
     delete_when: str | None = None
     """A condition in SQL: rows for which it holds delete their key (merge), or end its state (scd2)."""
 
@@ -53,8 +47,6 @@ class Target:
     """Keys that the rows lack are deleted, unless they are more than this limit; None: they stay."""
 
     cluster_by: Sequence[str] = ()
-    """Liquid clustering: OPTIMIZE puts rows that are alike in these columns together."""
-
     comment: str | None = None
     column_comments: Mapping[str, str] = field(default_factory=dict)
 

@@ -83,8 +83,6 @@ class Written:
     """True when an earlier attempt of the same run had already committed, so that nothing was written now."""
 
     metrics: Mapping[str, str]
-    """Delta's operation metrics of that version (`numOutputRows`, `numFiles`, ...)."""
-
     deleted: int = 0
     """Keys that rows deleted (scd2: whose state they ended)."""
 

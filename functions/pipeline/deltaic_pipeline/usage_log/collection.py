@@ -33,11 +33,7 @@ class Job:
     """One collection."""
 
     requests: Sequence[str]
-    """Files, folders or globs of the functions' log."""
-
     fetches: Sequence[str]
-    """The same of S3's access log."""
-
     target: str
     run_id: str
     name: TableName | None = None
@@ -89,17 +85,9 @@ class Summary:
     request_lines: Lines | None = None
     fetch_lines: Lines | None = None
     requests: int = 0
-    """Rows of requests."""
-
     fetches: int = 0
-    """Rows of recipients' fetches."""
-
     explained: int = 0
-    """Those of which the one request is known."""
-
     unexplained: int = 0
-    """Those that no request explains."""
-
     bytes_sent: int = 0
     recipients: int = 0
     metrics: dict[str, int] | None = None

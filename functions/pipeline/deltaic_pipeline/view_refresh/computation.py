@@ -46,11 +46,7 @@ class Computation:
     audiences: Sequence[Audience]
     source: TableState
     others: Mapping[str, TableState]
-    """The other tables by the SQL's names."""
-
     versions: Mapping[str, int]
-    """The version of each table that is read, by its full name."""
-
     evaluation: Evaluation
 
     @classmethod

@@ -21,7 +21,6 @@ LONGEST_LIST = 100
 """A list of more values than this is a literal of a SELECT of its own, and no columns of the audiences."""
 
 ALONE = frozenset({"Project", "Filter"})
-"""What Spark makes of SQL whose rows stand alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,6 @@ class RefreshResult:
     """The version of the view that holds the wanted rows: the commit of the rows, or the latest if none changed."""
 
     source_versions: Mapping[str, int]
-    """The version of each table that was read, by its full name."""
-
     full_because: str
     """Why all rows were computed; empty if the source's changes were enough."""
 
@@ -43,10 +41,7 @@ class RefreshResult:
     """Rows that changed over all audiences; nothing was committed if all three are 0."""
 
     rows: Mapping[str, int]
-    """How many rows each wanted audience has now."""
-
     bytes: int
-    """The size of the data files of the latest version."""
 
 
 def refresh(

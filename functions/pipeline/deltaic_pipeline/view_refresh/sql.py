@@ -49,7 +49,6 @@ class Asked:
 
     property: str
     of_list: bool
-    """Whether it is what `IN` looks through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,6 @@ class ViewSql:
     """Whether one pass over the source makes the rows of all audiences: columns, a WHERE and joins alone."""
 
     parts: tuple[Part, ...]
-    """The text, with what is replaced in it before Spark reads it."""
 
     def asked(self) -> Iterator[Asked]:
         """Yield every place where a property is asked for."""

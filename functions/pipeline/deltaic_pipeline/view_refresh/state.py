@@ -33,8 +33,6 @@ class TableState:
     version: int
     id: str
     columns: str
-    """Digest of the columns with their types and physical names."""
-
     properties: Mapping[str, str]
     snapshot: Any
 
@@ -72,7 +70,6 @@ class RefreshState:
     """What a view's rows are made of, as the last commit of them says (decision 88)."""
 
     number: int
-    """Counts the commits of rows."""
 
     definition: str
     source_id: str

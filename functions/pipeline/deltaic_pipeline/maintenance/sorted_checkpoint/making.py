@@ -44,7 +44,6 @@ class Sorted:
     """What was put beside the first checkpoint."""
 
     manifest: str
-    """Its name."""
     sidecars: int
     num_adds: int
 

@@ -52,7 +52,6 @@ class Sidecar:
     action: Mapping[str, Any]
     num_adds: int
     size_of_adds: int
-    """Bytes of the files that are added."""
     rows: int
 
     @property

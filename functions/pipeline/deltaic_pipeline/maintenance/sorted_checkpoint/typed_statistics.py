@@ -21,7 +21,6 @@ _BY_DEFAULT: Final = 32
 _MOST: Final = 100
 """Leaves that get types at most: a sidecar's rows are in memory with all of them."""
 _ROWS: Final = 10_000
-"""Statistics that are read at a time."""
 
 
 def indexed(metadata: Metadata) -> tuple[TableColumn, ...]:
