@@ -295,9 +295,16 @@ def test_what_a_page_names_is_there(page: Path) -> None:
     named = set(
         re.findall(r"`((?:[\w.]+/)*[\w.]+\.(?:py|md|toml)|(?:functions|infra|tests|docs)(?:/[\w.]+)+)/?`", text)
     )
-    rooms = ("", "functions/layer/deltaic", "functions/pipeline/deltaic_pipeline", "infra/deltaic_ops", "tests")
+    rooms = (
+        "",
+        "functions/layer/deltaic",
+        "functions/pipeline/deltaic_datasets",
+        "functions/pipeline/deltaic_pipeline",
+        "infra/deltaic_ops",
+        "tests",
+    )
     assert [name for name in named if not any((ROOT / room / name).exists() for room in rooms)] == []
-    modules = set(re.findall(r"`(?:python -m )?((?:deltaic|deltaic_pipeline|deltaic_ops)(?:\.[a-z]\w*)+)`", text))
+    modules = set(re.findall(r"`(?:python -m )?(deltaic(?:_datasets|_pipeline|_ops)?(?:\.[a-z]\w*)+)`", text))
     modules -= {EXPIRING, CHANGED}  # names of events
     assert [module for module in modules if not is_there(module)] == []
 
