@@ -11,6 +11,6 @@ One table on its way into a folder, `delta-sharing-pull alice.share#sales.eu.ord
     delta_copy     adds b and c and removes x in one commit, which names version 4 of the source
 
 `tables` runs these steps, `tally` counts for the progress bar. A Parquet or CSV file takes `reading` and `row_files` in
-place of `delta_copy`; volumes, skills and models take `shared_folders` and `folders`. Nothing is uploaded, no query runs
-here, and nothing of a server is trusted: see `delta_sharing_conformance.untrusted_http`.
+place of `delta_copy`; volumes, skills and models take `shared_folders` and `folders`. It uploads nothing, runs no
+queries, and trusts no server: see `delta_sharing_conformance.untrusted_http`.
 """
