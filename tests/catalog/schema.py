@@ -1,34 +1,4 @@
-"""The schema of the two DynamoDB tables: the one truth that `template.yaml` mirrors and tests create from.
-
-Both tables have a string partition key `pk` and a string sort key `sk`, no index, on-demand billing. Everything is
-found by key or by key prefix; only operators' lists of what all recipients hold scan for it:
-
-    Catalog   pk                    sk                              item
-              shares                share/<share>                   a share, with the count of its schemas
-              share/<share>         schema/<schema>                 a schema, with the count of its tables
-              share/<share>         table/<schema>/<table>          a table
-              share/<share>         follow/<schema>                 what a schema follows, and how the last look went
-              share/<share>         grant/<recipient id>            a grant, seen from the share
-              share/<share>         overlaps                        how often its tables moved and grants got filters
-              overlaps              overlaps                        the revision of what is shared by folder or in part
-              recipients            recipient/<recipient>           a recipient
-              recipient/<id>        recipient                       that the recipient exists, and its name
-              recipient/<id>        grant/<share>                   a grant, seen from the recipient
-              storages              storage/<storage>               a storage, with the count of tables that use it
-              query/<recipient id>  <table id>/<SHA-256 hex>        a submitted query, while its result can be asked for
-              lease/<SHA-256 hex>   lease                           who writes to the table at this location
-              checkpoint/<SHA-256>  checkpoint                      when this location was looked at for a checkpoint
-              version/<SHA-256>     version                         the version at this location that was told last
-    Tokens    token/<SHA-256 hex>   token                           a token, as the authorizer reads it
-              recipient/<id>        token/<token id>                a token, as the recipient's list shows it
-              recipient/<id>        tokens                          the revision of that list
-              issuer/<SHA-256 hex>  policy/<SHA-256 hex>            a policy on the JWTs of this issuer
-              recipient/<id>        policy/<policy id>              a policy, as the recipient's list shows it
-              client/<client id>    client                          a client of ours, with the hash of its secret
-              recipient/<id>        client/<0 to 4>                 a client, as the recipient's list shows it
-
-Names stand lower-cased in keys (`keys.segment`); the original spelling is an attribute.
-"""
+"""The two DynamoDB tables, created where no template does it; `template.yaml` must have the same schema."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -38,15 +8,14 @@ if TYPE_CHECKING:
 PARTITION_KEY: Final = "pk"
 SORT_KEY: Final = "sk"
 EXPIRY: Final = "expires"
-"""The Tokens table's time-to-live attribute, epoch seconds; of a token, not of its place in a list, also its end, which
-readers check too, since deletion lags by days."""
+"""The time-to-live attribute of the Tokens table, in epoch seconds."""
 
 CATALOG_EXPIRY: Final = "expires_at"
-"""The Catalog table's, likewise; only queries and their count have it. A lease stays: its fence goes on counting."""
+"""The time-to-live attribute of the Catalog table, which only queries and their count have."""
 
 
 def create(client: "DynamoDBClient", catalog_table: str, tokens_table: str) -> None:
-    """Create both tables where no template does it (tests, the embedded AWS); tables that exist are left alone."""
+    """Create both tables, unless they exist."""
     for name, expiry in ((catalog_table, CATALOG_EXPIRY), (tokens_table, EXPIRY)):
         try:
             client.create_table(

@@ -22,6 +22,7 @@ from deltaic_pipeline.datasets.batch import build
 from deltaic_pipeline.datasets.named_columns import THE_TABLE
 from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog
+from held_lease import held_lease
 from pipeline.place import BUCKET, CATALOG, Place
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def test_a_run_that_is_killed_anywhere_ends_with_the_same_tables_and_one_commit(
         assert process.returncode in {0, -signal.SIGKILL}, said
         killed.append((pause, process.returncode))
         for location in (place.location, f"{place.location}_quarantine"):
-            lease = leases.find(location)
+            lease = held_lease(leases, location)
             if lease is not None:  # or one waits until it ends
                 leases.release(location, lease.holder)
     assert -signal.SIGKILL in {status for _, status in killed[1:]}, killed
@@ -348,7 +349,7 @@ def test_a_run_that_is_interrupted_says_in_one_line_how_it_goes_on(  # noqa: PLR
     assert interrupted(process, after, pause, number) == [
         "stopped; go on with --run-id second: what was committed is not written twice"
     ]
-    assert Leases(CATALOG, dynamo).find(place.location) is None
+    assert held_lease(Leases(CATALOG, dynamo), place.location) is None
 
 
 SESSION = """
