@@ -6,12 +6,12 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from deltaic.errors import DeltaicError
+from deltaic_terminal.printing import as_called, one_line, only_text
+from deltaic_terminal.progress import Progress, lines, terminal
 
 from deltaic_pipeline.failures import PipelineError, Unfinished, exit_code
 from deltaic_pipeline.spark.errors import HIDDEN, all_said, said_by_spark, spark_failures
 from deltaic_pipeline.spark.interruption import interruptions
-from deltaic_pipeline.spark.printing import as_called, one_line, only_text
-from deltaic_pipeline.spark.progress import Progress, lines, terminal
 
 INTERRUPTED = 130
 """The exit code of what Ctrl-C or SIGTERM has ended (128 + SIGINT)."""

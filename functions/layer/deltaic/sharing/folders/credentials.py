@@ -13,8 +13,7 @@ from deltaic.storage.sessions import session_name
 from deltaic.storage.vending import TableCredentials, vend
 
 if TYPE_CHECKING:
-    from deltaic.catalog.asset_items import Folder
-    from deltaic.sharing.folders.shared_folder import AssetName
+    from deltaic.sharing.folders.shared_folder import AssetKind, AssetName
 
 
 def create_table_credentials(sharing: Sharing, caller: Caller, name: TableName, request: CredentialsRequest) -> bytes:
@@ -31,7 +30,7 @@ def create_table_credentials(sharing: Sharing, caller: Caller, name: TableName, 
     return json_bodies.encode({"credentials": {"location": vended.location.uri, **told}})
 
 
-def create_folder_credentials(sharing: Sharing, caller: Caller, kind: "type[Folder]", name: "AssetName") -> bytes:
+def create_folder_credentials(sharing: Sharing, caller: Caller, kind: "AssetKind", name: "AssetName") -> bytes:
     """Return the answer's body (OpenSharing, "Generate Temporary ... Credentials").
 
     Raises NotFound for what is not granted, UnsupportedOperation where it is not shared by directory.
