@@ -30,6 +30,7 @@ from deltaic_ops.declared.mistakes import Mistakes
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+    from rich.console import Console
 
     from deltaic_ops.inspection.findings import Finding
     from deltaic_ops.inspection.shared_schema import SchemaReader
@@ -156,6 +157,10 @@ class Operator:
         """Say something to people; scripts do not hear it."""
         if not self.as_json:
             console(stderr=True).print(Text(text, style="dim"), soft_wrap=True)
+
+    def terminal(self) -> "Console":
+        """Return what shows progress, on stderr."""
+        return text_console(stderr=True)
 
     @contextmanager
     def waiting(self, text: str) -> Iterator[Callable[[str], object]]:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Protocol, Self
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.tables import checked_location
+from deltaic.catalog.admin.entries import checked_location
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases as CatalogLeases
 from deltaic.errors import AlreadyExists, Conflict, DeltaicError, NotFound
@@ -44,13 +44,10 @@ class Entry:
     name: TableName
     location: str
     history: bool = True
-    """Recipients may read earlier versions and the change feed."""
-
     storage: str = ""
     """The catalog's storage that the location lies in; AWS S3 if none is named."""
 
     create_share: bool = False
-    """Make the share if there is none; else that is taken for a typo."""
 
 
 class Register(Protocol):
