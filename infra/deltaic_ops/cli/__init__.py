@@ -28,8 +28,6 @@ class _Command(NamedTuple):
     group: str
     """Heading in the help."""
     help: str
-    extra: str = ""
-    """The extra of the distribution that the command needs."""
 
 
 _SHARE, _RECIPIENTS, _CHECK, _OPERATE, _LOCAL = "Share", "Recipients", "Check", "Operate", "Try on this machine"
@@ -63,15 +61,13 @@ COMMANDS = {
     "verify": _Command("stack.verify", "verify", _CHECK, "Check an endpoint end to end, as a recipient would use it."),
     "doctor": _Command("stack.doctor", "doctor", _CHECK, "Check a stack, and say how to fix what is wrong."),
     "conformance": _Command("stack.conformance", "app", _CHECK, "Check any server against the protocol."),
-    "console": _Command("console", "console", _OPERATE, "Open the operator's pages in a browser.", "console"),
+    "console": _Command("console", "console", _OPERATE, "Open the operator's pages in a browser."),
     "template": _Command("stack.template", "template", _OPERATE, "Write the files that `sam deploy` deploys."),
     "remove": _Command("stack.remove", "remove", _OPERATE, "Remove a stack; the catalog and the tokens stay."),
-    "demo": _Command("local.demo", "demo", _LOCAL, "Share a sample table on this machine and read it.", "local"),
-    "serve": _Command("local.serve", "serve", _LOCAL, "Run a whole server on this machine.", "local"),
-    "env": _Command(
-        "local.env", "env", _LOCAL, "Print environment variables that connect tools to the local server.", "local"
-    ),
-    "localstack": _Command("local.localstack", "app", _LOCAL, "Deploy the template to LocalStack.", "local"),
+    "demo": _Command("local.demo", "demo", _LOCAL, "Share a sample table on this machine and read it."),
+    "serve": _Command("local.serve", "serve", _LOCAL, "Run a whole server on this machine."),
+    "env": _Command("local.env", "env", _LOCAL, "Print environment variables that connect tools to the local server."),
+    "localstack": _Command("local.localstack", "app", _LOCAL, "Deploy the template to LocalStack."),
 }
 """The commands of the first level, in the order of the help."""
 
@@ -100,13 +96,16 @@ class Deltaic(TyperGroup):
         """Return the names of the commands in the order of the help."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 -- click's signature
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import a command; None for an unknown name."""
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        if entry.extra and (remedy := missing_extra(entry.extra)):
-            return _refusing(cmd_name, remedy)
+        if remedy := missing_extra(entry.module.partition(".")[0]):
+            if ctx.resilient_parsing:  # a shell completes the line
+                return None
+            typer.echo(f"refused: {remedy}", err=True)
+            raise typer.Exit(1)
         loaded = getattr(import_module(f"deltaic_ops.cli.{entry.module}"), entry.attribute)
         if not isinstance(loaded, typer.Typer):
             single = typer.Typer(add_completion=False)
@@ -189,20 +188,6 @@ class Deltaic(TyperGroup):
         except OSError as error:
             ctx.obj.refuse(_machine_refused(error))
             raise typer.Exit(1) from None
-
-
-def _refusing(name: str, remedy: str) -> Any:
-    """Return a command that takes any arguments and is refused."""
-    stub = typer.Typer(add_completion=False)
-    anything = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": list[str]()}
-
-    @stub.command(name, context_settings=anything)
-    def refused() -> None:
-        from deltaic.errors import Unavailable
-
-        raise Unavailable(remedy)
-
-    return typer.main.get_command(stub)
 
 
 def _machine_refused(error: OSError) -> "DeltaicError":

@@ -6,10 +6,10 @@ EXTRAS = {
     "console": ("jinja2", "starlette", "uvicorn"),
     "local": ("awslambdaric", "hypercorn", "ministack", "samtranslator", "uvicorn"),
 }
-"""Modules that each extra in pyproject.toml installs."""
+"""Modules that each extra installs. `cli/console.py` and the commands in `cli/local` need the extra of that name."""
 
 
 def missing_extra(extra: str) -> str:
-    """Return how to install an extra if a module of it is not installed, else an empty string."""
-    missing = next((name for name in EXTRAS[extra] if find_spec(name) is None), None)
+    """Return how to install an extra of which a module is missing; empty if none is, or if there is no such extra."""
+    missing = next((name for name in EXTRAS.get(extra, ()) if find_spec(name) is None), None)
     return f"{missing} is not installed: `pip install 'deltaic[{extra}]'` brings it" if missing else ""
