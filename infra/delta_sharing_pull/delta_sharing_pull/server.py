@@ -25,6 +25,7 @@ from delta_sharing_pull.errors import (
     Unavailable,
     UnsupportedOperation,
 )
+from delta_sharing_pull.fetching import Urls
 from delta_sharing_pull.patience import patiently
 
 _TIMEOUT: Final = httpx.Timeout(120, connect=20)
@@ -85,6 +86,7 @@ class SharingServer:
         if parts.scheme not in {"http", "https"} or not parts.host or parts.query or parts.fragment:
             raise InvalidParameter(f"'{self.endpoint}' is not an endpoint: write https://host or http://host:port")
         self._http = httpx.Client(timeout=_TIMEOUT, headers={"User-Agent": _AGENT, **ACCEPT_ENCODING})
+        self.urls = Urls(self.endpoint)
         self._told_end = profile.expiration_time
         try:
             self._credentials = AuthCredentialProviderFactory.create_auth_credential_provider(profile)
@@ -105,6 +107,7 @@ class SharingServer:
     def close(self) -> None:
         """Close its connections."""
         self._http.close()
+        self.urls.close()
 
     def ask(  # noqa: PLR0913 -- what a request is made of
         self,
