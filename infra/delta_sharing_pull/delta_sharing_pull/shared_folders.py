@@ -8,10 +8,7 @@ from threading import Lock
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import quote
 
-import boto3
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
-from botocore.parsers import ResponseParserError
 from delta_sharing_conformance.untrusted_http import AnswerRefused, check_url
 
 from delta_sharing_pull.answers import InvalidAnswer, Reply, SharedObject, stored_object
@@ -165,6 +162,8 @@ class _ByCredentials:
             body.close()
 
     def _call(self, operation: str, **told: Any) -> Any:
+        from botocore.parsers import ResponseParserError
+
         try:
             return getattr(self._client(), operation)(**told)
         except ClientError as error:
@@ -187,6 +186,9 @@ class _ByCredentials:
             return self._known
 
     def _fresh(self) -> tuple[Any, float]:
+        import boto3  # here and in `_call`: tables and URLs need no client of S3
+        from botocore.config import Config
+
         reply = self._server.json("POST", self._path, {})
         reply = reply.credentials or reply
         keys = reply.aws_temp_credentials

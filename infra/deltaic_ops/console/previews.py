@@ -73,7 +73,6 @@ def rows_of(provider: Provider, table: Table, person: Recipient, say: Say) -> Ro
     """Return the first rows; raises what the endpoint refuses this recipient, InvalidParameter where none is known."""
     if not provider.endpoint:
         raise InvalidParameter("nothing tells where the server is: start the console with --endpoint")
-    from delta_sharing.protocol import DeltaSharingProfile
     from delta_sharing_pull.reading import READABLE, TableRows
     from delta_sharing_pull.server import Shared, SharingServer
     from delta_sharing_pull.snapshot import Snapshot
@@ -85,7 +84,7 @@ def rows_of(provider: Provider, table: Table, person: Recipient, say: Say) -> Ro
     with (
         own_errors(),
         provider.admin.tokens.for_checks(person) as bearer,
-        closing(SharingServer(DeltaSharingProfile(1, provider.endpoint, bearer))) as server,
+        closing(SharingServer(provider.endpoint, bearer)) as server,
     ):
         say("asking for the files")
         snapshot = Snapshot(server, shared, {"limitHint": ROWS}, READABLE)
