@@ -20,7 +20,7 @@ from deltaic.partition_filters.properties import value_of
 from deltaic.protocol import json_bodies
 from deltaic.protocol.request_body import camel_case
 from deltaic.urls import web_address
-from deltaic_pipeline.spark.printing import as_called, one_line, text_console, visible
+from deltaic_terminal.printing import as_called, one_line, text_console, visible
 from rich.table import Table
 from rich.text import Text
 
@@ -221,7 +221,7 @@ class Operator:
             err.print(Text(one_line(line)), soft_wrap=True)
 
     def _with_the_nearest(self, kind: str, name: str) -> NotFound:
-        from deltaic.nearest import did_you_mean
+        from deltaic_terminal.nearest import did_you_mean
 
         admin, (*above, last) = self.admin, name.rsplit(".", _PERIODS.get(kind, 0))
         try:
