@@ -96,6 +96,7 @@ def plan(spark: "SparkSession", run: Run, progress: Progress = silent) -> Plan:
         present = exists(own, target)
         changes, entered = differences(own, rows, target) or (), entering(own, rows, target)
         afterwards = pending(own, target) if present else ()
+    java: Any = rows._jdf  # noqa: SLF001 -- the public `explain` only prints
     expectations = Expectations(run.dataset.expectations)
     flagged = expectations.flagged(rows).persist(StorageLevel.DISK_ONLY)
     try:
@@ -120,7 +121,7 @@ def plan(spark: "SparkSession", run: Run, progress: Progress = silent) -> Plan:
             verdicts=[*misfits, *verdicts],
             effect=effect,
             refused=refused,
-            spark_plan=_explained(rows),
+            spark_plan=str(java.queryExecution().executedPlan().toString()).strip(),
             windows=[f"{name}: {window}" for name, window in windows.items()],
         )
     finally:
@@ -145,8 +146,3 @@ def _effect(spark: "SparkSession", rows: "DataFrame", given: "DataFrame", target
         return effect, ""
     missing = missing_keys(spark, table, given, rows, target)
     return {**effect, "missing": missing.count}, missing.refusal
-
-
-def _explained(rows: "DataFrame") -> str:
-    java: Any = rows._jdf  # noqa: SLF001 -- the public `explain` only prints
-    return str(java.queryExecution().executedPlan().toString()).strip()

@@ -19,6 +19,7 @@ from deltaic.nearest import did_you_mean
 from deltaic_pipeline.spark.access import S3Access
 
 if TYPE_CHECKING:
+    from deltaic.delta.log import DeltaLog
     from mypy_boto3_s3 import S3Client
 
 _S3 = re.compile(r"s3[an]?://([^/]+)/?(.*)", re.DOTALL)
@@ -124,16 +125,11 @@ class Places:
 
     def columns(self, location: str) -> dict[str, str] | None:
         """Return the columns of a table and of each type the first word; None if there is none, or nobody knows."""
-        found = _S3.fullmatch(location)
-        if found is None or not self._has_any(found[1], f"{found[2].rstrip('/')}/_delta_log/"):
-            return None
-        from deltaic.delta.log import DeltaLog
         from deltaic.delta.schema_string import read_schema
 
-        from deltaic_pipeline.table.s3_folder import S3Folder
-
         with suppress(DeltaicError, ValueError, KeyError):
-            log = DeltaLog(S3Folder(location, S3Access.from_environment()).store)
+            if (log := self._log(location)) is None:
+                return None
             fields = read_schema(log.snapshot().metadata.schema_string)["fields"]
             kinds = {field["name"]: field["type"] for field in fields}
             return {name: kind["type"] if isinstance(kind, dict) else kind for name, kind in kinds.items()}
@@ -141,15 +137,19 @@ class Places:
 
     def version(self, location: str) -> int | None:
         """Return the latest version of a table; None if there is none, or nobody knows."""
-        if _S3.fullmatch(location) is None or self.absent_table(location) is not None:
+        with suppress(DeltaicError, ValueError, KeyError):
+            return log.latest_version() if (log := self._log(location)) else None
+        return None
+
+    def _log(self, location: str) -> "DeltaLog | None":
+        found = _S3.fullmatch(location)
+        if found is None or not self._has_any(found[1], f"{found[2].rstrip('/')}/_delta_log/"):
             return None
         from deltaic.delta.log import DeltaLog
 
         from deltaic_pipeline.table.s3_folder import S3Folder
 
-        with suppress(DeltaicError, ValueError, KeyError):
-            return DeltaLog(S3Folder(location, S3Access.from_environment()).store).latest_version()
-        return None
+        return DeltaLog(S3Folder(location, S3Access.from_environment()).store)
 
     def _has_any(self, bucket: str, prefix: str) -> bool | None:
         from botocore.exceptions import BotoCoreError, ClientError
