@@ -75,7 +75,7 @@ EVERYTHING = {
 
 
 SHARED_POLICIES = {
-    f"${{{name}}}" for name in ("ReadTableLogs", "ReadAssets", "ListAssets", "FindStorages", "ReadStorageKeys")
+    f"${{{name}}}" for name in ("ReadTableLogs", "ReadAssets", "ReadAssetLists", "FindStorages", "ReadStorageKeys")
 }
 """The template's own managed policies."""
 

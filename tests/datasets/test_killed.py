@@ -18,10 +18,11 @@ import yaml
 from datasets.files import dataset, json_source, run_of
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.datasets.named_columns import THE_TABLE
-from deltaic_pipeline.spark.progress import silent
+from deltaic_datasets.run.batch import build
+from deltaic_pipeline import entry
 from deltaic_pipeline.table.catalog_entry import Catalog
+from deltaic_pipeline.table.column_names import THE_TABLE
+from deltaic_terminal.progress import silent
 from pipeline.place import BUCKET, CATALOG, Place
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def content(place: Place, name: str, rows: list[dict[str, Any]]) -> dict[str, An
 def start(place: Place, environment: Mapping[str, str], content: Mapping[str, Any], *shell: str) -> "Job":
     file = place.folder / "dataset.yaml"
     file.write_text(yaml.safe_dump(dict(content)))
-    command = [*shell, sys.executable, "-m", "deltaic_pipeline.run", str(file), "--run-id=second", "--json"]
+    command = [*shell, sys.executable, "-m", "deltaic_datasets.run.job", str(file), "--run-id=second", "--json"]
     told = {**environment, "PATH": os.environ["PATH"]}
     pipe = subprocess.PIPE
     return subprocess.Popen(command, env=told, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
@@ -132,7 +133,7 @@ def test_a_full_disk_ends_a_run_with_a_message_and_the_table_as_it_was(
 
 def refused(file: str, environment: Mapping[str, str], job: str = "run", *more: str, code: int = 1) -> list[str]:
     """Return what a job of a file that is wrong says; there is no Java, so it ends before Spark starts."""
-    command = [sys.executable, "-m", f"deltaic_pipeline.{job}", *more, file]
+    command = [sys.executable, "-m", entry.JOBS[job], *more, file]
     done = subprocess.run(command, env={**environment, "PATH": ""}, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (code, "")
     return done.stderr.splitlines()

@@ -26,14 +26,14 @@ from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.errors import DeltaicError
 from deltaic.sign_in.activation import profile
+from deltaic_datasets.run.batch import build
+from deltaic_datasets.run.run_state import Summary
 from deltaic_ops.local.embedded import EmbeddedAws
 from deltaic_ops.local.resources import connect
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.datasets.run_state import Summary
-from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.catalog_entry import connect as connect_catalog
 from deltaic_pipeline.views import refresh_view
+from deltaic_terminal.progress import silent
 from deltalake import DeltaTable
 from faults.proxy import Proxy
 from filled_server import FilledServer, dynamo_of

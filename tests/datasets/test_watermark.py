@@ -20,17 +20,17 @@ from datasets.files import dataset, run_of
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases
 from deltaic.errors import DeltaicError
+from deltaic_datasets.run.batch import build
+from deltaic_datasets.run.dry_run import plan
+from deltaic_datasets.run.job import summary_lines
+from deltaic_datasets.run.run_state import Summary
+from deltaic_datasets.run.watermark import Advance, advances
+from deltaic_datasets.run.windows import Window
 from deltaic_ops.local.embedded import EmbeddedAws
-from deltaic_pipeline.datasets.batch import build
-from deltaic_pipeline.datasets.dry_run import plan
-from deltaic_pipeline.datasets.run_state import Summary
-from deltaic_pipeline.datasets.watermark import Advance, advances
-from deltaic_pipeline.datasets.windows import Window
 from deltaic_pipeline.failures import ExpectationFailed, PipelineError
-from deltaic_pipeline.run import summary_lines
-from deltaic_pipeline.spark.progress import silent
 from deltaic_pipeline.table.catalog_entry import Catalog, connect
 from deltaic_pipeline.table.target import Target
+from deltaic_terminal.progress import silent
 from faults.proxy import Proxy
 from pipeline.place import CATALOG, TOKENS, Place
 

@@ -29,9 +29,9 @@ from deltaic_pipeline.maintenance.optimize import optimize
 from deltaic_pipeline.maintenance.positions import StreamPosition
 from deltaic_pipeline.maintenance.retention import entries_of
 from deltaic_pipeline.spark.access import S3Access
-from deltaic_pipeline.spark.progress import Step, silent
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.s3_folder import S3Folder
+from deltaic_terminal.progress import Step, silent
 from pipeline.place import BUCKET, CATALOG, Place
 
 if TYPE_CHECKING:

@@ -80,8 +80,7 @@ def test_profiles_name_the_domain_with_the_prefix(most: Resources) -> None:
 def test_functions_that_sign_urls_know_whether_ipv6_must_reach_them(most: Resources) -> None:
     functions = {name: said["Properties"] for name, said in most.items() if said["Type"] == "AWS::Lambda::Function"}
     told = {name for name, said in functions.items() if "IP_ADDRESS_TYPE" in said["Environment"]["Variables"]}
-    files = {f"List{kind}Files" for kind in ("Volume", "Skill", "Model")}
-    assert told == {"QueryTable", "GetQuery", "ListTableChanges", "SignIcebergRequest", *files}
+    assert told == {"QueryTable", "GetQuery", "ListTableChanges", "SignIcebergRequest", "ListAssetFiles"}
 
 
 def test_a_web_acl_of_your_own_is_used(least: Resources) -> None:

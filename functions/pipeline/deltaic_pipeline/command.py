@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from signal import SIGINT
 
 from deltaic.errors import DeltaicError
+from deltaic_terminal.printing import as_called, one_line, only_text
+from deltaic_terminal.progress import Progress, lines, terminal
 
 from deltaic_pipeline.failures import PipelineError, Unfinished, exit_code
 from deltaic_pipeline.spark.errors import HIDDEN, all_said, said_by_spark, spark_failures
 from deltaic_pipeline.spark.interruption import interruptions
-from deltaic_pipeline.spark.printing import as_called, one_line, only_text
-from deltaic_pipeline.spark.progress import Progress, lines, terminal
 
 Tell = Callable[[Sequence[str], dict[str, object]], None]
 """Says one thing, to people in lines or to programs as an event."""

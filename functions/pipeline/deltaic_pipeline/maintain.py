@@ -11,6 +11,7 @@ from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.delta.segment import find_segment
 from deltaic.settings import settings
+from deltaic_terminal.progress import Progress, step
 
 from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.command import Tell, conduct
@@ -21,7 +22,6 @@ from deltaic_pipeline.maintenance.positions import position
 from deltaic_pipeline.maintenance.retention import entries_of
 from deltaic_pipeline.maintenance.sorted_checkpoint.making import LEAST_FILES
 from deltaic_pipeline.spark.access import S3Access
-from deltaic_pipeline.spark.progress import Progress, step
 from deltaic_pipeline.spark.session import session
 from deltaic_pipeline.table.catalog_entry import connect
 from deltaic_pipeline.table.s3_folder import S3Folder

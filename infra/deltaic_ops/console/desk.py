@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from deltaic.catalog.admin.records import Excerpt
 from deltaic.errors import DeltaicError
-from deltaic_pipeline.spark.printing import visible
+from deltaic_terminal.printing import visible
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.requests import Request

@@ -21,7 +21,7 @@ from deltaic.errors import InvalidParameter
 from deltaic.identity.fetching import check_issuer
 from deltaic.partition_filters.properties import check_lists, value_of
 from deltaic.protocol import names
-from deltaic_pipeline.datasets.schedule import check_schedule
+from deltaic_datasets.file.schedule import check_schedule
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 _Value = TypeVar("_Value")

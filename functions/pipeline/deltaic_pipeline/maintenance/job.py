@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.segment import find_segment
 from deltaic.storage.locations import TableLocations
+from deltaic_terminal.progress import Progress, step
 
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.maintenance import optimize
@@ -18,7 +19,7 @@ from deltaic_pipeline.maintenance.retention import Entries, Reader, readers, win
 from deltaic_pipeline.maintenance.sorted_checkpoint.making import LEAST_FILES, NotSorted, has_manifest, sort_checkpoint
 from deltaic_pipeline.maintenance.table_stats import Survey, survey
 from deltaic_pipeline.maintenance.vacuum import Count, Sorted, delete, needed, unneeded
-from deltaic_pipeline.spark.progress import Progress, step, tasks_shown
+from deltaic_pipeline.spark.task_progress import tasks_shown
 from deltaic_pipeline.table.catalog_entry import Catalog
 from deltaic_pipeline.table.lease import TIME_TO_LIVE
 from deltaic_pipeline.table.leased_run import Attempt, leased_run

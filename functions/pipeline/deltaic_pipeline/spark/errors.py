@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from textwrap import shorten
 from typing import Any
 
-from deltaic.nearest import did_you_mean
+from deltaic_terminal.nearest import did_you_mean
 
 from deltaic_pipeline.failures import PipelineError
 from deltaic_pipeline.spark.quoting import literal

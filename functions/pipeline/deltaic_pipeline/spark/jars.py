@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from deltaic_terminal.environment import REPOSITORY_VARIABLE, Machine, write_once
+
 from deltaic_pipeline.failures import PipelineError
-from deltaic_pipeline.spark.environment import REPOSITORY_VARIABLE, Machine, write_once
 
 PARALLEL = 8
 ATTEMPTS = 3

@@ -11,9 +11,9 @@ from deltaic.catalog.admin.tables import checked_location
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases as CatalogLeases
 from deltaic.errors import AlreadyExists, Conflict, DeltaicError, NotFound
-from deltaic.nearest import did_you_mean
 from deltaic.protocol import names
 from deltaic.protocol.names import check_schema_name, check_share_name, check_table_name, split_table_name
+from deltaic_terminal.nearest import did_you_mean
 
 from deltaic_pipeline.table.lease import Leases
 from deltaic_pipeline.table.sources import catalog_location

@@ -9,10 +9,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from deltaic.errors import DeltaicError
+from deltaic_terminal.progress import Progress, step
 
 from deltaic_pipeline.failures import LeaseLost, PipelineError, Unfinished
 from deltaic_pipeline.spark.errors import refusals
-from deltaic_pipeline.spark.progress import Progress, step
 from deltaic_pipeline.spark.session import leave
 from deltaic_pipeline.spark.sql_rules import drop_reaching
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltaic.errors import DeltaicError
-from deltaic.nearest import did_you_mean
+from deltaic_terminal.nearest import did_you_mean
 
 from deltaic_pipeline.spark.access import S3Access
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
 from deltaic.storage.sessions import session_name
+from deltaic_terminal.progress import Progress, step
 
-from deltaic_pipeline.spark.progress import Progress, step, tasks_shown
+from deltaic_pipeline.spark.task_progress import tasks_shown
 from deltaic_pipeline.table.catalog_entry import Catalog, Entry, TableName
 from deltaic_pipeline.table.lease import TIME_TO_LIVE
 from deltaic_pipeline.table.leased_run import Attempt, finish, leased_run

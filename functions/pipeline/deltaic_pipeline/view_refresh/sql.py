@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaic.errors import InvalidParameter
-from deltaic.nearest import did_you_mean
 from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
+from deltaic_terminal.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from sqlglot import expressions as tree

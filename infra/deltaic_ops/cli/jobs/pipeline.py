@@ -8,8 +8,8 @@ import typer
 from deltaic.errors import InvalidParameter
 from deltaic_pipeline.arguments import parser
 from deltaic_pipeline.spark.access import S3Access
-from deltaic_pipeline.spark.printing import as_called
 from deltaic_pipeline.table.run_log import rows
+from deltaic_terminal.printing import as_called
 
 from deltaic_ops.cli.jobs.backfill import backfill_on_emr
 from deltaic_ops.cli.jobs.jobs import JOB, JobLine, Variables, assigned, job_line
@@ -29,7 +29,7 @@ def schema() -> None:
     \b
     deltaic pipeline schema > dataset.schema.json
     """
-    from deltaic_pipeline.datasets.model import json_schema
+    from deltaic_datasets.file.model import json_schema
 
     typer.echo(json.dumps(json_schema(), indent=2))
 
@@ -45,8 +45,8 @@ def check(ctx: typer.Context, file: File, variables: Variables = None, as_json: 
     deltaic pipeline check patients.yaml
     deltaic pipeline check patients.yaml --set day=2026-11-22
     """
-    from deltaic_pipeline.datasets.checking import check as findings_of
-    from deltaic_pipeline.datasets.document import text_of
+    from deltaic_datasets.file.checking import check as findings_of
+    from deltaic_datasets.file.text import text_of
 
     out = operator(ctx, as_json)
     checked = findings_of(text_of(file), dict(map(assigned, variables)) if variables else None)
@@ -122,9 +122,9 @@ def runs(
     out = operator(ctx, as_json)
     name = dataset
     if dataset.endswith((".yaml", ".yml")) or dataset.startswith("s3://"):
-        from deltaic_pipeline.datasets.checking import WrongFile
-        from deltaic_pipeline.datasets.checking import check as findings_of
-        from deltaic_pipeline.datasets.document import text_of
+        from deltaic_datasets.file.checking import WrongFile
+        from deltaic_datasets.file.checking import check as findings_of
+        from deltaic_datasets.file.text import text_of
 
         checked = findings_of(text_of(dataset))
         if checked.dataset is None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-    from deltaic_pipeline.spark.progress import Progress
+    from deltaic_terminal.progress import Progress
     from pandas import DataFrame
     from rich.console import Console
 
@@ -54,9 +54,9 @@ def demo(
     deltaic demo --exit    # stop after the read
     """
     from deltaic.errors import DeltaicError
-    from deltaic_pipeline.spark.printing import text_console
-    from deltaic_pipeline.spark.progress import step, terminal
     from deltaic_pipeline.spark.stop_flag import StopFlag
+    from deltaic_terminal.printing import text_console
+    from deltaic_terminal.progress import step, terminal
     from deltalake.exceptions import DeltaError
 
     console = text_console(stderr=True)
@@ -87,7 +87,7 @@ def demo(
 
 def _share_and_read(console: "Console", progress: "Progress", stack: Stack, folder: Path) -> None:
     """Write and share the sample, read it as each recipient, and say how to go on."""
-    from deltaic_pipeline.spark.progress import step
+    from deltaic_terminal.progress import step
 
     # What follows talks to AWS as any tool of the provider would: by the ordinary variables.
     os.environ.update(stack.environment)
@@ -130,7 +130,7 @@ def _grant() -> None:
 
 def _publish(progress: "Progress", environment: "Mapping[str, str]") -> None:
     """Write the sample and share it; an earlier run's is left as it is."""
-    from deltaic_pipeline.spark.progress import step
+    from deltaic_terminal.progress import step
 
     from deltaic_ops.local.sample import publish
 
@@ -173,7 +173,7 @@ def _read(console: "Console", progress: "Progress", profile: Path, state: Path) 
     """Read the share as a recipient does, with the client from PyPI; raises StackFailed with the place of the log."""
     import logging
 
-    from deltaic_pipeline.spark.progress import step
+    from deltaic_terminal.progress import step
 
     from deltaic_ops.local.sample import INGREDIENTS, PATIENTS
 
@@ -196,7 +196,7 @@ def _read(console: "Console", progress: "Progress", profile: Path, state: Path) 
 
 def _read_own_rows(console: "Console", progress: "Progress", profiles: "Mapping[str, Path]", state: Path) -> None:
     """Read a filtered table by each of two profiles: the same table, and other rows."""
-    from deltaic_pipeline.spark.progress import step
+    from deltaic_terminal.progress import step
 
     from deltaic_ops.local.sample import MY_SITE
 

@@ -1,5 +1,6 @@
 """What the administration of every kind of entry rests on: nobody's change is lost, nothing is written half."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -9,7 +10,7 @@ from uuid import UUID
 from deltaic.catalog import keys
 from deltaic.catalog.aws_errors import ConditionFailed
 from deltaic.catalog.buckets import Buckets
-from deltaic.catalog.dynamo import Attributes, Dynamo
+from deltaic.catalog.dynamo import Attributes, Dynamo, pauses
 from deltaic.catalog.items import Recipient, Schema, Share
 from deltaic.catalog.keys import Key
 from deltaic.catalog.writes import ABSENT, Write, Writes, check, delete, put_new, update
@@ -133,12 +134,13 @@ class Records:
         `check` returns writes that fail once what it read has changed; then it is repeated. Raises what `check` raises,
         ConditionFailed for a condition of `writes`, and Conflict.
         """
-        for _ in range(_RACES):
+        for pause in pauses(_RACES):
             try:
                 return self.transact([*writes, *check()])
             except ConditionFailed as failed:
                 if failed.index < len(writes):
                     raise
+            time.sleep(pause)
         raise Conflict(_KEEP_CHANGING)
 
     def change(
@@ -154,7 +156,7 @@ class Records:
         A condition of `also` that does not hold is raised as ConditionFailed, counted from 1. `check` is as in
         `transact_checked`.
         """
-        for _ in range(_RACES):
+        for pause in pauses(_RACES):
             item = self.present(key, missing)
             assign = change(item)
             revision = item.get("revision", ABSENT)
@@ -167,6 +169,7 @@ class Records:
                     raise
             else:
                 return {name: value for name, value in {**item, **assign}.items() if value is not None}
+            time.sleep(pause)
         raise Conflict(_KEEP_CHANGING)
 
 

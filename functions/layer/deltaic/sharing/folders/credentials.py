@@ -13,8 +13,7 @@ from deltaic.storage.sessions import session_name
 from deltaic.storage.vending import TableCredentials, vend
 
 if TYPE_CHECKING:
-    from deltaic.catalog.asset_items import Folder
-    from deltaic.sharing.folders.shared_folder import AssetName
+    from deltaic.sharing.folders.shared_folder import AssetKind, AssetName
 
 
 def create_table_credentials(sharing: Sharing, caller: Caller, name: TableName, request: CredentialsRequest) -> bytes:
@@ -30,7 +29,7 @@ def create_table_credentials(sharing: Sharing, caller: Caller, name: TableName, 
     return json_bodies.table_credentials(vended.location.uri, **_told(sharing, caller, table.storage, vended))
 
 
-def create_folder_credentials(sharing: Sharing, caller: Caller, kind: "type[Folder]", name: "AssetName") -> bytes:
+def create_folder_credentials(sharing: Sharing, caller: Caller, kind: "AssetKind", name: "AssetName") -> bytes:
     """Return the answer's body (OpenSharing, "Generate Temporary ... Credentials").
 
     Raises NotFound for what is not granted, UnsupportedOperation where it is not shared by directory.
