@@ -50,10 +50,9 @@ def write(  # noqa: PLR0913 -- what is written, and what is known of it
     location = spark_path(target.location)
     present = exists(spark, target)
     partitions = _partitions(spark, location) if present else []
-    known = find(spark, target, transaction) if present else None
-    if known is not None and known.commit is not None:
-        return Written(known.commit, repeated=True, metrics=known.metrics)
-    unchanged = -1 if known is None else known.version
+    unchanged, known = find(spark, target, transaction) if present else (-1, None)
+    if known is not None:
+        return known
     if present:
         if not target.evolve_schema and not pending(spark, target):  # new columns come without their comments
             transaction = replace(transaction, described=target.description_digest)
@@ -79,10 +78,10 @@ def write(  # noqa: PLR0913 -- what is written, and what is known of it
             _save(few_files(rows) if here else rows, target, location, exists=present)
     if deleted is None:
         return Written(unchanged, repeated=False, metrics=NOTHING, committed=False)
-    made = find(spark, target, transaction)
-    if made.commit is None:
-        return _repeated(made.version, unchanged, target, transaction)
-    return Written(made.commit, repeated=False, metrics=made.metrics, deleted=deleted - missing, missing=missing)
+    version, made = find(spark, target, transaction)
+    if made is None:
+        return _repeated(version, unchanged, target, transaction)
+    return replace(made, repeated=False, deleted=deleted - missing, missing=missing)
 
 
 def _repeated(version: int, unchanged: int, target: Target, transaction: Transaction) -> Written:
