@@ -37,12 +37,13 @@ deltaic
   .pruning           .compute
   .settings          .platform_limits
   .urls              .errors
-  .iceberg           .compute .delta.deletion_vectors .delta.schema_string .delta.store .errors .pruning
+  .iceberg           .compute .delta.deletion_vectors .delta.schema_string .delta.store .delta.vector_files .errors
+                     .pruning
   .identity          .errors .urls
   .partition_filters .compute .errors .pruning
   .storage           .aws_codes .compute .delta.store .errors .settings .urls
-  .catalog           .aws_codes .errors .partition_filters .protocol.names .settings .storage.endpoints
-                     .storage.locations .urls
+  .catalog           .aws_codes .errors .partition_filters .protocol.names .settings .storage.aws_client
+                     .storage.endpoints .storage.locations .urls
   .scheduled         .catalog .delta .errors .partition_filters .protocol .storage
   .sharing           .catalog .compute .delta .errors .iceberg .lru .partition_filters .platform_limits .protocol
                      .pruning .storage

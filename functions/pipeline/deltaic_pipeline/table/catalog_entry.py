@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Protocol, Self
 
 from deltaic.catalog.admin.catalog_admin import CatalogAdmin
-from deltaic.catalog.admin.tables import checked_location
+from deltaic.catalog.admin.entries import checked_location
 from deltaic.catalog.dynamo import Dynamo
 from deltaic.catalog.leases import Leases as CatalogLeases
 from deltaic.errors import AlreadyExists, Conflict, DeltaicError, NotFound

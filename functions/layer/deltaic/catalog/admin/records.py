@@ -18,6 +18,8 @@ from deltaic.errors import Conflict, InvalidParameter, NotFound
 from deltaic.protocol import names
 
 _RACES: Final = 50
+_LONGEST_PAUSE_SECONDS: Final = 2.56
+"""Longer than a read of what decides and a write take on a busy machine, so that many writers spread."""
 _KEEP_CHANGING: Final = "others keep changing this part of the catalog: try again in a moment"
 DELETING: Final = "deleting"
 """The `state` of an entry whose deletion has begun: nothing can be made below it any more."""
@@ -34,7 +36,7 @@ class Excerpt(NamedTuple):
     """So many at most; no more are read than it takes to find them."""
 
     def of(self, stretch: keys.KeyRange) -> keys.KeyRange:
-        """Return what of a whole listing, such as `keys.shares()`, is wanted."""
+        """Return what of a whole listing, such as `keys.all_of("share")`, is wanted."""
         first = f"{stretch.low}{keys.segment(self.begins)}"
         low = first if self.after is None else max(first, f"{stretch.low}{keys.segment(self.after)}\0")
         return keys.KeyRange(stretch.pk, low, f"{first}{_HIGHEST}" if self.begins else stretch.high)
@@ -134,7 +136,7 @@ class Records:
         `check` returns writes that fail once what it read has changed; then it is repeated. Raises what `check` raises,
         ConditionFailed for a condition of `writes`, and Conflict.
         """
-        for pause in pauses(_RACES):
+        for pause in pauses(_RACES, _LONGEST_PAUSE_SECONDS):
             try:
                 return self.transact([*writes, *check()])
             except ConditionFailed as failed:
@@ -156,7 +158,7 @@ class Records:
         A condition of `also` that does not hold is raised as ConditionFailed, counted from 1. `check` is as in
         `transact_checked`.
         """
-        for pause in pauses(_RACES):
+        for pause in pauses(_RACES, _LONGEST_PAUSE_SECONDS):
             item = self.present(key, missing)
             assign = change(item)
             revision = item.get("revision", ABSENT)
