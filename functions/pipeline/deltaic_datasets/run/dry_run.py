@@ -24,7 +24,7 @@ from deltaic_datasets.run.fitness import refuse_unfit
 from deltaic_datasets.run.quality import left_out, measured
 from deltaic_datasets.run.run_state import Run, target_of
 from deltaic_datasets.run.sql_steps import answer_of, file_source, said_of_values, said_where
-from deltaic_datasets.run.watermark import latest_advance, next_advance
+from deltaic_datasets.run.watermark import advances, next_advance
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -89,7 +89,11 @@ def plan(spark: "SparkSession", run: Run, progress: Progress = silent) -> Plan:
     own = spark.newSession()
     drop_reaching(own)
     with step(progress, f"Reading {', '.join(run.dataset.sources)}"):
-        windows = next_advance(own, run, latest_advance(own, run, target)).windows if run.dataset.marked else {}
+        windows = (
+            next_advance(own, run, next(reversed(advances(own, run, target)), None)).windows
+            if run.dataset.marked
+            else {}
+        )
         answer = answer_of(own, run, _unread(own, run), windows)
         rows = answer.rows
     with step(progress, f"Looking at {target.location}"):
@@ -130,7 +134,6 @@ def plan(spark: "SparkSession", run: Run, progress: Progress = silent) -> Plan:
 
 
 def _unread(spark: "SparkSession", run: Run) -> "DataFrame | None":
-    """Return the rows of files that would be read for the first time; None where all are read each time."""
     stream = run.dataset.stream
     source = run.dataset.sources[stream.source] if stream else None
     if stream is None or not isinstance(source, model.FileSource):

@@ -45,8 +45,6 @@ class Entry:
     location: str
     history: bool = True
     storage: str = ""
-    """The catalog's storage that the location lies in; AWS S3 if none is named."""
-
     create_share: bool = False
 
 

@@ -109,14 +109,13 @@ class Places:
         if match is None and ":" in plain:  # a store that only Spark knows
             return None
         with suppress(OSError, BotoCoreError, ClientError):
-            local = _local(Path(f"{begin}*").parent if glob else Path(begin))
-            found = list(islice(self._objects(match[1], begin) if match else local, MOST_FILES + 1))
+            files = _local(Path(f"{begin}*").parent if glob else Path(begin))
+            if match:
+                pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=match[1], Prefix=begin)
+                files = ((one["Key"], one["Size"], one["ETag"]) for page in pages for one in page.get("Contents", ()))
+            found = list(islice(files, MOST_FILES + 1))
             return sorted(found) if found and len(found) <= MOST_FILES else None
         return None
-
-    def _objects(self, bucket: str, prefix: str) -> Iterator[tuple[str, int, str]]:
-        pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-        return ((one["Key"], one["Size"], one["ETag"]) for page in pages for one in page.get("Contents", ()))
 
     def absent_table(self, location: str) -> str | None:
         """Return what to say of a location at which there is no Delta table; None as in `absent_bucket`."""

@@ -84,11 +84,7 @@ class Written:
 
     metrics: Mapping[str, str]
     deleted: int = 0
-    """Keys that rows deleted (scd2: whose state they ended)."""
-
     missing: int = 0
-    """Keys that were deleted because no row had them."""
-
     committed: bool = True
     """False: the table says all that the rows say, and `version` is its latest."""
 

@@ -111,7 +111,6 @@ def _save(rows: "DataFrame", target: Target, location: str, *, exists: bool) -> 
 
 
 def _keyed(spark: "SparkSession", rows: "DataFrame", target: Target, *, exists: bool, apart: bool) -> "DataFrame":
-    """Return the rows as they are found by their keys and compared; raises `PipelineError` for those that cannot be."""
     if exists:
         refuse_drift(differences(spark, rows, target), target)
     rows = merged_rows(spark, rows, target, exists=exists)

@@ -134,7 +134,6 @@ def new_rows(staged: "DataFrame") -> "DataFrame":
 
 
 def _compared(schema: "StructType") -> list[tuple[str, str]]:
-    """Return by which expressions the columns after the audience are compared, and what those are called."""
     return [
         (f"_deltaic_by{number}", comparable(quoted(field.name), field.dataType))
         for number, field in enumerate(schema.fields[1:])

@@ -30,7 +30,6 @@ class Evaluation:
     spark: "SparkSession"
     sql: ViewSql
     others: Mapping[str, "DataFrame"]
-    """The other tables' rows by their full names in lower case."""
 
     def rows(self, source: "DataFrame", audiences: Sequence[Audience]) -> "DataFrame":
         """Return the rows of all audiences (lazily); in one pass over the source where the SQL allows.
