@@ -48,16 +48,10 @@ class Job:
     target: Target
     sql: str | None = None
     name: TableName | None = None
-    """Where it is shared; None: it is written and not registered."""
-
     history: bool = True
     create_share: bool = False
     storage: str = ""
-    """The catalog's name of the store that `target.location` lies in; empty: AWS S3."""
-
     run_id: str = ""
-    """Names this run: repeated with the same one, a job that had committed commits nothing. Empty: a new one."""
-
     wait: timedelta = timedelta(0)
 
 

@@ -124,7 +124,7 @@ def _advance(attempt: Attempt, run: Run, target: Target, progress: Progress) -> 
         mine = next((one for one in known if one.run == run.run_id), None)
         if mine is not None:
             return mine
-        last = known[-1] if known else None
+        last = next(reversed(known), None)
         unfinished = last is not None and last.aside and not last.is_put_aside(attempt.spark, run.dataset)
     if last is not None and unfinished:
         _batch(attempt, replace(run, run_id=last.run), target, progress)

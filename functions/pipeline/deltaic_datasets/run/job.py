@@ -144,7 +144,6 @@ def _absent(dataset: Dataset, places: Places, *, named_run: bool) -> Iterator[tu
 
 
 def _other_files(dataset: Dataset, places: Places, *, named_run: bool) -> Iterator[tuple[Sequence[str | int], str]]:
-    """Yield the sources whose first file shows that a run must refuse it, and why: a CSV header, a Parquet footer."""
     if named_run and places.absent_table(dataset.target.location) is None:
         return
     for name, source in dataset.sources.items():

@@ -17,12 +17,8 @@ class Run:
 
     dataset: model.Dataset
     run_id: str
-    """Names this run: repeated with the same one, a run that had committed commits nothing."""
-
     wait: timedelta = timedelta(0)
     origin: Callable[[Sequence[str | int]], str] = field(default=lambda path: ".".join(map(str, path)))
-    """Says where in the file a field stands, for messages."""
-
     runs: str = ""
     """The runs table that knows whether an earlier attempt found nothing to commit; empty: there was no attempt."""
 

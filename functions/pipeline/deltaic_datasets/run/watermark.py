@@ -78,11 +78,6 @@ def advances(spark: "SparkSession", run: Run, target: Target) -> list[Advance]:
     return sorted(found, key=lambda one: one.number)
 
 
-def latest_advance(spark: "SparkSession", run: Run, target: Target) -> Advance | None:
-    """Return how far the dataset has come."""
-    return next(reversed(advances(spark, run, target)), None)
-
-
 def next_advance(spark: "SparkSession", run: Run, last: Advance | None) -> Advance:
     """Ask each database for its highest value, and return what this run is to read."""
     windows: dict[str, Window] = {}

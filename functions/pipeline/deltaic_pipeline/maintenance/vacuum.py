@@ -37,18 +37,8 @@ IN_MEMORY_BYTES = 16 << 20
 COMMITS_AT_ONCE = 32
 
 
-class Names:
-    """A set of object names by their digests: two that collide keep a file too many, and never one too few."""
-
-    def __init__(self) -> None:
-        self._digests: set[int] = set()
-
-    def add(self, name: str) -> None:
-        """Put a name in."""
-        self._digests.add(_digest(name))
-
-    def __contains__(self, name: str) -> bool:
-        return _digest(name) in self._digests
+Names = set[int]
+"""Object names by their digests: two that collide keep a file too many, and never one too few."""
 
 
 @dataclass(slots=True)
@@ -121,9 +111,9 @@ def unneeded(folder: Folder, stays: Needed, older_than: int) -> Iterator[tuple[S
             above, _, beneath = stored.name.partition(f"/{LOG_FOLDER}/")
             if beneath:
                 tables.add(f"{above}/")
-            elif not _is_ours(stored.name) or stored.name in stays.latest:
+            elif not _is_ours(stored.name) or _digest(stored.name) in stays.latest:
                 continue
-            elif stored.name in stays.others:
+            elif _digest(stored.name) in stays.others:
                 counts.kept.add(stored.size)
             elif stored.modified >= older_than:
                 counts.young.add(stored.size)
@@ -166,14 +156,14 @@ def _add_named(content: bytes, commit: Commit, locations: TableLocations, names:
 
 def _add_path(path: str, locations: TableLocations, names: Names) -> None:
     with suppress(UnsupportedOperation):  # it lies elsewhere, where nothing is deleted
-        names.add(locations.resolve(path).key[len(locations.root.key_prefix) :])
+        names.add(_digest(locations.resolve(path).key[len(locations.root.key_prefix) :]))
 
 
 def _add_vector(storage_type: str, path_or_inline: str, locations: TableLocations, names: Names) -> None:
     path = file_path(storage_type, path_or_inline)
     if path is not None:
         with suppress(UnsupportedOperation):
-            names.add(locations.object_name(path).key[len(locations.root.key_prefix) :])
+            names.add(_digest(locations.object_name(path).key[len(locations.root.key_prefix) :]))
 
 
 def _is_ours(name: str) -> bool:

@@ -29,8 +29,6 @@ class Jar:
     artifact: str
     version: str
     size: int
-    """Bytes."""
-
     sha256: str
 
     @property

@@ -45,8 +45,6 @@ class Entry:
     location: str
     history: bool = True
     storage: str = ""
-    """The catalog's storage that the location lies in; AWS S3 if none is named."""
-
     create_share: bool = False
 
 
@@ -55,15 +53,12 @@ class Register(Protocol):
 
     def check(self, entry: Entry) -> None:
         """Raise what would keep the entry from being made; called before anything is written."""
-        ...
 
     def register(self, entry: Entry) -> Sequence[str]:
         """Create what is missing and return what that was; a table that is there with this location stays."""
-        ...
 
     def next_step(self, name: TableName) -> str:
         """Return what is to be done before anybody can read the table; empty if somebody may."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

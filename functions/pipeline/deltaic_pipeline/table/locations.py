@@ -19,6 +19,7 @@ from deltaic_terminal.nearest import did_you_mean
 from deltaic_pipeline.spark.access import S3Access
 
 if TYPE_CHECKING:
+    from deltaic.delta.log import DeltaLog
     from mypy_boto3_s3 import S3Client
 
 _S3 = re.compile(r"s3[an]?://([^/]+)/?(.*)", re.DOTALL)
@@ -108,14 +109,13 @@ class Places:
         if match is None and ":" in plain:  # a store that only Spark knows
             return None
         with suppress(OSError, BotoCoreError, ClientError):
-            local = _local(Path(f"{begin}*").parent if glob else Path(begin))
-            found = list(islice(self._objects(match[1], begin) if match else local, MOST_FILES + 1))
+            files = _local(Path(f"{begin}*").parent if glob else Path(begin))
+            if match:
+                pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=match[1], Prefix=begin)
+                files = ((one["Key"], one["Size"], one["ETag"]) for page in pages for one in page.get("Contents", ()))
+            found = list(islice(files, MOST_FILES + 1))
             return sorted(found) if found and len(found) <= MOST_FILES else None
         return None
-
-    def _objects(self, bucket: str, prefix: str) -> Iterator[tuple[str, int, str]]:
-        pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-        return ((one["Key"], one["Size"], one["ETag"]) for page in pages for one in page.get("Contents", ()))
 
     def absent_table(self, location: str) -> str | None:
         """Return what to say of a location at which there is no Delta table; None as in `absent_bucket`."""
@@ -124,16 +124,11 @@ class Places:
 
     def columns(self, location: str) -> dict[str, str] | None:
         """Return the columns of a table and of each type the first word; None if there is none, or nobody knows."""
-        found = _S3.fullmatch(location)
-        if found is None or not self._has_any(found[1], f"{found[2].rstrip('/')}/_delta_log/"):
-            return None
-        from deltaic.delta.log import DeltaLog
         from deltaic.delta.schema_string import read_schema
 
-        from deltaic_pipeline.table.s3_folder import S3Folder
-
         with suppress(DeltaicError, ValueError, KeyError):
-            log = DeltaLog(S3Folder(location, S3Access.from_environment()).store)
+            if (log := self._log(location)) is None:
+                return None
             fields = read_schema(log.snapshot().metadata.schema_string)["fields"]
             kinds = {field["name"]: field["type"] for field in fields}
             return {name: kind["type"] if isinstance(kind, dict) else kind for name, kind in kinds.items()}
@@ -141,15 +136,19 @@ class Places:
 
     def version(self, location: str) -> int | None:
         """Return the latest version of a table; None if there is none, or nobody knows."""
-        if _S3.fullmatch(location) is None or self.absent_table(location) is not None:
+        with suppress(DeltaicError, ValueError, KeyError):
+            return log.latest_version() if (log := self._log(location)) else None
+        return None
+
+    def _log(self, location: str) -> "DeltaLog | None":
+        found = _S3.fullmatch(location)
+        if found is None or not self._has_any(found[1], f"{found[2].rstrip('/')}/_delta_log/"):
             return None
         from deltaic.delta.log import DeltaLog
 
         from deltaic_pipeline.table.s3_folder import S3Folder
 
-        with suppress(DeltaicError, ValueError, KeyError):
-            return DeltaLog(S3Folder(location, S3Access.from_environment()).store).latest_version()
-        return None
+        return DeltaLog(S3Folder(location, S3Access.from_environment()).store)
 
     def _has_any(self, bucket: str, prefix: str) -> bool | None:
         from botocore.exceptions import BotoCoreError, ClientError

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deltaic_pipeline.failures import ExpectationFailed
 from deltaic_pipeline.spark.casting import cast, null
 from deltaic_pipeline.spark.quoting import quoted
 from deltaic_pipeline.table.limits import exceeds
@@ -59,12 +58,6 @@ def missing_keys(
         refusal = "keys are missing whose states begin no earlier than the latest of the rows: the extract is older "
         refusal += "than the table, or write.at is not the extract's own time, which a step can give it"
     return Missing(absent.select(*names), count, since, refusal)
-
-
-def refuse_missing(missing: Missing) -> None:
-    """Raise `ExpectationFailed` where so many keys may not be deleted."""
-    if missing.refusal:
-        raise ExpectationFailed(f"nothing was written: {missing.refusal}.")
 
 
 def with_missing(rows: "DataFrame", missing: Missing, target: Target) -> "DataFrame":

@@ -36,11 +36,9 @@ class Writer(Protocol):
 
     def create(self, path: str, content: bytes) -> bool:
         """Write an object that is not there yet; False if one is."""
-        ...
 
     def replace(self, path: str, content: bytes) -> None:
         """Write an object, whether it is there or not."""
-        ...
 
 
 class Folder(Protocol):
@@ -49,20 +47,16 @@ class Folder(Protocol):
     @property
     def store(self) -> TableStore:
         """The same objects, as the log is read from them."""
-        ...
 
     @property
     def writer(self) -> Writer:
         """Where the log is written."""
-        ...
 
     def objects(self) -> Iterator[Stored]:
         """List every object, in no promised order; raises `PipelineError`."""
-        ...
 
     def delete(self, names: Sequence[str]) -> None:
         """Delete at most `DELETED_AT_ONCE` objects; one that is gone already is no mistake. Raises `PipelineError`."""
-        ...
 
 
 class S3Folder:

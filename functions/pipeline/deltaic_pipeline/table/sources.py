@@ -237,7 +237,6 @@ def _line(spark: "SparkSession", source: Source, row: int) -> str:
 
 
 def _options(source: Source) -> dict[str, str]:
-    """Return the reader's options, whose names Spark takes in any capitals."""
     options = {**DEFAULTS.get(source.format, {}), **{name.lower(): value for name, value in source.options.items()}}
     if source.format == "csv":
         options.setdefault("escape", options.get("quote") or '"')

@@ -156,19 +156,16 @@ def _statements(spark: "SparkSession", target: Target, location: str) -> Iterato
         yield _alter(location, lacking)
     if target.comment is not None and (snapshot.metadata().description() or "") != target.comment:
         yield f"COMMENT ON TABLE {table} IS {literal(target.comment)}"
-    if target.cluster_by and _clustering(spark, table) != [name.lower() for name in target.cluster_by]:
-        yield f"ALTER TABLE {table} CLUSTER BY ({', '.join(quoted(name) for name in target.cluster_by)})"
+    if target.cluster_by:
+        [[columns]] = spark.sql(f"DESCRIBE DETAIL {table}").select("clusteringColumns").collect()
+        if [unquoted(name).lower() for name in columns] != [name.lower() for name in target.cluster_by]:
+            yield f"ALTER TABLE {table} CLUSTER BY ({', '.join(quoted(name) for name in target.cluster_by)})"
     if target.column_comments:
         fields = {field.name.lower(): field for field in spark.read.format("delta").load(location).schema.fields}
         for name, comment in target.column_comments.items():
             field = fields.get(name.lower())
             if field is not None and (field.metadata or {}).get("comment", "") != comment:
                 yield f"ALTER TABLE {table} ALTER COLUMN {quoted(field.name)} COMMENT {literal(comment)}"
-
-
-def _clustering(spark: "SparkSession", table: str) -> list[str]:
-    detail: Any = spark.sql(f"DESCRIBE DETAIL {table}").select("clusteringColumns").first()
-    return [unquoted(name).lower() for name in detail["clusteringColumns"]]
 
 
 def _lacking(spark: "SparkSession", location: str, wanted: Mapping[str, str]) -> dict[str, str]:

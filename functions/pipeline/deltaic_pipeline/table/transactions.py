@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaic_pipeline.spark.errors import spark_failures
@@ -84,22 +84,9 @@ class Written:
 
     metrics: Mapping[str, str]
     deleted: int = 0
-    """Keys that rows deleted (scd2: whose state they ended)."""
-
     missing: int = 0
-    """Keys that were deleted because no row had them."""
-
     committed: bool = True
     """False: the table says all that the rows say, and `version` is its latest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The end of the log: the latest version, and the run's commit if it is among the latest ones."""
-
-    version: int
-    commit: int | None = None
-    metrics: Mapping[str, str] = field(default_factory=dict)
 
 
 def exists(spark: "SparkSession", target: Target) -> bool:
@@ -111,28 +98,30 @@ def exists(spark: "SparkSession", target: Target) -> bool:
 
 def committed(spark: "SparkSession", target: Target, transaction: Transaction) -> Written | None:
     """Return what this run has committed already, if that is among the latest commits; else None."""
-    if not exists(spark, target):
-        return None
-    found = find(spark, target, transaction)
-    return None if found.commit is None else Written(found.commit, repeated=True, metrics=found.metrics)
+    return find(spark, target, transaction)[1] if exists(spark, target) else None
 
 
-def find(spark: "SparkSession", target: Target, transaction: Transaction) -> Found:
-    """Return the end of the log and the transaction's commit, if that is among the latest commits.
+def find(spark: "SparkSession", target: Target, transaction: Transaction) -> tuple[int, Written | None]:
+    """Return the table's latest version and the transaction's commit, if that is among the latest commits.
 
     Reads one line of the newest commit first. The table's transactions cost a computation of its state, and its history
     costs another Spark job.
     """
+    from delta.tables import DeltaTable
+
     snapshot = latest(spark, spark_path(target.location))
     version = int(snapshot.version())
     newest = commit_info(spark, snapshot, version)
     if transaction.made(newest.get("userMetadata")):
-        return Found(version, version, newest.get("operationMetrics") or {})
+        return version, Written(version, repeated=True, metrics=newest.get("operationMetrics") or {})
     known = snapshot.transactions().get(transaction.application)
     has_none = known.isEmpty() or known.get() < transaction.version
     if has_none and not snapshot.metadata().configuration().contains(FORGETS):
-        return Found(version)
-    return _among_latest(spark, target, transaction)
+        return version, None
+    recent: list[Any] = DeltaTable.forPath(spark, spark_path(target.location)).history(RECENT_COMMITS).collect()
+    mine = (commit for commit in recent if transaction.made(commit["userMetadata"]))
+    found = (Written(one["version"], repeated=True, metrics=dict(one["operationMetrics"] or {})) for one in mine)
+    return recent[0]["version"], next(found, None)
 
 
 def last_write(spark: "SparkSession", target: Target) -> dict[str, Any]:
@@ -145,16 +134,6 @@ def last_write(spark: "SparkSession", target: Target) -> dict[str, Any]:
             if info.get("operation") not in KEEPS_ROWS:
                 return mark_of(info.get("userMetadata"))
     return {}
-
-
-def _among_latest(spark: "SparkSession", target: Target, transaction: Transaction) -> Found:
-    from delta.tables import DeltaTable
-
-    recent: list[Any] = DeltaTable.forPath(spark, spark_path(target.location)).history(RECENT_COMMITS).collect()
-    mine = next((commit for commit in recent if transaction.made(commit["userMetadata"])), None)
-    if mine is None:
-        return Found(recent[0]["version"])
-    return Found(recent[0]["version"], mine["version"], dict(mine["operationMetrics"] or {}))
 
 
 @contextmanager

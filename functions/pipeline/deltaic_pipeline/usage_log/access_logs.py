@@ -108,8 +108,6 @@ class Lines:
 
     understood: int
     malformed: int
-    """They look like lines of this log, and cannot be read."""
-
     others: int
     first: str
     """When the oldest one that was understood was written, `2026-11-22`; empty if there is none."""

@@ -69,10 +69,7 @@ class CatalogFacts:
     """The recipients and the tables of the catalog."""
 
     recipients: Sequence[tuple[str, str, str]]
-    """Session, id and name."""
-
     tables: Sequence[tuple[str, str, str, str, str]]
-    """Location, share, schema, table and id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +173,6 @@ def _merge(attempt: Attempt, job: Job, facts: CatalogFacts, progress: Progress) 
 
 
 def _read(stack: ExitStack, rows: "DataFrame") -> tuple[Lines, "DataFrame"]:
-    """Read a log once, onto the disk; return what its lines are, and the rows of those that could be read."""
     kept = _kept(stack, rows)
     return lines_of(kept), understood(kept)
 
@@ -197,7 +193,6 @@ def _rows(  # noqa: PLR0913, PLR0917 -- the parts of one join
     logs: tuple["DataFrame", "DataFrame"],
     since: str,
 ) -> "DataFrame":
-    """Return the rows to merge: those of the logs, and the table's fetches that a request may explain now."""
     from pyspark.sql import functions
 
     requests, fetched = logs

@@ -30,7 +30,6 @@ class Evaluation:
     spark: "SparkSession"
     sql: ViewSql
     others: Mapping[str, "DataFrame"]
-    """The other tables' rows by their full names in lower case."""
 
     def rows(self, source: "DataFrame", audiences: Sequence[Audience]) -> "DataFrame":
         """Return the rows of all audiences (lazily); in one pass over the source where the SQL allows.
@@ -43,7 +42,8 @@ class Evaluation:
         with self._tables(source):
             if not whole:
                 return self._one(None).where("false")
-            if self.sql.one_pass and not self._has_long_list(whole):
+            lists = (len(_listed(audience, asked)) for audience in whole for asked in self.sql.asked())
+            if self.sql.one_pass and all(length <= LONGEST_LIST for length in lists):
                 try:
                     return of_views(self._at_once(whole))
                 except AnalysisException:
@@ -105,9 +105,6 @@ class Evaluation:
             if value is None or value == () or (isinstance(value, tuple) and not asked.of_list):
                 return False
         return True
-
-    def _has_long_list(self, audiences: Sequence[Audience]) -> bool:
-        return any(len(_listed(audience, asked)) > LONGEST_LIST for audience in audiences for asked in self.sql.asked())
 
     def _one(self, audience: Audience | None) -> "DataFrame":
         """Return one audience's rows, its properties written as literals; for None the columns alone."""

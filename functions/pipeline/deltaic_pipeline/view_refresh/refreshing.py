@@ -33,13 +33,9 @@ class RefreshResult:
 
     source_versions: Mapping[str, int]
     full_because: str
-    """Why all rows were computed; empty if the source's changes were enough."""
-
     inserted: int
     updated: int
     deleted: int
-    """Rows that changed over all audiences; nothing was committed if all three are 0."""
-
     rows: Mapping[str, int]
     bytes: int
 
@@ -70,7 +66,6 @@ def refresh(
 
 
 def _first(computation: Computation, run: str) -> RefreshResult:
-    """Make the table: no rows are there to compare with."""
     computation.refuse_columns(None)
     commit = Commit(computation, run, computation.state(0), "it is the first refresh")
     commit.create()

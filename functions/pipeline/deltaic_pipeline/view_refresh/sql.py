@@ -56,8 +56,6 @@ class Read:
     """A shared table in the text."""
 
     table: str
-    """`source`, or the full name."""
-
     alias: str
     """What the rest of the SQL calls it; empty where the SQL names it itself."""
 
@@ -71,17 +69,11 @@ class ViewSql:
 
     text: str
     properties: frozenset[str]
-    """What `current_recipient('...')` names."""
-
     tables: tuple[str, ...]
-    """The other shared tables that it reads: full names `share.schema.table`, each once."""
-
     row_wise: bool
     """Whether each row of the source gives at most one row by itself, so that changes of the source can be followed."""
 
     why_full: str
-    """Why every refresh computes all rows; empty where rows stand alone."""
-
     one_pass: bool
     """Whether one pass over the source makes the rows of all audiences: columns, a WHERE and joins alone."""
 

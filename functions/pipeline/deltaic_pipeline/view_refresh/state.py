@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from deltaic.partition_filters.audiences import AUDIENCE_COLUMN
 
 from deltaic_pipeline.table.sources import spark_path
-from deltaic_pipeline.table.table_properties import commit_lines, latest, mark_of
+from deltaic_pipeline.table.table_properties import latest, mark_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,10 +41,6 @@ class TableState:
         written = self.snapshot.setTransactions()
         each = map(written.apply, range(written.size()))
         return {str(one.appId()): int(one.version()) for one in each}
-
-    def last_commit(self, spark: "SparkSession") -> list[dict[str, Any]]:
-        """Return the actions of the commit that made this version."""
-        return list(commit_lines(spark, self.snapshot, self.version))
 
     def bytes(self) -> int:
         """Return the size of all its data files."""
