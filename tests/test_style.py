@@ -41,8 +41,8 @@ deltaic
   .identity          .errors .urls
   .partition_filters .compute .errors .pruning
   .storage           .aws_codes .compute .delta.store .errors .settings .urls
-  .catalog           .aws_codes .errors .partition_filters .protocol.names .settings .storage.endpoints
-                     .storage.locations .urls
+  .catalog           .aws_codes .errors .partition_filters .protocol.names .settings .storage.aws_client
+                     .storage.endpoints .storage.locations .urls
   .scheduled         .catalog .delta .errors .partition_filters .protocol .storage
   .sharing           .catalog .compute .delta .errors .iceberg .lru .partition_filters .platform_limits .protocol
                      .pruning .storage

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from deltaic.delta.lengths import read_all_listed
+from deltaic.delta.log_files import read_all_listed
 from deltaic.delta.store import LogFile, TableStore
 from deltaic.lru import Lru, Room
 

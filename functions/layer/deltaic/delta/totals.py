@@ -14,13 +14,13 @@ import pyarrow as pa
 from deltaic import compute as pc
 from deltaic.delta.checksum import Totals
 from deltaic.delta.file_filter import FileFilter
+from deltaic.delta.log_files import reading
 from deltaic.delta.replay import Tail
 from deltaic.delta.scan.add_rows import OUTPUT_LEAVES, PARTITION_VALUES, add_paths, both, deletion_vectors
 from deltaic.delta.scan.checkpoint_parts import LinesPart, ParquetPart, Part, bounded_groups
 from deltaic.delta.scan.parquet_file import Cursor
 from deltaic.delta.scan.row_group_cache import PartCache, RowGroupCache
 from deltaic.delta.scan.row_selection import Selection
-from deltaic.delta.unreadable import reading
 
 EXACT: Final = 20_000
 """Adds of a checkpoint up to which no commit is believed: looking takes about ten milliseconds then."""

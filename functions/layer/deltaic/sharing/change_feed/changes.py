@@ -86,10 +86,10 @@ def _versions(log: DeltaLog, span: Span) -> tuple[int, int | None]:
     start, end = span.start, span.end
     try:
         if isinstance(start, Instant):
-            log.version_at_or_before(start.ceil_ms)
-            start = log.version_at_or_after(start.ceil_ms)
+            log.history.version_at_or_before(start.ceil_ms)
+            start = log.history.version_at_or_after(start.ceil_ms)
         if isinstance(end, Instant):
-            end = log.version_at_or_before(end.floor_ms)
+            end = log.history.version_at_or_before(end.floor_ms)
     except MalformedRequest as outside:
         raise InvalidParameter(outside.message) from outside
     return start, end

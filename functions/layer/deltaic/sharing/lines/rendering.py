@@ -20,8 +20,8 @@ from deltaic.delta import deletion_vectors
 from deltaic.delta.scan.file_batches import FileBatch
 from deltaic.delta.scan.partition_codes import partition_codes
 from deltaic.protocol.capabilities import FileIdHash, ResponseFormat
-from deltaic.protocol.lines import file_id
 from deltaic.protocol.parquet_lines import refuse_deletion_vector
+from deltaic.protocol.wire_actions import file_id
 from deltaic.sharing.audit_record import ResponseMetrics
 from deltaic.sharing.lines.cells import integers, octets, texts
 from deltaic.sharing.lines.line_cache import VersionLines
