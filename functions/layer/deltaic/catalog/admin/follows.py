@@ -94,10 +94,8 @@ class FollowAdmin:
 
         Raises NotFound for the schema or the storage, InvalidParameter, also where it follows another source.
         """
-        key, wanted = (
-            keys.share_entry("follow", share, schema),
-            checked(source, storage=storage, exclude=exclude, history=history),
-        )
+        key = keys.share_entry("follow", share, schema)
+        wanted = checked(source, storage=storage, exclude=exclude, history=history)
         parent = self._records.schema(share, schema)
         made = Follow.read({
             "share": parent.share, "schema_name": parent.name, "share_id": parent.share_id, **wanted,
