@@ -200,6 +200,14 @@ def test_packages_import_only_what_the_table_allows(top: str) -> None:
     assert not wrong, wrong
 
 
+def test_what_answers_requests_does_not_import_what_changes_the_catalog() -> None:
+    answering = ("deltaic.http", "deltaic.sharing", "deltaic.sign_in")
+    modules = {name: path for name, path in modules_of("deltaic").items() if name.startswith(answering)}
+    imported = [(name, each) for name, path in modules.items() for each in sorted(imported_modules(path))]
+    assert "deltaic.catalog.reader" in {each for _, each in imported}
+    assert [pair for pair in imported if pair[1].startswith("deltaic.catalog.admin")] == []
+
+
 def test_the_table_of_imports_has_every_package_above_what_it_imports() -> None:
     seen: list[str] = []
     for package, allowed in allowed_imports().items():

@@ -252,8 +252,8 @@ def _key(key: Key) -> dict[str, Any]:
     return {"pk": {"S": key.pk}, "sk": {"S": key.sk}}
 
 
-def pauses(attempts: int) -> Iterator[float]:
+def pauses(attempts: int, longest: float = _LONGEST_PAUSE_SECONDS) -> Iterator[float]:
     """Yield how many seconds to wait after each of so many attempts."""
     # Full jitter: the pause is anywhere below a bound that doubles, so that racing writers part.
     for attempt in range(attempts):
-        yield random.uniform(0, min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2**attempt))  # noqa: S311 -- spread
+        yield random.uniform(0, min(longest, _FIRST_PAUSE_SECONDS * 2**attempt))  # noqa: S311 -- spread

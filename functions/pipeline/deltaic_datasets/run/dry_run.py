@@ -37,17 +37,9 @@ class Plan:
     location: str
     mode: str
     new: bool
-    """There is no table yet."""
-
     columns: Sequence[str]
-    """What the rows have, with types."""
-
     differences: Sequence[Difference]
-    """What is different in the table that is there."""
-
     pending: Sequence[str]
-    """Properties, comments and clustering that would be set after the rows."""
-
     rows: int
     written: int
     """Rows that neither a source nor an expectation leaves out."""
@@ -64,7 +56,6 @@ class Plan:
 
     spark_plan: str
     windows: Sequence[str] = ()
-    """What would be read of databases with watermarks."""
 
     def lines(self) -> Iterator[str]:
         """Say it to people."""
@@ -148,7 +139,6 @@ def _unread(spark: "SparkSession", run: Run) -> "DataFrame | None":
 
 
 def _effect(spark: "SparkSession", rows: "DataFrame", given: "DataFrame", target: Target) -> tuple[dict[str, int], str]:
-    """Return what becomes of which keys, and why so many missing ones would not be deleted."""
     table, rows = current_rows(spark, target), merged_rows(spark, rows, target, exists=True)
     times = (*target.validity.columns, target.validity.at or "") if target.validity else ()
     effect = keyed(rows, table, target.keys, times)

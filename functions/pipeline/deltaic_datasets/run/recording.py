@@ -33,8 +33,6 @@ class Recording:
 
     run: Run
     location: str
-    """Of the runs table."""
-
     show: Progress
     spark: "SparkSession | None" = None
     summary: Summary | None = None
@@ -89,7 +87,6 @@ def found_unchanged(spark: "SparkSession", run: Run) -> Written | None:
 
 
 def _append(recording: Recording, row: dict[str, Any], catalog: Catalog, progress: Progress) -> None:
-    """Append the row, by which a run that had nothing to commit is known as done."""
     run, spark, summary = recording.run, recording.spark, recording.summary
     alone = summary is not None and bool(run.runs) and not summary.committed
     try:

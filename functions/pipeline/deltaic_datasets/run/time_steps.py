@@ -26,11 +26,7 @@ class Step:
     """One run of a backfill."""
 
     variables: Mapping[str, str]
-    """The texts of all variables that are given."""
-
     value: str
-    """That of the variable which is stepped through."""
-
     run_id: str
 
 

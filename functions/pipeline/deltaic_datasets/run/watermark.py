@@ -35,8 +35,6 @@ class Advance:
     """Counts a dataset's runs in this table: the latest one holds the marks."""
 
     windows: Mapping[str, Window]
-    """By source."""
-
     aside: bool
     """Its rows may be put aside too, behind this transaction: the side table has one of the same name when they are."""
 

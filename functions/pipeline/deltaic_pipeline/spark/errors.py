@@ -137,7 +137,6 @@ def _chain(thrown: Any) -> Iterator[Any]:
 
 
 def _told(thrown: Any) -> str:
-    """Return the words of one Java exception, without values."""
     name = thrown.getClass().getName()
     if OF_PLACES.fullmatch(name) or all(_is(cause, "sql.AnalysisException") for cause in _chain(thrown)):
         # What is found wrong with a query before a row is read speaks of the query and of schemas.

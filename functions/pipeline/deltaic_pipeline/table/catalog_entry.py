@@ -44,13 +44,10 @@ class Entry:
     name: TableName
     location: str
     history: bool = True
-    """Recipients may read earlier versions and the change feed."""
-
     storage: str = ""
     """The catalog's storage that the location lies in; AWS S3 if none is named."""
 
     create_share: bool = False
-    """Make the share if there is none; else that is taken for a typo."""
 
 
 class Register(Protocol):

@@ -65,14 +65,10 @@ class Source:
     """Files, folders or globs, local or `s3://`; for `delta` one location, for `table` one name."""
 
     options: Mapping[str, str] = field(default_factory=dict)
-    """Options of Spark's reader."""
-
     schema: str | None = None
     """A DDL schema such as `id bigint, day date`; None: found out from the files."""
 
     malformed: Malformed = "fail"
-    """What becomes of rows of CSV and JSON that do not fit the schema."""
-
     evolves: bool = False
     """Parquet files may lack columns that others have, which are null there."""
 

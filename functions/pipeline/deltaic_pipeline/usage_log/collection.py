@@ -34,11 +34,7 @@ class Job:
     """One collection."""
 
     requests: Sequence[str]
-    """Files, folders or globs of the functions' log."""
-
     fetches: Sequence[str]
-    """The same of S3's access log."""
-
     target: str
     run_id: str
     name: TableName | None = None
@@ -90,17 +86,9 @@ class Summary:
     request_lines: Lines | None = None
     fetch_lines: Lines | None = None
     requests: int = 0
-    """Rows of requests."""
-
     fetches: int = 0
-    """Rows of recipients' fetches."""
-
     explained: int = 0
-    """Those of which the one request is known."""
-
     unexplained: int = 0
-    """Those that no request explains."""
-
     bytes_sent: int = 0
     recipients: int = 0
     metrics: dict[str, int] | None = None
@@ -194,7 +182,6 @@ def _read(stack: ExitStack, rows: "DataFrame") -> tuple[Lines, "DataFrame"]:
 
 
 def _kept(stack: ExitStack, rows: "DataFrame") -> "DataFrame":
-    """Have rows that are used several times kept on the disk, until the stack ends."""
     from pyspark import StorageLevel
 
     kept = rows.persist(StorageLevel.DISK_ONLY)

@@ -18,6 +18,8 @@ from deltaic.errors import Conflict, InvalidParameter, NotFound
 from deltaic.protocol import names
 
 _RACES: Final = 50
+_LONGEST_PAUSE_SECONDS: Final = 2.56
+"""Longer than a read of what decides and a write take on a busy machine, so that many writers spread."""
 _KEEP_CHANGING: Final = "others keep changing this part of the catalog: try again in a moment"
 DELETING: Final = "deleting"
 """The `state` of an entry whose deletion has begun: nothing can be made below it any more."""
@@ -134,7 +136,7 @@ class Records:
         `check` returns writes that fail once what it read has changed; then it is repeated. Raises what `check` raises,
         ConditionFailed for a condition of `writes`, and Conflict.
         """
-        for pause in pauses(_RACES):
+        for pause in pauses(_RACES, _LONGEST_PAUSE_SECONDS):
             try:
                 return self.transact([*writes, *check()])
             except ConditionFailed as failed:
@@ -156,7 +158,7 @@ class Records:
         A condition of `also` that does not hold is raised as ConditionFailed, counted from 1. `check` is as in
         `transact_checked`.
         """
-        for pause in pauses(_RACES):
+        for pause in pauses(_RACES, _LONGEST_PAUSE_SECONDS):
             item = self.present(key, missing)
             assign = change(item)
             revision = item.get("revision", ABSENT)
