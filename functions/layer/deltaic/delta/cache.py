@@ -67,7 +67,6 @@ class SnapshotCache:
         return checkpoint if newest.version - checkpoint <= _COMMITS_IN_A_LISTING else None
 
     def _nearest(self, table: str, segment: Segment) -> Snapshot | None:
-        """Return the nearest kept snapshot that the segment is, or continues."""
         older = [snapshot for snapshot in self._of(table) if snapshot.version <= segment.version]
         newest_first = sorted(older, key=lambda snapshot: snapshot.version, reverse=True)
         return next((snapshot for snapshot in newest_first if snapshot.is_continued_by(segment)), None)

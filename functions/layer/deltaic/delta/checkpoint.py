@@ -23,8 +23,6 @@ from deltaic.errors import TableUnreadable
 
 
 class _ManifestLine(msgspec.Struct, gc=False):
-    """One line of a v2 checkpoint in JSON."""
-
     add: Add | None = None
     sidecar: Sidecar | None = None
     meta_data: msgspec.Raw = msgspec.field(name="metaData", default_factory=msgspec.Raw)

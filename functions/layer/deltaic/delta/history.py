@@ -30,8 +30,6 @@ def _as_sent(timestamp: int) -> str:
 
 
 class _Stretch(msgspec.Struct, frozen=True):
-    """Versions whose times are known, or looked up one by one, in strictly increasing order."""
-
     versions: Sequence[int]
     time_of: Callable[[int], int]
     """The time of the version at an index of `versions`."""

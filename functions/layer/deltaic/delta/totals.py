@@ -163,7 +163,6 @@ def _as_told(tail: Tail, parts: Sequence[Part], exact: int) -> tuple[int, int] |
 
 
 def _counted(tail: Tail, parts: Sequence[Part]) -> tuple[int, int]:
-    """Return what is left of a checkpoint by looking at every path."""
     found = [_of_lines(tail, part) if isinstance(part, LinesPart) else _of_parquet(tail, part) for part in parts]
     return sum(files for files, _ in found), sum(size for _, size in found)
 

@@ -40,8 +40,6 @@ from deltaic.storage.table_urls import TableUrls
 
 
 class _SnapshotPlan(msgspec.Struct, frozen=True):
-    """What an answer is made of, at hand before its first line."""
-
     snapshot: Snapshot
     style: FileStyle
     page: Page

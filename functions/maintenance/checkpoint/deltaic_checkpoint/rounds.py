@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, Literal, Protocol, get_args
 
-from deltaic.catalog.admin.checkpointing import Checkpointing
-from deltaic.catalog.admin.table_places import TablePlace
+from deltaic.catalog.admin.table_places import Checkpointing, TablePlace
 from deltaic.catalog.leases import Leases
 from deltaic.delta.paths import LAST_CHECKPOINT
 from deltaic.delta.segment import Segment, find_segment, read_hint

@@ -10,6 +10,6 @@
 
 `entries` is what tables, volumes and skills (`folder_admin`) and models (`model_admin`) share. `views` adds SQL to a
 table entry, `view_partitions` and `view_requests` keep what its refreshes need. `follows` enters what a folder or a
-database holds. `table_places`, `checkpointing` and `known_versions` list tables for scheduled functions. Nothing here
-reads a table's log or a file: whether a filter fits a table is checked by the caller (`fit`).
+database holds. `table_places` lists tables for scheduled functions. Nothing here reads a table's log or a file:
+whether a filter fits a table is checked by the caller (`fit`).
 """

@@ -124,7 +124,6 @@ class GrantAdmin:
         return map(Grant.read, self._records.all(stretch, excerpt))
 
     def _remove(self, grant: Grant) -> bool:
-        """Delete both sides of a grant; False if they were gone."""
         same = {"share_id": grant.share_id}
         return self._records.attempt([
             self._records.delete(keys.grant(grant.recipient_id, grant.share), same),

@@ -136,7 +136,6 @@ class Federation:
 
 
 def _places(entry: Attributes) -> tuple[keys.Key, keys.Key]:
-    """Return where a policy stands: by what it says, and by its recipient."""
     return keys.Key(entry["issuer_key"], entry["policy_key"]), keys.Key(entry["pk"], entry["sk"])
 
 

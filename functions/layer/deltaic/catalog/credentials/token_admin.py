@@ -41,8 +41,6 @@ class IssuedToken:
 
 
 class _TokenList(msgspec.Struct, frozen=True):
-    """The tokens of a recipient and the revision of the list that they are."""
-
     revision: int | None
     entries: Sequence[Attributes]
 

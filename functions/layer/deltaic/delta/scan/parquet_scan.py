@@ -28,8 +28,6 @@ _WINDOW: Final = 16 << 20
 
 
 class _ReadPlan(msgspec.Struct, frozen=True):
-    """How one row group is read."""
-
     number: int
     leaves: tuple[int, ...]
     rebuilds: bool

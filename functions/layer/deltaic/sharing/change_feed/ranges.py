@@ -74,8 +74,6 @@ class Versions(NamedTuple):
 
 
 class _RangePlan(msgspec.Struct, frozen=True):
-    """What an answer is made of, at hand before its first line."""
-
     commits: Iterable[VisibleCommit]
     response_format: ResponseFormat
     partition_columns: Sequence[str]
@@ -279,7 +277,6 @@ def _live_features(
 
 
 def _count(metrics: ResponseMetrics, change: FileChange, removed: Mapping[str, RemovedFile]) -> None:
-    """Count one file that was signed, and its deletion vector's."""
     action = change.action
     size = removed[action.path][1] if action.path in removed else action.size
     metrics.add(1, size or 0)

@@ -30,8 +30,6 @@ _PER_PASSED: Final = 300
 
 
 class _BlockKey(NamedTuple):
-    """Where a block of rows stands."""
-
     scope: Hashable
     where: Hashable
     """The checkpoint, or the version."""
@@ -47,8 +45,6 @@ class _KeptBlock(msgspec.Struct, frozen=True, weakref=True):
 
 
 class _Passed(NamedTuple):
-    """What a version has of a block."""
-
     place: _BlockKey
     block: "ref[_KeptBlock]"
     """Weak, so that what is let go is let go."""

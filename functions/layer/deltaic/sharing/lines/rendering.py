@@ -135,13 +135,11 @@ def _passing(
 
 
 def _one_by_one(files: pa.RecordBatch, prefix: bytes, suffixes: list[bytes], urls: TableUrls) -> bytes:
-    """Render files of which some lie outside the table's root."""
     paths: list[str] = files.column("path").to_pylist()
     return b"".join(prefix + urls.url(path).encode() + tail for path, tail in zip(paths, suffixes, strict=True))
 
 
 def _signed(suffixes: list[bytes], late: Sequence[LateUrl], urls: TableUrls) -> list[bytes]:
-    """Return the suffixes with the URLs that stand in them."""
     if not late:
         return suffixes
     complete = list(suffixes)
