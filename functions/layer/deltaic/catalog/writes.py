@@ -6,12 +6,7 @@ from typing import Any, Final
 from deltaic.catalog.attributes import marshal, marshal_item
 from deltaic.catalog.keys import Key
 
-
-class Absent:
-    """The type of `ABSENT`."""
-
-
-ABSENT: Final = Absent()
+ABSENT: Final = object()
 """In a condition: the attribute does not exist."""
 
 Write = dict[str, Any]

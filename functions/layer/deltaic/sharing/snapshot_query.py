@@ -20,7 +20,7 @@ from deltaic.protocol.continuations import (
     seal_page_token,
     seal_refresh_token,
 )
-from deltaic.protocol.requests import QueryRequest
+from deltaic.protocol.query_request import QueryRequest
 from deltaic.protocol.sealed_tokens import TokenSigner
 from deltaic.pruning import file_filter, predicate_of
 from deltaic.sharing.answer import Answer, ResponseOptions

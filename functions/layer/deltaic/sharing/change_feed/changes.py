@@ -7,9 +7,9 @@ metadata heads the answer, and in how the range is spelled and refused.
 from deltaic.delta.log import DeltaLog
 from deltaic.delta.snapshot import Snapshot
 from deltaic.errors import InvalidParameter, MalformedRequest
-from deltaic.protocol.changes_request import Span
+from deltaic.protocol.changes_request import ChangesRequest, Span
 from deltaic.protocol.instants import Instant
-from deltaic.protocol.requests import ChangesRequest, QueryRequest
+from deltaic.protocol.query_request import QueryRequest
 from deltaic.sharing.answer import Answer, AskedHeaders
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.change_feed.commit_memo import CommitMemo

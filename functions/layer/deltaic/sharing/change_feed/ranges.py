@@ -14,6 +14,7 @@ from deltaic.delta.paths import fingerprint
 from deltaic.delta.snapshot import Snapshot
 from deltaic.protocol import lines
 from deltaic.protocol.capabilities import ResponseFormat
+from deltaic.protocol.changes_request import ChangesRequest
 from deltaic.protocol.continuations import (
     PageBinding,
     PageClaims,
@@ -22,7 +23,7 @@ from deltaic.protocol.continuations import (
     open_page_token,
     seal_page_token,
 )
-from deltaic.protocol.requests import ChangesRequest, QueryRequest
+from deltaic.protocol.query_request import QueryRequest
 from deltaic.protocol.sealed_tokens import TokenSigner
 from deltaic.sharing.answer import Answer, ResponseOptions
 from deltaic.sharing.audit_record import ResponseMetrics
