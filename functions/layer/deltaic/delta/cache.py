@@ -31,12 +31,6 @@ class SnapshotCache:
         self._row_groups = RowGroupCache(max_bytes - for_snapshots - for_commits)
         self.commits = CommitCache(for_commits)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held now, estimated."""
-        kept = self._row_groups.nbytes + self.commits.nbytes
-        return kept + sum(snapshot.nbytes for _, snapshot in self._snapshots.items())
-
     def snapshot(
         self, table: str, store: TableStore, version: int | None = None, *, base: str | None = None
     ) -> Snapshot:

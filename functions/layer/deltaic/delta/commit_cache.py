@@ -28,11 +28,6 @@ class CommitCache:
         self._room = Room(max_bytes)
         self._contents: Lru[tuple[str, LogFile], bytes] = Lru(self._room)
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held now; never more than the room given."""
-        return self._room.nbytes
-
     def reader(self, table: str, store: TableStore, commits: Sequence[LogFile]) -> ReadFiles:
         """Return what reads the commits of a range, given all of them; `table` names the table in this process."""
         if sum(file.size + _PER_COMMIT for file in commits) * _SHARE > self._room.max_bytes:

@@ -72,11 +72,6 @@ class LineCache:
         self.versions: Lru[tuple[Hashable, Hashable], Sequence[_Passed]] = Lru(self._room)
         """What was answered in whole, by scope and version."""
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held now; never more than the room given."""
-        return self._room.nbytes
-
     def of(self, scope: Hashable, snapshot: Snapshot) -> "VersionLines | None":
         """Return the lines of a snapshot; None for a table that does not fit: keeping parts of it would be in vain."""
         fits = snapshot.totals().num_files * _BYTES_PER_LINE <= self._room.max_bytes
