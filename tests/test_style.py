@@ -37,7 +37,7 @@ deltaic
   .pruning           .compute
   .settings          .platform_limits
   .urls              .errors
-  .iceberg           .compute .delta.deletion_vectors .delta.schema_string .delta.store .delta.vector_files .errors
+  .iceberg           .compute .delta.deletion_vectors .delta.schema_string .delta.store .errors
                      .pruning
   .identity          .errors .urls
   .partition_filters .compute .errors .pruning
