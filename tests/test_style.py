@@ -37,8 +37,7 @@ deltaic
   .pruning           .compute
   .settings          .platform_limits
   .urls              .errors
-  .iceberg           .compute .delta.deletion_vectors .delta.schema_string .delta.store .delta.vector_files .errors
-                     .pruning
+  .iceberg           .compute .delta.deletion_vectors .delta.schema_string .delta.store .errors .pruning
   .identity          .errors .urls
   .partition_filters .compute .errors .pruning
   .storage           .aws_codes .compute .delta.store .errors .settings .urls

@@ -1,6 +1,6 @@
 """Decides whether a query is answered at once or submitted."""
 
-from deltaic.protocol.requests import QueryRequest
+from deltaic.protocol.query_request import QueryRequest
 from deltaic.sharing.answer import Answer, AskedHeaders
 from deltaic.sharing.caller import Caller, TableName
 from deltaic.sharing.context import Sharing
