@@ -11,6 +11,8 @@ import typer
 from deltaic_pipeline.spark.printing import as_called, called, only_text
 from typer.core import TyperGroup
 
+from deltaic_ops.cli.commands import Commands
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -34,9 +36,9 @@ COMMANDS = {
     "schema": _Command("catalog.schema", "app", _SHARE, "Manage schemas: the groups of tables in a share."),
     "table": _Command("catalog.table", "app", _SHARE, "Manage shared tables: their names, folders and rules."),
     "view": _Command("catalog.view", "app", _SHARE, "Manage views: query results that Spark keeps up to date."),
-    "volume": _Command("catalog.volume", "app", _SHARE, "Manage volumes: shared folders of any files."),
-    "skill": _Command("catalog.skill", "app", _SHARE, "Manage skills: folders that agents load (agentskills.io)."),
-    "model": _Command("catalog.model", "app", _SHARE, "Manage models: shared folders of files by version."),
+    "volume": _Command("catalog.assets", "volume", _SHARE, "Manage volumes: shared folders of any files."),
+    "skill": _Command("catalog.assets", "skill", _SHARE, "Manage skills: folders that agents load (agentskills.io)."),
+    "model": _Command("catalog.assets", "model", _SHARE, "Manage models: shared folders of files by version."),
     "storage": _Command("catalog.storage", "app", _SHARE, "Manage storages: other stores, accounts or roles."),
     "pipeline": _Command("jobs.pipeline", "app", _SHARE, "Build and maintain shared tables with Spark."),
     "export": _Command("declared.declared", "export", _SHARE, "Write the catalog as YAML files."),
@@ -101,7 +103,7 @@ class Deltaic(TyperGroup):
             return None
         loaded = getattr(import_module(f"deltaic_ops.cli.{entry.module}"), entry.attribute)
         if not isinstance(loaded, typer.Typer):
-            single = typer.Typer(add_completion=False)
+            single = Commands(no_args_is_help=False)
             single.command(cmd_name)(loaded)
             loaded = single
         command = typer.main.get_command(loaded)

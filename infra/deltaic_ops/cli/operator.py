@@ -24,6 +24,7 @@ from deltaic_pipeline.spark.printing import as_called, one_line, text_console, v
 from rich.table import Table
 from rich.text import Text
 
+from deltaic_ops.cli.commands import AsJson
 from deltaic_ops.cli.connection import Connection, Wishes, connection
 from deltaic_ops.cli.listing import PAGE, Column, cell, console, pages, print_array, print_table, shown_value
 from deltaic_ops.declared.mistakes import Mistakes
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ID", "VERDICTS", "AsJson", "Column", "Ids", "Operator", "Wishes", "Yes", "operator"]
 
-AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for scripts.")]
 Ids = Annotated[bool, typer.Option("--ids", help="Show ids too, by which logs name things.")]
 ID: Column = ("ID", lambda one: one.id)
 """What a list with `--ids` shows too."""

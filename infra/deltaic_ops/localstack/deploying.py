@@ -23,7 +23,7 @@ from deltaic_ops.deploy.sam import BuildTarget, Deployment, SamError, build, dep
 from deltaic_ops.deploy.transform import translated
 from deltaic_ops.local.resources import DATA_BUCKET
 from deltaic_ops.localstack.running import PROFILE, Deployed, Running, announce, folder_of
-from deltaic_ops.profile import profile_place
+from deltaic_ops.rights.profile_file import profile_place
 
 if TYPE_CHECKING:
     import boto3

@@ -14,13 +14,14 @@ from deltaic_pipeline.datasets.schedule import check_schedule
 from deltaic_pipeline.view_refresh.catalog import due, holders_by_audience
 from deltaic_pipeline.view_refresh.sql import ViewSql
 
+from deltaic_ops.cli.commands import Commands
 from deltaic_ops.cli.jobs.jobs import JOB, job_line
 from deltaic_ops.cli.jobs.refreshing import ask_for_rows, drop_schedule, keep_schedule
-from deltaic_ops.cli.operator import AsJson, Column, Ids, Operator, operator, wire
+from deltaic_ops.cli.operator import Column, Ids, Operator, operator, wire
 from deltaic_ops.cli.words import duration, table_name, text_of
 from deltaic_ops.inspection.view_checks import checked_sql
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = Commands()
 
 Name = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA.VIEW")]
 _SQL = "One SELECT over `source` and other shared tables; current_recipient('p') is a property of who reads. Or @FILE."
@@ -31,7 +32,7 @@ _STALENESS = "From this age on it is due whatever its schedule says; at most ten
 
 @app.command()
 def create(  # noqa: PLR0913, PLR0917 -- what a view holds
-    ctx: typer.Context,
+    out: Operator,
     name: Name,
     source: Annotated[str, typer.Option("--from", metavar="SHARE.SCHEMA.TABLE", help="What the SQL calls `source`.")],
     sql: Annotated[str, typer.Option(metavar="SQL|@FILE", help=_SQL)],
@@ -47,7 +48,6 @@ def create(  # noqa: PLR0913, PLR0917 -- what a view holds
         bool, typer.Option("--history/--no-history", help="Share its earlier versions and its change feed too.")
     ] = False,
     id_: Annotated[str, typer.Option("--id", metavar="UUID", help="The id it had elsewhere.")] = "",
-    as_json: AsJson = False,
 ) -> None:
     r"""Share what a SQL shows of a table to each recipient. Rows come with the first refresh.
 
@@ -57,7 +57,6 @@ def create(  # noqa: PLR0913, PLR0917 -- what a view holds
     deltaic view create s.d.v --from s.d.t --sql @v.sql --refresh "rate(1 hour)" --max-staleness 2h --history
     """
     share, schema, view = table_name(name)
-    out = operator(ctx, as_json)
     text, when = text_of(sql), _schedule(refresh)
     base = out.admin.views.source(source)
     read = checked_sql(out.admin, lambda: out.schemas, text, base)
@@ -82,10 +81,9 @@ def create(  # noqa: PLR0913, PLR0917 -- what a view holds
 
 @app.command("list")
 def list_(
-    ctx: typer.Context,
+    out: Operator,
     share: Annotated[str, typer.Argument(metavar="[SHARE]", help="Only the views of this share.")] = "",
     ids: Ids = False,
-    as_json: AsJson = False,
 ) -> None:
     r"""List the views: what they are made of, how fresh they are, and which are due.
 
@@ -93,7 +91,6 @@ def list_(
     deltaic view list
     deltaic view list sales
     """
-    out = operator(ctx, as_json)
     columns: list[Column] = [
         ("NAME", lambda view: view.title),
         ("FROM", lambda view: view.source),
@@ -122,17 +119,16 @@ class _Partition(NamedTuple):
 
 
 @app.command()
-def show(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
+def show(out: Operator, name: Name) -> None:
     r"""Show a view: what it is made of, which version shows which of its sources, and who has rows of it.
 
     \b
     deltaic view show sales.europe.orders_for_partners
     """
-    out = operator(ctx, as_json)
     view = out.admin.views.get(*table_name(name))
     table = out.admin.views.table(view)
     why, partitions = due(out.admin, view), _partitions(out, view, table)
-    if as_json:
+    if out.as_json:
         listed = [
             {"audience": each.audience, "values": each.values, "sinceVersion": each.since, "rows": each.rows}
             | {"recipients": list(each.recipients)}
@@ -151,7 +147,7 @@ def show(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
 
 @app.command()
 def update(  # noqa: PLR0913, PLR0917 -- what a view holds
-    ctx: typer.Context,
+    out: Operator,
     name: Name,
     sql: Annotated[str | None, typer.Option(metavar="SQL|@FILE", help=_SQL)] = None,
     key: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help=f"{_KEY} Replaces all.")] = None,
@@ -160,7 +156,6 @@ def update(  # noqa: PLR0913, PLR0917 -- what a view holds
     max_staleness: Annotated[
         timedelta | None, typer.Option(parser=duration, metavar="1h|30m|2d", help=_STALENESS)
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     r"""Change what is given and keep the rest. With another SQL nobody reads the view until it is refreshed.
 
@@ -170,7 +165,6 @@ def update(  # noqa: PLR0913, PLR0917 -- what a view holds
     """
     if key and no_key:
         raise typer.BadParameter("give --key or --no-key, not both")
-    out = operator(ctx, as_json)
     place = table_name(name)
     text = None if sql is None else text_of(sql)
     when = None if refresh is None else _schedule(refresh)
@@ -204,13 +198,12 @@ def refresh(ctx: typer.Context) -> None:
 
 
 @app.command()
-def delete(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
+def delete(out: Operator, name: Name) -> None:
     r"""Stop sharing a view, and forget what it is made of; its files stay in S3.
 
     \b
     deltaic view delete sales.europe.orders_for_partners
     """
-    out = operator(ctx, as_json)
     place = table_name(name)
     view = out.admin.views.get(*place)
     gone = out.admin.views.delete(*place)

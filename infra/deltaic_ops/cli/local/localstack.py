@@ -11,21 +11,21 @@ from deltaic.errors import Conflict, NotFound, Unavailable
 from deltaic_pipeline.spark.progress import Progress, silent, step, terminal
 from deltaic_pipeline.spark.stop_flag import StopFlag
 
-from deltaic_ops.cli.operator import AsJson, Operator, operator
+from deltaic_ops.cli.commands import Commands
+from deltaic_ops.cli.operator import Operator
 from deltaic_ops.cli.words import pairs
 from deltaic_ops.local.private import StateUnusable
 from deltaic_ops.localstack import containers, running
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = Commands()
 
 PORT = 4566
 
 
 @app.command()
 def up(
-    ctx: typer.Context,
+    out: Operator,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0 takes a free one.")] = PORT,
-    as_json: AsJson = False,
 ) -> None:
     r"""Start LocalStack in Docker. Roles and signed URLs are enforced.
 
@@ -35,7 +35,6 @@ def up(
     deltaic localstack up
     deltaic localstack up --port 0
     """
-    out = operator(ctx, as_json)
     with _exclusive(out) as folder:
         emulator = running.running(out.state)
         if emulator is not None:
@@ -54,11 +53,10 @@ def up(
 
 @app.command()
 def deploy(
-    ctx: typer.Context,
+    out: Operator,
     parameter: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A parameter of the template. Can be repeated.")
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     r"""Deploy the template to LocalStack, and share a small table with a sample recipient.
 
@@ -70,7 +68,6 @@ def deploy(
     """
     from deltaic_ops.localstack import deploying
 
-    out = operator(ctx, as_json)
     with _exclusive(out):
         emulator = running.running(out.state)
         if emulator is None:
@@ -80,27 +77,25 @@ def deploy(
 
 
 @app.command()
-def status(ctx: typer.Context, as_json: AsJson = False) -> None:
+def status(out: Operator) -> None:
     r"""Show whether LocalStack is up, and what is deployed there. Exit code 1 if it is down.
 
     \b
     deltaic localstack status
     deltaic localstack status --json
     """
-    out = operator(ctx, as_json)
     _show(out)
     if running.running(out.state) is None:
         raise typer.Exit(1)
 
 
 @app.command()
-def down(ctx: typer.Context, as_json: AsJson = False) -> None:
+def down(out: Operator) -> None:
     r"""Stop the LocalStack that `up` has started; its tables, objects and stacks end with it.
 
     \b
     deltaic localstack down
     """
-    out = operator(ctx, as_json)
     with _exclusive(out) as folder:
         emulator = running.running(out.state)
         if emulator is not None:

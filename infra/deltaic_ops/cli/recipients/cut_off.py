@@ -9,13 +9,13 @@ from deltaic.settings import Settings
 from deltaic.storage.sessions import SESSION_SECONDS
 
 from deltaic_ops.cli.connection import Connection
-from deltaic_ops.cli.operator import AsJson, Operator, Yes, operator
+from deltaic_ops.cli.operator import Operator, Yes
 from deltaic_ops.rights.cut_off import Done, in_each, roles_of
 
 Name = Annotated[str, typer.Argument(metavar="RECIPIENT")]
 
 
-def cut_off(ctx: typer.Context, name: Name, yes: Yes = False, as_json: AsJson = False) -> None:
+def cut_off(out: Operator, name: Name, yes: Yes = False) -> None:
     r"""Refuse a recipient from its next request on, and end every URL and credential that it has, within seconds.
 
     Its tokens are revoked. Links and other keys of it do nothing for as long as it is cut off.
@@ -24,7 +24,6 @@ def cut_off(ctx: typer.Context, name: Name, yes: Yes = False, as_json: AsJson = 
     deltaic recipient cut-off alice
     deltaic recipient cut-off alice --yes --json
     """
-    out = operator(ctx, as_json)
     out.confirm(f"Cut off recipient '{name}', revoke its tokens and end the URLs that it has?", yes=yes)
     marked = out.admin.cut_off(name)
     roles, keyed = roles_of(_signing_role(out.connection), out.admin.storages.list())
@@ -37,13 +36,12 @@ def cut_off(ctx: typer.Context, name: Name, yes: Yes = False, as_json: AsJson = 
     )
 
 
-def restore(ctx: typer.Context, name: Name, as_json: AsJson = False) -> None:
+def restore(out: Operator, name: Name) -> None:
     r"""Answer a recipient again that was cut off. Its tokens stay revoked: make a new one, or send a link.
 
     \b
     deltaic recipient restore alice
     """
-    out = operator(ctx, as_json)
     known = out.admin.recipients.get(name)
     roles, _ = roles_of(_signing_role(out.connection), out.admin.storages.list())
     # First the roles: a mark without a Deny is safe, a Deny without a mark is a table that cannot be read.

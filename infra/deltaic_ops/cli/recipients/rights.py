@@ -12,7 +12,7 @@ from deltaic.scheduled.endings import Ending
 from deltaic.sharing.caller import TableName
 
 from deltaic_ops.cli.listing import Every, first
-from deltaic_ops.cli.operator import AsJson, Column, Operator, operator, told_fields, wire
+from deltaic_ops.cli.operator import Column, Operator, told_fields, wire
 from deltaic_ops.cli.recipients.limits import told_end
 from deltaic_ops.cli.recipients.used import LastUses, Usage, show_keys, told_ending, told_keys, told_time, uses
 from deltaic_ops.cli.words import table_name
@@ -30,13 +30,12 @@ Recipient = Annotated[str, typer.Argument(metavar="RECIPIENT")]
 Table = Annotated[str, typer.Argument(metavar="SHARE.SCHEMA.TABLE")]
 
 
-def access(  # noqa: PLR0913, PLR0917 -- who asks for what, and what is to be told
-    ctx: typer.Context,
+def access(
+    out: Operator,
     recipient: Recipient,
     table: Table,
     address: Annotated[str, typer.Option("--from", metavar="ADDRESS", help=_FROM)] = "",
     count: Count = False,
-    as_json: AsJson = False,
 ) -> None:
     r"""Say whether a recipient may read a table now, and the rule that says so; the exit code is 1 for no.
 
@@ -50,13 +49,12 @@ def access(  # noqa: PLR0913, PLR0917 -- who asks for what, and what is to be to
     if address and not _is_address(address):
         raise typer.BadParameter(f"'{address}' is no IP address")
     name = TableName(*table_name(table))
-    out = operator(ctx, as_json)
     asked = Asked(out.admin.recipients.get(recipient), name, datetime.now(UTC), address)
     found = access_of(out.admin, out.reader, asked, (lambda: out.schemas) if count else None)
     told = told_fields(found)
     if (counts := told.pop("counted")) is not None:
         told |= told_fields(counts)
-    if as_json:
+    if out.as_json:
         out.json(told)
     else:
         out.facts({**told, "allowed": "yes" if found.allowed else "no"})
@@ -64,13 +62,12 @@ def access(  # noqa: PLR0913, PLR0917 -- who asks for what, and what is to be to
         raise typer.Exit(1)
 
 
-def show_recipient(  # noqa: PLR0913, PLR0917 -- who, and how much of it
-    ctx: typer.Context,
+def show_recipient(
+    out: Operator,
     name: Recipient,
     every: Every = False,
     count: Count = False,
     usage: Usage = "",
-    as_json: AsJson = False,
 ) -> None:
     r"""Show one recipient: what it may, by which keys it comes, what ends soon, and each table that it sees.
 
@@ -94,7 +91,6 @@ def show_recipient(  # noqa: PLR0913, PLR0917 -- who, and how much of it
             return Counted(not_counted=refused)
         return counted(out.schemas, one.table, one.rights, one.first_version)
 
-    out = operator(ctx, as_json)
     person, now = out.admin.recipients.get(name), datetime.now(UTC)
     keys = keys_of(out.admin, person, now)
     soon = [] if person.has_ended(now) else ends_soon(out.admin, person, keys, now)
@@ -103,7 +99,7 @@ def show_recipient(  # noqa: PLR0913, PLR0917 -- who, and how much of it
     tables = [one for one in found if isinstance(one, SeenTable)]
     assets = [one for one in found if not isinstance(one, SeenTable)]
     counts = {one.name: counts_of(one) for one in tables} if count else {}
-    if as_json:
+    if out.as_json:
         told = [_seen(one) | (told_fields(counts[one.name]) if count else {}) for one in tables]
         beside = [_seen_asset(one) for one in assets]
         held = {"keys": told_keys(keys, last), "endsSoon": list(map(told_ending, soon))}
